@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { type CrlLengths, planCrl } from "../src/ca/revocation/crl-plan.ts";
 import type { RevocationContent } from "../src/custody/record-kinds.ts";
-import { type AuthorityKey, createAuthority } from "../src/pki/authority/new-authority.ts";
-import { type OpenAuthority, withSigningKey } from "../src/pki/authority/signing-authority.ts";
+import { type AuthorityKey, NewAuthority } from "../src/pki/authority/new-authority.ts";
+import { type OpenAuthority, SigningAuthority } from "../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../src/pki/crypto-provider.ts";
 import { signatureAlgorithmOf } from "../src/pki/signature-algorithm.ts";
-import { parseTrustDomain, type TrustDomain } from "../src/pki/spiffe-id.ts";
+import { TrustDomain } from "../src/pki/spiffe-id.ts";
 import { prepareCrl, signCrl } from "../src/pki/x509/crl/signed-crl.ts";
 import { addSeconds, wholeSeconds } from "../src/pki/x509/validity.ts";
 import { median } from "./measurement/median.ts";
@@ -33,10 +33,13 @@ export async function createBenchIssuer(
 ): Promise<OpenAuthority> {
   const [begin, end] = [addSeconds(now, -day), addSeconds(now, 30 * day)];
   const schedule = { publishedFrom: begin, signsFrom: begin, signsUntil: end, retiresAt: end };
-  const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
-  const made = await createAuthority(trustDomain, key, schedule);
+  const trustDomain = TrustDomain.parse("cluster.local") as TrustDomain;
+  const made = await NewAuthority.create(trustDomain, key, schedule);
   const algorithm = signatureAlgorithmOf(made.authority.publicKey);
-  return withSigningKey(made.authority, webSigningKey(made.extractablePrivateKey, algorithm));
+  return SigningAuthority.open(
+    made.authority,
+    webSigningKey(made.extractablePrivateKey, algorithm),
+  );
 }
 
 interface Work {

@@ -79,7 +79,7 @@ function costRows(costs: readonly Costs[]): Row[] {
   return [
     ...absolute,
     {
-      name: "reference on @peculiar/x509 / crypto floor",
+      name: "the same by jose and @peculiar/x509's generators / crypto floor",
       value: typical((cpu) => cpu.reference / cpu.floor),
     },
     {
@@ -192,8 +192,9 @@ async function run(): Promise<Row[]> {
   const withKeys = bundleWorker("src/worker/main-with-keys.ts").gzipKibibytes;
   return [
     ...requests,
-    { name: "bundle, gzip", value: gzipKibibytes, unit: "KiB", budget: 140 },
-    { name: "bundle with the console, gzip", value: withConsole, unit: "KiB", budget: 169 },
+    // jose costs 5 KiB of it, and tables of claims for tokens of other platforms 5 more.
+    { name: "bundle, gzip", value: gzipKibibytes, unit: "KiB", budget: 152 },
+    { name: "bundle with the console, gzip", value: withConsole, unit: "KiB", budget: 180 },
     {
       name: "bundle with key services, gzip, on top",
       value: withKeys - withLog,

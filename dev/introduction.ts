@@ -1,17 +1,20 @@
+import { createPrivateKey } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type LogEntry, parseEntry } from "../src/ca/issuance/log-entry.ts";
+import { ClientError, createClient } from "../src/client/client.ts";
 import { OperatorError } from "../src/foundation/errors.ts";
 import { bytesEqual } from "../src/pki/encoding/bytes.ts";
-import { parsePem } from "../src/pki/encoding/pem.ts";
+import { Pem } from "../src/pki/encoding/pem.ts";
 import { extendVerified } from "../src/tlog/extend.ts";
 import { Frontier } from "../src/tlog/frontier.ts";
 import { openCheckpointText } from "../src/tlog/note/checkpoint.ts";
-import { parseVerifierKey } from "../src/tlog/note/verifier-key.ts";
+import { VerifierKey } from "../src/tlog/note/verifier-key.ts";
 import type { DevelopmentCluster } from "./cluster/cluster.ts";
 import { say } from "./narration.ts";
-import type { CaClient } from "./workload/ca-client.ts";
 import { certificateReport } from "./workload/certificate-report.ts";
-import { createWorkloadKey } from "./workload/certificate-request.ts";
+import type { DevelopmentCa } from "./workload/development-ca.ts";
 
 const workload = { namespace: "foo", serviceAccount: "httpbin" };
 
@@ -20,7 +23,7 @@ const workload = { namespace: "foo", serviceAccount: "httpbin" };
  *
  * @throws OperatorError with the CA's own reasons when it cannot sign.
  */
-export async function introduceAuthority(ca: CaClient): Promise<void> {
+export async function introduceAuthority(ca: DevelopmentCa): Promise<void> {
   const before = await ca.readiness();
   if (!before.authority)
     say("authority", "none signs yet: running the cron, which creates the first one");
@@ -40,31 +43,46 @@ export async function introduceAuthority(ca: CaClient): Promise<void> {
 
 /** Requests a workload's certificate, prints it, and prints how to make the next call. */
 export async function introduceWorkload(
-  ca: CaClient,
+  ca: DevelopmentCa,
   cluster: DevelopmentCluster,
-  readerToken: string,
+  { readerToken, folder }: { readonly readerToken: string; readonly folder: string },
 ): Promise<void> {
   const { namespace, serviceAccount } = workload;
   say("workload", `${namespace}/${serviceAccount} makes a key and calls CreateCertificate`);
-  const claims = { ...workload, audiences: ["istio-ca"], expirationSeconds: 12 * 3600 };
-  const token = await cluster.mintToken(claims);
-  const spiffeId = `spiffe://cluster.local/ns/${namespace}/sa/${serviceAccount}`;
-  const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
-  const chain = await ca.createCertificate(csrPem, token);
+  const mint = (account: typeof workload): Promise<string> =>
+    cluster.mintToken({ ...account, audiences: ["istio-ca"], expirationSeconds: 12 * 3600 });
+  const token = () => mint(workload);
+  const client = createClient({
+    url: ca.url,
+    token,
+    trustDomain: "cluster.local",
+    extractableKeys: true,
+  });
+  const { certChain, trustBundle, privateKeyPem = "" } = await client.issue().catch(callFailed);
   const seconds = (performance.now() / 1000).toFixed(1);
   console.log(`\nThe first certificate, ${seconds} s after the start\n`);
-  for (const [topic, text] of certificateReport(chain, privateKey)) say(topic, text);
-  await introduceEntry(ca, readerToken, chain);
-  console.log(`\n${nextCallText(ca.url, cluster.issuer)}`);
+  const report = certificateReport([certChain, trustBundle.pem], createPrivateKey(privateKeyPem));
+  for (const [topic, text] of report) say(topic, text);
+  await introduceEntry(ca, readerToken, certChain);
+  const tokenFile = join(folder, "cart.token");
+  await writeFile(tokenFile, await mint({ namespace: "shop", serviceAccount: "cart" }), {
+    mode: 0o600,
+  });
+  console.log(`\n${nextCallText(ca.url, cluster.issuer, tokenFile)}`);
+}
+
+function callFailed(error: unknown): never {
+  if (!(error instanceof ClientError)) throw error;
+  throw new OperatorError(`${error.message}\nThe Worker's log line above has the reason.`);
 }
 
 /** Shows the certificate in the published log, and how to search it. */
 async function introduceEntry(
-  { url }: CaClient,
+  { url }: DevelopmentCa,
   readerToken: string,
-  [leaf = ""]: readonly string[],
+  certChain: string,
 ): Promise<void> {
-  const { origin, index, size, entry } = await findEntry(url, readerToken, leaf);
+  const { origin, index, size, entry } = await findEntry(url, readerToken, certChain);
   say("log", `${origin} has it at index ${index} of ${size}, signed and verified`);
   say("", `at ${entry.at}, by a ${entry.proof} ${entry.tokenId ?? ""} of ${entry.cluster}`);
   console.log(`\nEvery certificate is in the issuance log (docs/how-to/issuance-log.md):
@@ -78,15 +96,11 @@ ${url.replace("//", `//operator:${readerToken}@`)}/`);
 }
 
 /** Commands for another shell, ready to paste. */
-function nextCallText(caUrl: string, issuer: string): string {
+function nextCallText(caUrl: string, issuer: string, tokenFile: string): string {
   return `\
 Ask for a certificate yourself, from another shell; docs/tutorials/first-certificate.md goes on from there:
 
-openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -subj / -out workload.csr
-TOKEN="$(curl -sS '${issuer}/token?namespace=shop&serviceaccount=cart')"
-curl -sS ${caUrl}/istio.v1.auth.IstioCertificateService/CreateCertificate \\
-  -H 'content-type: application/json' -H "authorization: Bearer $TOKEN" -H 'clusterid: Kubernetes' \\
-  -d "$(jq -n --arg csr "$(cat workload.csr)" '{csr: $csr}')"
+npm run -s rampart -- certificate request --url ${caUrl} --token-file ${tokenFile} --out cart
 
 The trust bundle:                     curl -sS ${caUrl}/bundle.pem
 The development cluster's endpoints:  curl -sS ${issuer}
@@ -131,9 +145,9 @@ async function lookFor(
   const checkpoint = await read("checkpoint");
   const [shard] = shards;
   if (!shard || !checkpoint) return undefined;
-  const key = parseVerifierKey(shard.verifierKey);
+  const key = VerifierKey.parse(shard.verifierKey);
   const tree = await openCheckpointText(new TextDecoder().decode(checkpoint), key);
-  const leaf = parsePem(leafPem, ["CERTIFICATE"]);
+  const leaf = Pem.parse(leafPem, ["CERTIFICATE"]);
   let found: FirstEntry | undefined;
   await extendVerified(Frontier.empty(), tree, read, (index, octets) => {
     const entry = parseEntry(octets);

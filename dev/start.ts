@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { styleText } from "node:util";
 import { OperatorError } from "../src/foundation/errors.ts";
 import { startDevelopmentCluster } from "./cluster/cluster.ts";
@@ -7,9 +7,9 @@ import { introduceAuthority, introduceWorkload } from "./introduction.ts";
 import { say } from "./narration.ts";
 import { requireFreePorts } from "./ports.ts";
 import { prepareDevelopmentSecrets } from "./secrets.ts";
-import { writeWorkerConfiguration } from "./worker/worker-configuration.ts";
+import { writeWorkerConfiguration, writeWorkerVariables } from "./worker/worker-configuration.ts";
 import { startWorkerProcess, type WorkerProcess } from "./worker/worker-process.ts";
-import { CaClient } from "./workload/ca-client.ts";
+import { DevelopmentCa } from "./workload/development-ca.ts";
 
 /** The folder of `wrangler.toml`. npm starts a script in the folder of its package. */
 const root = process.cwd();
@@ -29,7 +29,9 @@ async function main(): Promise<void> {
   try {
     await prepareSecrets(cluster.issuer);
     const readerToken = randomBytes(24).toString("hex");
-    await runWorker(interrupted, readerToken, (ca) => introduceWorkload(ca, cluster, readerToken));
+    await runWorker(interrupted, readerToken, (ca) =>
+      introduceWorkload(ca, cluster, { readerToken, folder: relative(root, folder) }),
+    );
   } finally {
     await cluster.close();
   }
@@ -44,26 +46,26 @@ async function prepareSecrets(issuer: string): Promise<void> {
 async function runWorker(
   interrupted: Promise<void>,
   readerToken: string,
-  introduce: (ca: CaClient) => Promise<void>,
+  introduce: (ca: DevelopmentCa) => Promise<void>,
 ): Promise<void> {
   say("worker", "starting workerd, with its storage in .wrangler/state");
   const worker = startWorkerProcess({
     root,
     port: caPort,
     configuration: await writeWorkerConfiguration(root),
-    variables: {
+    variables: await writeWorkerVariables(root, {
       // An empty store gets its first authority on any day. An existing authority stays.
       INCEPTION_DATE: new Date().toISOString().slice(0, 10),
       LOG_ORIGIN: `127.0.0.1:${caPort}/log`,
       LOG_INTERVAL: "1s",
       LOG_READERS: readerToken,
       CONSOLE_TOKENS: readerToken,
-    },
+    }),
     showLine: (line) => console.log(styleText("dim", `  | ${line}`)),
   });
   const ending = new AbortController();
   try {
-    const ca = new CaClient(`http://127.0.0.1:${caPort}`, ending.signal);
+    const ca = new DevelopmentCa(`http://127.0.0.1:${caPort}`, ending.signal);
     const life = bringUp(ca, worker, introduce).then(() => interrupted);
     await Promise.race([life, interrupted, exitOf(worker)]);
     console.log();
@@ -75,9 +77,9 @@ async function runWorker(
 }
 
 async function bringUp(
-  ca: CaClient,
+  ca: DevelopmentCa,
   worker: WorkerProcess,
-  introduce: (ca: CaClient) => Promise<void>,
+  introduce: (ca: DevelopmentCa) => Promise<void>,
 ): Promise<void> {
   if (!(await ca.awaitHealth(healthDeadlineSeconds))) {
     throw new OperatorError(

@@ -47,7 +47,7 @@ export async function startEdge({
     convertV4MiniflareOptions({
       modules: true,
       script: bundleWorker(`bench/worker/${hasLog ? "main-with-log" : "main"}.ts`).script,
-      compatibilityDate: "2026-10-23",
+      compatibilityDate: "2026-11-17",
       compatibilityFlags: ["no_nodejs_compat_v2"],
       kvNamespaces: ["AUTHORITIES"],
       bindings: {

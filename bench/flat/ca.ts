@@ -2,16 +2,16 @@ import { randomBytes } from "node:crypto";
 import { SignJWT } from "jose";
 import type { AuditEvent } from "../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
-import { mintAuthority } from "../../src/ca/mint.ts";
+import { Mint } from "../../src/ca/mint.ts";
 import { compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import {
   type AuthorityStore,
-  recordKey,
+  RecordName,
   type StoredRecord,
 } from "../../src/custody/authority-store.ts";
 import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
-import { firstSchedule } from "../../src/pki/authority/schedule.ts";
+import { Schedule } from "../../src/pki/authority/schedule.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 
 /** The size of a CA: everything of it that may grow. */
@@ -61,7 +61,7 @@ export async function createSizedCa(
   const { certificateAuthority, mint } = await compose(configuration, { ...means, fetching });
   const published = addSeconds(clock(), -2 * mint.phaseLengths.propagationSeconds);
   for (let i = 0; i < authorities; i++) {
-    await mintAuthority(mint, firstSchedule(mint.phaseLengths, addSeconds(published, -i)));
+    await Mint.mintAuthority(mint, Schedule.first(mint.phaseLengths, addSeconds(published, -i)));
   }
   const { authenticate, issuance } = certificateAuthority;
   const { signal } = new AbortController();
@@ -104,9 +104,9 @@ function createMemoryStore(): AuthorityStore {
   return {
     load: async () => [...records.values()],
     put: async (record) => {
-      records.set(recordKey(record), record);
+      records.set(RecordName.key(record), record);
       return true;
     },
-    delete: async (name) => void records.delete(recordKey(name)),
+    delete: async (name) => void records.delete(RecordName.key(name)),
   };
 }

@@ -1,7 +1,11 @@
 import { randomBytes } from "node:crypto";
 
 /** The issuers that `serve` knows: honest callers have tokens of the first, and the other never answers for its keys. */
-export const issuers = { known: "https://bench.example", silent: "https://silent.example" };
+export const issuers = {
+  known: "https://bench.example",
+  silent: "https://silent.example",
+  hostile: "https://hostile.example",
+};
 
 const encoded = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 

@@ -1,6 +1,8 @@
 import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
 import { connect as connectTcp } from "node:net";
 import { text } from "node:stream/consumers";
+import { create, type JsonObject, toBinary } from "@bufbuild/protobuf";
+import { IstioCertificateRequestSchema } from "../../src/gen/istio/v1/auth/ca_pb.ts";
 import { credentialOf, issuers } from "./forged-token.ts";
 import {
   dataFrame,
@@ -26,10 +28,10 @@ import {
 
 /** Strangers at several addresses of one network, none of which an honest caller has. */
 const addresses = Array.from({ length: 8 }, (_, i) => `127.0.0.${11 + i}`);
+const twoAddresses = ["127.1.0.1", "127.2.0.1"];
 /** Strangers of several networks. */
 const networks = Array.from({ length: 4 }, (_, i) => `127.${i + 1}.0.1`);
 const watch = "/grpc.health.v1.Health/Watch";
-const reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 const createCertificate = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 const grpc = { ":method": "POST", "content-type": "application/grpc", te: "trailers" };
 const emptyMessage = Buffer.alloc(5);
@@ -108,6 +110,34 @@ function begun(session: ClientHttp2Session, path: string, credential?: string): 
 const forging = (issuer: string) => (session: ClientHttp2Session) =>
   begun(session, createCertificate, credentialOf(issuer));
 
+/** JSON that a parser blows up to twenty times its octets, from a caller whose own token the CA accepts. */
+const denseBody = Buffer.from(
+  `{"csr":"x","metadata":{"a":[${Array<string>(21_000).fill("{}").join()}]}}`,
+);
+
+/** The same in protobuf, below a frame's bound of 64 KiB. */
+const denseMessage = toBinary(
+  IstioCertificateRequestSchema,
+  create(IstioCertificateRequestSchema, { metadata: { a: Array<JsonObject>(15_000).fill({}) } }),
+);
+
+const posting =
+  (type: string, body: Uint8Array) =>
+  (session: ClientHttp2Session): ClientHttp2Stream => {
+    const stream = session.request({
+      ":method": "POST",
+      ":path": createCertificate,
+      "content-type": type,
+      authorization: `Bearer ${process.env["FLOOD_TOKEN"]}`,
+    });
+    stream.resume();
+    stream.end(body);
+    return stream;
+  };
+
+/** Connections of two networks. */
+const sixteen: Parameters<typeof streaming>[3] = (one) => fromEach(twoAddresses)(times(8)(one));
+
 /** Reads nothing of any answer. */
 const unread = (path: string): Method =>
   streaming(1000, (session) => session.request({ ":path": path }), { initialWindowSize: 0 });
@@ -158,7 +188,6 @@ function pollBundle(session: ClientHttp2Session): ClientHttp2Stream {
 /** By the names that the table has. */
 export const methods: ReadonlyMap<string, Method> = new Map([
   ["Health/Watch streams", streaming(1000, (session) => begun(session, watch))],
-  ["reflection streams", streaming(1000, (session) => session.request(post(reflection)))],
   ["answers with a window of 0", unread("/bundle.pem")],
   ["CRLs with a window of 0", unread("/crl.pem")],
   ["CRLs with a window of 2^31", unreadOfHugeWindow("/crl.pem")],
@@ -174,11 +203,14 @@ export const methods: ReadonlyMap<string, Method> = new Map([
     streaming(100, (session) => begun(session, createCertificate)),
   ],
   ["forged tokens", streaming(100, forging(issuers.known), {}, times(20))],
+  ["a hostile API server", streaming(100, forging(issuers.hostile))],
   ["tokens of a silent issuer", streaming(100, forging(issuers.silent))],
   [
     "2,000 streams of four networks",
     streaming(100, forging(issuers.known), {}, (one) => fromEach(networks)(times(20)(one))),
   ],
+  ["dense bodies", streaming(32, posting("application/json", denseBody), {}, sixteen)],
+  ["dense messages", streaming(32, posting("application/proto", denseMessage), {}, sixteen)],
   ["huge headers", streaming(1000, getWithHugeHeaders)],
   ["long polls", streaming(1000, pollBundle)],
   ["silent HTTP/2 connections", holding(13_900, (target) => openHttp2(target))],

@@ -4,7 +4,6 @@ import { type Row, rows } from "./rows.ts";
 /** Which rows to play, and for how long. */
 export interface Options {
   readonly seconds: number;
-  readonly after: number;
   readonly rows: readonly Row[];
 }
 
@@ -15,7 +14,6 @@ const allMethods = [...new Set(rows.map(({ method }) => method))];
 export const usage = `npm run bench:floods -- [options]
 
   --seconds S    how long each flood takes (30)
-  --after S      how long each server may then take to give memory back (60)
   --method PART  the methods with this part in their names, or several times (all)
   --server NAME  ${allServers.join(", ")}, or several times (all)
 
@@ -30,14 +28,12 @@ export function parseOptions(words: readonly string[]): Options {
     args: [...words],
     options: {
       seconds: { type: "string", default: "30" },
-      after: { type: "string", default: "60" },
       method: { type: "string", multiple: true },
       server: { type: "string", multiple: true },
     },
   });
   return {
     seconds: duration("seconds", values.seconds),
-    after: duration("after", values.after),
     rows: rowsOf(
       selected("method", allMethods, values.method),
       selected("server", allServers, values.server),

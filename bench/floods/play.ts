@@ -9,30 +9,23 @@ import { createCluster, createWorkload, type Workload } from "../workload.ts";
 import { extrasFor, revokeMany } from "./extras.ts";
 import { callHonestly } from "./honest-caller.ts";
 import type { Latencies } from "./latencies.ts";
-import { isBack, type Outcome } from "./outcome.ts";
+import type { Outcome } from "./outcome.ts";
 import { probe } from "./probe.ts";
-import type { Row, Scene } from "./rows.ts";
+import type { Row } from "./rows.ts";
 import { type Server, startGateway, startServe } from "./servers.ts";
 
-/** How long a flood takes, and how long its server may then rest. */
+/** How long a flood takes, unless somebody interrupts it. */
 interface Bounds {
   readonly seconds: number;
-  readonly after: number;
   readonly interruption: AbortSignal;
 }
 
 /** The calls before a flood, in seconds: with them the server has compiled what it needs. */
 const warmUp = 5;
 
-/**
- * Floods a fresh server. Resolves when the flood is over; the outcome resolves when the server has had
- * its honest caller alone for a while, and has ended.
- */
-export async function play(
-  { method, scene }: Row,
-  bounds: Bounds,
-): Promise<{ readonly outcome: Promise<Outcome> }> {
-  const ended = new AsyncDisposableStack();
+/** Floods a fresh server, and ends it when the flood is over. */
+export async function play({ method, scene }: Row, bounds: Bounds): Promise<Outcome> {
+  await using ended = new AsyncDisposableStack();
   const folder = await lastingFolder();
   const cluster = await createCluster("https://bench.example", "RS256");
   const workload = await createWorkload(cluster);
@@ -49,9 +42,10 @@ export async function play(
   const called = gateway ?? ca;
   const server = scene.flooded === "gateway" ? called : ca;
   const memory = sampled(server);
+  ended.defer(memory.end);
   await callFor(called, workload, warmUp, bounds);
   const memoryBefore = memory.now();
-  const flooding = flood(method, server, scene, bounds);
+  const flooding = flood({ method, scene }, server, workload, bounds);
   // The flood is at its height before the first call counts.
   await pause(1000, bounds.interruption);
   const [latencies, probes] = await Promise.all([
@@ -60,38 +54,9 @@ export async function play(
   ]);
   await flooding;
   const [load = Number.NaN] = loadavg();
-
-  async function outcomeAtRest(): Promise<Outcome> {
-    const isOver = (): boolean => server.hasEnded() || isBack(memory.now(), memoryBefore);
-    await rest(isOver, bounds, (end) => call(called, workload, end));
-    const hasEnded = server.hasEnded();
-    const memoryAfter = memory.now();
-    const memoryPeak = memory.peak();
-    memory.end();
-    await ended.disposeAsync();
-    const isInterrupted = bounds.interruption.aborted;
-    const figures = { latencies, probes, memoryBefore, memoryPeak, memoryAfter, load };
-    return { method, server: scene.name, ...figures, hasEnded, isInterrupted };
-  }
-  return { outcome: outcomeAtRest() };
-}
-
-/**
- * Leaves a server to its honest caller until it holds little more than before the flood, or its time is over. A
- * server in a mesh is never without calls.
- */
-async function rest(
-  isOver: () => boolean,
-  { after, interruption }: Bounds,
-  callUntil: (end: AbortSignal) => Promise<unknown>,
-): Promise<void> {
-  const rested = new AbortController();
-  const calls = callUntil(AbortSignal.any([interruption, rested.signal]));
-  for (let i = 0; i < after && !isOver() && !interruption.aborted; i++) {
-    await pause(1000, interruption);
-  }
-  rested.abort();
-  await calls;
+  const figures = { latencies, probes, memoryBefore, memoryPeak: memory.peak(), load };
+  const isInterrupted = bounds.interruption.aborted;
+  return { method, server: scene.name, ...figures, hasEnded: server.hasEnded(), isInterrupted };
 }
 
 function callFor(
@@ -115,9 +80,9 @@ function call(server: Server, { token, message }: Workload, end: AbortSignal): P
 
 /** Floods by a process of its own, or does nothing for as long. */
 async function flood(
-  method: string,
+  { method, scene: { flooded, strangersAddress } }: Row,
   { port, monitoringPort }: Server,
-  { flooded, strangersAddress }: Scene,
+  { token }: Workload,
   bounds: Bounds,
 ): Promise<void> {
   const { seconds, interruption } = bounds;
@@ -125,7 +90,10 @@ async function flood(
   const program = fileURLToPath(new URL("flooder.ts", import.meta.url));
   const at = flooded === "monitoring" ? [`${monitoringPort}`, "plaintext"] : [`${port}`, "tls"];
   const words = [program, method, at[0], `${seconds}`, strangersAddress, at[1]] as string[];
-  const child = spawn(process.execPath, words, { stdio: "ignore" });
+  const child = spawn(process.execPath, words, {
+    stdio: "ignore",
+    env: { ...process.env, FLOOD_TOKEN: token },
+  });
   const kill = (): boolean => child.kill("SIGKILL");
   interruption.addEventListener("abort", kill);
   await once(child, "exit");

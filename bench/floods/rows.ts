@@ -38,6 +38,7 @@ const scenesOf: Readonly<Record<string, readonly Scene[]>> = {
   "pages with a window of 0": [monitoring],
   "forged tokens": [serve, gateway, door],
   "tokens of a silent issuer": [address, gateway],
+  "a hostile API server": [serve],
   "2,000 streams of four networks": [serve, gateway, door],
 };
 

@@ -29,12 +29,13 @@ export interface Extras {
   readonly keys?: string;
   /** Whole tables of `ISSUERS`. */
   readonly issuers?: string;
+  readonly secrets?: Readonly<Record<string, string>>;
 }
 
 export async function startServe(
   folder: string,
   { issuer, keySet }: Cluster,
-  { keys = "", issuers = "" }: Extras = {},
+  { keys = "", issuers = "", secrets = {} }: Extras = {},
 ): Promise<Server> {
   await mkdir(folder, { recursive: true });
   const config = join(folder, "rampart.toml");
@@ -55,6 +56,7 @@ gateways = [{ account = "foo/httpbin", dns_names = ["gateway.test"] }]
 ${issuers}`,
   );
   return start(["serve", "--config", config], {
+    ...secrets,
     KEK: `bench:${randomBytes(32).toString("base64")}`,
   });
 }

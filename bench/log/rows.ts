@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { importKek } from "../../src/custody/kek.ts";
 import { NodeLog } from "../../src/node/log/node-log.ts";
-import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { bundleWorker } from "../edge/bundle.ts";
 import { median } from "../measurement/median.ts";
 import type { Row } from "../measurement/report.ts";
@@ -33,7 +33,7 @@ async function nodeMicroseconds(): Promise<number> {
       hasPublicTiles: false,
     },
     shard: 0,
-    trustDomain: parseTrustDomain("cluster.local") as TrustDomain,
+    trustDomain: TrustDomain.parse("cluster.local") as TrustDomain,
     keks: { hold: () => undefined, ring: () => [kek] },
     log: { audit: () => {}, operation: () => {} },
     clock: () => new Date(),

@@ -3,7 +3,7 @@ import { createSecureServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
 import type { ServingCertificate } from "../../src/node/tls.ts";
 import { tlsOptions } from "../../src/node/tls.ts";
-import { createCertificatePath } from "../../src/transport/http/routes.ts";
+import { createCertificatePath } from "../../src/transport/http/paths.ts";
 
 type Answering = (body: Buffer, authorization: string) => Promise<Buffer>;
 

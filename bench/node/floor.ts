@@ -1,9 +1,6 @@
 import { createPublicKey, generateKeyPairSync, sign, verify, type webcrypto } from "node:crypto";
-import {
-  createJsonWebSignatureParser,
-  type JsonWebSignature,
-} from "../../src/pki/jose/json-web-signature.ts";
 import { readSignedRequest, type SignedRequest } from "../worker/signed-request.ts";
+import { readSignedToken, type SignedToken } from "../worker/signed-token.ts";
 
 /** The credentials of a caller, and the key that signed its token. */
 export interface FloorInput {
@@ -20,7 +17,7 @@ export type Floor = (times: number) => Promise<void>;
  * measurement.
  */
 export async function createFloors(input: FloorInput): Promise<Record<"web" | "node", Floor>> {
-  const jws = createJsonWebSignatureParser()(input.token);
+  const jws = readSignedToken(input.token);
   return {
     web: await webFloor(input.tokenKey, jws, readSignedRequest(input.csrPem, "ieee-p1363")),
     node: nodeFloor(input.tokenKey, jws, readSignedRequest(input.csrPem, "der")),
@@ -33,7 +30,7 @@ const rs256 = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
 
 async function webFloor(
   jwk: webcrypto.JsonWebKey,
-  jws: JsonWebSignature,
+  jws: SignedToken,
   csr: SignedRequest,
 ): Promise<Floor> {
   const { subtle } = crypto;
@@ -50,7 +47,7 @@ async function webFloor(
   };
 }
 
-function nodeFloor(jwk: webcrypto.JsonWebKey, jws: JsonWebSignature, csr: SignedRequest): Floor {
+function nodeFloor(jwk: webcrypto.JsonWebKey, jws: SignedToken, csr: SignedRequest): Floor {
   const tokenKey = createPublicKey({ key: { ...jwk }, format: "jwk" });
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   return async (times) => {

@@ -4,7 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { X509CertificateGenerator } from "@peculiar/x509";
 import type { ServingCertificate } from "../../src/node/tls.ts";
-import { toPem } from "../../src/pki/encoding/pem.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import type { Load } from "../loads.ts";
 import { median } from "../measurement/median.ts";
@@ -170,5 +170,5 @@ async function selfSigned(): Promise<ServingCertificate> {
     signingAlgorithm,
   });
   const key = new Uint8Array(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
-  return { chainPem: certificate.toString("pem"), keyPem: toPem("PRIVATE KEY", key) };
+  return { chainPem: certificate.toString("pem"), keyPem: Pem.format("PRIVATE KEY", key) };
 }

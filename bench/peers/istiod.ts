@@ -42,7 +42,7 @@ async function startIstiod(program: string, stage: Stage, rootKey: RootKey): Pro
   const call = istioCall(workload);
   return {
     name,
-    version: "2026-08-22 (istio/istio 86c9f01f)",
+    version: "2026-08-27 (istio/istio eed52ebb66ad)",
     api: "native gRPC over TLS",
     rootKey,
     less: "no audit line for a certificate, no lint",

@@ -23,7 +23,7 @@ const usage = `npm run bench:peers -- [options]
   --rounds N         rounds in which the CAs take turns (61)
   --warm-up N        certificates of each before (${usualWarmUp})
   --build-seconds S  how long a build may take (300)
-  --write            writes docs/reference/peers.md and its pictures`;
+  --write            writes bench/peers/figures.md and its pictures`;
 
 const options = optionsOf(usage, (args) => {
   const { values } = parseArgs({
@@ -133,7 +133,7 @@ async function run(): Promise<Run> {
 const result = await run();
 process.stdout.write(`${tableOf(result)}\n`);
 if (options.write) {
-  const page = "docs/reference/peers.md";
+  const page = "bench/peers/figures.md";
   const text = readFileSync(page, "utf8").replace(
     /(<!-- run -->\n)[\s\S]*(<!-- end of run -->)/,
     (_, begin, end) => `${begin}\n${tableOf(result)}\n\n${circumstancesOf(result)}\n\n${end}`,

@@ -8,7 +8,7 @@ import {
   SubjectKeyIdentifierExtension,
   X509CertificateGenerator,
 } from "@peculiar/x509";
-import { toPem } from "../../src/pki/encoding/pem.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
 import type { RootKey } from "./peer.ts";
 
 const algorithms = {
@@ -44,6 +44,6 @@ export async function writeRoot(folder: string, rootKey: RootKey): Promise<void>
     ...["ca-cert.pem", "root-cert.pem", "cert-chain.pem"].map((file) =>
       writeFile(join(folder, file), pem),
     ),
-    writeFile(join(folder, "ca-key.pem"), toPem("PRIVATE KEY", pkcs8), { mode: 0o600 }),
+    writeFile(join(folder, "ca-key.pem"), Pem.format("PRIVATE KEY", pkcs8), { mode: 0o600 }),
   ]);
 }

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { connect } from "node:http2";
 import { join } from "node:path";
 import { Pkcs10CertificateRequestGenerator } from "@peculiar/x509";
-import { parsePem, toPem } from "../../src/pki/encoding/pem.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
 import { fromGoRelease } from "../../test/interop/software.ts";
 import { freePorts } from "../../test/testkit/network/free-ports.ts";
 import { runWell } from "../../test/testkit/programs/child-process.ts";
@@ -36,7 +36,7 @@ export async function startSpire(stage: Stage): Promise<readonly (Peer | Missing
   const { value: joinToken } = await server.until(() => cli(["token", "generate"]));
   const agent = await attest(port, String(joinToken));
   const entryId = await register(cli, String(joinToken));
-  const csr = parsePem(stage.workload.csrPem, ["CERTIFICATE REQUEST"]) ?? new Uint8Array();
+  const csr = Pem.parse(stage.workload.csrPem, ["CERTIFICATE REQUEST"]) ?? new Uint8Array();
   return Promise.all(batches.map((size) => peerOf({ server, port, agent, entryId, csr }, size)));
 }
 
@@ -89,8 +89,8 @@ async function attest(port: number, joinToken: string): Promise<Credential> {
   const call = attestAgent(joinToken, new Uint8Array(csr.rawData));
   const answer = await answerOf(session, call).finally(() => session.close());
   const pkcs8 = new Uint8Array(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
-  const cert = chainOfAgent(answer).map((der) => toPem("CERTIFICATE", der));
-  return { cert: cert.join("\n"), key: toPem("PRIVATE KEY", pkcs8) };
+  const cert = chainOfAgent(answer).map((der) => Pem.format("CERTIFICATE", der));
+  return { cert: cert.join("\n"), key: Pem.format("PRIVATE KEY", pkcs8) };
 }
 
 type Cli = (values: readonly string[]) => Promise<Readonly<Record<string, unknown>>>;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { stringify } from "smol-toml";
 import type { Circumstances } from "../../src/ca/policy/circumstances.ts";
-import { createPolicy, decide } from "../../src/ca/policy/policy.ts";
+import { Policy } from "../../src/ca/policy/policy.ts";
 import { policyTable } from "../../src/ca/policy/rule.ts";
 import { synchronize } from "../../src/cli/verbs/log/follower.ts";
 import { FollowerIndex } from "../../src/cli/verbs/log/follower-index.ts";
@@ -56,13 +56,13 @@ async function cpuOf(work: () => unknown): Promise<number> {
 
 /** CPU of a call for a hundred rules of which none fits, in microseconds: the median of rounds. */
 async function decisionMicroseconds(): Promise<number> {
-  const policy = createPolicy(policyTable.parse({ rules }));
+  const policy = Policy.create(policyTable.parse({ rules }));
   const lifetimes = { defaultSeconds: 60, maximumSeconds: 60 };
   const times = 20_000;
   const costs: number[] = [];
   for (let round = 0; round < 60; round++) {
     const seconds = await cpuOf(() => {
-      for (let i = 0; i < times; i++) decide(policy, asked, lifetimes);
+      for (let i = 0; i < times; i++) Policy.decide(policy, asked, lifetimes);
     });
     costs.push((1e6 * seconds) / times);
   }

@@ -1,21 +1,17 @@
 import { type CertificateEntry, formatEntry } from "../../src/ca/issuance/log-entry.ts";
 import { type Bytes, bytesEqual } from "../../src/pki/encoding/bytes.ts";
 import type { SpiffeId } from "../../src/pki/spiffe-id.ts";
-import { parseCertificate } from "../../src/pki/x509/certificate.ts";
+import { Certificate } from "../../src/pki/x509/certificate.ts";
 import { issueLeaf } from "../../src/pki/x509/leaf/certificate-signer.ts";
-import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
-import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
+import { IdentityProof } from "../../src/pki/x509/leaf/identity-proof.ts";
+import { SubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { Frontier } from "../../src/tlog/frontier.ts";
 import { leafHash } from "../../src/tlog/merkle.ts";
 import { createLogSigner, formatCheckpoint } from "../../src/tlog/note/checkpoint.ts";
 import { formatNote } from "../../src/tlog/note/note.ts";
-import {
-  formatVerifierKey,
-  generateEd25519,
-  rawPublicKey,
-} from "../../src/tlog/note/verifier-key.ts";
-import { checkpointPath, formatBundle, tilePath, tileWidth } from "../../src/tlog/tile.ts";
+import { generateEd25519, rawPublicKey, VerifierKey } from "../../src/tlog/note/verifier-key.ts";
+import { checkpointPath, formatBundle, Tile, tileWidth } from "../../src/tlog/tile.ts";
 import { createBenchIssuer } from "../crl-rows.ts";
 
 /** A published log of a mesh. */
@@ -38,13 +34,13 @@ export async function createMeshLog(size: number): Promise<MeshLog> {
   const objects = new Map<string, Uint8Array>();
   const frontier = Frontier.empty();
   const keep = (tiles: ReturnType<Frontier["partialTiles"]>): void => {
-    for (const tile of tiles) objects.set(tilePath(tile), tile.octets);
+    for (const tile of tiles) objects.set(Tile.path(tile), tile.octets);
   };
   for (let first = 0; first < size; first += tileWidth) {
     const width = Math.min(tileWidth, size - first);
     const entries = Array.from({ length: width }, (_, i) => entryOf(first + i));
     for (const entry of entries) keep(frontier.append(leafHash(entry)));
-    const path = tilePath({ level: "entries", index: first / tileWidth, width });
+    const path = Tile.path({ level: "entries", index: first / tileWidth, width });
     objects.set(path, formatBundle(entries));
   }
   keep(frontier.partialTiles());
@@ -54,7 +50,7 @@ export async function createMeshLog(size: number): Promise<MeshLog> {
   const text = formatCheckpoint({ origin, size, root: frontier.root() });
   const note = formatNote({ text, signatures: [await sign(text)] });
   objects.set(checkpointPath, new TextEncoder().encode(note));
-  return { verifierKey: formatVerifierKey(key), objects };
+  return { verifierKey: VerifierKey.format(key), objects };
 }
 
 async function meshEntries(size: number): Promise<(idx: number) => Bytes> {
@@ -92,9 +88,13 @@ async function accountLeaves(count: number): Promise<readonly Bytes[]> {
   const leaves: Bytes[] = [];
   for (let i = 0; i < count; i++) {
     const spiffeId = `spiffe://cluster.local/ns/team-${i % 50}/sa/account-${i}` as SpiffeId;
-    const proof = { provedAt: now, issuer: issuerDigest(`${i % 3}`), isImpersonated: false };
+    const proof = {
+      provedAt: now,
+      issuer: IdentityProof.issuerDigest(`${i % 3}`),
+      isImpersonated: false,
+    };
     const validity = { notBefore: now, notAfter: addSeconds(now, day) };
-    const content = { spiffeId, publicKey: parseSubjectPublicKey(spki), validity, proof };
+    const content = { spiffeId, publicKey: SubjectPublicKey.parse(spki), validity, proof };
     leaves.push((await issueLeaf(issuer, content)).der);
   }
   return leaves;
@@ -103,7 +103,7 @@ async function accountLeaves(count: number): Promise<readonly Bytes[]> {
 /** A copy with a serial number of its own. No reader of a log verifies the signature. */
 function withSerial(der: Bytes, idx: number): Bytes {
   const copy = der.slice();
-  const { serialNumber } = parseCertificate(der).toBeSigned;
+  const { serialNumber } = Certificate.parse(der).toBeSigned;
   const at = der.findIndex((_, i) =>
     bytesEqual(der.subarray(i, i + serialNumber.length) as Bytes, serialNumber),
   );

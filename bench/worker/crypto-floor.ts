@@ -1,8 +1,5 @@
-import {
-  createJsonWebSignatureParser,
-  type JsonWebSignature,
-} from "../../src/pki/jose/json-web-signature.ts";
 import { readSignedRequest } from "./signed-request.ts";
+import { readSignedToken, type SignedToken } from "./signed-token.ts";
 
 /** The credentials of a caller. */
 export interface Credentials {
@@ -24,7 +21,7 @@ export async function createCryptoFloor(
   { token, csrPem }: Credentials,
   tokenKey: CryptoKey,
 ): Promise<() => Promise<void>> {
-  const jws = createJsonWebSignatureParser()(token);
+  const jws = readSignedToken(token);
   const csr = readSignedRequest(csrPem, "ieee-p1363");
   const privateKey = await createSigningKey();
   return async () => {
@@ -42,7 +39,7 @@ export async function createTokenFloor(
   { token }: Credentials,
   tokenKey: CryptoKey,
 ): Promise<() => Promise<void>> {
-  const jws = createJsonWebSignatureParser()(token);
+  const jws = readSignedToken(token);
   const privateKey = await createSigningKey();
   return async () => {
     await verify(tokenKey, jws);
@@ -56,7 +53,7 @@ async function createSigningKey(): Promise<CryptoKey> {
   return privateKey;
 }
 
-async function verify(key: CryptoKey, { signature, signedBytes }: JsonWebSignature): Promise<void> {
+async function verify(key: CryptoKey, { signature, signedBytes }: SignedToken): Promise<void> {
   const isValid = await crypto.subtle.verify("RSASSA-PKCS1-v1_5", key, signature, signedBytes);
   if (!isValid) throw new Error("the token of the floor does not verify");
 }

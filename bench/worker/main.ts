@@ -1,11 +1,11 @@
 import { type AuditEvent, createEventLog } from "../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { issueToken } from "../../src/ca/issuance/issue-token.ts";
-import { mintAuthority, mintTokenKey } from "../../src/ca/mint.ts";
+import { Mint, mintTokenKey } from "../../src/ca/mint.ts";
 import { compose, type Platform } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { writeToConsole } from "../../src/foundation/events.ts";
-import { firstSchedule } from "../../src/pki/authority/schedule.ts";
+import { Schedule } from "../../src/pki/authority/schedule.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
@@ -68,8 +68,8 @@ async function storeFirstAuthority({ AUTHORITIES, ...values }: Environment): Pro
   const { mint } = await compose(parseConfiguration(values), platform);
   const { propagationSeconds } = mint.phaseLengths;
   const published = addSeconds(new Date(), -2 * propagationSeconds);
-  const schedule = firstSchedule(mint.phaseLengths, published);
-  await mintAuthority(mint, schedule);
+  const schedule = Schedule.first(mint.phaseLengths, published);
+  await Mint.mintAuthority(mint, schedule);
   if (mint.tokenAlgorithm) await mintTokenKey(mint, mint.tokenAlgorithm, schedule);
 }
 

@@ -1,10 +1,7 @@
 import { DerReader, Tag } from "../../src/pki/encoding/der-reader.ts";
-import { parsePem } from "../../src/pki/encoding/pem.ts";
-import {
-  type DsaEncoding,
-  fromX509Signature,
-  signatureAlgorithms,
-} from "../../src/pki/signature-algorithm.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
+import { type DsaEncoding, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
+import { fromX509Signature } from "../../src/pki/signature-encoding.ts";
 
 /** The parts of a CSR that the crypto floor needs. */
 export interface SignedRequest {
@@ -15,7 +12,7 @@ export interface SignedRequest {
 
 /** Parses the CSR of a P-256 key; the signature gets the encoding that the floor verifies. */
 export function readSignedRequest(pem: string, encoding: DsaEncoding): SignedRequest {
-  const der = parsePem(pem, ["CERTIFICATE REQUEST"]);
+  const der = Pem.parse(pem, ["CERTIFICATE REQUEST"]);
   const [algorithm] = signatureAlgorithms["EC-P256"];
   if (!der || !algorithm) throw new Error("the benchmark needs a CSR of a P-256 key");
   const fields = new DerReader(der).enter(Tag.sequence);

@@ -6,12 +6,15 @@ import { asNotices, licenceIn } from "./evidence.ts";
 
 const root = join(import.meta.dirname, "../..");
 
+/** The least Node of package.json. */
+export const target = "node24";
+
 /** What every bundle of ours has in common. */
 export const commonOptions: BuildOptions = {
   absWorkingDir: root,
   bundle: true,
   logLevel: "warning",
-  target: "node24",
+  target,
 };
 
 /** Modules that read the repository's files, and the text that bundles have in their place. */
@@ -81,7 +84,7 @@ export async function withStandIns(): Promise<Plugin> {
 }
 
 /**
- * Bundles the programs and the Workers of the package. `rampart` has its libraries in it, because an agent that loads
+ * Bundles the programs, the Workers and the client of the package. `rampart` has its libraries in it, because an agent that loads
  * them file by file holds 9 MiB more. The others find theirs outside, where npm installs them.
  *
  * @returns The specifiers of what stays outside.
@@ -125,8 +128,14 @@ export async function bundlePackage(folder: string): Promise<ReadonlySet<string>
     external: ["cloudflare:workers"],
     chunkNames: "worker/[name]-[hash]",
   });
+  const client = await build({
+    ...common,
+    platform: "neutral",
+    packages: "external",
+    entryPoints: { client: "src/client/client.ts" },
+  });
   await writeFile(join(folder, "THIRD_PARTY_NOTICES.txt"), await bundledNotices(programs.metafile));
-  return new Set([programs, dev, workers].flatMap(({ metafile }) => externals(metafile)));
+  return new Set([programs, dev, workers, client].flatMap(({ metafile }) => externals(metafile)));
 }
 
 /** Libraries that are CommonJS ask for modules of Node in this way. */

@@ -1,21 +1,20 @@
 import { execFileSync } from "node:child_process";
-import { chmod, copyFile, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { build, transform } from "esbuild";
-import { commonOptions, withStandIns } from "./bundle.ts";
+import { commonOptions, target, withStandIns } from "./bundle.ts";
 import { startFlags } from "./node-flags.ts";
 
 const root = join(import.meta.dirname, "../..");
 const executable = join(root, "out", `rampart-${process.platform}-${process.arch}`);
 
-/** By it, Node recognises a copy of itself that has a program in it. */
-const fuse = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
-
 /**
  * The first module. Node runs the program in an executable as one CommonJS module, and V8 would keep its two million
  * octets in every process: an agent needs a third of them, and no code of a cache. So each module is an asset.
+ *
+ * esbuild's exports are getters, by which a hash in another module costs twenty times as much. None changes once its
+ * module has run, so their values take their place.
  */
 const loader = `const { compileFunction } = require("node:vm");
 const { getRawAsset } = require("node:sea");
@@ -30,6 +29,7 @@ function load(name) {
   const text = Buffer.from(getRawAsset(name)).toString();
   const run = compileFunction(text, parameters, { filename: name });
   run(module.exports, find, module, url, folder);
+  module.exports = { ...module.exports };
   return module;
 }
 load("./launch.js");
@@ -51,9 +51,10 @@ async function writeModules(folder: string): Promise<Record<string, string>> {
     keepNames: true,
     legalComments: "eof",
   });
+  console.log(`turns its ${bundled.outputFiles.length} modules into CommonJS`);
   const modules = bundled.outputFiles.map(async ({ path, text }) => {
     const supported = { "dynamic-import": false };
-    const options = { format: "cjs", target: "node24", platform: "node", supported } as const;
+    const options = { format: "cjs", target, platform: "node", supported } as const;
     const { code } = await transform(text, { ...options, minifyWhitespace: true });
     await writeFile(path, code);
     return [`./${basename(path)}`, basename(path)];
@@ -62,28 +63,22 @@ async function writeModules(folder: string): Promise<Record<string, string>> {
 }
 
 async function writeExecutable(folder: string): Promise<void> {
+  console.log("bundles the program");
+  const assets = await writeModules(folder);
   await writeFile(join(folder, "main.cjs"), loader);
-  const blob = join(folder, "program.blob");
   const settings = {
-    // The blob holds these paths, so a random folder would make every build another.
+    // The executable holds the path of `main`, so a random folder would make every build another.
     main: "main.cjs",
-    output: "program.blob",
+    output: "rampart",
     disableExperimentalSEAWarning: true,
     execArgv: startFlags,
-    assets: await writeModules(folder),
+    assets,
   };
   await writeFile(join(folder, "sea.json"), JSON.stringify(settings));
-  const preparing = [...startFlags, "--experimental-sea-config", "sea.json"];
-  execFileSync(process.execPath, preparing, { cwd: folder, stdio: "ignore" });
-  const copy = join(folder, "rampart");
-  await copyFile(process.execPath, copy);
-  await chmod(copy, 0o755);
-  const postject = fileURLToPath(import.meta.resolve("postject/dist/cli.js"));
-  const values = [postject, copy, "NODE_SEA_BLOB", blob, "--sentinel-fuse", fuse];
-  // It warns of the section names of Node's own notes, at length.
-  execFileSync(process.execPath, values, { stdio: "ignore" });
+  console.log("puts them into a copy of Node, which takes some seconds");
+  execFileSync(process.execPath, ["--build-sea", "sea.json"], { cwd: folder, stdio: "ignore" });
   await mkdir(dirname(executable), { recursive: true });
-  await copyFile(copy, `${executable}.new`);
+  await copyFile(join(folder, "rampart"), `${executable}.new`);
   await rename(`${executable}.new`, executable);
 }
 

@@ -1,9 +1,7 @@
-import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { writePackage } from "./package.ts";
 
-const root = join(import.meta.dirname, "../..");
-
-execFileSync("tsc", ["-b", "src/worker"], { cwd: root, stdio: "inherit" });
+// npm shows nothing of its own until it is done.
+console.error("bundles programs and Workers, and makes their declarations: some ten seconds");
 // npm packs what `files` of package.json names, and that is this folder.
-await writePackage(join(root, "dist"));
+await writePackage(join(import.meta.dirname, "../..", "dist"));

@@ -1,30 +1,36 @@
+import { execFile } from "node:child_process";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, normalize, relative, sep } from "node:path";
+import { promisify } from "node:util";
 import { writeConsoleAssets } from "../console-assets.ts";
 import { bundlePackage } from "./bundle.ts";
 
+const root = join(import.meta.dirname, "../..");
+const source = join(root, "src");
+const run = promisify(execFile);
+
 /**
- * Writes what npm packs: programs, Workers, the script of the console, and types. `tsc -b src/worker` has
- * made the types before.
+ * Writes what npm packs: programs, Workers, the client, the script of the console, and types, which `tsc` has made anew.
  *
  * @returns The specifiers that stay outside of the bundles.
  */
 export async function writePackage(folder: string): Promise<ReadonlySet<string>> {
   const outside = await bundlePackage(folder);
   await writeConsoleAssets(join(folder, "console"));
+  await run(join(root, "node_modules/.bin/tsc"), ["-b", "src/worker", "src/client"], { cwd: root });
   await copyDeclarations(join(folder, "types"));
   return outside;
 }
 
-const source = join(import.meta.dirname, "../../src");
 const entries = [
+  "client/client.ts",
   "worker/main.ts",
   "worker/main-with-console.ts",
   "worker/main-with-log.ts",
   "worker/main-with-keys.ts",
 ];
 
-/** Copies the declarations of the Workers, and those that they import. `tsc -b src/worker` has made them. */
+/** Copies the declarations of what is imported, and those that they import. */
 async function copyDeclarations(folder: string): Promise<void> {
   const waiting = [...entries];
   const seen = new Set<string>();

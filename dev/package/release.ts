@@ -53,10 +53,12 @@ async function readRelease(publisher: Publisher): Promise<Release> {
     throw new Refusal("the tree has changes: commit them, and tag that commit");
   if (!git("tag", "--points-at", "HEAD").split("\n").includes(tag))
     throw new Refusal(`this commit is not ${tag}: type git tag ${tag}, or git checkout ${tag}`);
-  const [, newest] = /^## (.+)$/m.exec(await readFile(join(root, "CHANGELOG.md"), "utf8")) ?? [];
-  if (newest !== version)
+  const [, newest = ""] =
+    /^## (.+)$/m.exec(await readFile(join(root, "CHANGELOG.md"), "utf8")) ?? [];
+  const [named, day = ""] = newest.split(", ");
+  if (named !== version || !/^\d{4}-\d{2}-\d{2}$/.test(day))
     throw new Refusal(
-      `CHANGELOG.md begins with "${newest}": its first section has to be ${version}`,
+      `CHANGELOG.md begins with "${newest}": its first section has to be ${version} with its date`,
     );
   const date = new Date(git("log", "-1", "--format=%cI"));
   return { ...publisher, version, tag, commit: git("rev-parse", "HEAD"), date };

@@ -31,8 +31,8 @@ interface WorkerProcessOptions {
   readonly port: number;
   /** The path of its configuration. */
   readonly configuration: string;
-  /** They override variables of the same name in the configuration and in .dev.vars. */
-  readonly variables: Readonly<Record<string, string>>;
+  /** The path of a file of variables, which override those of the same name in the configuration and in .dev.vars. */
+  readonly variables: string;
   /** Gets each line of the Worker, and the lines of wrangler that matter. */
   readonly showLine: (line: string) => void;
 }
@@ -78,13 +78,14 @@ function wranglerArguments({
     fileURLToPath(import.meta.resolve("wrangler")),
     "dev",
     `--config=${configuration}`,
+    // Of two files with one name, the later one counts.
     `--env-file=${join(root, ".dev.vars")}`,
+    `--env-file=${variables}`,
     `--persist-to=${join(root, ".wrangler/state")}`,
     "--ip=127.0.0.1",
     `--port=${port}`,
     "--show-interactive-dev-session=false",
     "--log-level=log",
-    ...Object.entries(variables).flatMap(([name, value]) => ["--var", `${name}:${value}`]),
   ];
 }
 

@@ -1,6 +1,6 @@
 import { type KeyObject, X509Certificate } from "node:crypto";
 import { OperatorError } from "../../src/foundation/errors.ts";
-import { shownSerialNumber } from "../../src/pki/encoding/serial-number.ts";
+import { SerialNumber } from "../../src/pki/encoding/serial-number.ts";
 
 /** One line of a report. */
 type ReportLine = readonly [topic: string, text: string];
@@ -12,7 +12,10 @@ type ReportLine = readonly [topic: string, text: string];
  * @throws OperatorError for a chain that a workload cannot use.
  */
 export function certificateReport(chain: readonly string[], key: KeyObject): readonly ReportLine[] {
-  const [leaf, ...intermediates] = chain.slice(0, -1).map((pem) => new X509Certificate(pem));
+  const [leaf, ...intermediates] = chain
+    .slice(0, -1)
+    .flatMap(splitPem)
+    .map((pem) => new X509Certificate(pem));
   const roots = splitPem(chain.at(-1) ?? "").map((pem) => new X509Certificate(pem));
   if (leaf === undefined)
     throw new OperatorError(`The chain has ${chain.length} elements, not two.`);
@@ -22,7 +25,7 @@ export function certificateReport(chain: readonly string[], key: KeyObject): rea
   }
   return [
     ["SPIFFE ID", `${leaf.subjectAltName?.replace(/^URI:/, "")}`],
-    ["serial", shownSerialNumber(leaf.serialNumber)],
+    ["serial", SerialNumber.shown(leaf.serialNumber)],
     ["issuer", leaf.issuer],
     ["valid", validity(leaf)],
     ["key", describeKey(leaf.publicKey)],

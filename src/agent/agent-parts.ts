@@ -1,12 +1,15 @@
-import { type OperationLog, sparing } from "../foundation/events.ts";
+import type { OperationLog } from "../foundation/events.ts";
+import { sparing } from "../foundation/sparing-log.ts";
 import type { Lifetime } from "../program/lifetime.ts";
-import type { AgentConfiguration } from "./configuration/configuration.ts";
+import type { LogOutput } from "../program/log-output.ts";
+import type { AgentConfiguration } from "./configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";
-import { CaChannel } from "./identity/ca-channel.ts";
+import { CaChannel, type ConnectionTrust } from "./identity/ca-channel.ts";
 import { CaClient, issueThrough } from "./identity/ca-client.ts";
-import { CertificateCache } from "./identity/certificate-cache.ts";
-import { JwtSvids } from "./identity/jwt-svids.ts";
-import { Identities, type RefreshingIdentity } from "./identity/refreshing-identity.ts";
+import type { CertificateCache } from "./identity/certificate-cache.ts";
+import { Identities } from "./identity/identities.ts";
+import type { JwtSvids } from "./identity/jwt-svids.ts";
+import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
 import { defaultResource } from "./secrets/secret-source.ts";
 import { AgentMetrics } from "./status/metrics.ts";
@@ -14,29 +17,35 @@ import { FederatedBundles, JwtBundles } from "./trust/bundles.ts";
 import { Revocation } from "./trust/revocation.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";
 
+/** What an agent takes from its process: clock, random numbers, log and proxy. */
 export interface AgentPorts {
   readonly clock: () => Date;
   /** At least 0 and less than 1. */
   readonly random: () => number;
   readonly log: OperationLog;
+  /** Where the lines of the log are written; absent if they stay in the process. */
+  readonly logOutput?: LogOutput | undefined;
   /** The proxy that runs beside the agent, if there is one. */
   readonly proxy?: ProxyControl;
 }
 
+/** The parts that one agent is made of, which its sockets, files and status share. */
 export interface AgentParts extends AgentPorts {
   readonly configuration: AgentConfiguration;
   readonly metrics: AgentMetrics;
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
   readonly revocation: Revocation;
-  readonly jwtSvids: JwtSvids;
+  /** Absent from an agent that hands out no tokens. */
+  readonly jwtSvids: JwtSvids | undefined;
   readonly jwtBundles: JwtBundles;
   readonly channel: CaChannel;
+  readonly known: ConnectionTrust;
   /** Absent from an agent that keeps nothing on disk. */
   readonly cache: CertificateCache | undefined;
   readonly identities: Identities;
   readonly mounted: MountedFiles;
-  /** The identity of a sidecar. It is `undefined` in node mode, and if the certificate comes from files. */
+  /** The identity of a sidecar; `undefined` in node mode, and if the certificate comes from files. */
   readonly own: RefreshingIdentity | undefined;
 }
 
@@ -53,18 +62,16 @@ export async function assembleParts(
   life: Lifetime,
 ): Promise<AgentParts> {
   const { subject, renewal } = configuration;
-  const metrics = new AgentMetrics();
+  const metrics = new AgentMetrics(ports.logOutput);
   const trust = new TrustRoots(configuration.ca.address.baseUrl);
-  const open = () =>
-    new CaChannel(configuration.ca, ports.clock, (file) => trust.forConnection(file));
-  // Tokens have a connection of their own: a failed call closes its own, with all calls under way on it.
-  const [channel, channelOfTokens] = [open(), open()];
-  life.endsWith("the connections to the CA", () => {
-    channel.reset();
-    channelOfTokens.reset();
-  });
-  const { cache: place, request } = configuration;
-  const cache = place && (await CertificateCache.open(place, ports, request.purpose));
+  const known: ConnectionTrust = {
+    rootsFor: (file) => trust.forConnection(file),
+    isWithdrawn: (leaf, others) =>
+      trust.hasWithdrawn(leaf, others, ports.clock()) || revocation.names(leaf),
+  };
+  const channel = openChannel({ ...ports, configuration, known }, life);
+  const { request } = configuration;
+  const cache = await openCache(configuration, ports);
   const ca = new CaClient(configuration.request, { ...ports, channel });
   const identities = new Identities({
     ...ports,
@@ -89,13 +96,7 @@ export async function assembleParts(
   const own = subject.mode !== "node" && isIssued ? identities.add(subject.spiffeId) : undefined;
   const federation = new FederatedBundles();
   const jwtBundles = new JwtBundles();
-  const jwtSvids = new JwtSvids({
-    ...ports,
-    log: sparing(ports.log, ports.clock),
-    ca: new CaClient(configuration.request, { ...ports, channel: channelOfTokens }),
-    bundles: jwtBundles,
-    impersonates: configuration.request.impersonates,
-  });
+  const jwtSvids = await openTokens({ ...ports, configuration, known, jwtBundles }, life);
   return {
     ...ports,
     configuration,
@@ -104,6 +105,7 @@ export async function assembleParts(
     federation,
     revocation,
     channel,
+    known,
     cache,
     identities,
     own,
@@ -111,6 +113,38 @@ export async function assembleParts(
     jwtSvids,
     jwtBundles,
   };
+}
+
+function openChannel(
+  { configuration, clock, known }: Pick<AgentParts, "configuration" | "clock" | "known">,
+  life: Lifetime,
+): CaChannel {
+  const channel = new CaChannel(configuration.ca, clock, known);
+  life.endsWith("the connection to the CA", () => channel.reset());
+  return channel;
+}
+
+async function openCache(
+  { cache: place, request }: AgentConfiguration,
+  ports: AgentPorts,
+): Promise<CertificateCache | undefined> {
+  if (!place) return undefined;
+  const { CertificateCache } = await import("./identity/certificate-cache.ts");
+  return CertificateCache.open(place, ports, request.purpose);
+}
+
+/** Tokens have a connection of their own: a failed call closes its own, with all calls under way on it. */
+async function openTokens(
+  parts: AgentPorts & Pick<AgentParts, "configuration" | "known" | "jwtBundles">,
+  life: Lifetime,
+): Promise<JwtSvids | undefined> {
+  const { configuration, jwtBundles: bundles, clock } = parts;
+  const { request, workloadApiSocket, jwtFiles } = configuration;
+  if (workloadApiSocket === undefined && jwtFiles.length === 0) return undefined;
+  const { JwtSvids } = await import("./identity/jwt-svids.ts");
+  const ca = new CaClient(request, { ...parts, channel: openChannel(parts, life) });
+  const { impersonates } = request;
+  return new JwtSvids({ ca, bundles, impersonates, clock, log: sparing(parts.log, clock) });
 }
 
 /** Restores the roots and CRLs of an earlier run, and stores each change of them. */
@@ -121,13 +155,8 @@ async function followCache(
 ): Promise<void> {
   trust.recall((await cache.loadRoots()) ?? "");
   revocation.recall((await cache.loadCrls()) ?? []);
-  let writing: Promise<void> | undefined;
-  trust.changes.add(() => {
-    writing = cache.storeRoots(trust.record);
-  });
-  revocation.changes.add(() => {
-    writing = cache.storeCrls(revocation.all);
-  });
+  trust.changes.add(() => void cache.storeRoots(trust.record));
+  revocation.changes.add(() => void cache.storeCrls(revocation.all));
   // The next run must know of every root that this one saw withdrawn.
-  life.endsWith("the cache", () => writing);
+  life.endsWith("the cache", () => cache.stored);
 }

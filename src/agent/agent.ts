@@ -1,18 +1,17 @@
 import { ConfigurationError, messageOf } from "../foundation/errors.ts";
-import { sparing } from "../foundation/events.ts";
 import { pause } from "../foundation/pause.ts";
+import { sparing } from "../foundation/sparing-log.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
 import { Lifetime } from "../program/lifetime.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
-import type { AgentConfiguration } from "./configuration/configuration.ts";
-import type { ServerRoots } from "./identity/ca-channel.ts";
+import { type AgentStatus, type ReportedParts, reportAgent } from "./agent-status.ts";
+import type { CertificateOutput } from "./certificate-output.ts";
+import type { AgentConfiguration } from "./configuration.ts";
 import { agentSecrets } from "./secrets/agent-secrets.ts";
-import { CertificateOutput } from "./secrets/certificate-output.ts";
-import { JwtFiles } from "./secrets/jwt-files.ts";
+import type { JwtFiles } from "./secrets/jwt-files.ts";
 import { createSecretDiscovery } from "./sockets/secret-discovery.ts";
 import { serveOnSocket } from "./sockets/unix-socket.ts";
-import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
 import { federatedBundleFollowers, OwnBundle, ownCrlFollower } from "./trust/followers.ts";
 import type { XdsProxy } from "./xds/xds-proxy.ts";
@@ -20,11 +19,12 @@ import type { WorkloadHealth } from "./xds/xds-stream.ts";
 
 // What only some agents need is imported where they need it: an idle one is to hold little memory.
 
+/** A running agent. */
 export interface Agent {
   status(): AgentStatus;
   /** The URL of its status, with the port that it got. */
   readonly statusUrl: string;
-  /** Ends every part of the agent, even when some fail to end, and goes on without one that hangs. */
+  /** Shuts down every part of the agent, even if some fail, and gives up on one that hangs. */
   close(): Promise<void>;
 }
 
@@ -59,7 +59,7 @@ async function start(
   life.endsWith("the feed of workloads", () => feed?.close());
   await openSockets(parts, life);
   const xds = await openXdsProxy(parts, life);
-  const files = openFiles(parts, life);
+  const files = await openFiles(parts, life);
   const { status, statusUrl } = await openStatus(
     { ...parts, ...followers, feed, files, xds },
     life,
@@ -82,7 +82,7 @@ function followDocuments(
   const all = [revocation, bundle, ...federatedBundleFollowers(parts)];
   const following = Promise.all([
     ...all.map((each) => each.run(signal)),
-    // Without a root no CRL has an issuer.
+    // CRLs cannot be verified before a root is known.
     Promise.all([parts.trust.known(signal), bundle.found(signal)]).then(() =>
       crlFollower?.run(signal),
     ),
@@ -112,11 +112,12 @@ async function openSockets(parts: AgentParts, life: Lifetime): Promise<void> {
     log,
   });
   life.endsWith("the SDS socket", () => sds.close());
+  const { jwtSvids } = parts;
   const isServed = own !== undefined || subject.mode === "node";
-  if (!isServed || workloadApiSocket === undefined) return;
+  if (!isServed || workloadApiSocket === undefined || !jwtSvids) return;
   const { SpiffeWorkloadAPI } = await import("../gen/spiffe/workload_pb.ts");
   const { createWorkloadApi } = await import("./sockets/workload-api.ts");
-  const workloadApi = createWorkloadApi({ ...parts, trustDomain, identity: own });
+  const workloadApi = createWorkloadApi({ ...parts, jwtSvids, trustDomain, identity: own });
   const api = await serveOnSocket({
     path: workloadApiSocket,
     mode,
@@ -127,15 +128,12 @@ async function openSockets(parts: AgentParts, life: Lifetime): Promise<void> {
 }
 
 /** Writes the files of the agent's own identity. @returns Their faults. */
-function openFiles(parts: AgentParts, life: Lifetime): Pick<CertificateOutput, "faults"> {
-  const output = openOutput(parts, life);
-  const { jwtFiles, subject } = parts.configuration;
-  const tokens =
-    subject.mode === "node"
-      ? undefined
-      : new JwtFiles({ ...parts, files: jwtFiles, spiffeId: subject.spiffeId });
-  const ends = [() => parts.jwtSvids.end(), () => tokens?.close()];
-  life.endsWith("the tokens and their files", ...ends);
+async function openFiles(
+  parts: AgentParts,
+  life: Lifetime,
+): Promise<Pick<CertificateOutput, "faults">> {
+  const output = await openOutput(parts, life);
+  const tokens = await openTokenFiles(parts, life);
   return {
     get faults() {
       return [...(output?.faults ?? []), ...(tokens?.faults ?? [])];
@@ -143,24 +141,44 @@ function openFiles(parts: AgentParts, life: Lifetime): Pick<CertificateOutput, "
   };
 }
 
-function openOutput(parts: AgentParts, life: Lifetime): CertificateOutput | undefined {
+async function openOutput(
+  parts: AgentParts,
+  life: Lifetime,
+): Promise<CertificateOutput | undefined> {
   const { configuration, own: identity } = parts;
   const { output: settings, isPkcs8, request } = configuration;
   if (!identity || !settings) return undefined;
+  const { CertificateOutput } = await import("./certificate-output.ts");
   const { purpose } = request;
   const files = new CertificateOutput({ ...parts, settings, identity, isPkcs8, purpose });
   life.endsWith("the output of files", () => files.close());
   return files;
 }
 
+async function openTokenFiles(parts: AgentParts, life: Lifetime): Promise<JwtFiles | undefined> {
+  const { jwtSvids, configuration } = parts;
+  if (!jwtSvids) return undefined;
+  const { jwtFiles: files, subject } = configuration;
+  let tokens: JwtFiles | undefined;
+  // A file may wait for a token, whose request ends at once.
+  life.endsWith(
+    "the tokens and their files",
+    () => jwtSvids.end(),
+    () => tokens?.close(),
+  );
+  if (subject.mode === "node" || files.length === 0) return undefined;
+  const { JwtFiles } = await import("./secrets/jwt-files.ts");
+  tokens = new JwtFiles({ ...parts, jwtSvids, files, spiffeId: subject.spiffeId });
+  return tokens;
+}
+
 async function openXdsProxy(
-  { configuration, metrics: { registry }, trust, clock, log, proxy: envoy }: AgentParts,
+  { configuration, metrics: { registry }, known, clock, log, proxy: envoy }: AgentParts,
   life: Lifetime,
 ): Promise<XdsProxy | undefined> {
   if (!configuration.xds) return undefined;
   const { XdsProxy } = await import("./xds/xds-proxy.ts");
-  const roots: ServerRoots = (file) => trust.forConnection(file);
-  const ports = { clock, pause, roots, log: sparing(log, clock), registry };
+  const ports = { clock, pause, known, log: sparing(log, clock), registry };
   const proxy = new XdsProxy(configuration.xds, ports);
   life.endsWith("the XDS proxy", () => proxy.close());
   await proxy.listen();

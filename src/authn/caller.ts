@@ -4,6 +4,7 @@ import type { BoundAccount } from "../kubernetes/pods.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
 import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
+import type { TokenSubject } from "./subject-claims.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
 /** A caller's certificate, as logs name it. */
@@ -14,23 +15,39 @@ export interface CallerCertificate {
   readonly authority: string;
 }
 
-/** The caller of a request, as an authenticator proved it. */
-export interface Caller extends BoundAccount {
+/** The bearer of an authenticated token. */
+export interface TokenBearer extends BoundAccount {
+  /** Present where an entry of `subjects` gave the account. */
+  readonly tokenSubject?: TokenSubject | undefined;
+  /** Present if the token is good for one certificate, or one JWT-SVID, alone. */
+  readonly singleUse?: SingleUse | undefined;
+}
+
+/** A token that must be accepted once. */
+export interface SingleUse {
+  /** The SHA-256 in hexadecimal of what its issuer signed: of an EC signature, a bearer can make a second one. */
+  readonly digest: string;
+  /** Its `exp`. */
+  readonly until: Date;
+}
+
+/** The authenticated caller of a request. */
+export interface Caller extends TokenBearer {
   readonly spiffeId: SpiffeId;
-  /** The last token that proved who the caller is: its own, or the one behind its certificate. */
+  /** The last token that authenticated the caller: its own, or the one with which its certificate was obtained. */
   readonly proof: IdentityProof;
-  /** The certificate by which the caller proved itself. Absent where that was a token. */
+  /** The certificate that authenticated the caller; absent if a token did. */
   readonly certificate?: CallerCertificate | undefined;
   /** When that token becomes too old for renewals. Absent where the token itself is the credential. */
   readonly provedUntil?: Date | undefined;
-  /** The issuer that vouches for the caller. Absent for a certificate: this CA itself signed that. */
+  /** The issuer of the caller's token; absent for a certificate, because this CA itself signed that. */
   readonly issuer?: TokenIssuer | undefined;
   /**
    * The issuer of the last token behind the caller's certificate, or that of the gateway that names the
    * caller. Absent for a token.
    */
   readonly provedBy?: TokenIssuer | undefined;
-  /** The issuers of which any may have vouched for a certificate that does not say which. */
+  /** The issuers one of which authenticated the holder, for a certificate that does not say which. */
   readonly mayBeProvedBy?: readonly TokenIssuer[] | undefined;
   /** The gateway that verified the caller's certificate and forwarded it, or its name alone. */
   readonly gateway?: Caller | undefined;
@@ -75,4 +92,20 @@ export function certificateFirst(
 
 function isMissing(failure: unknown): boolean {
   return failure instanceof CaError && failure.refusal.reason === "credential-missing";
+}
+
+/**
+ * Whether the claims of the caller's token are unknown, and a rule or a denial may be about them. They are unknown
+ * behind a certificate whose issuer has a table of claims, and behind a gateway that forwards only a name.
+ */
+export const hidesTokenSubject = ({ certificate, gateway, provedBy }: Caller): boolean =>
+  certificate ? provedBy?.subjects !== undefined : gateway !== undefined;
+
+/** How a caller was authenticated: by its token, by its certificate, or by a certificate that a gateway forwards. */
+export function proofKindOf({
+  gateway,
+  certificate,
+}: Caller): "token" | "certificate" | "forwarded" {
+  if (gateway) return "forwarded";
+  return certificate ? "certificate" : "token";
 }

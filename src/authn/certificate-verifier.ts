@@ -4,21 +4,21 @@ import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { type Bytes, bytesEqual, toHex } from "../pki/encoding/bytes.ts";
 import { Tag } from "../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { type Certificate, subjectKeyIdentifierOf } from "../pki/x509/certificate.ts";
+import { Certificate } from "../pki/x509/certificate.ts";
 import { isSignedWith } from "../pki/x509/certificate-signature.ts";
-import { type IdentityProof, readIdentityProof } from "../pki/x509/leaf/identity-proof.ts";
+import { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { Authenticator, Caller, CallerCertificate } from "./caller.ts";
 import { type ClientCertificate, malformed, parseClientCertificate } from "./client-certificate.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
 /**
- * The authorities whose leaves are credentials at an instant: those of the mesh itself that are in the
- * trust bundle and were never tainted. Additional roots and the authorities of named signers are not.
+ * Loads the authorities whose leaves are accepted as credentials at an instant: those of the mesh itself that are in
+ * the trust bundle and were never tainted. Leaves of additional roots and of named signers are not accepted.
  *
  * @throws CaError `store-unreachable`.
  */
-export type VouchingAuthorities = (now: Date) => Promise<readonly SigningAuthority[]>;
+export type CredentialAuthorities = (now: Date) => Promise<readonly SigningAuthority[]>;
 
 /**
  * Whether an operator has revoked a certificate of an own authority.
@@ -30,18 +30,19 @@ export type IsRevoked = (certificate: CallerCertificate, now: Date) => Promise<b
 /** The rules for a client certificate, and the authorities and issuers that they need. */
 interface CertificateTrust {
   readonly trustDomain: TrustDomain;
-  readonly vouchingAt: VouchingAuthorities;
+  readonly vouchingAt: CredentialAuthorities;
   readonly isRevoked: IsRevoked;
   readonly issuers: readonly TokenIssuer[];
   readonly cryptoProvider: CryptoProvider;
 }
 
 /**
- * Finds the caller of a client certificate.
+ * Authenticates the caller that presents a client certificate.
  *
- * @param der A certificate whose holder has proved to have its key. It is not verified otherwise.
- * @throws CaError `credential-rejected` (`form`, `time`, `subject`, `authority`, `revoked`, and the checks
- *   of {@link requireLastProof}), `store-unreachable`.
+ * @param der A certificate whose holder has shown, by TLS or a gateway, to have its key. Nothing else in it is
+ *   verified.
+ * @throws CaError `credential-rejected` (`form`, `time`, `subject`, `authority`, `revoked`, and the checks of {@link
+ *   requireLastProof}), `store-unreachable`.
  */
 export type CertificateVerifier = (der: Bytes, now: Date) => Promise<Caller>;
 
@@ -90,7 +91,7 @@ async function signerOf(
 export function namesAuthority({ toBeSigned }: Certificate, authority: SigningAuthority): boolean {
   if (!bytesEqual(toBeSigned.issuer, authority.certificate.toBeSigned.subject)) return false;
   const named = toBeSigned.extensions.authorityKeyIdentifier?.value.fork().enter(Tag.sequence);
-  const own = subjectKeyIdentifierOf(authority.certificate);
+  const own = Certificate.subjectKeyIdentifier(authority.certificate);
   const keyIdentifier = Tag.contextPrimitive(0);
   if (!own || !named?.nextIs(keyIdentifier)) return true;
   return bytesEqual(named.content(keyIdentifier), own);
@@ -108,11 +109,11 @@ export function createCertificateAuthenticator(verify: CertificateVerifier): Aut
 }
 
 /**
- * Judges a certificate of an own authority by the last token for its identity. The token's issuer must
- * still be configured, may vouch for the account now, and has proved it within its renewal limit.
+ * Requires that the last token behind a certificate of this CA still counts: its issuer is configured, may vouch for
+ * the account now, and authenticated it within its renewal limit.
  *
- * A certificate without a proof is older than proofs, or istiod's. It counts as proved at its notBefore,
- * by the first issuer that may vouch for it.
+ * A certificate without the extension was issued before there was one, or by istiod. It counts as authenticated at
+ * its notBefore, by the first issuer of ServiceAccounts that may vouch for it.
  *
  * @throws CaError `credential-rejected` (`form`, `impersonation`, `issuer`, `namespace`, `renewal`).
  */
@@ -124,9 +125,11 @@ function requireLastProof(
   const { extensions, validity } = certificate.toBeSigned;
   const proof = extensions.identityProof && parseProof(extensions.identityProof);
   if (proof?.isImpersonated) {
-    throw rejectCredential("impersonation", "a node proxy's token stands behind the certificate");
+    throw rejectCredential("impersonation", "another account's token is behind the certificate");
   }
-  const named = proof ? issuers.filter(({ digest }) => bytesEqual(digest, proof.issuer)) : issuers;
+  const named = issuers.filter(({ digest, subjects }) =>
+    proof ? bytesEqual(digest, proof.issuer) : !subjects,
+  );
   if (named.length === 0) {
     throw rejectCredential(
       "issuer",
@@ -134,29 +137,27 @@ function requireLastProof(
     );
   }
   const vouching = named.filter((issuer) => issuer.mayVouchFor(account));
-  if (vouching.length === 0) {
+  const [provedBy] = vouching;
+  if (!provedBy) {
     throw rejectCredential("namespace", "no issuer may vouch for this namespace any more");
   }
   const provedAt = proof?.provedAt ?? validity.notBefore;
-  for (const provedBy of vouching) {
-    const provedUntil = addSeconds(provedAt, provedBy.renewalSeconds);
-    if (now < provedUntil) {
-      const usual = { provedAt, issuer: provedBy.digest, isImpersonated: false };
-      const mayBeProvedBy = proof || vouching.length === 1 ? undefined : vouching;
-      return {
-        proof: proof ?? usual,
-        provedUntil,
-        provedBy,
-        ...(mayBeProvedBy && { mayBeProvedBy }),
-      };
-    }
+  const provedUntil = addSeconds(provedAt, provedBy.renewalSeconds);
+  if (now >= provedUntil) {
+    throw rejectCredential("renewal", "the last token for this identity is too long ago");
   }
-  throw rejectCredential("renewal", "the last token for this identity is too long ago");
+  const mayBeProvedBy = proof || vouching.length === 1 ? undefined : vouching;
+  return {
+    proof: proof ?? { provedAt, issuer: provedBy.digest, isImpersonated: false },
+    provedUntil,
+    provedBy,
+    ...(mayBeProvedBy && { mayBeProvedBy }),
+  };
 }
 
-function parseProof(extension: Parameters<typeof readIdentityProof>[0]): IdentityProof {
+function parseProof(extension: Parameters<typeof IdentityProof.read>[0]): IdentityProof {
   try {
-    return readIdentityProof(extension);
+    return IdentityProof.read(extension);
   } catch (error) {
     throw malformed(error);
   }

@@ -2,14 +2,8 @@ import { rejectCredential } from "../foundation/errors.ts";
 import { type Bytes, bytesEqual } from "../pki/encoding/bytes.ts";
 import { DerError, Tag } from "../pki/encoding/der-reader.ts";
 import { Oid } from "../pki/encoding/object-identifiers.ts";
-import {
-  parseWorkloadSpiffeId,
-  type ServiceAccount,
-  type SpiffeId,
-  type TrustDomain,
-  workloadSpiffeId,
-} from "../pki/spiffe-id.ts";
-import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
+import { type ServiceAccount, SpiffeId, type TrustDomain } from "../pki/spiffe-id.ts";
+import { Certificate } from "../pki/x509/certificate.ts";
 import { type CertificateExtensions, uriName } from "../pki/x509/certificate-extensions.ts";
 
 /** A client certificate by its form, its time and its name. Its signature is not verified. */
@@ -23,10 +17,10 @@ export interface ClientCertificate {
 const maximumOctets = 8192;
 
 /**
- * The workload that a client certificate names. The certificate must be a leaf for clients that is valid at
- * `now`, with exactly one URI (X509-SVID §5.2). Names of other kinds do not count.
+ * Parses the workload's identity from a client certificate. The certificate must be a leaf for clients that is valid
+ * at `now`, with exactly one URI (X509-SVID §5.2). Names of other kinds are ignored. Its signature is not verified.
  *
- * @param der A certificate of which nothing is known yet.
+ * @param der A certificate that nobody has verified.
  * @throws CaError `credential-rejected` (`form`, `time`, `subject`).
  */
 export function parseClientCertificate(
@@ -40,7 +34,7 @@ export function parseClientCertificate(
     throw rejectCredential("time", "the client certificate is not valid at this time");
   }
   const [uri = "", ...more] = uris;
-  const workload = more.length === 0 ? parseWorkloadSpiffeId(uri) : undefined;
+  const workload = more.length === 0 ? SpiffeId.parseWorkload(uri) : undefined;
   if (!workload || workload.trustDomain !== trustDomain) {
     throw rejectCredential(
       "subject",
@@ -48,7 +42,7 @@ export function parseClientCertificate(
     );
   }
   const { account } = workload;
-  return { certificate, spiffeId: workloadSpiffeId(trustDomain, account), account };
+  return { certificate, spiffeId: SpiffeId.ofWorkload(trustDomain, account), account };
 }
 
 interface ClientLeaf {
@@ -59,7 +53,7 @@ interface ClientLeaf {
 function readLeaf(der: Bytes): ClientLeaf {
   try {
     if (der.length > maximumOctets) throw new DerError("longer than any leaf");
-    const certificate = parseCertificate(der);
+    const certificate = Certificate.parse(der);
     const { extensions } = certificate.toBeSigned;
     requireLeaf(extensions);
     requireClientUse(extensions);
@@ -77,7 +71,7 @@ export function malformed(error: unknown): unknown {
 
 const Usage = { digitalSignature: 0x80, keyCertSign: 0x04, cRLSign: 0x02 } as const;
 
-/** X509-SVID §4.1 and §4.3: a signing certificate authenticates nobody. */
+/** A signing certificate authenticates nobody (X509-SVID §4.1 and §4.3). */
 function requireLeaf({
   basicConstraints,
   keyUsage,
@@ -100,7 +94,7 @@ function requireClientUse({ extKeyUsage }: CertificateExtensions): void {
   if (!isClients) throw new DerError("it is not for clients");
 }
 
-/** The tags of GeneralName by number (RFC 5280 §4.2.1.6): those of structured types are constructed. */
+/** The tags of GeneralName by number (RFC 5280 §4.2.1.6). Tags of structured types are constructed. */
 const generalNames: readonly number[] = [
   Tag.contextConstructed(0),
   Tag.contextPrimitive(1),

@@ -1,28 +1,12 @@
 import { CaError, rejectCredential } from "../foundation/errors.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import { parsePem } from "../pki/encoding/pem.ts";
-import { parseWorkloadSpiffeId, type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
+import { Pem } from "../pki/encoding/pem.ts";
+import { SpiffeId, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import type { Authenticator, Caller } from "./caller.ts";
 import type { CertificateVerifier } from "./certificate-verifier.ts";
+import { forwardedHeader, forwardsHeader } from "./forwarding-headers.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
-
-/** The header in which Envoy, and so Istio, forwards the certificate of a proxy's client. */
-export const forwardedHeader = "x-forwarded-client-cert";
-
-/** The header with which `rampart gateway` says that its client's certificate counts, and its own token does not. */
-export const forwardsHeader = "x-rampart-forwards";
-
-/** The header's value for a certificate, and for its one URI, as Envoy writes them. */
-export function forwardedValue(certificatePem: string, uri: string): string {
-  return `Cert="${encodeURIComponent(certificatePem)}";URI=${uri}`;
-}
-
-/** The headers with which `rampart gateway` forwards a certificate. */
-export const forwardingHeaders = (certificatePem: string, uri: string): Record<string, string> => ({
-  [forwardsHeader]: "certificate",
-  [forwardedHeader]: forwardedValue(certificatePem, uri),
-});
 
 /** The rules for the clients of gateways. */
 interface ForwardedTrust {
@@ -33,7 +17,8 @@ interface ForwardedTrust {
 /**
  * Authenticates the client of a gateway, as Istio's `XfccAuthenticator` does. Istio trusts the address
  * of the proxy; here the proxy must prove an account that its issuer's table calls a gateway. The
- * header of any other caller is ignored.
+ * header of any other caller is ignored, unless `x-rampart-forwards` says that it counts: then the call is refused, so that
+ * no client gets the identity of its gateway.
  *
  * A gateway may speak only for the namespaces that its issuer may vouch for. It forwards the certificate
  * itself, which must be a credential here too; a name alone counts only from a gateway whose table
@@ -114,14 +99,18 @@ async function provedClient(
   throw rejectCredential("authority", "the gateway forwards a name without its certificate");
 }
 
-/** For a client that is known by its name alone, the proof is the gateway's own. */
+/**
+ * The caller of a client that a gateway names without its certificate. The proof is that of the gateway's token,
+ * marked as impersonated, so that what the client gets is no credential without the gateway.
+ */
 function namedClient(uri: string, proof: IdentityProof, trustDomain: TrustDomain): Caller {
-  const workload = parseWorkloadSpiffeId(uri);
+  const workload = SpiffeId.parseWorkload(uri);
   if (workload?.trustDomain !== trustDomain) {
     throw rejectCredential("subject", "the forwarded certificate names no workload of this mesh");
   }
   const { account } = workload;
-  return { spiffeId: workloadSpiffeId(trustDomain, account), account, proof };
+  const spiffeId = SpiffeId.ofWorkload(trustDomain, account);
+  return { spiffeId, account, proof: { ...proof, isImpersonated: true } };
 }
 
 /** The client of a gateway, as the header describes it. */
@@ -131,7 +120,7 @@ interface ForwardedClient {
   readonly uri: string | undefined;
 }
 
-/** The PEM of a leaf with keys of RSA-4096, each octet of it coded by three. */
+/** The longest header: the PEM of a leaf with keys of RSA-4096, percent-coded, which triples its length. */
 const maximumLength = 12_288;
 const pair = /^(By|Hash|Cert|Chain|Subject|URI|DNS)=("(?:[^"\\]|\\.)*"|[^",;=\\]*)$/;
 
@@ -164,7 +153,7 @@ function parseCertificateValue(value: string): Bytes {
   const text = encoded?.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),
   );
-  const der = text === undefined ? undefined : parsePem(text, ["CERTIFICATE"]);
+  const der = text === undefined ? undefined : Pem.parse(text, ["CERTIFICATE"]);
   if (!der) throw malformed("holds no certificate");
   return der;
 }

@@ -1,23 +1,18 @@
 import * as z from "zod/mini";
-import { isPublicHost } from "../foundation/addresses.ts";
+import { isPublicHost, isSafeToFetch } from "../foundation/addresses.ts";
 import { CaError } from "../foundation/errors.ts";
 import {
+  type AddressScope,
   type DocumentFetch,
   FetchError,
-  type Reach,
   usualFetchTimeoutMilliseconds,
 } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
-import { isSafeToFetch } from "../foundation/text.ts";
-import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import {
-  candidatesIn,
   type JudgedKeySet,
-  parseKeySet,
+  KeySet,
+  type PublishedKey,
   type UnusableKey,
-  unusableKeysIn,
-  type VerificationKey,
-  verificationKeys,
 } from "../pki/jose/key-set.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 
@@ -34,19 +29,19 @@ export interface KeyQuery {
  *   the same token may pass later.
  */
 export interface IssuerKeys {
-  (query: KeyQuery, now: Date): readonly VerificationKey[] | Promise<readonly VerificationKey[]>;
-  /** For reports. */
+  (query: KeyQuery, now: Date): readonly PublishedKey[] | Promise<readonly PublishedKey[]>;
+  /** The state of the keys, for reports only. */
   readonly state?: (now: Date) => KeyState;
   /** Fetches the keys, unless a fetch was lately. Nobody need show a token. */
-  readonly look?: (now: Date) => Promise<void>;
+  readonly probe?: (now: Date) => Promise<void>;
 }
 
 /** The keys of an issuer as this process, or this isolate, has them. */
 export interface KeyState {
-  /** Whether they stand in the configuration, or the issuer publishes them. */
+  /** Whether the keys are part of the configuration or are published by the issuer. */
   readonly source: "configuration" | "issuer";
   /** The keys that serve. */
-  readonly keys: readonly Pick<VerificationKey, "keyId" | "algorithms">[];
+  readonly keys: readonly Pick<PublishedKey, "keyId" | "algorithms">[];
   /** The others for signatures. */
   readonly unusable?: readonly UnusableKey[];
   /** When they were fetched; `undefined` before the first fetch that succeeded. */
@@ -67,12 +62,11 @@ export type KeyFetchFailed = (issuer: string, error: FetchError) => void;
 export interface KeyFetching {
   readonly fetchJson: DocumentFetch;
   readonly keyFetchFailed: KeyFetchFailed;
-  readonly cryptoProvider: CryptoProvider;
-  /** The timeout of `fetchJson`; without it a default applies. */
+  /** The timeout of `fetchJson`, which has a default. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
   readonly shareWork: WorkSharing;
-  /** The places of requests that wait for the keys of any issuer: nobody has verified their tokens. */
-  readonly waitingRoom: Semaphore;
+  /** Bounds the requests that wait for keys of any issuer, because their tokens are not verified yet. */
+  readonly waitingCapacity: Semaphore;
 }
 
 /** The age at which fetched keys are fetched again, so that a withdrawn key stops working. */
@@ -91,14 +85,13 @@ const retrySeconds = 5;
 export const maximumWaiting = 1000;
 
 /** The keys of an issuer whose JWK Set is in the configuration. */
-export function pinnedKeys(
-  { usable, unusable }: JudgedKeySet,
-  cryptoProvider: CryptoProvider,
-): IssuerKeys {
-  const keys = verificationKeys(usable, cryptoProvider);
-  return Object.assign(({ algorithm, keyId }: KeyQuery) => candidatesIn(keys, algorithm, keyId), {
-    state: (): KeyState => ({ source: "configuration", keys, unusable }),
-  });
+export function pinnedKeys({ usable: keys, unusable }: JudgedKeySet): IssuerKeys {
+  return Object.assign(
+    ({ algorithm, keyId }: KeyQuery) => KeySet.candidates(keys, algorithm, keyId),
+    {
+      state: (): KeyState => ({ source: "configuration", keys, unusable }),
+    },
+  );
 }
 
 /** The keys of an issuer that publishes them. */
@@ -108,7 +101,7 @@ export function publishedKeys(
   fetching: KeyFetching,
 ): IssuerKeys {
   const keys = new PublishedKeys(issuer, location, fetching);
-  return Object.assign(keys.find, { state: keys.stateAt, look: keys.look });
+  return Object.assign(keys.find, { state: keys.stateAt, probe: keys.probe });
 }
 
 /**
@@ -126,14 +119,14 @@ class PublishedKeys {
   #nextFetch = new Date(0);
 
   constructor(issuer: string, location: KeyLocation, means: KeyFetching) {
-    const { fetchTimeoutMilliseconds = usualFetchTimeoutMilliseconds, waitingRoom } = means;
+    const { fetchTimeoutMilliseconds = usualFetchTimeoutMilliseconds, waitingCapacity } = means;
     this.#issuer = issuer;
     this.#location = location;
     this.#means = means;
     // A fetch of keys that are discovered is two.
     this.#longestMilliseconds = 2 * fetchTimeoutMilliseconds + 1000;
-    const room = new Semaphore(maximumWaiting, waitingRoom);
-    this.#fetching = means.shareWork(room, this.#longestMilliseconds);
+    const capacity = new Semaphore(maximumWaiting, waitingCapacity);
+    this.#fetching = means.shareWork(capacity, this.#longestMilliseconds);
   }
 
   readonly stateAt = (now: Date): KeyState => {
@@ -142,7 +135,7 @@ class PublishedKeys {
     return { source: "issuer", keys: serving, unusable, fetchedAt, failure: this.#failure };
   };
 
-  readonly look = async (now: Date): Promise<void> => {
+  readonly probe = async (now: Date): Promise<void> => {
     if (now >= this.#nextFetch) await this.#fetching.join(() => this.#fetch(now));
   };
 
@@ -153,11 +146,7 @@ class PublishedKeys {
     return this.#refresh(query, isKnown, now);
   };
 
-  async #refresh(
-    query: KeyQuery,
-    isKnown: boolean,
-    now: Date,
-  ): Promise<readonly VerificationKey[]> {
+  async #refresh(query: KeyQuery, isKnown: boolean, now: Date): Promise<readonly PublishedKey[]> {
     if (now >= this.#nextFetch) await this.#fetching.join(() => this.#fetch(now));
     else if (!isKnown) await this.#fetching.join();
     const survives = this.#isYounger(keysSurviveOutageSeconds, now);
@@ -172,12 +161,12 @@ class PublishedKeys {
   }
 
   async #fetch(now: Date): Promise<void> {
-    const { fetchJson, cryptoProvider, keyFetchFailed } = this.#means;
-    // Set before the fetch, so that requests whose keys are known do not wait for it.
+    const { fetchJson, keyFetchFailed } = this.#means;
+    // Set before the fetch, so that requests with cached keys do not wait for it.
     this.#nextFetch = addSeconds(now, this.#longestMilliseconds / 1000);
     try {
       const { usable, unusable } = await fetchKeySet(this.#location, fetchJson);
-      this.#fetched = { keys: verificationKeys(usable, cryptoProvider), unusable, at: now };
+      this.#fetched = { keys: usable, unusable, at: now };
       this.#failure = undefined;
       this.#nextFetch = addSeconds(now, coolDownSeconds);
     } catch (error) {
@@ -190,8 +179,8 @@ class PublishedKeys {
     }
   }
 
-  #candidatesFor({ algorithm, keyId }: KeyQuery): readonly VerificationKey[] {
-    return candidatesIn(this.#fetched?.keys ?? [], algorithm, keyId);
+  #candidatesFor({ algorithm, keyId }: KeyQuery): readonly PublishedKey[] {
+    return KeySet.candidates(this.#fetched?.keys ?? [], algorithm, keyId);
   }
 
   #isYounger(seconds: number, now: Date): boolean {
@@ -202,7 +191,7 @@ class PublishedKeys {
 
 /** The answer of an issuer, and when it came. */
 interface FetchedKeys {
-  readonly keys: readonly VerificationKey[];
+  readonly keys: readonly PublishedKey[];
   readonly unusable: readonly UnusableKey[];
   readonly at: Date;
 }
@@ -213,18 +202,18 @@ async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Pro
       ? ({ url: location.url, reach: "anywhere" } as const)
       : await discoverKeys(location.issuer, fetchJson);
   const published = await fetchJson[reach](url);
-  const usable = parseKeySet(published);
+  const usable = KeySet.parse(published);
   if (!usable) throw new FetchError("answered no JWK Set with a usable key");
-  return { usable, unusable: unusableKeysIn(published) };
+  return { usable, unusable: KeySet.unusable(published) };
 }
 
 /** The URL of an issuer's keys, and where a request for them may go. */
 export interface KeySource {
   readonly url: string;
-  readonly reach: Reach;
+  readonly reach: AddressScope;
 }
 
-const documentForm = z.object({ issuer: z.string(), jwks_uri: z.string() });
+const documentSchema = z.object({ issuer: z.string(), jwks_uri: z.string() });
 
 /**
  * Where the discovery document of an issuer says that its keys are. The document must name the issuer
@@ -237,7 +226,7 @@ const documentForm = z.object({ issuer: z.string(), jwks_uri: z.string() });
  */
 export async function discoverKeys(issuer: string, fetchJson: DocumentFetch): Promise<KeySource> {
   const place = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
-  const document = documentForm.safeParse(await fetchJson.anywhere(place));
+  const document = documentSchema.safeParse(await fetchJson.anywhere(place));
   if (!document.success) throw new FetchError("answered no discovery document");
   if (document.data.issuer !== issuer) throw new FetchError("describes another issuer");
   const { jwks_uri: url } = document.data;

@@ -1,22 +1,24 @@
 import { CaError, quoted, type Refusal, rejectCredential } from "../foundation/errors.ts";
 import type { BoundAccount, BoundNode, BoundObject } from "../kubernetes/pods.ts";
-import { requireSignature } from "../pki/jose/json-web-signature.ts";
-import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
+import { JsonWebSignature } from "../pki/jose/json-web-signature.ts";
+import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
+import { SpiffeId, type TrustDomain } from "../pki/spiffe-id.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
-import type { Authenticator, Caller } from "./caller.ts";
+import type { Authenticator, Caller, TokenBearer } from "./caller.ts";
 import {
   createTokenReader,
   type PresentedToken,
   parseServiceAccountClaims,
-} from "./presented-token.ts";
+} from "./internal/presented-token.ts";
+import type { SubjectMapping } from "./subject-claims.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
-import type { TokenReview } from "./token-review.ts";
+import { digestOf, type TokenReview } from "./token-review.ts";
 
 /**
- * Authenticates by a ServiceAccount token: bearer → JWS → issuer → keys or review → claims → caller.
+ * Authenticates a caller by its token: bearer → JWS → issuer → keys or review → claims → caller.
  *
- * The issuer that the token names decides alone how the token is proved. No key and no API server of
- * another cluster counts. istiod tries its authenticators one after the other instead.
+ * The issuer that the token names decides alone how the token is verified; keys and API servers of other issuers are
+ * never tried. istiod tries its authenticators one after the other instead.
  */
 export function createTokenAuthenticator(
   trustDomain: TrustDomain,
@@ -36,8 +38,9 @@ export function createTokenAuthenticator(
  *
  * @throws CaError `credential-rejected`, `key-provider-unreachable`, `cluster-unreachable`, `cluster-busy`.
  */
-function proveToken(token: PresentedToken, now: Date): Promise<BoundAccount> {
-  const { review } = token.issuer;
+function proveToken(token: PresentedToken, now: Date): Promise<TokenBearer> {
+  const { review, subjects } = token.issuer;
+  if (subjects) return proveSubject(token, subjects, now);
   if (!review) return proveByKeys(token, now);
   switch (review.order) {
     case "after-keys":
@@ -49,10 +52,28 @@ function proveToken(token: PresentedToken, now: Date): Promise<BoundAccount> {
   }
 }
 
-/** Without a call to the cluster: the token is good until it expires, even if its pod is gone. */
+/**
+ * Verifies a token without a call to its cluster. The token is then good until it expires, even if its pod has been
+ * deleted.
+ */
 async function proveByKeys({ jws, issuer }: PresentedToken, now: Date): Promise<BoundAccount> {
-  await requireSignature(jws, issuer.keys, now);
+  await JsonWebSignature.requireSignature(jws, issuer.keys, now);
   return parseServiceAccountClaims(jws.claims, issuer.audiences, now);
+}
+
+/** No API server knows the token. */
+async function proveSubject(
+  { jws, issuer }: PresentedToken,
+  { map }: SubjectMapping,
+  now: Date,
+): Promise<TokenBearer> {
+  await JsonWebSignature.requireSignature(jws, issuer.keys, now);
+  const { claims, compact } = jws;
+  const { usedOnceUntil: until, ...mapped } = map(claims, issuer.audiences, now);
+  const { jti } = claims;
+  const signed = compact.slice(0, compact.lastIndexOf("."));
+  const singleUse = until && { digest: await digestOf(signed), until };
+  return { ...mapped, tokenId: RegisteredClaims.isText(jti) ? jti : undefined, singleUse };
 }
 
 /** The API server decides if the keys cannot be fetched, or the token's key is not among them. */
@@ -108,7 +129,7 @@ function refusalOf(error: unknown): Refusal | undefined {
 
 /** Refuses an expired token, or one for another audience, without a request to the API server. */
 async function proveByReview(
-  { text, jws, issuer }: PresentedToken,
+  { jws, issuer }: PresentedToken,
   ask: TokenReview,
   isVerified: boolean,
   now: Date,
@@ -116,7 +137,7 @@ async function proveByReview(
   const claimed = parseServiceAccountClaims(jws.claims, issuer.audiences, now);
   const { exp } = jws.claims;
   const expiresAt = new Date(Number(exp) * 1000);
-  const reviewed = await ask({ text, expiresAt, isVerified }, now);
+  const reviewed = await ask({ text: jws.compact, expiresAt, isVerified }, now);
   requireAgreement(claimed, reviewed);
   // An older API server names no node in its answer. It has verified the token, and so what the token says of one.
   const pod = reviewed.pod ?? claimed.pod;
@@ -142,17 +163,17 @@ function agree(claimed?: BoundObject | BoundNode, reviewed?: BoundObject | Bound
 }
 
 /**
- * The caller that a token proves, within the namespaces and the cluster that its issuer may vouch for.
+ * Makes the caller of an authenticated token, within the namespaces and the cluster that its issuer may vouch for.
  *
- * Only for a proved token: the time that a refusal takes must not tell the sender of a forged one
- * which namespaces an issuer has.
+ * It must not run before the token is authenticated: the time that a refusal takes would tell the sender of a forged
+ * token which namespaces an issuer has.
  *
  * @param clusterId The caller's `clusterid`; absent, or empty, for none.
  * @throws CaError `credential-rejected` (`namespace`, `cluster`).
  */
 export function callerWithin(
   issuer: TokenIssuer,
-  { account, pod, node, tokenId }: BoundAccount,
+  { account, pod, node, tokenId, tokenSubject, singleUse }: TokenBearer,
   clusterId: string | null,
   { trustDomain, now }: { readonly trustDomain: TrustDomain; readonly now: Date },
 ): Caller {
@@ -161,8 +182,8 @@ export function callerWithin(
   }
   requireCluster(clusterId, issuer);
   const proof = { provedAt: wholeSeconds(now), issuer: issuer.digest, isImpersonated: false };
-  const spiffeId = workloadSpiffeId(trustDomain, account);
-  return { spiffeId, account, issuer, pod, node, tokenId, proof };
+  const spiffeId = SpiffeId.ofWorkload(trustDomain, account);
+  return { spiffeId, account, issuer, pod, node, tokenId, proof, tokenSubject, singleUse };
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../pki/x509/intermediate.ts";
 import type { IssuerKeys } from "./issuer-keys.ts";
+import type { SubjectMapping } from "./subject-claims.ts";
 import type { TokenReview } from "./token-review.ts";
 
 /**
@@ -41,11 +42,11 @@ export interface ClusterSigner {
   readonly mayName: (dnsName: string) => boolean;
 }
 
-/** An issuer of ServiceAccount tokens, and the rights of its tokens: one table of `ISSUERS`. */
-export interface TokenIssuer {
+/** What every issuer of tokens has. */
+interface AnyTokenIssuer {
   /** The `iss` of its tokens, byte for byte. */
   readonly name: string;
-  /** The `issuerDigest` of the name, by which a certificate names the issuer that vouched for it. */
+  /** The `issuerDigest` of the name, by which a certificate names the issuer that authenticated its holder. */
   readonly digest: Bytes;
   /** How long after its token a certificate suffices for a renewal, in seconds; 0 for never. */
   readonly renewalSeconds: number;
@@ -56,53 +57,71 @@ export interface TokenIssuer {
   /** Other names of the cluster, which callers may claim as well. */
   readonly clusterAliases: readonly string[];
   readonly mayVouchFor: (account: ServiceAccount) => boolean;
+  /** Whether its callers may have a JWT-SVID for an audience; absent if they may have none. */
+  readonly mayAddress?: ((audience: string) => boolean) | undefined;
+  readonly keys: IssuerKeys;
+}
+
+/** The rights that an issuer's accounts may have beyond their own identities. */
+interface ClusterRights {
   /** Whether the account is a node proxy's, which may request the identities of workloads on its node. */
   readonly isNodeAccount: (account: ServiceAccount) => boolean;
   readonly requireNode: NodeAuthorizer;
-  /** Whether its callers may have a JWT-SVID for an audience; absent if they may have none. */
-  readonly mayAddress?: ((audience: string) => boolean) | undefined;
   /**
-   * The DNS names under which an account serves as a gateway; `undefined` for an account that is none.
-   * A gateway may also forward its clients' certificates. Absent if no account is a gateway.
+   * The DNS names under which an account serves as a gateway; `undefined` for an account that is not a gateway. A
+   * gateway may also forward its clients' certificates. Absent if no account of the issuer is a gateway.
    */
   readonly gatewayNames?: ((account: ServiceAccount) => readonly string[] | undefined) | undefined;
   /** Whether a gateway's word for the SPIFFE ID of its client suffices, without the certificate. */
   readonly mayForwardIdentities?: ((account: ServiceAccount) => boolean) | undefined;
-  /** The rights of an account as a signer of its cluster; `undefined` for an account that is none. */
+  /** The rights of an account as a signer of its cluster; `undefined` for an account that is not a signer. */
   readonly clusterSigner?: ((account: ServiceAccount) => ClusterSigner | undefined) | undefined;
   /** What an account's intermediates may be; `undefined` for an account that gets none. */
   readonly intermediateRights?:
     | ((account: ServiceAccount) => IntermediateRights | undefined)
     | undefined;
-  readonly keys: IssuerKeys;
   /** Absent if Rampart has no access to the cluster's API server. */
   readonly review?: Review | undefined;
 }
 
-/** Issuers that are asked at once where nobody shows a token. */
-const looksAtOnce = 4;
+/** An issuer of ServiceAccount tokens. */
+export interface ClusterIssuer extends AnyTokenIssuer, ClusterRights {
+  readonly subjects?: undefined;
+}
 
-/** A probe waits no longer for issuers that do not answer. What nobody knows by then is no fault. */
-const longestLookMilliseconds = 1_000;
+/** An issuer of any other tokens. Its callers have the identities that its table of claims gives them, and no right more. */
+export type SubjectIssuer = AnyTokenIssuer & {
+  readonly subjects: SubjectMapping;
+} & { readonly [Right in keyof ClusterRights]?: undefined };
+
+/** An issuer of tokens, and the rights of its tokens: one table of `ISSUERS`. */
+export type TokenIssuer = ClusterIssuer | SubjectIssuer;
+
+/** How many issuers a probe asks at once while no caller shows a token. */
+const probesAtOnce = 4;
+
+/** How long a probe waits for issuers. An issuer that has not answered by then is not reported. */
+const longestProbeMilliseconds = 1_000;
 
 /**
- * Why no token can be verified now, one sentence: no issuer's keys are here, or can be fetched, and no API server
- * reviews tokens in their place. It looks by itself, so that a CA without callers finds out, and finds out again once
- * it is over.
+ * Finds why no token can be verified now, as one sentence: no issuer's keys are cached or can be fetched, and no API
+ * server reviews tokens in their place. It fetches keys and asks for reviews by itself, so that a CA without callers
+ * notices an outage and its end.
  *
- * @param wait Waits for a look that goes on without its request; by default for a second at most.
+ * @param wait Waits for a probe that goes on after its request; by default for a second at most.
  */
 export function findKeyFault(
   issuers: readonly TokenIssuer[],
-  wait: (look: Promise<void>) => Promise<void> = (look) => waitFor(look, longestLookMilliseconds),
+  wait: (probes: Promise<void>) => Promise<void> = (probes) =>
+    waitFor(probes, longestProbeMilliseconds),
 ): (now: Date) => Promise<string | undefined> {
   return async (now) => {
     const withoutKeys = issuers.filter((each) => !hasKeys(each, now));
     if (withoutKeys.length < issuers.length || issuers.length === 0) return undefined;
     const tried = (each: TokenIssuer): number => failureOf(each, now)?.at.getTime() ?? 0;
-    const next = withoutKeys.toSorted((a, b) => tried(a) - tried(b)).slice(0, looksAtOnce);
-    // A look that finds no room has others before it, who wait for the same.
-    await wait(Promise.allSettled(next.map((each) => lookAt(each, now))).then(() => {}));
+    const next = withoutKeys.toSorted((a, b) => tried(a) - tried(b)).slice(0, probesAtOnce);
+    // A probe that is refused because too many wait needs nothing: the ones before it wait for the same keys.
+    await wait(Promise.allSettled(next.map((each) => probe(each, now))).then(() => {}));
     const [failed, ...others] = issuers.map((each) =>
       hasKeys(each, now) ? undefined : failureOf(each, now),
     );
@@ -115,9 +134,9 @@ export function findKeyFault(
 const hasKeys = ({ keys, review }: Pick<TokenIssuer, "keys" | "review">, now: Date): boolean =>
   review?.order !== "instead-of-keys" && (!keys.state || keys.state(now).keys.length > 0);
 
-async function lookAt({ keys, review }: TokenIssuer, now: Date): Promise<void> {
-  const ofKeys = review?.order === "instead-of-keys" ? undefined : keys.look?.(now);
-  await Promise.allSettled([ofKeys, review?.ask.look?.(now)]);
+async function probe({ keys, review }: TokenIssuer, now: Date): Promise<void> {
+  const ofKeys = review?.order === "instead-of-keys" ? undefined : keys.probe?.(now);
+  await Promise.allSettled([ofKeys, review?.ask.probe?.(now)]);
 }
 
 /** Why the tokens of an issuer without keys cannot be verified: an API server may decide about them. */

@@ -3,7 +3,7 @@ import { CaError, messageOf, rejectCredential } from "../foundation/errors.ts";
 import { type ClusterApi, reviewToken, type TokenReviewStatus } from "../kubernetes/cluster-api.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
-import { parseServiceAccountUser, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { ServiceAccount } from "../pki/spiffe-id.ts";
 import { addSeconds, earlier } from "../pki/x509/validity.ts";
 
 /** A token that an API server is asked about. */
@@ -25,7 +25,7 @@ export interface ReviewQuestion {
 export interface TokenReview {
   (question: ReviewQuestion, now: Date): Promise<BoundAccount>;
   /** Finds out whether the API server answers, once in ten seconds. It does not reject. */
-  readonly look?: (now: Date) => Promise<void>;
+  readonly probe?: (now: Date) => Promise<void>;
   /** Why the API server gave no answer to the last look. What callers ask decides nothing: it may be made to fail. */
   readonly failure?: () => { readonly at: Date; readonly detail: string } | undefined;
 }
@@ -45,12 +45,16 @@ export const badAnswerSeconds = 5;
 /** The most answers of either kind that are remembered for one cluster. */
 export const maximumAnswers = 2048;
 
-const lookEverySeconds = 10;
+const probeEverySeconds = 10;
 
-/** A token of nobody. An API server that reviews tokens says so. */
+/** A token that belongs to nobody. An API server that reviews tokens answers that it is not valid. */
 const nobody = "rampart-looks-whether-tokens-are-reviewed";
 
-/** @param audiences Sent with every token, and required in every answer. */
+/**
+ * Creates the verification of tokens by the TokenReview API of their cluster. It caches answers: accepted and
+ * rejected tokens in two caches, so that forged tokens never evict a positive answer.
+ * @param audiences Sent with every token, and required in every response.
+ */
 export function createTokenReview(audiences: readonly string[], apis: ReviewApis): TokenReview {
   // Two caches, so that forged tokens never evict a positive answer.
   const accepted = createTtlCache<BoundAccount>(maximumAnswers);
@@ -60,33 +64,33 @@ export function createTokenReview(audiences: readonly string[], apis: ReviewApis
 
   const ask = async (question: ReviewQuestion, now: Date): Promise<BoundAccount> => {
     const key = await digestOf(question.text);
-    const known = accepted.recall(key, now);
+    const known = accepted.get(key, now);
     if (known) return known;
-    const refusal = rejected.recall(key, now);
+    const refusal = rejected.get(key, now);
     if (refusal) throw refusal;
     const api = question.isVerified ? apis.verified : apis.unverified;
     try {
       const status = await reviewToken(api, question.text, audiences, now);
       const account = readReview(status, audiences);
-      accepted.keep(key, account, until(goodAnswerSeconds, question, now));
+      accepted.set(key, account, until(goodAnswerSeconds, question, now));
       return account;
     } catch (error) {
-      if (isRejection(error)) rejected.keep(key, error, until(badAnswerSeconds, question, now));
+      if (isRejection(error)) rejected.set(key, error, until(badAnswerSeconds, question, now));
       throw error;
     }
   };
-  return Object.assign(ask, lookingAt(apis.verified, audiences));
+  return Object.assign(ask, probing(apis.verified, audiences));
 }
 
-function lookingAt(
+function probing(
   api: ClusterApi,
   audiences: readonly string[],
-): Required<Pick<TokenReview, "look" | "failure">> {
-  let nextLook = new Date(0);
+): Required<Pick<TokenReview, "probe" | "failure">> {
+  let nextProbe = new Date(0);
   let failure: ReturnType<NonNullable<TokenReview["failure"]>>;
-  const look = async (now: Date): Promise<void> => {
-    if (now < nextLook) return;
-    nextLook = addSeconds(now, lookEverySeconds);
+  const probe = async (now: Date): Promise<void> => {
+    if (now < nextProbe) return;
+    nextProbe = addSeconds(now, probeEverySeconds);
     try {
       await reviewToken(api, nobody, audiences, now);
       failure = undefined;
@@ -96,10 +100,11 @@ function lookingAt(
       failure = isAway ? { at: now, detail: messageOf(error) } : undefined;
     }
   };
-  return { look, failure: () => failure };
+  return { probe, failure: () => failure };
 }
 
-async function digestOf(token: string): Promise<string> {
+/** SHA-256 of a text, in hexadecimal. */
+export async function digestOf(token: string): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
   return toHex(new Uint8Array(digest));
 }
@@ -131,7 +136,7 @@ function requireAudience(
 }
 
 function accountOf(username: string): ServiceAccount {
-  const account = parseServiceAccountUser(username);
+  const account = ServiceAccount.parseUser(username);
   if (account) return account;
   throw rejectCredential("subject", "the reviewed user is no ServiceAccount");
 }

@@ -1,10 +1,13 @@
-import { type AuthorityStore, recordKey, type StoredRecord } from "../custody/authority-store.ts";
+import { type AuthorityStore, RecordName, type StoredRecord } from "../custody/authority-store.ts";
 import { CaError, causeOf, messageOf } from "../foundation/errors.ts";
+import { logFault } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
-import { type AuthorityView, viewAt } from "./authority-view.ts";
+import type { Taint } from "../pki/authority/taint.ts";
+import { type AuthorityView, unrecordedTaintsAt, viewAt } from "./authority-view.ts";
+import { LoadClock, type LoadTimes, longestLoadSeconds } from "./internal/load-clock.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
-import { LoadClock, type LoadTimes, longestLoadSeconds } from "./load-clock.ts";
+import { Mint } from "./mint.ts";
 import {
   assemble,
   type OpenedRecord,
@@ -37,6 +40,8 @@ interface CachedRecord {
   readonly opened: OpenedRecord;
 }
 
+type CachedRecords = ReadonlyMap<string, CachedRecord>;
+
 /** How authorities are loaded, and for how long they serve. */
 export interface AuthoritiesConfiguration extends RecordOpening, LoadTimes {
   readonly store: AuthorityStore;
@@ -46,8 +51,10 @@ export interface AuthoritiesConfiguration extends RecordOpening, LoadTimes {
    * meanwhile, or is refused. Absent where a load ends with its request.
    */
   readonly waitBriefly?: ((load: Promise<void>) => Promise<void>) | undefined;
-  /** The policy at this moment, where it may change: another object once it has. */
+  /** The store's policy in force, on a platform where it may change: another object after each change. */
   readonly currentPolicy?: (() => StorePolicy) | undefined;
+  /** Whether this process publishes bundles, and so records the taints that its configuration states. */
+  readonly publishes?: boolean;
 }
 
 /** How often a request waits on for a load where no other serves it, before it is refused. */
@@ -58,6 +65,10 @@ const maximumWaiting = 5000;
 
 const toItsEnd = (load: Promise<void>): Promise<void> => load;
 
+/**
+ * Creates the cached view of the stored authorities. It reads nothing from the store before the view is first asked
+ * for.
+ */
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
   return new LoadedAuthorities(configuration);
 }
@@ -71,23 +82,26 @@ class LoadedAuthorities implements Authorities {
   readonly #configuration: AuthoritiesConfiguration;
   readonly #loading: SharedWork;
   readonly #clock: LoadClock;
-  #records: ReadonlyMap<string, CachedRecord> = new Map();
+  #records: CachedRecords = new Map();
   #policy: StorePolicy;
+  /** The taints of the configuration that this process has recorded, or tried to record. */
+  readonly #triedTaints = new Set<string>();
   #view: AuthorityView | undefined;
   /** Why the last load that failed did. */
   #fault: unknown;
 
   constructor(configuration: AuthoritiesConfiguration) {
     this.#configuration = configuration;
-    const room = new Semaphore(maximumWaiting);
-    this.#loading = configuration.shareWork(room, 1000 * longestLoadSeconds);
+    const capacity = new Semaphore(maximumWaiting);
+    this.#loading = configuration.shareWork(capacity, 1000 * longestLoadSeconds);
     this.#clock = new LoadClock(configuration);
     this.#policy = this.#currentPolicy();
   }
 
   at(now: Date): AuthorityView | Promise<AuthorityView> {
     this.#clock.follow(now);
-    return this.#clock.isDue ? this.#afterLoad(now) : this.#usableView(now);
+    const isDue = this.#clock.isDue || this.#policy !== this.#currentPolicy();
+    return isDue ? this.#afterLoad(now) : this.#usableView(now);
   }
 
   async renew(now: Date): Promise<void> {
@@ -105,21 +119,27 @@ class LoadedAuthorities implements Authorities {
     // Only the first load of all is worth any wait: after it, another replica may answer sooner.
     const wait = this.#clock.inUse.number === 0 ? toItsEnd : waitBriefly;
     await wait(join());
-    // The load under way may have begun too long before this request; another one has not. In a busy process either
-    // may take longer than the last one serves.
-    for (let i = 0; i < furtherWaits && !this.#clock.serves(now) && this.#clock.isDue; i++)
-      await wait(join());
+    // The load under way may have begun too long before this request, or before the policy changed; another one has
+    // not. In a busy process either may take longer than the last one serves.
+    const isTooOld = (): boolean =>
+      (!this.#clock.serves(now) && this.#clock.isDue) || this.#policy !== this.#currentPolicy();
+    for (let i = 0; i < furtherWaits && isTooOld(); i++) await wait(join());
+    // The configured taints count even if the store does not answer.
+    this.#follow(this.#currentPolicy());
     return this.#usableView(now);
   }
 
   async #load(): Promise<void> {
     const { store, log } = this.#configuration;
     const begun = this.#clock.begin();
+    const policy = this.#currentPolicy();
     try {
       const loaded = await openAll(await store.load(), this.#records, this.#configuration);
+      await this.#recordTaints(loaded, policy, begun.at);
       if (!this.#clock.use(begun)) return;
       this.#records = loaded;
       this.#view = undefined;
+      this.#follow(policy);
       if (!this.#currentView(this.#clock.inUse.at).issuer) this.#clock.refreshSoon();
     } catch (error) {
       this.#clock.retry(begun);
@@ -128,31 +148,50 @@ class LoadedAuthorities implements Authorities {
     }
   }
 
+  /**
+   * Records the taints of the configuration in the store before a bundle shows them. Otherwise the bundle's sequence
+   * would fall once their lines are removed from the configuration. If the store takes no record, a rotation tries
+   * again.
+   */
+  async #recordTaints(records: CachedRecords, policy: StorePolicy, now: Date): Promise<void> {
+    if (!this.#configuration.publishes || policy.configuredTaints.length === 0) return;
+    const unrecorded = unrecordedTaintsAt(assembled(records, policy), now);
+    for (const taint of unrecorded.filter((each) => !this.#triedTaints.has(textOf(each)))) {
+      await Mint.recordTaint(this.#configuration, taint).catch((error: unknown) =>
+        logFault(this.#configuration.log, "taint-missing", error),
+      );
+      this.#triedTaints.add(textOf(taint));
+    }
+  }
+
+  #follow(policy: StorePolicy): void {
+    if (this.#policy !== policy) [this.#policy, this.#view] = [policy, undefined];
+  }
+
   #usableView(now: Date): AuthorityView {
     if (this.#clock.serves(now)) return this.#currentView(now);
     throw unreachable(this.#fault);
   }
 
   #currentView(now: Date): AuthorityView {
-    const policy = this.#currentPolicy();
-    if (this.#policy !== policy) [this.#policy, this.#view] = [policy, undefined];
     if (!this.#view || !isWithin(now, this.#view)) {
-      this.#view = viewAt(this.#view?.store ?? this.#assembled(), now);
+      this.#view = viewAt(this.#view?.store ?? assembled(this.#records, this.#policy), now);
     }
     return this.#view;
-  }
-
-  #assembled(): OpenedStore {
-    return assemble(
-      [...this.#records.values()].map(({ opened }) => opened),
-      this.#policy,
-    );
   }
 
   #currentPolicy(): StorePolicy {
     return this.#configuration.currentPolicy?.() ?? this.#configuration;
   }
 }
+
+const textOf = ({ id, retiresAt }: Taint): string => `${id} ${retiresAt.toISOString()}`;
+
+const assembled = (records: CachedRecords, policy: StorePolicy): OpenedStore =>
+  assemble(
+    [...records.values()].map(({ opened }) => opened),
+    policy,
+  );
 
 function unreachable(fault: unknown): CaError {
   const why = fault === undefined ? "" : whyOf(fault);
@@ -163,7 +202,7 @@ function unreachable(fault: unknown): CaError {
   );
 }
 
-/** `/readyz` is for strangers as well: neither a path nor the address of a service, which the log has. */
+/** `/readyz` answers anybody, so it names neither a path nor the address of a service. The log has both. */
 function whyOf(fault: unknown): string {
   const cause = fault instanceof FetchError ? fault.cause : undefined;
   if (cause instanceof FetchError) return `: it ${cause.message.replace(/:.*/s, "")}`;
@@ -180,11 +219,11 @@ function logUnreachable({ operation }: EventLog, error: unknown): void {
 
 async function openAll(
   stored: readonly StoredRecord[],
-  known: ReadonlyMap<string, CachedRecord>,
+  known: CachedRecords,
   configuration: AuthoritiesConfiguration,
 ): Promise<Map<string, CachedRecord>> {
   const entries = stored.map(async (record): Promise<[string, CachedRecord]> => {
-    const name = recordKey(record);
+    const name = RecordName.key(record);
     const before = known.get(name);
     if (before?.value === record.value) return [name, before];
     return [name, { value: record.value, opened: await openRecord(record, configuration) }];

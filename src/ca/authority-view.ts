@@ -1,33 +1,31 @@
 import { maximumIdLength } from "../custody/authority-store.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
+import type { ScheduledAuthority } from "../pki/authority/schedule.ts";
+import { type OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";
+import { applyTaints, type Taint } from "../pki/authority/taint.ts";
 import {
-  type OpenAuthority,
-  type SigningAuthority,
-  signingAuthorityAt,
-} from "../pki/authority/signing-authority.ts";
-import { applyTaints } from "../pki/authority/taint.ts";
-import {
-  bundleSequenceAt,
+  type BundleHistory,
   type PublishedAuthority,
-  publishedAuthoritiesAt,
-  type TrustBundle,
-  trustBundleAt,
+  TrustBundle,
 } from "../pki/authority/trust-bundle.ts";
 import { bytesEqual } from "../pki/encoding/bytes.ts";
-import { toPem } from "../pki/encoding/pem.ts";
-import { publishedTokenKeysAt, type TokenKey, tokensAgainFrom } from "../pki/jose/token-key.ts";
+import { Pem } from "../pki/encoding/pem.ts";
+import { TokenKey } from "../pki/jose/token-key.ts";
 import { earlier, later } from "../pki/x509/validity.ts";
 import type { Denial } from "./denial.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
 import { successionChanges, successionReasonsAt } from "./rotation/next-step.ts";
 
-/** All that requests need of the authorities. Nothing in it changes from `validFrom` to before `validUntil`. */
+/** What requests need of the authorities. It is the same from `validFrom` until `validUntil`. */
 export interface AuthorityView {
   readonly validFrom: Date;
   readonly validUntil: Date;
   /** The authority that signs; `undefined` while none may. */
   readonly issuer: OpenAuthority | undefined;
-  /** The authorities whose leaves are credentials: published, and never tainted. */
+  /**
+   * The authorities whose leaves are accepted as credentials: those in the bundle that were never tainted. A tainted
+   * root may stay in the bundle for a while, and a thief of its key must not get leaves of its successor.
+   */
   readonly vouching: readonly SigningAuthority[];
   /** The denials of the store. Each knows its own end. */
   readonly denials: readonly Denial[];
@@ -43,6 +41,8 @@ export interface AuthorityView {
   readonly chainPem: readonly string[];
   /** Grows with every change of the trust bundle: `spiffe_sequence`. */
   readonly sequence: number;
+  /** What the sequence is made of, for bundles of several stores. */
+  readonly history: BundleHistory;
   /** Why no authority signs, and all other faults of the store, one sentence each. */
   readonly reasons: readonly string[];
   /** The store behind the view, for reports. */
@@ -52,17 +52,22 @@ export interface AuthorityView {
 const never = new Date(8.64e15);
 const always = new Date(-8.64e15);
 
+/**
+ * Derives what this CA signs with and publishes at `now` from an opened store, and the stretch of time in which that
+ * does not change.
+ */
 export function viewAt(store: OpenedStore, now: Date): AuthorityView {
   const authorities = store.openAuthorities.map(({ authority }) => authority);
   const published = publishedIn(store);
-  const inBundle = [...published, ...publishedTokenKeysIn(store)];
-  const signing = signingAuthorityAt(authorities, now);
+  const minted = [...store.authorities, ...store.additionalRoots, ...store.tokenKeys];
+  const history = TrustBundle.historyAt(minted, store.taints, now);
+  const signing = SigningAuthority.at(authorities, now);
   const issuer = store.openAuthorities.find(({ authority }) => authority === signing);
-  const trustBundle = trustBundleAt(published, now);
-  const intermediates = signing?.intermediates.map((der) => toPem("CERTIFICATE", der)) ?? [];
+  const trustBundle = TrustBundle.at(published, now);
+  const intermediates = signing?.intermediates.map((der) => Pem.format("CERTIFICATE", der)) ?? [];
   return {
     ...stretchAround(now, [
-      ...changesOf(inBundle),
+      ...changesOf([...minted, ...published]),
       ...store.taints.map((each) => each.retiresAt),
       ...successionChanges(store),
     ]),
@@ -73,9 +78,10 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
     apart: [],
     revocations: store.revocations,
     trustBundle,
-    tokenKeys: publishedTokenKeysAt(store.tokenKeys, now),
+    tokenKeys: TokenKey.publishedAt(store.tokenKeys, now),
     chainPem: [...intermediates, trustBundle.pem],
-    sequence: bundleSequenceAt(inBundle, store.taints, now),
+    sequence: TrustBundle.sequence([history]),
+    history,
     reasons: [
       ...store.refusals.map(refusalSentence),
       ...whyNothingSigns(store, issuer),
@@ -98,12 +104,12 @@ function vouchingAt(
 ): readonly SigningAuthority[] {
   const tainted = new Set(taints.map(({ id }) => id));
   const authorities = openAuthorities.map(({ authority }) => authority);
-  return publishedAuthoritiesAt(authorities, now).filter(({ id }) => !tainted.has(id));
+  return TrustBundle.authoritiesAt(authorities, now).filter(({ id }) => !tainted.has(id));
 }
 
 /** A tainted authority is among them while its root is in the bundle. */
 function crlIssuersAt({ openAuthorities }: OpenedStore, now: Date): readonly OpenAuthority[] {
-  const published = publishedAuthoritiesAt(
+  const published = TrustBundle.authoritiesAt(
     openAuthorities.map(({ authority }) => authority),
     now,
   );
@@ -123,8 +129,8 @@ function stretchAround(
   };
 }
 
-function changesOf(published: readonly PublishedAuthority[]): Date[] {
-  return published.flatMap(({ schedule }) => Object.values(schedule) as Date[]);
+function changesOf(scheduled: readonly ScheduledAuthority[]): Date[] {
+  return scheduled.flatMap(({ schedule }) => Object.values(schedule) as Date[]);
 }
 
 function refusalSentence({ kind, id, refusal }: RefusedRecord): string {
@@ -141,7 +147,7 @@ function whyNothingSigns(
 }
 
 function whyNoTokens({ tokenKeys }: OpenedStore, now: Date): string[] {
-  const from = tokensAgainFrom(tokenKeys, now);
+  const from = TokenKey.signingAgainFrom(tokenKeys, now);
   return from ? [`no key signs JWT-SVIDs until ${from.toISOString()}`] : [];
 }
 
@@ -153,12 +159,6 @@ function publishedIn({
   const authorities = openAuthorities.map(({ authority }) => authority);
   return [...authorities, ...applyTaints(additionalRoots, taints)];
 }
-
-/** The keys for tokens as far as they make a difference to the bundle's sequence. */
-const publishedTokenKeysIn = ({ tokenKeys, taints }: OpenedStore): PublishedAuthority[] => {
-  const published = tokenKeys.map(({ id, schedule, spki }) => ({ id, schedule, roots: [spki] }));
-  return [...applyTaints(published, taints)];
-};
 
 /**
  * One sentence for each taint that the configuration states and the store does not hold: it was never
@@ -173,10 +173,26 @@ export function missingTaintsAt(store: OpenedStore, now: Date): string[] {
     .map(({ id }) => `the store lacks the taint of ${id} that TAINTED_AUTHORITIES states`);
 }
 
-/** One sentence for each tainted authority whose root verifiers still trust. */
+/**
+ * The taints that the configuration states and no record does. Once recorded, they outlast their line: a bundle
+ * never takes back what it has withdrawn, and its sequence number never falls.
+ */
+export function unrecordedTaintsAt(store: OpenedStore, now: Date): readonly Taint[] {
+  const { authorities, additionalRoots, tokenKeys, taints, storedTaints } = store;
+  const open = [...authorities, ...additionalRoots, ...tokenKeys].filter(
+    ({ schedule }) => now < schedule.retiresAt,
+  );
+  return taints.filter(
+    ({ id, retiresAt }) =>
+      open.some((each) => each.id === id) &&
+      !storedTaints.some((each) => each.id === id && Number(each.retiresAt) === Number(retiresAt)),
+  );
+}
+
+/** Lists the tainted authorities whose roots verifiers still trust, one sentence each. */
 export function exposuresAt(store: OpenedStore, now: Date): string[] {
   const published = publishedIn(store);
-  const trusted = publishedAuthoritiesAt(published, now);
+  const trusted = TrustBundle.authoritiesAt(published, now);
   return [...new Set(store.taints.map(({ id }) => id))].flatMap((id) => {
     const roots = published.find((each) => each.id === id)?.roots ?? [];
     // Another authority or an additional root may keep the same root in the bundle.

@@ -1,35 +1,37 @@
-import type { Caller } from "../authn/caller.ts";
+import { type Caller, hidesTokenSubject } from "../authn/caller.ts";
+import { recordedClaim, type TokenSubject } from "../authn/subject-claims.ts";
 import type { DenialContent } from "../custody/record-kinds.ts";
 import { CaError } from "../foundation/errors.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
-import { parseWorkloadSpiffeId, type ServiceAccount, type SpiffeId } from "../pki/spiffe-id.ts";
+import { type ServiceAccount, SpiffeId } from "../pki/spiffe-id.ts";
 
 /** A request for a certificate, as denials judge it. */
 export interface DeniableRequest {
   readonly caller: Caller;
   /** The identity that is asked for. */
   readonly spiffeId: SpiffeId;
-  /** Whom the certificate is for; `undefined` where a signer of a cluster does not say so. */
+  /** Whom the certificate is for; `undefined` if a signer of a cluster does not say it. */
   readonly holder: BoundAccount | undefined;
 }
 
-/** A denial, ready to be held against requests. */
+/** A denial with its subject parsed, so that requests can be matched against it. */
 export interface Denial extends DenialContent {
-  /** Whether the description fits anything that is known of a request. */
-  readonly concerns: (known: Known) => boolean;
-  /** What shows whether the description fits. */
-  readonly shownBy: "account" | "issuer" | "token";
+  /** Whether any attribute of a request matches the subject. */
+  readonly concerns: (known: RequestAttributes) => boolean;
+  /** Which part of a request shows whether it matches. */
+  readonly shownBy: "account" | "issuer" | "token" | "claims";
 }
 
-/** What is known of a caller, its gateway, and whom it asks for, or of a certificate in the log. */
-export interface Known {
+/** The attributes of a request that denials match: of the caller, its gateway and the identity it requests. For a certificate in the log, those of its entry. */
+export interface RequestAttributes {
   readonly accounts: readonly ServiceAccount[];
   readonly issuers: readonly Readonly<Record<"cluster" | "name", string | undefined>>[];
   readonly bound: readonly {
     readonly pod?: { readonly uid?: string | undefined } | undefined;
     readonly node?: { readonly name: string } | undefined;
     readonly tokenId?: string | undefined;
+    readonly tokenSubject?: Pick<TokenSubject, "sub" | "claims"> | undefined;
   }[];
 }
 
@@ -83,13 +85,34 @@ const kinds: readonly {
       return ({ bound }) => bound.some(({ tokenId }) => tokenId === id);
     },
   },
+  {
+    form: /^subject\/([^\p{Cc}]{1,1024})$/u,
+    shownBy: "claims",
+    match: (glob = "") => {
+      const isSubject = nameAllowList([glob]);
+      return ({ bound }) =>
+        bound.some(({ tokenSubject }) => tokenSubject && isSubject(tokenSubject.sub));
+    },
+  },
+  {
+    form: /^claim\/([^=\p{Cc}]{1,256})=([^\p{Cc}]{1,256})$/u,
+    shownBy: "claims",
+    match: (name = "", glob = "") => {
+      const isValue = nameAllowList([glob]);
+      return ({ bound }) =>
+        bound.some(({ tokenSubject }) => {
+          const value = tokenSubject && recordedClaim(tokenSubject, name);
+          return value !== undefined && isValue(value);
+        });
+    },
+  },
 ];
 
 /** The forms of a description, for sentences. */
 export const deniedForms =
-  "spiffe://<trust domain>/ns/<namespace>/sa/<account>, ns/<glob>/sa/<glob>, cluster/<name>, issuer/<url>, node/<name>, pod/<uid> or token/<jti>";
+  "spiffe://<trust domain>/ns/<namespace>/sa/<account>, ns/<glob>/sa/<glob>, cluster/<name>, issuer/<url>, node/<name>, pod/<uid>, token/<jti>, subject/<glob> or claim/<name>=<glob>";
 
-/** The denial of a content; `undefined` if its description has none of the known forms. */
+/** Parses the subject of a denial. @returns `undefined` if the subject matches none of {@link deniedForms}. */
 export function toDenial(content: DenialContent): Denial | undefined {
   for (const { form, shownBy, match } of kinds) {
     const found = form.exec(content.subject);
@@ -99,11 +122,12 @@ export function toDenial(content: DenialContent): Denial | undefined {
 }
 
 /**
- * Refuses a request that a denial is about. It may be about the caller, the gateway, node proxy or signer that
- * asks, whom it asks for, or the identity asked for.
+ * Refuses a request that matches a denial: by its caller, by the gateway, node proxy or signer that sends it, by whom it
+ * is for, or by the requested identity.
  *
- * Nothing in a certificate tells the pod, the node and the token of its holder. So while such a denial
- * stands, a certificate suffices only if a token was accepted after every process knew of the denial.
+ * A certificate does not show the pod, the node, the token or the claims of its holder. Therefore, while a denial of one
+ * of these is in force, a certificate is accepted as a credential only if its last token was accepted after every
+ * process had read the denial.
  *
  * @throws CaError `denied`.
  */
@@ -113,10 +137,10 @@ export function requireNotDenied(
   now: Date,
 ): void {
   if (denials.length === 0) return;
-  const known = knownOf(request);
+  const attributes = attributesOf(request);
   for (const denial of denials) {
     if (denial.until && denial.until <= now) continue;
-    if (denial.concerns(known)) {
+    if (denial.concerns(attributes)) {
       throw denied(denial, "an operator denies the caller certificates");
     }
     if (!isShown(request, denial)) {
@@ -128,11 +152,11 @@ export function requireNotDenied(
   }
 }
 
-function knownOf({ caller, spiffeId, holder }: DeniableRequest): Known {
+function attributesOf({ caller, spiffeId, holder }: DeniableRequest): RequestAttributes {
   const { gateway } = caller;
   const callers = gateway ? [caller, gateway] : [caller];
   const bound = holder && holder !== caller ? [...callers, holder] : callers;
-  const asked = spiffeId === caller.spiffeId ? undefined : parseWorkloadSpiffeId(spiffeId);
+  const asked = spiffeId === caller.spiffeId ? undefined : SpiffeId.parseWorkload(spiffeId);
   return {
     accounts: [...bound, ...(asked ? [asked] : [])].map(({ account }) => account),
     issuers: callers.flatMap(
@@ -152,6 +176,11 @@ function isShown(
       return true;
     case "account":
       return holder !== undefined || spiffeId !== caller.spiffeId;
+    case "claims":
+      return (
+        !hidesTokenSubject(caller) ||
+        (caller.certificate !== undefined && caller.proof.provedAt > knownFrom)
+      );
     case "token":
       if (caller.certificate) return caller.proof.provedAt > knownFrom;
       return holder !== undefined && caller.gateway === undefined;

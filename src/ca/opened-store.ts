@@ -1,7 +1,7 @@
-import { openAuthority } from "../custody/authority-record.ts";
+import { AuthorityRecord } from "../custody/authority-record.ts";
 import { maximumIdLength, type RecordName, type StoredRecord } from "../custody/authority-store.ts";
 import type { Custodian } from "../custody/kek.ts";
-import { openTokenKey } from "../custody/keyed-statement.ts";
+import { KeyedStatement } from "../custody/keyed-statement.ts";
 import { RecordError } from "../custody/record-fields.ts";
 import {
   type AuthorityRequest,
@@ -12,7 +12,7 @@ import {
   statementKinds,
   taintedSubject,
 } from "../custody/record-kinds.ts";
-import { openStatement } from "../custody/statement.ts";
+import { Statement } from "../custody/statement.ts";
 import type { AuthorityRoot, RotationState } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";
@@ -31,11 +31,15 @@ export type OpenedRecord =
   | RefusedRecord;
 
 type OpenedStatement = {
-  [K in StatementName]: { readonly kind: K; readonly id: string; readonly says: Said[K] };
+  [K in StatementName]: {
+    readonly kind: K;
+    readonly id: string;
+    readonly value: StatementValues[K];
+  };
 }[StatementName];
 
-/** What the statements of each kind say, with the denials ready to be held against requests, and keys open. */
-type Said = Omit<Statements, "denial" | "tokenKey"> & {
+/** The values of the statements of each kind, with parsed denials and unsealed token keys. */
+type StatementValues = Omit<Statements, "denial" | "tokenKey"> & {
   readonly denial: Denial;
   readonly tokenKey: OpenTokenKey;
 };
@@ -45,7 +49,7 @@ export interface RefusedRecord extends RecordName {
   readonly refusal: RecordError;
 }
 
-/** All that it takes to open records. */
+/** The KEKs, the policy and the log that opening records needs. */
 export interface RecordOpening extends StorePolicy, Custodian {
   readonly trustDomain: TrustDomain;
   readonly cryptoProvider: CryptoProvider;
@@ -61,12 +65,12 @@ export interface StorePolicy {
 
 /** The contents of a store, as far as its records open. */
 export interface OpenedStore extends RotationState {
-  /** Every authority with its key open and the schedule that the taints leave it. */
+  /** Every authority with its key unsealed, and with its schedule as shortened by taints. */
   readonly openAuthorities: readonly OpenAuthority[];
   /** Every authority with the schedule that it was minted with. */
   readonly authorities: readonly SigningAuthority[];
   readonly additionalRoots: readonly AdditionalRoot[];
-  /** The taints that the store holds, and those that the configuration states. */
+  /** The taints of the store and of the configuration. */
   readonly taints: readonly Taint[];
   readonly storedTaints: readonly Taint[];
   /** The keys for tokens. A tainted one signs nothing and is in no document. */
@@ -79,17 +83,17 @@ export interface OpenedStore extends RotationState {
   /** When somebody last made a backup, as far as the store knows. */
   readonly lastBackup: Date | undefined;
   /** All that opened, by its kind: the input of a backup. */
-  readonly statements: { readonly [K in StatementName]: readonly Said[K][] };
+  readonly statements: { readonly [K in StatementName]: readonly StatementValues[K][] };
   readonly refusals: readonly RefusedRecord[];
 }
 
-/** Opens one record. One that does not open is logged and becomes a value, so that the others still count. */
+/** Opens one record. A record that does not open is logged and returned with its refusal, so that the others still count. */
 export async function openRecord(
   stored: StoredRecord,
   opening: RecordOpening,
 ): Promise<OpenedRecord> {
   try {
-    return await openWhole(stored, opening);
+    return await openRecordOrThrow(stored, opening);
   } catch (error) {
     if (!(error instanceof RecordError)) throw error;
     const { kind, id } = stored;
@@ -105,21 +109,25 @@ export async function openRecord(
   }
 }
 
-/** Opens one record of any kind. @throws RecordError */
-export async function openWhole(
+/** Opens one record of any kind: unseals an authority's or a token's key, or verifies the MAC of a statement. @throws RecordError */
+export async function openRecordOrThrow(
   stored: StoredRecord,
   opening: Omit<RecordOpening, "log" | keyof StorePolicy>,
 ): Promise<OpenedRecord> {
   const { kind, id } = stored;
   if (kind === "authority") {
-    return { kind, id, issuer: await openAuthority(stored, opening, opening.cryptoProvider) };
+    return {
+      kind,
+      id,
+      issuer: await AuthorityRecord.open(stored, opening, opening.cryptoProvider),
+    };
   }
   if (kind === "tokenKey") {
-    return { kind, id, says: await openTokenKey(stored, opening, opening.cryptoProvider) };
+    return { kind, id, value: await KeyedStatement.openTokenKey(stored, opening) };
   }
-  const says = await openStatement(kind, stored, opening);
-  if (kind === "denial") return { kind, id, says: requireKnown(says as DenialContent) };
-  return { kind, id, says } as OpenedStatement;
+  const value = await Statement.open(kind, stored, opening);
+  if (kind === "denial") return { kind, id, value: requireKnown(value as DenialContent) };
+  return { kind, id, value } as OpenedStatement;
 }
 
 /** A newer version may know descriptions that this one does not. */
@@ -148,7 +156,7 @@ export function assemble(
   const statements = Object.fromEntries(
     Object.keys(statementKinds).map((kind) => [
       kind,
-      records.flatMap((each) => saidBy(each, kind)),
+      records.flatMap((each) => valuesIn(each, kind)),
     ]),
   ) as unknown as OpenedStore["statements"];
   const additionalRoots = statements.root;
@@ -190,8 +198,8 @@ const goneAtOnce = ({ id, taintedAt }: Pick<Taint, "id" | "taintedAt">): Taint =
   retiresAt: taintedAt,
 });
 
-const saidBy = (record: OpenedRecord, kind: string): unknown[] =>
-  "says" in record && record.kind === kind ? [record.says] : [];
+const valuesIn = (record: OpenedRecord, kind: string): unknown[] =>
+  "value" in record && record.kind === kind ? [record.value] : [];
 
 /**
  * The taint of a record. A taint that does not open may mean that a key is stolen: its authority stops
@@ -203,7 +211,7 @@ function taintOf(
   tokenKeys: readonly TokenKey[],
 ): Taint[] {
   if (record.kind !== "taint") return [];
-  if ("says" in record) return [record.says];
+  if ("value" in record) return [record.value];
   const key = tokenKeys.find(({ id }) => id === taintedSubject(record));
   if (key) return [goneAtOnce({ id: key.id, taintedAt: key.schedule.publishedFrom })];
   const subject = authorities.find(({ id }) => id === taintedSubject(record));

@@ -10,7 +10,7 @@ export interface PortState {
 
 const openPort: Readiness = { ready: true, reasons: [] };
 
-/** What may keep a CA from its work beside its authorities. */
+/** What can make a CA not ready, apart from its authorities. */
 export interface Hindrances {
   /** Absent where nothing is logged. */
   readonly issuanceLog?: Pick<IssuanceLog, "mode" | "look" | "refusal" | "troubles"> | undefined;

@@ -2,10 +2,10 @@ import * as z from "zod/mini";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
-import { certificateBlocks, toPem } from "../pki/encoding/pem.ts";
-import { isSelfIssued } from "../pki/path/certification-path.ts";
-import { parseCertificate } from "../pki/x509/certificate.ts";
-import { intermediateSigner } from "./issuance/product.ts";
+import { Pem } from "../pki/encoding/pem.ts";
+import { CaCertificate } from "../pki/path/certification-path.ts";
+import { Certificate } from "../pki/x509/certificate.ts";
+import { intermediateSigner } from "./issuance/signer-names.ts";
 
 /** The request of this CA to a CA upstream. */
 export interface UpstreamRequest {
@@ -13,7 +13,7 @@ export interface UpstreamRequest {
   readonly csr: Bytes;
   /** How long the intermediate shall live. The CA upstream may decide on less. */
   readonly lifetimeSeconds: number;
-  /** The roots of the store, DER: a key in a key service may have renewed its own. */
+  /** The roots of the store, DER. A root in a key service may have been renewed since the configuration was written. */
   readonly knownRoots?: readonly Bytes[];
 }
 
@@ -110,7 +110,7 @@ export function vaultProtocol(
   };
 }
 
-const csrPem = (csr: Bytes): string => toPem("CERTIFICATE REQUEST", csr);
+const csrPem = (csr: Bytes): string => Pem.format("CERTIFICATE REQUEST", csr);
 
 /** The form of an answer says nothing of its content, so that no credential gets into a message. */
 function read<T>(form: z.ZodMiniType<T>, json: unknown): T {
@@ -123,14 +123,14 @@ function read<T>(form: z.ZodMiniType<T>, json: unknown): T {
 /** The certificates of texts in PEM, DER. */
 export function certificatesIn(texts: readonly string[]): readonly Bytes[] {
   return texts
-    .flatMap(certificateBlocks)
+    .flatMap((text) => Pem.certificates(text))
     .map(parseBase64)
     .filter((der) => der !== undefined);
 }
 
 function isRoot(der: Bytes): boolean {
   try {
-    return isSelfIssued(parseCertificate(der));
+    return CaCertificate.isSelfIssued(Certificate.parse(der));
   } catch (error) {
     if (error instanceof DerError) return false;
     throw error;

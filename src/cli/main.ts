@@ -9,7 +9,7 @@ const reloading: ReadonlySet<string> = new Set(["serve", "gateway", "distribute"
 /** Runs one command. The executable is a CommonJS module, which cannot wait for a promise at its top level. */
 async function main(): Promise<void> {
   const terminal = new Terminal(process, () => new Date());
-  // For as long as neither a verb nor a program says what a signal does to it.
+  // Handles signals until a verb or a program handles them itself.
   explainingSignals(terminal);
   endingWithOutput(process);
   const words = typedWords(process.argv.slice(2));

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { build } from "../foundation/build.ts";
 import { OperatorError } from "../foundation/errors.ts";
+import { prepareConnections } from "../program/http/proxies.ts";
 import { followCompliancePolicy } from "../program/tls-policy.ts";
 import { exitCodes, exitCodesHelp } from "./terminal/command-line.ts";
 import { failuresOf } from "./terminal/failures.ts";
@@ -20,6 +21,7 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
     async () => (await import("./verbs/certificate/certificate.ts")).certificateCommand,
   ],
   ["cluster", async () => (await import("./verbs/cluster/cluster.ts")).clusterCommand],
+  ["issuer", async () => (await import("./verbs/issuer/issuer.ts")).issuerCommand],
   ["doctor", async () => (await import("./verbs/doctor/doctor.ts")).doctorCommand],
   ["kek", async () => (await import("./verbs/kek.ts")).kekCommand],
   ["log", async () => (await import("./verbs/log/log.ts")).logCommand],
@@ -28,13 +30,7 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ["agent", async () => (await import("./verbs/run/agent.ts")).agentCommand],
   ["distribute", async () => (await import("./verbs/run/following.ts")).distributeCommand],
   ["signer", async () => (await import("./verbs/run/following.ts")).signerCommand],
-  [
-    "completion",
-    async () => {
-      const { completionCommand } = await import("./verbs/completion/completion.ts");
-      return (terminal) => completionCommand(terminal, () => rampart("", terminal));
-    },
-  ],
+  ["completion", async () => (await import("./verbs/completion/completion.ts")).completionCommand],
 ]);
 
 /** The command `rampart <noun> <verb>`: with the given noun, or with every noun for the help. */
@@ -58,11 +54,21 @@ export async function rampart(noun: string, terminal: Terminal): Promise<Command
 /** Runs one command to its end. The terminal has its output, its failures and its exit code. */
 export async function runCommand(words: readonly string[], terminal: Terminal): Promise<void> {
   try {
-    followCompliancePolicy(terminal.environment["COMPLIANCE_POLICY"]);
-    await (await rampart(words[0] ?? "", terminal)).parseAsync([...words], { from: "user" });
+    followCompliancePolicy(terminal.environment);
+    prepareConnections(terminal.environment);
+    const [noun = "", ...others] = words;
+    if (noun === "__complete") return await complete(others, terminal);
+    await (await rampart(noun, terminal)).parseAsync([...words], { from: "user" });
   } catch (error) {
     terminal.exitWith(Math.max(...failuresOf(error).map((each) => exitCodeOf(each, terminal))));
   }
+}
+
+/** Prints what the last of some words may become, for the script of a shell. */
+async function complete(words: readonly string[], terminal: Terminal): Promise<void> {
+  const { completionsOf } = await import("./verbs/completion/completion.ts");
+  const [noun = ""] = words.slice(0, -1);
+  for (const line of completionsOf(await rampart(noun, terminal), words)) terminal.print(line);
 }
 
 /** Commander prints its own errors. An OperatorError is shown as a sentence, a defect with its stack. */

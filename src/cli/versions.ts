@@ -1,12 +1,13 @@
 /** The wrangler that a new project gets: the one of the tests. */
-export const wranglerVersion = "4.155.0";
+export const wranglerVersion = "4.164.0";
 
-const oldest = 24;
+/** Node before 24.5 aborts when it opens a denial, and 24.18 still crashes when strangers close HTTP/2 connections early. */
+const oldest = "24.21";
 
 /** Whether this Node can run a program. Every Node can read this file, and an old one says a sentence. */
 export function isNodeNewEnough(program: string): boolean {
-  const [major = ""] = process.versions.node.split(".");
-  if (Number(major) >= oldest) return true;
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  if (major > 24 || (major === 24 && minor >= 21)) return true;
   console.error(`${program}: needs Node ${oldest} or newer, and this is ${process.version}`);
   process.exitCode = 1;
   return false;

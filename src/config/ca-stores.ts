@@ -13,14 +13,14 @@ import type { HeldKeks, KekRing } from "../custody/kek.ts";
 import { pollForWork, type WorkSharing } from "../foundation/shared-work.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { Configuration } from "./configuration.ts";
+import { crlRootOf, type UpstreamContext, upstreamOf } from "./internal/upstream.ts";
 import { holdKeks } from "./keks.ts";
 import type { PlatformKeys } from "./platform-keys.ts";
-import { crlRootOf, type UpstreamMeans, upstreamOf } from "./upstream.ts";
 
 /** The means of a platform to keep authorities. */
 export interface StorePlatform {
   readonly store: AuthorityStore;
-  /** A store for the records of each named signer, apart from all others. */
+  /** Opens the store of a named signer, which is separate from all others. */
   readonly signerStore?: (signer: string) => AuthorityStore;
   readonly clock: () => Date;
   readonly log: EventLog;
@@ -29,7 +29,7 @@ export interface StorePlatform {
   readonly longestRefreshSeconds?: number;
   /** How far a load of the store may be behind its writes. By default, a load shows all of them. */
   readonly storeLagSeconds?: number;
-  /** Waits for a load that goes on without its request, but not for long; absent where it does not go on. */
+  /** Waits briefly for a load that goes on after its request; absent on a platform where it does not. */
   readonly waitBriefly?: (load: Promise<void>) => Promise<void>;
   /** Absent on platforms whose requests may not await each other's promises. */
   readonly shareWork?: WorkSharing;
@@ -39,6 +39,8 @@ export interface StorePlatform {
   readonly keyCustody?: PlatformKeys | undefined;
   /** Goes on with work that no call waits for. Absent where work ends with its call. */
   readonly inBackground?: ((work: Promise<void>) => void) | undefined;
+  /** Whether this program publishes bundles, and so records the taints that the configuration states. */
+  readonly publishes?: boolean;
 }
 
 /** A store, the KEKs that open its records, and the authorities in it. */
@@ -68,7 +70,7 @@ export async function openStores(
   platform: StorePlatform,
 ): Promise<CaStores> {
   const { trustDomain, signers } = configuration;
-  const { cryptoProvider, signerStore } = platform;
+  const { cryptoProvider, signerStore, publishes = false } = platform;
   let policy = configuration;
   const freshness = freshnessOf(configuration, platform);
   const { shareWork = pollForWork(platform.clock) } = platform;
@@ -89,7 +91,7 @@ export async function openStores(
       keks,
       log,
       authorities: servedWhileHeld(
-        createAuthorities({ ...opening, store: whole, ...freshness, currentPolicy }),
+        createAuthorities({ ...opening, store: whole, ...freshness, currentPolicy, publishes }),
         held,
       ),
     };
@@ -121,7 +123,7 @@ export async function openStores(
   };
 }
 
-/** A store whose records can be opened once they are read, because the KEK is held. */
+/** Wraps a store so that each load first acquires the KEK that unseals the records. */
 function openWhileHeld(store: AuthorityStore, keks: HeldKeks, clock: () => Date): AuthorityStore {
   return {
     load: async () => {
@@ -133,7 +135,7 @@ function openWhileHeld(store: AuthorityStore, keks: HeldKeks, clock: () => Date)
   };
 }
 
-/** Authorities that serve for as long as the KEK is held that opened them. */
+/** Wraps authorities so that they are served only while the KEK that unsealed them is held. */
 function servedWhileHeld(authorities: Authorities, keks: HeldKeks): Authorities {
   return {
     at: (now) => {
@@ -191,11 +193,14 @@ function logOf(signer: string, log: EventLog): EventLog {
 /** The mints of a configuration, and those of its named signers. */
 export type Mints = Readonly<ReturnType<typeof mintsOf>>;
 
-/** @throws ConfigurationError where a credential for the CA upstream is missing. */
+/**
+ * Makes the parts that issue authorities for this CA and for each named signer.
+ * @throws ConfigurationError if a credential for the upstream CA is missing.
+ */
 export function mintsOf(
   { own, named }: CaStores,
   configuration: Configuration,
-  { cryptoProvider, ...means }: Pick<StorePlatform, "cryptoProvider"> & UpstreamMeans,
+  { cryptoProvider, ...means }: Pick<StorePlatform, "cryptoProvider"> & UpstreamContext,
 ) {
   const { trustDomain, authorityKey, inceptionDate } = configuration;
   const { store, keks, log } = own;
@@ -233,6 +238,6 @@ export function mintsOf(
     };
     return [[table.name, { ...mint, ...own }]];
   });
-  /** By the names of the signers. One whose store is not open has none. */
+  /** The mints by the names of their signers. A signer whose store is not open is left out. */
   return { mint, signerMints: new Map(signerMints) };
 }

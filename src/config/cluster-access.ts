@@ -14,8 +14,8 @@ import {
   createClusterApi,
   type ReachableCluster,
 } from "../kubernetes/cluster-api.ts";
+import { crlConfigMap, usualConfigMap } from "../kubernetes/names.ts";
 import type { Pods, WatchPods } from "../kubernetes/pods.ts";
-import { crlConfigMap, usualConfigMap } from "../kubernetes/root-config-map.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import type { Configuration } from "./configuration.ts";
 import type { ClusterAccessTable, IssuerTable } from "./issuer-table.ts";
@@ -38,7 +38,10 @@ function reachCluster(
 /** Opens an API of a cluster with bounds of its own, as often as it is called. */
 export type OpenApi = () => ClusterApi;
 
-/** @throws ConfigurationError */
+/**
+ * Prepares the access to a cluster's API server. The client is created when it is first needed.
+ * @throws ConfigurationError if the credential is missing, or this platform cannot have the access.
+ */
 export function apiOpener(
   cluster: string,
   table: ClusterAccessTable,
@@ -107,8 +110,8 @@ export function createPushes(
 }
 
 /**
- * The clusters whose tables say `deliver_roots`. An API server that is changing its issuer has two tables
- * and counts once.
+ * Lists the clusters whose issuer tables say `deliver_roots`. A cluster with two tables, as during a change of its
+ * issuer, is one target.
  *
  * @throws ConfigurationError if a credential is missing, or this platform cannot have the access.
  */
@@ -118,7 +121,7 @@ export function rootTargets(configuration: Configuration, fetching: Fetching): R
   );
 }
 
-/** {@link rootTargets} for those that say `deliver_crls`. */
+/** Lists the clusters whose issuer tables say `deliver_crls`, like {@link rootTargets}. */
 export function crlTargets(configuration: Configuration, fetching: Fetching): RootTarget[] {
   return targetsOf(configuration, fetching, ({ deliver_crls }) =>
     deliver_crls ? crlConfigMap : undefined,

@@ -1,9 +1,9 @@
 import { certificateFirst } from "../authn/caller.ts";
 import {
+  type CredentialAuthorities,
   createCertificateAuthenticator,
   createCertificateVerifier,
   type IsRevoked,
-  type VouchingAuthorities,
 } from "../authn/certificate-verifier.ts";
 import { acceptingForwardedCertificates } from "../authn/forwarded-certificate.ts";
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
@@ -13,12 +13,14 @@ import type { Authorities } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/issuance/identity-policy.ts";
 import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
-import { createPolicy } from "../ca/policy/policy.ts";
+import type { UseToken } from "../ca/issuance/single-use.ts";
+import { Policy } from "../ca/policy/policy.ts";
 import type { Hindrances } from "../ca/readiness.ts";
 import { type CrlSource, SignedCrls } from "../ca/revocation/published-crls.ts";
 import { revocationOf } from "../ca/revocation/revocations.ts";
 import type { HeldKeks } from "../custody/kek.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
+import { ConfigurationError } from "../foundation/errors.ts";
 import { pollForWork } from "../foundation/shared-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import type { PublishedLog } from "../transport/http/log-routes.ts";
@@ -31,13 +33,13 @@ import {
   type StorePlatform,
 } from "./ca-stores.ts";
 import type { Configuration } from "./configuration.ts";
+import { namedSigners } from "./internal/rights.ts";
 import { accessKeysUrl } from "./optional-parts.ts";
-import { namedSigners } from "./rights.ts";
 import {
   type ClusterPlatform,
-  type LastingParts,
-  lastingParts,
+  createReloadPools,
   operatorKeys,
+  type ReloadPools,
   tokenIssuers,
 } from "./token-issuers.ts";
 
@@ -48,9 +50,11 @@ export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatf
   /** Absent where nothing is logged. */
   readonly issuanceLog?: IssuanceLog | undefined;
   readonly publishedLog?: PublishedLog | undefined;
-  /** Why the store takes no record; absent where nobody looks. */
+  /** Why the store takes no record; absent on a platform that does not examine that. */
   readonly storeFault?: () => string | undefined;
   readonly port?: Hindrances["port"];
+  /** Absent on a platform where several processes cannot agree on a token's first use at once. */
+  readonly useToken?: UseToken | undefined;
 }
 
 /** A configured CA: the part that answers requests, and the mints that the cron rotates. */
@@ -58,7 +62,7 @@ export interface Composition extends Mints {
   readonly certificateAuthority: CertificateAuthority;
   readonly issuers: readonly TokenIssuer[];
   readonly keks: HeldKeks;
-  /** The keys of Cloudflare Access, where the console takes its tokens. */
+  /** The JWK Set of Cloudflare Access; `undefined` unless the console accepts its tokens. */
   readonly accessKeys: IssuerKeys | undefined;
 }
 
@@ -70,15 +74,17 @@ const shortestReadSeconds = 0.25;
 const longestReadSeconds = 5;
 
 /**
- * Builds the CA of a configuration on a platform: the one place where the layers meet.
+ * Builds the CA of a configuration on a platform. All layers meet here and nowhere else.
  *
- * @throws ConfigurationError for access to a cluster that this platform cannot have.
+ * @throws ConfigurationError for access to a cluster that this platform cannot have, and for single-use tokens on a
+ *   platform that cannot detect a second use.
  */
 export async function compose(
   configuration: Configuration,
   platform: Platform,
 ): Promise<Composition> {
-  return composeOn(await openStores(configuration, platform), configuration, platform);
+  const stores = await openStores(configuration, { ...platform, publishes: true });
+  return composeOn(stores, configuration, platform);
 }
 
 /**
@@ -93,8 +99,9 @@ export function composeOn(
   platform: Platform,
 ): Composition {
   const { log, clock, cryptoProvider } = platform;
-  const { lasting = lastingParts(), shareWork = pollForWork(clock) } = platform;
-  const means = { ...platform, lasting, shareWork };
+  const { pools = createReloadPools(), shareWork = pollForWork(clock) } = platform;
+  const means = { ...platform, pools, shareWork };
+  requireSingleUse(configuration, platform);
   const { trustDomain, leafLifetimes } = configuration;
   const mints = mintsOf(stores, configuration, platform);
   const issuers = tokenIssuers(configuration, means);
@@ -121,11 +128,12 @@ export function composeOn(
       signers: namedSigners(configuration.signers, named),
       configuredDenials: configuration.configuredDenials,
       leafLifetimes,
-      policy: configuration.policy && createPolicy(configuration.policy),
+      policy: configuration.policy && Policy.create(configuration.policy),
       cryptoProvider,
       quotas: platform.quotas,
       tokens: configuration.tokens,
       issuanceLog: platform.issuanceLog,
+      useToken: platform.useToken,
       kekFault: stores.keks.fault,
       storeFault: platform.storeFault,
       port: platform.port,
@@ -144,6 +152,22 @@ export function composeOn(
   return { certificateAuthority, ...mints, issuers, keks: stores.keks, accessKeys };
 }
 
+/**
+ * Requires a platform that detects a second use of a token, if an entry of `subjects` demands that.
+ *
+ * @throws ConfigurationError otherwise.
+ */
+function requireSingleUse({ issuers }: Configuration, { useToken }: Platform): void {
+  const faults = issuers.flatMap(({ subjects = [] }, i) =>
+    subjects.flatMap(({ once }, j) =>
+      once
+        ? [`ISSUERS[${i}].subjects[${j}].once: takes \`rampart serve\` with a store in files`]
+        : [],
+    ),
+  );
+  if (!useToken && faults.length > 0) throw new ConfigurationError(faults);
+}
+
 function longPollLimitsOf(
   configuration: Configuration,
   platform: Platform,
@@ -158,17 +182,17 @@ function longPollLimitsOf(
 function crlsOf(
   authorities: Authorities,
   { crl, configuredRevocations, phaseLengths: { propagationSeconds } }: Configuration,
-  { log, shareWork, lasting }: ClusterPlatform & { readonly lasting: LastingParts },
+  { log, shareWork, pools }: ClusterPlatform & { readonly pools: ReloadPools },
 ): CrlSource | undefined {
   if (!crl) return undefined;
   const made = { ...crl, propagationSeconds, authorities, configuredRevocations, shareWork, log };
-  return lasting.crls.of(
+  return pools.crls.of(
     [crl, configuredRevocations, propagationSeconds],
     () => new SignedCrls(made).at,
   );
 }
 
-function vouchingIn(authorities: Authorities): VouchingAuthorities {
+function vouchingIn(authorities: Authorities): CredentialAuthorities {
   return async (now) => (await authorities.at(now)).vouching;
 }
 

@@ -5,12 +5,13 @@ import { ConfigurationError } from "../foundation/errors.ts";
 import { durationSeconds } from "../foundation/text.ts";
 import type { Credential } from "../kubernetes/client.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
-import { isFullyQualified } from "../pki/spiffe-id.ts";
-import { contradictions, idleRules, policyFaults } from "./contradictions.ts";
+import { TrustDomain } from "../pki/spiffe-id.ts";
 import { deniedHere, deniedTable, revokedTable, taintedAuthorities } from "./distrust.ts";
 import { parseForm, partition, trustDomainText } from "./form.ts";
-import { credentialName, credentialText, issuerTables, sharedKeys } from "./issuer-table.ts";
-import { kekKeys, keyServiceCredential, keyServiceCredentialText } from "./keks.ts";
+import { contradictions, idleRules, policyFaults } from "./internal/contradictions.ts";
+import { rootFaults, upstreamTable } from "./internal/upstream.ts";
+import { credentialText, issuerTables, sharedKeys } from "./issuer-table.ts";
+import { kekKeys, keyServiceCredentialText } from "./keks.ts";
 import {
   consoleConfiguration,
   consoleKeys,
@@ -21,6 +22,7 @@ import {
   tokenFaults,
   tokenPolicy,
 } from "./optional-parts.ts";
+import { credentialName, keyServiceCredential } from "./secrets.ts";
 import {
   authorityKey,
   inceptionDate,
@@ -28,7 +30,6 @@ import {
   signerTables,
   unknownIssuers,
 } from "./signer-table.ts";
-import { rootFaults, upstreamTable } from "./upstream.ts";
 
 /** A configuration, checked and in the terms of the domain. */
 export type Configuration = Readonly<ReturnType<typeof parseConfiguration>>;
@@ -42,13 +43,13 @@ export interface Propagation {
   readonly usual: string;
 }
 
-/** KV usually shows a write everywhere within a minute, and each isolate reads it once a minute: twice both. */
+/** KV usually propagates a write within 60 s and each isolate reads it every 60 s; the minimum is twice their sum. */
 const kvPropagation: Propagation = { shortestSeconds: 240, usual: "10m" };
 
 const authorityRoot = z.enum(["self", "offline", "upstream"]);
 
 /** The keys as operators write them. docs/reference/configuration.md says what they mean. */
-const configurationForm = z.strictObject({
+const configurationSchema = z.strictObject({
   TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
   ISSUERS: issuerTables,
   DEFAULT_WORKLOAD_CERT_TTL: z.optional(durationSeconds),
@@ -74,11 +75,7 @@ const configurationForm = z.strictObject({
 });
 
 /** The names of all keys, in the order of the table in docs/reference/configuration.md. */
-export const configurationKeys: readonly string[] = Object.keys(configurationForm.shape);
-
-/** Whether a key is a secret: one of the Worker's, on Node of the environment, and never in a file. */
-export const isSecretKey = (key: string): boolean =>
-  ["KEK", "LOG_READERS", "CONSOLE_TOKENS"].includes(key) || credentialName.test(key);
+export const configurationKeys: readonly string[] = Object.keys(configurationSchema.shape);
 
 /**
  * Reads a configuration. The function is long because each value that it returns says what it means.
@@ -91,7 +88,7 @@ export function parseConfiguration(
   propagation: Propagation = kvPropagation,
 ) {
   const [credentials, others] = partition(values, (key) => credentialName.test(key));
-  const form = parseForm(configurationForm, {
+  const form = parseForm(configurationSchema, {
     PROPAGATION_INTERVAL: propagation.usual,
     ...others,
   });
@@ -116,7 +113,7 @@ export function parseConfiguration(
     trustDomain: form.TRUST_DOMAIN,
     issuers: form.ISSUERS,
     leafLifetimes,
-    /** How long after its token a certificate suffices for a renewal, unless an issuer's table differs. */
+    /** How long after the last token a certificate alone may renew. An issuer's table may override it. */
     renewalSeconds: form.RENEWAL_LIMIT,
     authorityKey: form.AUTHORITY_KEY,
     phaseLengths,
@@ -135,23 +132,23 @@ export function parseConfiguration(
     log: logConfiguration(form),
     /** Absent where no operator is named who may see the console. */
     console: consoleConfiguration(form),
-    /** Absent where there are no rules. */
+    /** Absent if the configuration has no rules. */
     policy: form.POLICY,
     configuredDenials: denied.denials,
     configuredRevocations: form.REVOKED,
     /** Absent where CRLs are switched off. */
     crl: form.CRL === "on" ? crlLifetime(leafLifetimes) : undefined,
     keks: form.KEK,
-    /** How long a KEK that a key service opened is held. */
+    /** How long an unwrapped KEK is held without asking its key service again. */
     kekLeaseSeconds: form.KEK_LEASE,
-    /** For API servers, by the names that the tables of `ISSUERS` use. */
+    /** The credentials for API servers, by the names that the tables of `ISSUERS` give them. */
     clusterCredentials: parseCredentials(credentials),
     /** One sentence each, for the log at start. */
     warnings: warningsOf(form),
   };
 }
 
-type Form = z.infer<typeof configurationForm>;
+type Form = z.infer<typeof configurationSchema>;
 
 /**
  * An authority is published for the longest lifetime of a leaf before it signs, and as long after, each
@@ -172,7 +169,7 @@ function warningsOf(form: Form): string[] {
   const unlimited = ISSUERS.filter(({ namespaces }) => namespaces.includes("*")).length;
   const sharing = `ISSUERS: ${unlimited} of ${ISSUERS.length} may vouch for every namespace, including those of other issuers`;
   return [
-    ...(isFullyQualified(TRUST_DOMAIN) ? [] : [singleLabel]),
+    ...(TrustDomain.isFullyQualified(TRUST_DOMAIN) ? [] : [singleLabel]),
     ...(ISSUERS.length > 1 && unlimited > 0 ? [sharing] : []),
     ...sharedKeys(ISSUERS),
     ...idleTokens(form),

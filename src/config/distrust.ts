@@ -1,25 +1,16 @@
 import * as z from "zod/mini";
 import { type Denial, deniedForms, toDenial } from "../ca/denial.ts";
-import {
-  type DenialContent,
-  isSerialNumber,
-  type RevocationContent,
-} from "../custody/record-kinds.ts";
+import { isSerialNumber, type RevocationContent } from "../custody/record-kinds.ts";
 import { commonName } from "../foundation/globs.ts";
-import { jsonText } from "../foundation/json.ts";
-import { instant, refuse } from "../foundation/text.ts";
+import { instant, jsonText, refuse } from "../foundation/text.ts";
 import type { ConfiguredTaint } from "../pki/authority/taint.ts";
-import {
-  mayBeSerialNumber,
-  serialContent,
-  shownSerialNumber,
-  typedSerialNumber,
-} from "../pki/encoding/serial-number.ts";
+import { SerialNumber } from "../pki/encoding/serial-number.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
-import { podUidForm } from "../pki/x509/pod-key-proof.ts";
+import { podUidPattern } from "../pki/x509/pod-key-proof.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
 import { tableOrText } from "./form.ts";
+import { recordedNames } from "./internal/subject-table.ts";
 import type { IssuerTable } from "./issuer-table.ts";
 
 const denialTable = tableOrText(
@@ -32,26 +23,31 @@ const denialTable = tableOrText(
   }),
 );
 
-const denial = z.pipe(
+/** Parses a table of `DENIED`. It requires `since` for subjects that tokens alone show: nodes, pods and tokens. */
+export const denial = z.pipe(
   denialTable,
   z.transform(({ subject, since, until, why }, context): Denial => {
     // An instant counts only for what tokens alone show, and is required there.
     const found = toDenial({ subject, knownFrom: since ?? new Date(0), until, why });
     if (!found) return refuse(context, `subject must be ${deniedForms}`);
-    if (found.shownBy !== "token" || since !== undefined) return found;
-    return refuse(context, "since is required for a node, a pod and a token");
+    if (!isShownByToken(found) || since !== undefined) return found;
+    return refuse(context, "since is required for a node, a pod, a token and its claims");
   }),
 );
+
+/** Whether only a token shows if a denial is about its bearer, so that a certificate does not. */
+export const isShownByToken = ({ shownBy }: Denial): boolean =>
+  shownBy === "token" || shownBy === "claims";
 
 /** `DENIED`: a list of subjects and tables, or the same as JSON in a text. */
 export const deniedTable = z.pipe(jsonText, z.array(denial).check(z.maxLength(100)));
 
-/** Whom a mesh has: a denial of anybody else denies nobody. */
+/** The clusters and issuers of a mesh. A denial of any other has no effect. */
 interface Deniable {
   readonly trustDomain: TrustDomain;
   readonly issuers: readonly Pick<
     IssuerTable,
-    "issuer" | "cluster" | "cluster_aliases" | "namespaces"
+    "issuer" | "cluster" | "cluster_aliases" | "namespaces" | "subjects" | "recorded_claims"
   >[];
 }
 
@@ -60,10 +56,10 @@ interface Fault {
   readonly subject?: never;
 }
 
-const accountForm = /^(?:spiffe:\/\/([^/]*)\/)?ns\/([^/]*)\//;
-const namedForm = /^(cluster|issuer|pod|token)\/(.*)$/;
+const accountPattern = /^(?:spiffe:\/\/([^/]*)\/)?ns\/([^/]*)\//;
+const namedPattern = /^(cluster|issuer|pod|token|subject|claim)\/(.*)$/;
 /** The UID that the kubelet gives to the pod of a file. */
-const filePodUidForm = /^[0-9a-f]{32}$/;
+const filePodUidPattern = /^[0-9a-f]{32}$/;
 
 /**
  * The subject as the CA compares it.
@@ -74,19 +70,29 @@ export function deniableSubject(
   subject: string,
   { trustDomain, issuers }: Deniable,
 ): { readonly subject: string; readonly fault?: never } | Fault {
-  const [, domain = trustDomain, namespace] = accountForm.exec(subject) ?? [];
+  const [, domain = trustDomain, namespace] = accountPattern.exec(subject) ?? [];
   if (domain !== trustDomain) {
     return { fault: `${subject} is not of this trust domain, ${trustDomain}` };
   }
-  const [, kind, name = ""] = namedForm.exec(subject) ?? [];
+  const [, kind, name = ""] = namedPattern.exec(subject) ?? [];
   if (kind === "pod") {
     const uid = name.toLowerCase();
-    return podUidForm.test(uid) || filePodUidForm.test(uid)
+    return podUidPattern.test(uid) || filePodUidPattern.test(uid)
       ? { subject: `pod/${uid}` }
       : { fault: `${subject} has no UID, which \`kubectl get pod -o yaml\` shows` };
   }
   // The audit log of an API server has it so.
   if (kind === "token") return { subject: subject.replace(/^token\/JTI=(?=.)/, "token/") };
+  if (kind === "subject" || kind === "claim") {
+    const names = issuers.flatMap(recordedNames);
+    const claiming = issuers.some(({ subjects }) => subjects);
+    if (kind === "subject" ? claiming : names.includes(name.split("=", 1)[0] ?? ""))
+      return { subject };
+    return absent(
+      subject,
+      names.map((each) => `claim/${each}=…`),
+    );
+  }
   if (kind === "cluster") {
     const found = issuers.filter((each) => [each.cluster, ...each.cluster_aliases].includes(name));
     const clusters = new Set(found.map(({ cluster }) => cluster));
@@ -120,7 +126,9 @@ const absent = (what: string, known: readonly string[]): Fault => ({
   fault: `no issuer of ISSUERS has the ${what}: there are ${[...new Set(known)].slice(0, 20).join(", ") || "none"}`,
 });
 
-/** `DENIED` as the CA compares it, and a sentence for each entry that denies nobody of this mesh. */
+/**
+ * Parses `DENIED` for comparisons. @returns The denials, and a sentence for each that can match nobody of this mesh.
+ */
 export function deniedHere(
   denials: readonly Denial[],
   deniable: Deniable,
@@ -132,26 +140,14 @@ export function deniedHere(
   };
 }
 
-/** The entry of `DENIED` that states a denial, in TOML. */
-export function formatDenied(denial: DenialContent): string {
-  const { subject, knownFrom, until, why } = denial;
-  const members = [
-    `subject = ${JSON.stringify(subject)}`,
-    ...(toDenial(denial)?.shownBy === "token" ? [`since = "${knownFrom.toISOString()}"`] : []),
-    ...(until ? [`until = "${until.toISOString()}"`] : []),
-    ...(why === undefined ? [] : [`why = ${JSON.stringify(why)}`]),
-  ];
-  return `{ ${members.join(", ")} }`;
-}
-
-const typedContent = (text: string): string => serialContent(typedSerialNumber(text));
+const typedContent = (text: string): string => SerialNumber.content(SerialNumber.typed(text));
 
 const serial = z.pipe(
   z
     .string()
     .check(
       z.refine(
-        (text) => mayBeSerialNumber(text) && isSerialNumber(typedContent(text)),
+        (text) => SerialNumber.mayBe(text) && isSerialNumber(typedContent(text)),
         "must be a serial number as `certificate revoked` shows it",
       ),
     ),
@@ -188,26 +184,8 @@ const revocation = z.pipe(
 /** `REVOKED`: a list of tables, or the same as JSON in a text. */
 export const revokedTable = z.pipe(jsonText, z.array(revocation).check(z.maxLength(100)));
 
-/** The entry of `REVOKED` that states a revocation, in TOML. */
-export function formatRevoked(content: RevocationContent): string {
-  const { authority, certificates, revokedAt, reason, why } = content;
-  const end = new Date(1000 * Math.max(...certificates.values()));
-  const serials = [...certificates.keys()].map((each) => `"${shownSerialNumber(each)}"`).join(", ");
-  const members = [
-    `authority = ${JSON.stringify(authority)}`,
-    `serials = [${serials}]`,
-    `since = "${wholeInstant(revokedAt)}"`,
-    `until = "${wholeInstant(end)}"`,
-    ...(reason === "unspecified" ? [] : [`reason = "${reason}"`]),
-    ...(why === undefined ? [] : [`why = ${JSON.stringify(why)}`]),
-  ];
-  return `{ ${members.join(", ")} }`;
-}
-
-const wholeInstant = (instant: Date): string => instant.toISOString().replace(".000Z", "Z");
-
 /** Sixteen characters are 64 bits: no two authorities of a mesh share them. */
-const idPrefix = z
+export const idPrefix = z
   .string()
   .check(z.regex(/^[0-9a-f]{16,64}$/, "must be 16 or more lower-case hexadecimal digits of an id"));
 
@@ -223,13 +201,3 @@ const taint = z.pipe(
 
 /** `TAINTED_AUTHORITIES`: a list of ids and tables, or the same as JSON in a text. */
 export const taintedAuthorities = z.pipe(jsonText, z.array(taint).check(z.maxLength(100)));
-
-/** The line of the configuration that states these taints, in TOML. */
-export function formatTaintedAuthorities(taints: readonly ConfiguredTaint[]): string {
-  const tables = taints.map(({ idPrefix: id, rootUntil }) =>
-    rootUntil
-      ? `{ id = "${id}", root_until = "${rootUntil.toISOString().replace(".000Z", "Z")}" }`
-      : `"${id}"`,
-  );
-  return `TAINTED_AUTHORITIES = [${tables.join(", ")}]`;
-}

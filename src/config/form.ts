@@ -3,11 +3,12 @@ import { isDnsName } from "../foundation/addresses.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { globList } from "../foundation/globs.ts";
 import { inEnglish, parsedText } from "../foundation/text.ts";
-import { parseServiceAccount, parseTrustDomain, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { ServiceAccount, TrustDomain } from "../pki/spiffe-id.ts";
 
 /** Keys and values, unchecked. */
 type Values = Readonly<Record<string, unknown>>;
 
+/** Splits the values of a configuration by their keys. @returns Those for which `isOne` holds, then the others. */
 export function partition(values: Values, isOne: (key: string) => boolean): [Values, Values] {
   const entries = Object.entries(values);
   return [
@@ -16,13 +17,25 @@ export function partition(values: Values, isOne: (key: string) => boolean): [Val
   ];
 }
 
-/** @throws ConfigurationError with the first fault of every place. */
+/**
+ * Parses a configuration by its schema. For an unknown key it names a similar one.
+ * @throws ConfigurationError with the first error at each place.
+ */
 export function parseForm<Output>(form: z.ZodMiniType<Output>, values: Values): Output {
-  const parsed = form.safeParse(values, { ...inEnglish, reportInput: true });
+  const similar = new Map<string, string | undefined>();
+  const error: typeof inEnglish.error = (issue) => {
+    if (issue.code === "unrecognized_keys" && issue.inst instanceof z.ZodMiniObject) {
+      const known = Object.keys(issue.inst.def.shape);
+      for (const key of issue.keys) similar.set(key, similarTo(key, known));
+    }
+    return inEnglish.error?.(issue);
+  };
+  const parsed = form.safeParse(values, { error, reportInput: true });
   if (parsed.success) return parsed.data;
   const faults = new Map<string, string>();
   // A later fault of a place may follow from its first one.
-  for (const [place, fault] of parsed.error.issues.flatMap(faultsIn)) {
+  const found = parsed.error.issues.flatMap((issue) => faultsIn(issue, similar));
+  for (const [place, fault] of found) {
     if (!faults.has(place)) faults.set(place, `${place}: ${fault}`);
   }
   throw new ConfigurationError([...faults.values()]);
@@ -47,12 +60,34 @@ export function together<Parts extends Readonly<Record<string, () => unknown>>>(
 }
 
 /** The places of a fault, and what is wrong there. zod's messages for these forms never quote a value. */
-function faultsIn(issue: z.core.$ZodIssue): [place: string, fault: string][] {
+function faultsIn(
+  issue: z.core.$ZodIssue,
+  similar: ReadonlyMap<string, string | undefined>,
+): [place: string, fault: string][] {
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => [placeOf([...issue.path, key]), "is not a key of Rampart"]);
+    return issue.keys.map((key) => {
+      const meant = similar.get(key);
+      const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+      return [placeOf([...issue.path, key]), `is not a key of Rampart${hint}`];
+    });
   }
   const missing = issue.code === "invalid_type" && issue.input === undefined;
   return [[placeOf(issue.path), missing ? "is required" : issue.message]];
+}
+
+/**
+ * Finds the key that, ignoring case, has at most two adjacent letters that differ (two that are swapped, too), or one
+ * letter more or fewer.
+ */
+function similarTo(key: string, known: readonly string[]): string | undefined {
+  const letters = key.toUpperCase();
+  return known.find((each) => {
+    const theirs = each.toUpperCase();
+    if (Math.abs(theirs.length - letters.length) > 1) return false;
+    return [...theirs].some(
+      (_, i) => letters.startsWith(theirs.slice(0, i)) && letters.endsWith(theirs.slice(i + 2)),
+    );
+  });
 }
 
 function placeOf(path: readonly PropertyKey[]): string {
@@ -62,6 +97,7 @@ function placeOf(path: readonly PropertyKey[]): string {
     .slice(1);
 }
 
+/** The name of a host in lower case. */
 export const dnsName = z
   .string()
   .check(z.refine(isDnsName, "must be the name of a host, in lower case"));
@@ -76,12 +112,13 @@ export const audienceGlobs = globList(/^[\x21-\x7e]{1,255}$/, "audience").check(
   z.minLength(1, "must not be empty"),
 );
 
+/** The name of a SPIFFE trust domain. */
 export const trustDomainText = parsedText(
-  parseTrustDomain,
+  TrustDomain.parse,
   "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
 );
 
-/** A table, or a text alone, which stands for a table with only this member. */
+/** Accepts a table, or one text in place of a table with only this member. */
 export const tableOrText = <Shape extends z.core.$ZodShape>(
   member: keyof Shape & string,
   table: z.ZodMiniObject<Shape, z.core.$strict>,
@@ -92,18 +129,16 @@ export const tableOrText = <Shape extends z.core.$ZodShape>(
   );
 
 /** A ServiceAccount, as operators write it. */
-export const accountName = parsedText(parseAccountName, "must be <namespace>/<service account>");
-
-export function parseAccountName(text: string): ServiceAccount | undefined {
-  const [namespace = "", name = "", ...rest] = text.split("/");
-  return rest.length === 0 ? parseServiceAccount(namespace, name) : undefined;
-}
+export const accountName = parsedText(
+  ServiceAccount.parseName,
+  "must be <namespace>/<service account>",
+);
 
 /** A domain with two labels or more and a path, without the domain of Kubernetes' own signers. */
-const signerNameForm =
+const signerNamePattern =
   /^(?!(?:[a-z0-9.-]*\.)?kubernetes\.io\/)(?=.{3,571}$)[a-z0-9-]+(?:\.[a-z0-9-]+)+\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
 
 /** The name of a signer, as Kubernetes writes it. */
 export const signerName = z
   .string()
-  .check(z.regex(signerNameForm, "must be a signer name such as mesh.example.com/workload"));
+  .check(z.regex(signerNamePattern, "must be a signer name such as mesh.example.com/workload"));

@@ -1,26 +1,25 @@
 import * as z from "zod/mini";
+import { isSafeToFetch } from "../foundation/addresses.ts";
 import { globList, globs } from "../foundation/globs.ts";
-import { jsonText } from "../foundation/json.ts";
-import {
-  baseUrl,
-  bearerToken,
-  durationSeconds,
-  isSafeToFetch,
-  refuse,
-} from "../foundation/text.ts";
-import { configMapName } from "../kubernetes/root-config-map.ts";
-import { isCertificateBlocks } from "../pki/encoding/pem.ts";
-import { type JudgedKeySet, parseKeySet, unusableKeysIn } from "../pki/jose/key-set.ts";
+import { baseUrl, bearerToken, durationSeconds, jsonText, refuse } from "../foundation/text.ts";
+import { configMapName } from "../kubernetes/names.ts";
+import { Pem } from "../pki/encoding/pem.ts";
+import { type JudgedKeySet, KeySet } from "../pki/jose/key-set.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { accountName, audienceGlobs, clusterName, dnsName, trustDomainText } from "./form.ts";
-import { keyServiceCredential } from "./keks.ts";
-import { upstreamCredential } from "./upstream.ts";
+import {
+  type Fault,
+  reachingFaults,
+  subjectFaults,
+  subjectKeys,
+} from "./internal/subject-table.ts";
+import { clusterCredential } from "./secrets.ts";
 
 const keySet = z.transform((value: unknown, context): JudgedKeySet => {
-  const usable = parseKeySet(value);
+  const usable = KeySet.parse(value);
   if (!usable) return refuse(context, "must be a JWK Set with a key for signatures");
   if (hasPrivateKey(value)) return refuse(context, "must not hold a private key");
-  return { usable, unusable: unusableKeysIn(value) };
+  return { usable, unusable: KeySet.unusable(value) };
 });
 
 /** The private and secret members of a JWK (RFC 7518 §6). No key of the set may have one, usable or not. */
@@ -60,7 +59,7 @@ export type ClusterSignerTable = z.output<typeof clusterSigner>;
 
 const intermediate = z.strictObject({
   account: accountName,
-  /** Of the certificates below the intermediate. */
+  /** The trust domain of the certificates that the intermediate signs. */
   trust_domain: trustDomainText,
   path_length: z._default(z.int().check(z.minimum(0), z.maximum(6)), 0),
   name_constraints: z._default(z.boolean(), false),
@@ -86,23 +85,12 @@ const nodeReaches = z.array(nodeReach).check(z.minLength(1), z.maxLength(256));
 const upToSixteen = <Element extends z.ZodMiniType>(element: Element) =>
   z._default(z.array(element).check(z.maxLength(16)), []);
 
-/** The names of secrets with credentials for API servers, to which tables refer. */
-const clusterCredential = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
-
-/**
- * The names of all secrets with credentials: those for API servers and key services, and the one for the CA
- * upstream. Names that end in `_FILE` are left to platforms with files.
- */
-export const credentialName = new RegExp(
-  `${clusterCredential.source}|${keyServiceCredential.source}|^${upstreamCredential}$`,
-);
-
 const clusterAccess = z.strictObject({
   server: baseUrl,
   ca: z.optional(
     z
       .string()
-      .check(z.maxLength(65_536), z.refine(isCertificateBlocks, "must be certificates in PEM")),
+      .check(z.maxLength(65_536), z.refine(Pem.isCertificates, "must be certificates in PEM")),
   ),
   credential: z
     .string()
@@ -143,9 +131,10 @@ const members = z.strictObject({
   cluster_signers: upToSixteen(clusterSigner),
   intermediates: upToSixteen(intermediate),
   renewal_limit: z.optional(durationSeconds),
-  /** The audiences for which its callers may have JWT-SVIDs; without it, none. */
+  /** The audiences for which the issuer's callers may have JWT-SVIDs; by default none. */
   jwt_audiences: z.optional(audienceGlobs),
   kubernetes: z.optional(clusterAccess),
+  ...subjectKeys,
 });
 
 /** One table of `ISSUERS`, checked. */
@@ -176,7 +165,40 @@ const table = members.check(
     error:
       'is required with trusted_node_accounts where no API server is asked: list nodes with their namespaces, or write node_reach = "anywhere"',
   }),
+  z.superRefine((each, context) => addFaults(faultsOfSubjects(each), context)),
 );
+
+function addFaults(faults: readonly Fault[], context: z.core.$RefinementCtx): void {
+  for (const [path, message] of faults) {
+    context.addIssue({ code: "custom", path: [...path], message });
+  }
+}
+
+/** The rights of ServiceAccounts, which no other token has. */
+const clusterKeys = [
+  ...(["trusted_node_accounts", "node_checks", "node_reach", "gateways"] as const),
+  ...(["cluster_signers", "intermediates", "kubernetes"] as const),
+];
+
+function faultsOfSubjects(each: IssuerTable): readonly Fault[] {
+  const { subjects, recorded_claims } = each;
+  const fault = "stands beside subjects alone";
+  if (!subjects) return recorded_claims ? [[["recorded_claims"], fault]] : [];
+  return [
+    ...clusterKeys
+      .filter((key) => isGiven(each[key]))
+      .map(
+        (key): Fault => [
+          [key],
+          "excludes subjects: an issuer has ServiceAccounts, or a table of claims",
+        ],
+      ),
+    ...subjectFaults(each),
+  ];
+}
+
+const isGiven = (value: unknown): boolean =>
+  Array.isArray(value) ? value.length > 0 : value !== undefined;
 
 /** Bounds the work at the start. A variable of a Worker (5 kB) holds far fewer. */
 const maximumTables = 1024;
@@ -214,6 +236,7 @@ const tables = z.array(table).check(
       const message = `is that of ISSUERS[${first.get(issuer)}] too: each cluster needs its own`;
       context.addIssue({ code: "custom", path: [i, "issuer"], message });
     }
+    addFaults(reachingFaults(list), context);
   }),
 );
 

@@ -16,16 +16,16 @@ interface KekConfiguration {
 
 type KekMeans = Omit<
   LeaseParts,
-  "keks" | "signers" | "trustDomain" | "leaseSeconds" | "keyServices"
+  "keks" | "signers" | "trustDomain" | "leaseSeconds" | "keyServices" | "monotonic" | "random"
 > & {
   /** Absent from a main module without key services, which is smaller. */
   readonly keyCustody?: PlatformKeys | undefined;
 };
 
 /**
- * The KEKs of a configuration, and those of its named signers that are derived from them.
+ * Imports the KEKs of a configuration, and derives those of its named signers.
  *
- * @throws ConfigurationError for one in a key service, where the program reaches none.
+ * @throws ConfigurationError for a KEK in a key service, on a platform that reaches none.
  */
 export async function holdKeks(
   { keks, kekLeaseSeconds, trustDomain, signers }: KekConfiguration,
@@ -50,7 +50,7 @@ export async function holdKeks(
   });
 }
 
-/** KEKs whose octets the configuration has: they are held for good. */
+/** Imports KEKs whose octets are in the configuration. They are held for good. */
 async function importKeks(
   keks: readonly ConfiguredKek[],
   signers: readonly string[],
@@ -78,8 +78,8 @@ function neverOf(signer: string): never {
   throw new Error(`no KEK was derived for the signer ${signer}`);
 }
 
-const plainForm = /^([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/_-]+={0,2})$/;
-const wrappedForm =
+const plainPattern = /^([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/_-]+={0,2})$/;
+const wrappedPattern =
   /^([A-Za-z0-9._-]{1,64}):([a-z]{1,16}:\/\/[^\s,#]{1,512})#([A-Za-z0-9_-]{1,4096})\.([A-Za-z0-9_-]{43})$/;
 
 const sentence = `must be <id>:<base64 of ${kekOctets} random bytes>, or what \`rampart kek wrap\` prints, several by commas`;
@@ -93,10 +93,8 @@ const lease = durationSeconds.check(
   z.refine((seconds) => seconds >= 60 && seconds <= 86_400, "must lie between 1m and 24h"),
 );
 
+/** The keys of a configuration with its KEKs. */
 export const kekKeys = { KEK_LEASE: z.prefault(lease, "1h"), KEK: kekRing };
-
-/** The names of secrets with credentials for key services. */
-export const keyServiceCredential = /^KEY_CREDENTIAL_(?:AWSKMS|GCPKMS|AZUREKMS|HASHIVAULT)$/;
 
 /** A token, a pair of keys or JSON, as the tools of each service write it. Faults never quote it. */
 export const keyServiceCredentialText = z.string().check(z.minLength(1), z.maxLength(32_768));
@@ -107,7 +105,7 @@ function parseRing(text: string): ConfiguredKek[] | undefined {
   return complete.length < keks.length ? undefined : complete.reduce(joined, []);
 }
 
-/** One KEK in several key services stands as several entries; the first service that opens it counts. */
+/** Joins the entries of one KEK that several key services have wrapped. The first service that unwraps it is used. */
 function joined(keks: ConfiguredKek[], next: ConfiguredKek): ConfiguredKek[] {
   const same = keks.find(({ id }) => id === next.id);
   if (!(same && "mark" in same && "mark" in next && toBase64(same.mark) === toBase64(next.mark)))
@@ -121,7 +119,7 @@ function hasItsOwnIds(keks: readonly ConfiguredKek[]): boolean {
 }
 
 function parseEntry(entry: string): ConfiguredKek | undefined {
-  const [, id, base64] = plainForm.exec(entry) ?? [];
+  const [, id, base64] = plainPattern.exec(entry) ?? [];
   if (id === undefined || base64 === undefined) return parseWrapped(entry);
   const unpadded = base64.replace(/-/g, "+").replace(/_/g, "/").replace(/=+$/, "");
   const octets = parseBase64(unpadded.padEnd(Math.ceil(unpadded.length / 4) * 4, "="));
@@ -129,11 +127,12 @@ function parseEntry(entry: string): ConfiguredKek | undefined {
 }
 
 function parseWrapped(entry: string): WrappedKek | undefined {
-  const [, id = "", uri = "", ...texts] = wrappedForm.exec(entry) ?? [];
+  const [, id = "", uri = "", ...texts] = wrappedPattern.exec(entry) ?? [];
   const [ciphertext, mark] = texts.map((text) => parseBase64Url(text));
   return ciphertext && mark ? { id, wrappings: [{ uri, ciphertext }], mark } : undefined;
 }
 
+/** Serializes a wrapped KEK as `KEK` takes it, with an entry for each service that wrapped it. */
 export const formatWrappedKek = ({ id, wrappings, mark }: WrappedKek): string =>
   wrappings
     .map(({ uri, ciphertext }) => `${id}:${uri}#${toBase64Url(ciphertext)}.${toBase64Url(mark)}`)

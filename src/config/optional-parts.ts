@@ -1,22 +1,26 @@
 import * as z from "zod/mini";
 import type { TokenPolicy } from "../ca/issuance/product.ts";
-import { jsonText } from "../foundation/json.ts";
-import { durationSeconds, isSafeToFetch, parsedText } from "../foundation/text.ts";
+import { isSafeToFetch } from "../foundation/addresses.ts";
+import { durationSeconds, jsonText, parsedText } from "../foundation/text.ts";
 import { longestTokenSeconds } from "../pki/jose/token-key.ts";
 import type { IssuerTable } from "./issuer-table.ts";
+import { digestPattern } from "./secrets.ts";
 import { inceptionDate } from "./signer-table.ts";
 
 /** The issuance log of a CA, and who may read it. */
 export type LogConfiguration = Readonly<NonNullable<ReturnType<typeof logConfiguration>>>;
 
 /** Visible ASCII without a plus and with no slash at its end: an origin also names a key (C2SP signed-note). */
-const originForm = /^[\x21-\x2a\x2c-\x7e]*[\x21-\x2a\x2c-\x2e\x30-\x7e]$/;
+const originPattern = /^[\x21-\x2a\x2c-\x7e]*[\x21-\x2a\x2c-\x2e\x30-\x7e]$/;
 
 const logOrigin = z
   .string()
   .check(
     z.maxLength(200),
-    z.regex(originForm, "must be a name such as log.example.com/2026, without white space and +"),
+    z.regex(
+      originPattern,
+      "must be a name such as log.example.com/2026, without white space and +",
+    ),
   );
 
 const logInterval = z.pipe(
@@ -24,14 +28,15 @@ const logInterval = z.pipe(
   z.int().check(z.minimum(1, "must be at least 1s"), z.maximum(3600, "must not exceed 1h")),
 );
 
-/** Long enough that nobody guesses one. */
-const tokenForm = /^[\x21-\x2b\x2d-\x7e]{32,512}$/;
+/** The length makes a token impossible to guess. */
+const tokenPattern = /^[\x21-\x2b\x2d-\x7e]{32,512}$/;
 
 const logReaders = parsedText((text) => {
   const tokens = text.split(",").map((token) => token.trim());
-  return tokens.every((token) => tokenForm.test(token)) ? tokens : undefined;
+  return tokens.every((token) => tokenPattern.test(token)) ? tokens : undefined;
 }, "must be bearer tokens of 32 characters or more, separated by commas");
 
+/** The keys of a configuration for the issuance log. */
 export const logKeys = {
   LOG_ORIGIN: z.optional(logOrigin),
   LOG_MODE: z._default(z.enum(["required", "best-effort"]), "required"),
@@ -45,13 +50,16 @@ export const logKeys = {
 
 type LogValues = z.infer<z.ZodMiniObject<typeof logKeys>>;
 
-/** @returns `undefined` when no origin is given: then nothing is logged. */
+/**
+ * Makes the configuration of the issuance log from its keys.
+ * @returns `undefined` without `LOG_ORIGIN`: nothing is logged then.
+ */
 export function logConfiguration(
   form: LogValues & { readonly INCEPTION_DATE?: string | undefined },
 ) {
   if (form.LOG_ORIGIN === undefined) return undefined;
   return {
-    /** Each shard of the log is a log of its own, with its number behind this origin. */
+    /** The origin without the number of a shard. Each shard is a log of its own, whose origin ends with its number. */
     origin: form.LOG_ORIGIN,
     mode: form.LOG_MODE,
     inceptionDate: form.LOG_INCEPTION_DATE ?? form.INCEPTION_DATE,
@@ -77,7 +85,6 @@ export interface ConsoleConfiguration {
 /** A token of an operator: itself, or its SHA-256 in hexadecimal. */
 export type ConsoleToken = { readonly token: string } | { readonly sha256: string };
 
-const digestForm = /^sha256:([0-9a-f]{64})$/;
 const maximumTokens = 32;
 
 const consoleTokens = parsedText((text) => {
@@ -86,15 +93,11 @@ const consoleTokens = parsedText((text) => {
   return known.length === parsed.length && known.length <= maximumTokens ? known : undefined;
 }, "must be tokens of 32 characters or more, or sha256:<hexadecimal> of them, separated by commas");
 
-/** Whether a value of `CONSOLE_TOKENS` has digests alone, which are no secret and may stand in a file. */
-export const areDigests = (value: unknown): boolean =>
-  typeof value === "string" && value.split(",").every((each) => digestForm.test(each.trim()));
-
 function parseToken(text: string): ConsoleToken | undefined {
-  const [, sha256] = digestForm.exec(text) ?? [];
+  const [, sha256] = digestPattern.exec(text) ?? [];
   if (sha256 !== undefined) return { sha256 };
   // A digest with a typing error must not become a token that anybody reads in the configuration.
-  return tokenForm.test(text) && !/^sha256:/i.test(text) ? { token: text } : undefined;
+  return tokenPattern.test(text) && !/^sha256:/i.test(text) ? { token: text } : undefined;
 }
 
 const consoleAccess = z.strictObject({
@@ -119,12 +122,16 @@ export type AccessTable = z.output<typeof consoleAccess>;
 /** The URL of the keys with which Access signs a team's tokens. */
 export const accessKeysUrl = ({ team }: AccessTable): string => `${team}/cdn-cgi/access/certs`;
 
+/** The keys of a configuration for the console. */
 export const consoleKeys = {
   CONSOLE_TOKENS: z.optional(consoleTokens),
   CONSOLE_ACCESS: z.optional(z.pipe(jsonText, consoleAccess)),
 };
 
-/** @returns `undefined` where nobody is let in. */
+/**
+ * Makes the configuration of the console from its keys.
+ * @returns `undefined` if neither tokens nor Cloudflare Access let anybody in.
+ */
 export function consoleConfiguration({
   CONSOLE_TOKENS,
   CONSOLE_ACCESS,
@@ -137,13 +144,13 @@ export function consoleConfiguration({
 const tokenIssuer = z.string().check(
   z.maxLength(255),
   z.refine(
-    (url) => isSafeToFetch(url) && issuerForm.test(url) && isOneSpelling(url),
+    (url) => isSafeToFetch(url) && issuerPattern.test(url) && isOneSpelling(url),
     "must be an https URL in its usual spelling, without a query and without a slash at its end",
   ),
 );
 
 /** Its path becomes that of the documents. */
-const issuerForm = /^https?:\/\/[^/?#]+(?:\/[A-Za-z0-9._~-]+)*$/;
+const issuerPattern = /^https?:\/\/[^/?#]+(?:\/[A-Za-z0-9._~-]+)*$/;
 
 const isOneSpelling = (url: string): boolean => [url, `${url}/`].includes(new URL(url).href);
 
@@ -157,6 +164,7 @@ const tokenLifetime = z.pipe(
     ),
 );
 
+/** The keys of a configuration for JWT-SVIDs. */
 export const jwtKeys = {
   JWT_ISSUER: z.optional(tokenIssuer),
   JWT_ALGORITHM: z._default(z.enum(["ES256", "RS256"]), "ES256"),
@@ -168,7 +176,10 @@ type JwtValues = z.infer<z.ZodMiniObject<typeof jwtKeys>>;
 
 const usualTokenSeconds = 300;
 
-/** @returns `undefined` without an issuer: then nobody gets a token. */
+/**
+ * Makes the policy of JWT-SVIDs from its keys.
+ * @returns `undefined` without `JWT_ISSUER`: no caller gets a token then.
+ */
 export function tokenPolicy(form: JwtValues): TokenPolicy | undefined {
   if (form.JWT_ISSUER === undefined) return undefined;
   return {
@@ -200,7 +211,10 @@ export function tokenFaults({
   ];
 }
 
-/** @returns One sentence where the CA has an issuer of tokens and nobody may have one. */
+/**
+ * Finds a configuration that has `JWT_ISSUER` but no issuer whose callers may have tokens.
+ * @returns One sentence, or none.
+ */
 export const idleTokens = ({ JWT_ISSUER, ISSUERS }: TokenForm): string[] =>
   JWT_ISSUER === undefined || ISSUERS.some(({ jwt_audiences }) => jwt_audiences)
     ? []

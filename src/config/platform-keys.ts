@@ -6,21 +6,22 @@ import { googleKey } from "../custody/key-service/google-kms.ts";
 import { KekLease, type LeaseParts } from "../custody/key-service/kek-lease.ts";
 import {
   type Credential,
+  type KeyServiceContext,
   KeyServiceError,
-  type KeyServiceMeans,
   type KeyServices,
   openKeyServices,
   type ServiceName,
 } from "../custody/key-service/key-service.ts";
-import { membersOf } from "../custody/key-service/service-call.ts";
 import { certifyBelow, serviceRootSigner } from "../custody/key-service/service-root.ts";
 import { vaultKey } from "../custody/key-service/vault-transit.ts";
 import { messageOf } from "../foundation/errors.ts";
-import { jsonIn } from "../foundation/json.ts";
+import { jsonIn, membersOf } from "../foundation/json.ts";
+
+type LeasePorts = Pick<LeaseParts, "monotonic" | "random">;
 
 /** What a platform gives for key services, beside what the configuration says. */
-interface KeyMeans extends Pick<KeyServiceMeans, "fetch" | "clock"> {
-  /** What a machine makes of the credential that the configuration has, or finds where it has none. */
+interface KeyContext extends Pick<KeyServiceContext, "fetch" | "clock">, LeasePorts {
+  /** Completes the credential of the configuration on this machine, or finds one if the configuration has none. */
   readonly ofTheMachine?: (
     service: ServiceName,
     given: Credential | undefined,
@@ -28,10 +29,10 @@ interface KeyMeans extends Pick<KeyServiceMeans, "fetch" | "clock"> {
   ) => Promise<Credential | undefined>;
 }
 
-/** The key services of a platform, how KEKs are held on a lease of them, and what a root in one of them signs. */
+/** The key services of a platform, with the leases of KEKs and the roots whose keys are in one. */
 export interface PlatformKeys {
   readonly keyServices: KeyServices;
-  readonly lease: (parts: LeaseParts) => HeldKeks;
+  readonly lease: (parts: Omit<LeaseParts, keyof LeasePorts>) => HeldKeks;
   readonly certifyBelow: typeof certifyBelow;
   readonly serviceRootSigner: typeof serviceRootSigner;
   readonly keepRootCrls: typeof keepRootCrls;
@@ -40,15 +41,16 @@ export interface PlatformKeys {
 /** The texts of secrets by their names, or what reads them. */
 type Credentials = ReadonlyMap<string, () => string | Promise<string>>;
 
+/** Opens a platform's key services with the credentials of a configuration. */
 export type OpenPlatformKeys = (
   configuration: { readonly clusterCredentials: Credentials },
-  means: KeyMeans,
+  means: KeyContext,
 ) => PlatformKeys;
 
 /** A Worker whose main module does not name this has nothing of key services in its bundle. */
 export const openPlatformKeys: OpenPlatformKeys = (
   { clusterCredentials },
-  { fetch, clock, ofTheMachine = async (_, given) => given },
+  { fetch, clock, monotonic, random, ofTheMachine = async (_, given) => given },
 ) => {
   const credential = async (service: ServiceName, audience = ""): Promise<Credential> => {
     const name = `KEY_CREDENTIAL_${service.toUpperCase()}`;
@@ -65,7 +67,7 @@ export const openPlatformKeys: OpenPlatformKeys = (
   const services = { awskms: awsKey, gcpkms: googleKey, azurekms: azureKey, hashivault: vaultKey };
   return {
     keyServices: openKeyServices(services, { fetch, clock, credential }),
-    lease: (parts) => new KekLease(parts),
+    lease: (parts) => new KekLease({ ...parts, monotonic, random }),
     certifyBelow,
     serviceRootSigner,
     keepRootCrls,

@@ -1,12 +1,12 @@
 import * as z from "zod/mini";
-import { intermediateSigner, servingSigner } from "../ca/issuance/product.ts";
+import { intermediateSigner, servingSigner } from "../ca/issuance/signer-names.ts";
 import { globs } from "../foundation/globs.ts";
-import { jsonText } from "../foundation/json.ts";
-import { upstreamTable } from "./upstream.ts";
+import { jsonText } from "../foundation/text.ts";
+import { upstreamTable } from "./internal/upstream.ts";
 
 const authorityKeys = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"] as const;
 
-/** `AUTHORITY_KEY`: every data plane verifies what such a key has signed. */
+/** The types of keys for authorities (`AUTHORITY_KEY`): every data plane verifies their signatures. */
 export const authorityKey = z.enum(authorityKeys);
 
 /** `authority_key` of a signer. */
@@ -15,7 +15,10 @@ const signerKey = z.enum([...authorityKeys, "ML-DSA-44", "ML-DSA-65", "ML-DSA-87
 /** `INCEPTION_DATE`, and `inception_date` of a signer. */
 export const inceptionDate = z.iso.date("must be a day, YYYY-MM-DD");
 
-/** Whether such a day is over in UTC: then an empty store gets no authority by itself, or has lost its own. */
+/**
+ * Whether an inception date has passed in UTC. After it, an empty store gets no authority by itself, because it may
+ * have lost one.
+ */
 export const isOver = (day: string | undefined, now: Date): boolean =>
   day !== undefined && day < dayOf(now);
 

@@ -5,6 +5,7 @@ import {
   pinnedKeys,
   publishedKeys,
 } from "../authn/issuer-keys.ts";
+import { createSubjectMapping, type SubjectMapping } from "../authn/subject-claims.ts";
 import type { NodeAuthorizer, TokenIssuer } from "../authn/token-issuer.ts";
 import { createTokenReview, type TokenReview } from "../authn/token-review.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
@@ -14,14 +15,13 @@ import {
   type NodeReach,
 } from "../ca/issuance/identity-policy.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
-import { Lasting } from "../foundation/caches.ts";
+import { ReloadPool } from "../foundation/caches.ts";
 import { createDocumentFetch, type Fetching } from "../foundation/fetch.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
 import { createPodLookup, type Pods, type WatchPods } from "../kubernetes/pods.ts";
-import type { CryptoProvider } from "../pki/crypto-provider.ts";
-import { issuerDigest } from "../pki/x509/leaf/identity-proof.ts";
+import { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import {
   apiOpener,
   type ClusterAccess,
@@ -30,44 +30,49 @@ import {
   watchedPods,
 } from "./cluster-access.ts";
 import type { Configuration } from "./configuration.ts";
+import { issuerRights, subjectRights } from "./internal/rights.ts";
+import { subjectTableOf } from "./internal/subject-table.ts";
 import type { IssuerTable } from "./issuer-table.ts";
-import { issuerRights } from "./rights.ts";
 
 /** The means of a platform to reach issuers and clusters. */
 export interface ClusterPlatform {
   readonly log: EventLog;
-  readonly cryptoProvider: CryptoProvider;
   readonly fetching: Fetching;
-  /** Absent on platforms that look up each pod. */
+  /** Absent on platforms that look up a pod for each call. */
   readonly watchPods?: WatchPods;
   readonly shareWork: WorkSharing;
   /** Present where the configuration may change while a program runs. */
-  readonly lasting?: LastingParts;
+  readonly pools?: ReloadPools;
 }
 
 /** The most requests that wait for the keys of any issuer at once. */
 const maximumWaiting = 2000;
 const maximumWaitingOperators = 100;
 
-/** @throws ConfigurationError for access to a cluster that this platform cannot have. */
+/**
+ * Makes an issuer of each table of `ISSUERS`, with its keys, token reviews and watched pods. Those that earlier
+ * configurations had are taken over where their tables are the same.
+ * @throws ConfigurationError for access to a cluster that this platform cannot have.
+ */
 export function tokenIssuers(
   { issuers, renewalSeconds, clusterCredentials: credentials }: Configuration,
   platform: ClusterPlatform,
 ): readonly TokenIssuer[] {
-  const { log, fetching, watchPods, lasting = lastingParts() } = platform;
+  const { log, fetching, watchPods, pools = createReloadPools() } = platform;
   const access = { ...fetching, credentials, failed: clusterLog(log) };
   const podsOf = watchPods && watchedPods(access, watchPods);
   const keys = keyFetching(platform, maximumWaiting);
   return issuers.map((table) => {
-    const { renewal_limit = renewalSeconds } = table;
-    return tokenIssuer({ ...table, renewal_limit }, { keys, access, podsOf, lasting });
+    // A job of CI has its token for as long as it runs.
+    const { renewal_limit = table.subjects ? 0 : renewalSeconds } = table;
+    return tokenIssuer({ ...table, renewal_limit }, { keys, access, podsOf, pools });
   });
 }
 
-/** The keys of an issuer of tokens for operators, bounded as those of the issuers for workloads are. */
+/** Fetches the keys of an issuer of tokens for operators, with the same bounds as those of issuers for workloads. */
 export function operatorKeys(issuer: string, url: string, platform: ClusterPlatform): IssuerKeys {
-  const { lasting = lastingParts() } = platform;
-  return lasting.keys.of(["operators", issuer, url], () => {
+  const { pools = createReloadPools() } = platform;
+  return pools.keys.of(["operators", issuer, url], () => {
     const fetching = keyFetching(platform, maximumWaitingOperators);
     return publishedKeys(issuer, { kind: "jwks-uri", url }, fetching);
   });
@@ -75,7 +80,7 @@ export function operatorKeys(issuer: string, url: string, platform: ClusterPlatf
 
 /** @param maximumWaiting The most requests that wait for keys at once. */
 function keyFetching(
-  { log, cryptoProvider, fetching, shareWork }: ClusterPlatform,
+  { log, fetching, shareWork }: ClusterPlatform,
   maximumWaiting: number,
 ): KeyFetching {
   const { fetchTimeoutMilliseconds } = fetching;
@@ -83,46 +88,56 @@ function keyFetching(
     fetchJson: createDocumentFetch(fetching),
     fetchTimeoutMilliseconds,
     keyFetchFailed: keyFetchLog(log),
-    cryptoProvider,
     shareWork,
-    waitingRoom: new Semaphore(maximumWaiting),
+    waitingCapacity: new Semaphore(maximumWaiting),
   };
 }
 
-interface IssuerMeans {
+interface IssuerContext {
   readonly keys: KeyFetching;
   readonly access: ClusterAccess;
   readonly podsOf: PodsOf | undefined;
-  readonly lasting: LastingParts;
+  readonly pools: ReloadPools;
 }
 
 function tokenIssuer(
   table: IssuerTable & { readonly renewal_limit: number },
-  { keys, access, podsOf, lasting }: IssuerMeans,
+  { keys, access, podsOf, pools }: IssuerContext,
 ): TokenIssuer {
   const { cluster, kubernetes } = table;
   const openApi = kubernetes && apiOpener(cluster, kubernetes, access);
-  const checks = { openApi, podsOf, lasting };
-  return {
+  const checks = { openApi, podsOf, pools };
+  const subjects = subjectMappingOf(table);
+  const issuer = {
     name: table.issuer,
-    digest: issuerDigest(table.issuer),
+    digest: IdentityProof.issuerDigest(table.issuer),
     renewalSeconds: table.renewal_limit,
     audiences: table.audiences,
     cluster: table.cluster,
     clusterAliases: table.cluster_aliases,
+    keys: issuerKeys(table, keys, pools),
+  };
+  if (subjects) return { ...issuer, ...subjectRights(table, subjects) };
+  return {
+    ...issuer,
     ...issuerRights(table),
-    keys: issuerKeys(table, keys, lasting),
     review: reviewOf(table, checks),
     requireNode: nodeAuthorizer(table, checks),
   };
 }
 
+/** The table of claims of an issuer, ready for tokens; `undefined` for an issuer of ServiceAccounts. */
+export function subjectMappingOf(table: IssuerTable): SubjectMapping | undefined {
+  const subjects = subjectTableOf(table);
+  return subjects && createSubjectMapping(subjects);
+}
+
 function issuerKeys(
   { issuer, jwks, jwks_uri }: IssuerTable,
   fetching: KeyFetching,
-  { keys }: LastingParts,
+  { keys }: ReloadPools,
 ): IssuerKeys {
-  if (jwks) return pinnedKeys(jwks, fetching.cryptoProvider);
+  if (jwks) return pinnedKeys(jwks);
   const location = jwks_uri
     ? ({ kind: "jwks-uri", url: jwks_uri } as const)
     : ({ kind: "discovery", issuer } as const);
@@ -147,22 +162,22 @@ function clusterLog({ operation }: EventLog): ClusterFailed {
 }
 
 /** The means to ask the API server of an issuer's cluster. */
-export interface CheckMeans {
+export interface CheckContext {
   /** Absent where the issuer has no API server. */
   readonly openApi: OpenApi | undefined;
   /** Absent on platforms that look up each pod. */
   readonly podsOf: PodsOf | undefined;
-  readonly lasting: LastingParts;
+  readonly pools: ReloadPools;
 }
 
 /** Decides which workloads the node proxies of an issuer may name. */
 export function nodeAuthorizer(
   table: IssuerTable,
-  { openApi, podsOf = (_, lookup) => lookup, lasting }: CheckMeans,
+  { openApi, podsOf = (_, lookup) => lookup, pools }: CheckContext,
 ): NodeAuthorizer {
   const { node_checks, node_reach, trusted_node_accounts: nodes } = table;
   if (openApi && node_checks !== "claims") {
-    const pods = lasting.pods.of([...placeOf(table), nodes.length > 0], (ending) =>
+    const pods = pools.pods.of([...placeOf(table), nodes.length > 0], (ending) =>
       podsOf(table, createPodLookup(openApi()), ending),
     );
     return createPodAuthorizer(pods);
@@ -182,11 +197,11 @@ function reachesOf(setting: IssuerTable["node_reach"] = []): readonly NodeReach[
 /** The reviews of an issuer's tokens, where its API server gives any. */
 export function reviewOf(
   table: IssuerTable,
-  { openApi, lasting }: CheckMeans,
+  { openApi, pools }: CheckContext,
 ): TokenIssuer["review"] {
   const { audiences, kubernetes } = table;
   if (!kubernetes || !openApi) return undefined;
-  const ask = lasting.reviews.of([...placeOf(table), audiences], () =>
+  const ask = pools.reviews.of([...placeOf(table), audiences], () =>
     createTokenReview(audiences, { verified: openApi(), unverified: openApi() }),
   );
   return { order: kubernetes.review, ask };
@@ -198,20 +213,20 @@ function placeOf({ issuer, cluster, kubernetes }: IssuerTable): readonly unknown
 }
 
 /**
- * The parts of a CA that outlive a change of the configuration. Without them, a change of one cluster would
- * forget the keys of an issuer that cannot be reached now, list the pods of all clusters anew, and sign every
- * CRL again.
+ * The resources of a CA that survive a reload of the configuration. Otherwise a change of one cluster would drop the
+ * cached keys of an issuer that cannot be reached, list the pods of all clusters again, and sign every CRL again.
  */
-export interface LastingParts {
-  readonly keys: Lasting<IssuerKeys>;
-  readonly reviews: Lasting<TokenReview>;
-  readonly pods: Lasting<Pods>;
-  readonly crls: Lasting<CrlSource>;
+export interface ReloadPools {
+  readonly keys: ReloadPool<IssuerKeys>;
+  readonly reviews: ReloadPool<TokenReview>;
+  readonly pods: ReloadPool<Pods>;
+  readonly crls: ReloadPool<CrlSource>;
 }
 
-export const lastingParts = (): LastingParts => ({
-  keys: new Lasting(),
-  reviews: new Lasting(),
-  pods: new Lasting(),
-  crls: new Lasting(),
+/** Creates the empty caches of what outlives a change of the configuration. */
+export const createReloadPools = (): ReloadPools => ({
+  keys: new ReloadPool(),
+  reviews: new ReloadPool(),
+  pods: new ReloadPool(),
+  crls: new ReloadPool(),
 });

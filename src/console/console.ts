@@ -29,6 +29,7 @@ export const scriptHeaders: Readonly<Record<string, string>> = {
   "cache-control": "private, max-age=31536000, immutable",
 };
 
+/** What the console shows, and who may see it. */
 export interface ConsoleParts {
   readonly status: Status;
   readonly guard: OperatorGuard;
@@ -36,6 +37,8 @@ export interface ConsoleParts {
   readonly log: EventLog;
   /** Absent where the page has no live parts. */
   readonly script?: ConsoleScript | undefined;
+  /** The words of `rampart` that act on the CA which answered at this URL; absent where that needs no option. */
+  readonly wordsFor?: (words: string, at: URL) => string;
   /** Whether the platform has trailers. */
   readonly hasTrailers: boolean;
 }
@@ -92,18 +95,21 @@ export function createConsole(parts: ConsoleParts): Console {
 
 const elsewhere = "pages of other sites may not ask this";
 
-async function route(request: Request, { status, clock, script }: ConsoleParts): Promise<Response> {
+async function route(request: Request, parts: ConsoleParts): Promise<Response> {
+  const { status, clock, script, wordsFor } = parts;
   if (request.method !== "GET" && request.method !== "HEAD") {
     return sentence(405, "the console only shows", { allow: "GET, HEAD" });
   }
-  const { pathname, searchParams } = new URL(request.url);
+  const url = new URL(request.url);
+  const { pathname, searchParams } = url;
   if (pathname === "/console/icon.svg") return answerIcon();
   if (script && pathname === script.path) return script.answer(request);
   if (pathname !== "/") return sentence(404, "not found");
   const query = (searchParams.get("q") ?? "").slice(0, 256);
   const now = clock();
   const [current, logResults] = [await status.at(now), await entriesOf(status, query, now)];
-  const content = { status: current, query, logResults, script };
+  const typed = (words: string): string => wordsFor?.(words, url) ?? words;
+  const content = { status: current, query, logResults, script, typed };
   return answerPage(String(await page(content)), script !== undefined);
 }
 
@@ -211,6 +217,7 @@ const icon = mark
   .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" color="#0b6472" ')
   .replace(' aria-hidden="true"', "");
 
+/** The response with the icon of the console. */
 export function answerIcon(): Response {
   return new Response(icon, {
     headers: {

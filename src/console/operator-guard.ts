@@ -3,8 +3,8 @@ import type { AccessTable, ConsoleConfiguration, ConsoleToken } from "../config/
 import { CaError, rejectCredential } from "../foundation/errors.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import { fingerprintOf } from "../pki/encoding/bytes.ts";
-import { createJsonWebSignatureParser, requireSignature } from "../pki/jose/json-web-signature.ts";
-import { requireAudience, requireTime } from "../pki/jose/registered-claims.ts";
+import { JsonWebSignature } from "../pki/jose/json-web-signature.ts";
+import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
 
 /** Lets operators in, and nobody else. */
 export interface OperatorGuard {
@@ -20,8 +20,8 @@ export interface OperatorGuard {
 }
 
 /**
- * Lets in whoever shows one of the tokens, or a token of Cloudflare Access. Of a request with both, the
- * `Authorization` header counts, because the caller itself has sent it.
+ * Lets in whoever shows one of the tokens, or a token of Cloudflare Access. If a request has
+ * both, the `Authorization` header counts, because the caller itself has sent it.
  *
  * @param accessKeys The keys of the team, where Access is configured.
  */
@@ -47,7 +47,7 @@ export function createOperatorGuard(
 }
 
 /** An IPv4 or IPv6 address or `localhost`, with a port or without. */
-const addressForm = /^(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
+const addressPattern = /^(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 
 /**
  * Lets in whoever reaches a port that is for operators, by an address. A browser that has looked up a
@@ -60,7 +60,7 @@ export const portGuard: OperatorGuard = {
   require: async (headers) => {
     const host = headers.get("host");
     // Browsers always name a host in HTTP/1.1, and speak no HTTP/2 without TLS.
-    if (host === null || addressForm.test(host)) return;
+    if (host === null || addressPattern.test(host)) return;
     throw new CaError({ reason: "credential-missing" }, "the console was asked for under a name");
   },
 };
@@ -130,21 +130,20 @@ const maximumTokenLength = 8 * 1024;
  * its type. A request that has come around Access has no such token.
  */
 function createAccessVerifier({ team, audience }: AccessTable, keys: IssuerKeys) {
-  const parse = createJsonWebSignatureParser();
   return async (token: string, now: Date): Promise<void> => {
     if (token.length > maximumTokenLength) throw rejectCredential("form", "the token is too long");
-    const jws = parse(token);
+    const jws = JsonWebSignature.parse(token);
     if (jws.algorithm !== "RS256") {
       throw rejectCredential("algorithm", "Access signs its tokens with RS256");
     }
     const { iss, type } = jws.claims;
     // Before any key is fetched: a stranger's token must not cause a request.
     if (iss !== team) throw rejectCredential("issuer", "not a token of this team");
-    requireAudience(jws.claims, [audience]);
-    requireTime(jws.claims, now);
+    RegisteredClaims.requireAudience(jws.claims, [audience]);
+    RegisteredClaims.requireTime(jws.claims, now);
     if (type !== "app") {
       throw rejectCredential("subject", "not a token for an application");
     }
-    await requireSignature(jws, keys, now);
+    await JsonWebSignature.requireSignature(jws, keys, now);
   };
 }

@@ -1,11 +1,6 @@
 import * as z from "zod/mini";
 import type { NewAuthority } from "../pki/authority/new-authority.ts";
-import {
-  createSigningAuthority,
-  type OpenAuthority,
-  type SigningAuthority,
-  withSigningKey,
-} from "../pki/authority/signing-authority.ts";
+import { type OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { signatureAlgorithmOf } from "../pki/signature-algorithm.ts";
@@ -23,7 +18,7 @@ import {
   encodeFields,
   instant,
   octets,
-  parseJson,
+  parseRecordJson,
   RecordError,
   recordVersion,
   type ValuesOf,
@@ -51,39 +46,87 @@ const recordFields = {
   iv: octets,
   sealedKey: octets,
 };
-const recordForm = z.strictObject(recordFields);
+const recordSchema = z.strictObject(recordFields);
 
 type AuthorityRecordHead = ValuesOf<typeof headFields>;
 
 /** The record of one authority, with its private key (PKCS#8) sealed under a KEK. */
 export type AuthorityRecord = Omit<ValuesOf<typeof recordFields>, "version">;
 
-/** Seals a new authority under the newest KEK, and binds its key to every field of the record. */
-export async function sealAuthority(
-  { authority, extractablePrivateKey }: NewAuthority,
-  { trustDomain, keks: [kek] }: Custodian,
-): Promise<StoredRecord> {
-  const { id } = authority;
-  const head = { id, trustDomain, kek: kek.id, ...publicPartOf(authority) };
-  const sealed = await sealKey(extractablePrivateKey, kek, boundTo(head));
-  const value = formatAuthorityRecord({ ...head, ...sealed });
-  return { kind: "authority", id, value };
-}
+export const AuthorityRecord = {
+  /** Seals a new authority under the newest KEK, and binds its key to every field of the record. */
+  async seal(
+    { authority, extractablePrivateKey }: NewAuthority,
+    { trustDomain, keks: [kek] }: Custodian,
+  ): Promise<StoredRecord> {
+    const { id } = authority;
+    const head = { id, trustDomain, kek: kek.id, ...AuthorityRecord.publicPart(authority) };
+    const sealed = await sealKey(extractablePrivateKey, kek, boundTo(head));
+    const value = formatAuthorityRecord({ ...head, ...sealed });
+    return { kind: "authority", id, value };
+  },
 
-/** The public part of an authority, for its record or a backup. */
-export function publicPartOf({
-  certificate,
-  intermediates,
-  roots,
-  schedule: { publishedFrom, signsFrom, signsUntil, retiresAt },
-}: SigningAuthority): ValuesOf<typeof authorityFields> {
-  return {
+  /** The public part of an authority, for its record or a backup. */
+  publicPart({
+    certificate,
+    intermediates,
+    roots,
     schedule: { publishedFrom, signsFrom, signsUntil, retiresAt },
-    certificate: certificate.der,
-    intermediates: [...intermediates],
-    roots: [...roots],
-  };
-}
+  }: SigningAuthority): ValuesOf<typeof authorityFields> {
+    return {
+      schedule: { publishedFrom, signsFrom, signsUntil, retiresAt },
+      certificate: certificate.der,
+      intermediates: [...intermediates],
+      roots: [...roots],
+    };
+  },
+
+  /**
+   * Opens the record of an authority. No code can export the key, and no code trusts the record before its
+   * key has opened.
+   *
+   * @throws RecordError unless this trust domain sealed exactly these bytes under this id with one of
+   *   these KEKs.
+   */
+  async open(
+    stored: StoredRecord,
+    custodian: Custodian,
+    cryptoProvider: CryptoProvider,
+  ): Promise<OpenAuthority> {
+    const { record, kek } = parseStored(stored, custodian);
+    const authority = await readAuthority(record);
+    const wrapped = {
+      octets: record.sealedKey,
+      wrappingKey: kek.key,
+      parameters: sealParameters(record.iv, boundTo(record)),
+    };
+    const signingKey = await cryptoProvider
+      .unwrapSigningKey(wrapped, signatureAlgorithmOf(authority.publicKey))
+      .catch(refuseSeal);
+    return SigningAuthority.open(authority, signingKey);
+  },
+
+  /**
+   * Opens a record with a key that can be exported, for a backup.
+   *
+   * @throws RecordError as {@link AuthorityRecord.open}.
+   */
+  async openExtractable(stored: StoredRecord, custodian: Custodian): Promise<NewAuthority> {
+    const { record, kek } = parseStored(stored, custodian);
+    return openToSeal(record, kek);
+  },
+
+  /**
+   * Seals a record anew under the newest KEK; `undefined` if that KEK seals it already.
+   *
+   * @throws RecordError as {@link AuthorityRecord.open}.
+   */
+  async reseal(stored: StoredRecord, custodian: Custodian): Promise<StoredRecord | undefined> {
+    const { record, kek } = parseStored(stored, custodian);
+    if (kek === custodian.keks[0]) return undefined;
+    return AuthorityRecord.seal(await openToSeal(record, kek), custodian);
+  },
+};
 
 /**
  * The content that the seal binds: the purpose, the version, and every field in the clear. Two records that
@@ -105,73 +148,24 @@ export const formatAuthorityRecord = (record: AuthorityRecord): string =>
  * @throws RecordError `form` or `version`.
  */
 export function parseAuthorityRecord(value: string): AuthorityRecord {
-  const json = value.length <= maximumRecordOctets ? parseJson(value) : undefined;
+  const json = value.length <= maximumRecordOctets ? parseRecordJson(value) : undefined;
   const version = z.object({ version: z.number() }).safeParse(json);
   if (version.success && version.data.version !== recordVersion) {
     throw new RecordError("version", `version ${version.data.version}, not ${recordVersion}`);
   }
-  const parsed = recordForm.safeParse(json);
+  const parsed = recordSchema.safeParse(json);
   if (parsed.success) return requireCanonical(parsed.data, value);
   const field = parsed.error.issues[0]?.path.join(".");
   throw new RecordError("form", `not a record of an authority: ${field || "not JSON"}`);
 }
 
-/** This code writes a record in one way only, so another text of the same record comes from elsewhere. */
+/**
+ * Requires the one text in which this code writes a record. Another text of the same content was written by something
+ * else.
+ */
 function requireCanonical(record: AuthorityRecord, value: string): AuthorityRecord {
   if (formatAuthorityRecord(record) === value) return record;
   throw new RecordError("form", "not spelled as it was sealed");
-}
-
-/**
- * Opens the record of an authority. No code can export the key, and no code trusts the record before its
- * key has opened.
- *
- * @throws RecordError unless this trust domain sealed exactly these bytes under this id with one of
- *   these KEKs.
- */
-export async function openAuthority(
-  stored: StoredRecord,
-  custodian: Custodian,
-  cryptoProvider: CryptoProvider,
-): Promise<OpenAuthority> {
-  const { record, kek } = parseStored(stored, custodian);
-  const authority = await readAuthority(record);
-  const wrapped = {
-    octets: record.sealedKey,
-    wrappingKey: kek.key,
-    parameters: sealParameters(record.iv, boundTo(record)),
-  };
-  const signingKey = await cryptoProvider
-    .unwrapSigningKey(wrapped, signatureAlgorithmOf(authority.publicKey))
-    .catch(refuseSeal);
-  return withSigningKey(authority, signingKey);
-}
-
-/**
- * Opens a record with a key that can be exported, for a backup.
- *
- * @throws RecordError as {@link openAuthority}.
- */
-export async function openExtractable(
-  stored: StoredRecord,
-  custodian: Custodian,
-): Promise<NewAuthority> {
-  const { record, kek } = parseStored(stored, custodian);
-  return openToSeal(record, kek);
-}
-
-/**
- * Seals a record anew under the newest KEK; `undefined` if that KEK seals it already.
- *
- * @throws RecordError as {@link openAuthority}.
- */
-export async function resealAuthority(
-  stored: StoredRecord,
-  custodian: Custodian,
-): Promise<StoredRecord | undefined> {
-  const { record, kek } = parseStored(stored, custodian);
-  if (kek === custodian.keks[0]) return undefined;
-  return sealAuthority(await openToSeal(record, kek), custodian);
 }
 
 async function openToSeal(record: AuthorityRecord, kek: Kek): Promise<NewAuthority> {
@@ -197,7 +191,7 @@ async function readAuthority(record: AuthorityRecord): Promise<SigningAuthority>
 
 async function certificateOf(record: AuthorityRecord): Promise<SigningAuthority> {
   try {
-    const authority = await createSigningAuthority(record, record.schedule);
+    const authority = await SigningAuthority.create(record, record.schedule);
     signatureAlgorithmOf(authority.publicKey);
     return authority;
   } catch (error) {

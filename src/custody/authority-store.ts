@@ -9,7 +9,7 @@ export const maximumRecords = 500;
 /** The length of the longest id: a digest in hexadecimal and the two instants of a taint have less. */
 export const maximumIdLength = 128;
 
-/** More than any record has. A store cuts a longer value, and then it does not open. */
+/** No record is longer. A store cuts a longer value to this length, and the cut value does not open. */
 export const maximumRecordOctets: number = 256 * 1024;
 
 /** The name of a record in the store. */
@@ -28,15 +28,19 @@ export interface StoredRecord extends RecordName {
   readonly value: string;
 }
 
-/** The name of a record as text, such as `authorities/<id>`: a key in KV, a path in a directory. */
-export const recordKey = ({ kind, id }: RecordName): string => `${recordFolders[kind]}/${id}`;
+export const RecordName = {
+  /** The name of a record as text, such as `authorities/<id>`: a key in KV, a path in a directory. */
+  key: ({ kind, id }: RecordName): string => `${recordFolders[kind]}/${id}`,
 
-/** The record name of a key, in a list of one. The list is empty for every other key. */
-export function parseRecordKey(key: string): RecordName[] {
-  const [folder, id, ...rest] = key.split("/");
-  if (!id || rest.length > 0) return [];
-  return recordKinds.filter((kind) => recordFolders[kind] === folder).map((kind) => ({ kind, id }));
-}
+  /** The record name of a key, in a list of one. The list is empty for every other key. */
+  parse(key: string): RecordName[] {
+    const [folder, id, ...rest] = key.split("/");
+    if (!id || rest.length > 0) return [];
+    return recordKinds
+      .filter((kind) => recordFolders[kind] === folder)
+      .map((kind) => ({ kind, id }));
+  },
+};
 
 /**
  * The store in which the records of authorities rest.
@@ -57,8 +61,8 @@ export interface AuthorityStore {
   /**
    * Writes a record, and replaces one of the same name. The record is durable once this resolves.
    *
-   * @param before The value that the writer has read. Of a record that was deleted or replaced since, nothing is
-   *   written. A store without conditional writes, such as KV, may write it all the same.
+   * @param before The value that the writer has read. If the record was deleted or replaced since, nothing is
+   *   written. A store without conditional writes, such as KV, may write it even then.
    * @returns Whether the record was written.
    */
   put(record: StoredRecord, before?: string): Promise<boolean>;

@@ -15,29 +15,36 @@ export interface Kek {
 /** Every KEK that may open a record. The first one seals. */
 export type KekRing = readonly [Kek, ...Kek[]];
 
-/** Whoever seals and opens records: those of another trust domain do not open. */
+/**
+ * The trust domain and the KEKs by which records are sealed and opened. A record of another trust domain does not
+ * open.
+ */
 export interface Custodian {
   readonly trustDomain: string;
   readonly keks: KekRing;
 }
 
-/** The KEKs of a CA, which it may hold for good, or for as long as a key service lets it. */
+/** The KEKs of a CA. They are held for good, or for as long as the lease of a key service. */
 export interface HeldKeks {
   /** The KEKs of the unnamed authorities, or of a named signer. Each throws a CaError once it is not held. */
   readonly ring: (signer?: string) => KekRing;
   /**
-   * Has the KEKs held at this time; what it returns is nothing while they are.
+   * Unwraps the KEKs unless they are held at this time. It returns nothing while they are, so that a call needs no
+   * await.
    *
    * @throws CaError `kek-unavailable`
    */
   readonly hold: (now: Date) => Promise<void> | undefined;
-  /** Why a key service did not open a KEK when it was last asked: one sentence, for anybody. */
+  /** Why a key service did not unwrap a KEK when it was last asked: one sentence, which may be shown to any caller. */
   readonly fault: () => string | undefined;
-  /** When the KEKs are held no longer; `undefined` for those that are held for good, or not yet. */
+  /** Until when the KEKs are held; `undefined` if they are held for good, or are not held yet. */
   readonly until: () => Date | undefined;
 }
 
-/** @throws CaError `kek-unavailable` for a KEK that is not held. */
+/**
+ * Requires that a KEK is held: reading the key of any other throws.
+ * @throws CaError `kek-unavailable` if it is not held.
+ */
 export function requireHeld(kek: Kek): void {
   if (kek.key.type !== "secret") throw new Error("a KEK that is no secret");
 }
@@ -46,11 +53,11 @@ export function requireHeld(kek: Kek): void {
 export const kekOctets = 32;
 
 /**
- * Imports a KEK, or derives the KEK of a named signer from it.
- *
+ * Imports a KEK as non-extractable keys, one that wraps the keys of records and one that authenticates statements.
+ * For a named signer both are derived from the octets and the signer's name.
  * @param octets {@link kekOctets} octets from a random source.
- * @param signer The named signer whose records the KEK seals. Each signer has its own KEK, so that no
- *   record opens in the place of another signer's. Without a name, the octets are the KEK.
+ * @param signer The named signer whose records the KEK seals. Each signer has its own KEK, so that no record opens in
+ *   the place of another signer's. If absent, the octets are the KEK.
  */
 export async function importKek(id: string, octets: Bytes, signer?: string): Promise<Kek> {
   const own =
@@ -77,8 +84,8 @@ async function deriveOctets(octets: Bytes, purpose: string): Promise<Bytes> {
 }
 
 /**
- * What tells a KEK from every other, of this trust domain and id alone, and says nothing of its octets. A key
- * service, or whoever has the public key of one, can wrap other octets; they have another mark.
+ * A mark that is derived from a KEK's octets, the trust domain and the id, and that reveals nothing of the octets. A
+ * key service, and anybody who has its public key, could wrap other octets for this id: their mark would differ.
  */
 export const markOf = (octets: Bytes, trustDomain: string, id: string): Promise<Bytes> =>
   deriveOctets(octets, `rampart kek ${JSON.stringify([trustDomain, id])}`);
@@ -159,6 +166,7 @@ export const sealParameters = (iv: Bytes, bound: unknown): SealParameters => ({
   additionalData: new TextEncoder().encode(JSON.stringify(bound)),
 });
 
+/** Throws a RecordError `seal` with the error of the cipher as its cause. */
 export function refuseSeal(error: unknown): never {
   throw new RecordError("seal", "the seal does not fit the record and the KEK", error);
 }

@@ -1,13 +1,12 @@
-import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { toBase64 } from "../pki/encoding/base64.ts";
 import type { OpenTokenKey } from "../pki/jose/token-key.ts";
 import { signatureAlgorithmOf } from "../pki/signature-algorithm.ts";
-import { parseSubjectPublicKey, type SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import type { StoredRecord } from "./authority-store.ts";
-import { type Custodian, type Kek, openKey, refuseSeal, sealKey, sealParameters } from "./kek.ts";
+import { type Custodian, type Kek, openKey, sealKey } from "./kek.ts";
 import { recordVersion } from "./record-fields.ts";
 import type { Statements } from "./record-kinds.ts";
-import { openContent, openStatement, sealStatement } from "./statement.ts";
+import { openContent, Statement } from "./statement.ts";
 
 /** The statements that carry a private key (PKCS#8), sealed by itself: to list them, the CA opens no key. */
 type KeyedName = "request" | "tokenKey";
@@ -34,7 +33,7 @@ const keyKinds: { readonly [K in KeyedName]: KeyKind<Unkeyed<K>> } = {
       instants: [publishedFrom, signsFrom, signsUntil, retiresAt],
       spki: toBase64(spki),
     }),
-    publicKeyOf: ({ spki }) => parseSubjectPublicKey(spki),
+    publicKeyOf: ({ spki }) => SubjectPublicKey.parse(spki),
   },
 };
 
@@ -48,57 +47,61 @@ function boundTo<K extends KeyedName>(
   return [purpose, recordVersion, { id: value.id, trustDomain, kek: kek.id, ...fields(value) }];
 }
 
-/** Seals a statement, whose MAC covers all of it, with its private key under AES-256-GCM. */
-export async function sealKeyed<K extends KeyedName>(
-  kind: K,
-  value: Unkeyed<K> & { readonly id: string },
-  privateKey: CryptoKey,
-  custodian: Custodian,
-): Promise<StoredRecord> {
-  const [kek] = custodian.keks;
-  const sealed = await sealKey(privateKey, kek, boundTo(kind, value, custodian.trustDomain, kek));
-  return sealStatement(kind, { ...value, ...sealed } as unknown as Statements[K], custodian);
-}
+/** Statements that carry a private key, sealed. */
+export const KeyedStatement = {
+  /** Seals a statement, whose MAC covers all of it, with its private key under AES-256-GCM. */
+  async seal<K extends KeyedName>(
+    kind: K,
+    value: Unkeyed<K> & { readonly id: string },
+    privateKey: CryptoKey,
+    custodian: Custodian,
+  ): Promise<StoredRecord> {
+    const [kek] = custodian.keks;
+    const sealed = await sealKey(privateKey, kek, boundTo(kind, value, custodian.trustDomain, kek));
+    return Statement.seal(kind, { ...value, ...sealed } as unknown as Statements[K], custodian);
+  },
+
+  /** Opens a key as one that can be exported, for a backup or for the record of an authority. @throws RecordError */
+  async open<K extends KeyedName>(
+    kind: K,
+    stored: StoredRecord,
+    custodian: Custodian,
+  ): Promise<{ readonly value: Statements[K]; readonly privateKey: CryptoKey }> {
+    const { value, kek, bound, algorithm } = await parse(kind, stored, custodian);
+    return {
+      value,
+      privateKey: await openKey(value, kek, bound, algorithm.importParameters, true),
+    };
+  },
+
+  /** Seals a keyed statement anew under the newest KEK; `undefined` if that KEK seals it already. @throws RecordError */
+  async reseal<K extends KeyedName>(
+    kind: K,
+    stored: StoredRecord,
+    custodian: Custodian,
+  ): Promise<StoredRecord | undefined> {
+    const { kek } = await openContent(stored, custodian);
+    if (kek === custodian.keks[0]) return undefined;
+    const { value, privateKey } = await KeyedStatement.open(kind, stored, custodian);
+    return KeyedStatement.seal(kind, value, privateKey, custodian);
+  },
+
+  /** Opens a key for tokens. No code can export it. @throws RecordError */
+  async openTokenKey(stored: StoredRecord, custodian: Custodian): Promise<OpenTokenKey> {
+    const { value, kek, bound, algorithm } = await parse("tokenKey", stored, custodian);
+    const { iv, sealedKey, ...key } = value;
+    const sealed = { iv, sealedKey };
+    return {
+      ...key,
+      privateKey: await openKey(sealed, kek, bound, algorithm.importParameters, false),
+    };
+  },
+};
 
 async function parse<K extends KeyedName>(kind: K, stored: StoredRecord, custodian: Custodian) {
-  const value = await openStatement(kind, stored, custodian);
+  const value = await Statement.open(kind, stored, custodian);
   const { kek } = await openContent(stored, custodian);
   const { publicKeyOf }: KeyKind<Unkeyed<K>> = keyKinds[kind];
   const bound = boundTo(kind, value, custodian.trustDomain, kek);
   return { value, kek, bound, algorithm: signatureAlgorithmOf(publicKeyOf(value)) };
-}
-
-/** Opens a key as one that can be exported, for a backup or for the record of an authority. @throws RecordError */
-export async function openKeyed<K extends KeyedName>(
-  kind: K,
-  stored: StoredRecord,
-  custodian: Custodian,
-): Promise<{ readonly value: Statements[K]; readonly privateKey: CryptoKey }> {
-  const { value, kek, bound, algorithm } = await parse(kind, stored, custodian);
-  return { value, privateKey: await openKey(value, kek, bound, algorithm.importParameters, true) };
-}
-
-/** Seals a keyed statement anew under the newest KEK; `undefined` if that KEK seals it already. @throws RecordError */
-export async function resealKeyed<K extends KeyedName>(
-  kind: K,
-  stored: StoredRecord,
-  custodian: Custodian,
-): Promise<StoredRecord | undefined> {
-  const { kek } = await openContent(stored, custodian);
-  if (kek === custodian.keks[0]) return undefined;
-  const { value, privateKey } = await openKeyed(kind, stored, custodian);
-  return sealKeyed(kind, value, privateKey, custodian);
-}
-
-/** Opens a key for tokens. No code can export it. @throws RecordError */
-export async function openTokenKey(
-  stored: StoredRecord,
-  custodian: Custodian,
-  cryptoProvider: CryptoProvider,
-): Promise<OpenTokenKey> {
-  const { value, kek, bound, algorithm } = await parse("tokenKey", stored, custodian);
-  const { iv, sealedKey: octets, ...key } = value;
-  const wrapped = { octets, wrappingKey: kek.key, parameters: sealParameters(iv, bound) };
-  const signingKey = await cryptoProvider.unwrapSigningKey(wrapped, algorithm).catch(refuseSeal);
-  return { ...key, signingKey };
 }

@@ -8,7 +8,7 @@ import { type Custodian, type Kek, openKey, requireHeld, sealingKek, sealKey } f
 import {
   encodeFields,
   octets,
-  parseJson,
+  parseRecordJson,
   RecordError,
   recordVersion,
   type ValuesOf,
@@ -23,7 +23,7 @@ const headFields = {
   publicKey: octets,
 };
 const recordFields = { ...headFields, iv: octets, sealedKey: octets };
-const recordForm = z.strictObject(recordFields);
+const recordSchema = z.strictObject(recordFields);
 
 type LogKeyRecord = ValuesOf<typeof recordFields>;
 
@@ -88,7 +88,7 @@ const formatRecord = (record: LogKeyRecord): string =>
   JSON.stringify(encodeFields(recordFields, record));
 
 function parseRecord(value: string): LogKeyRecord {
-  const parsed = recordForm.safeParse(parseJson(value));
+  const parsed = recordSchema.safeParse(parseRecordJson(value));
   if (parsed.success && formatRecord(parsed.data) === value) return parsed.data;
   throw new RecordError("form", "not the key of a log as it was sealed");
 }

@@ -1,5 +1,6 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import * as z from "zod/mini";
+import { parseJson } from "../foundation/json.ts";
 import { refuse } from "../foundation/text.ts";
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
@@ -43,7 +44,7 @@ export type ValuesOf<F extends Fields> = z.output<z.ZodMiniObject<F, z.core.$str
 /** The values of fields as JSON. */
 type JsonOf<F extends Fields> = z.input<z.ZodMiniObject<F, z.core.$strict>>;
 
-/** Values as the JSON of a record: the fields in their order, without those that are not there. */
+/** Encodes values as the JSON of a record: the fields in their order, without the optional ones that are absent. */
 export function encodeFields<F extends Fields>(fields: F, values: ValuesOf<F>): JsonOf<F> {
   const given = new Map(Object.entries(values));
   const members = Object.entries(fields)
@@ -52,10 +53,13 @@ export function encodeFields<F extends Fields>(fields: F, values: ValuesOf<F>): 
   return Object.fromEntries(members) as JsonOf<F>;
 }
 
-/** @throws RecordError `form`. */
-export function parseJson(value: string): unknown {
+/**
+ * Parses the JSON of a stored record.
+ * @throws RecordError `form` if it is not JSON.
+ */
+export function parseRecordJson(value: string): unknown {
   try {
-    return JSON.parse(value);
+    return parseJson(value);
   } catch (error) {
     throw new RecordError("form", "not JSON", error);
   }
@@ -78,11 +82,16 @@ export interface StatementKind<Value> {
   readonly backup: BackupList<Value> | undefined;
 }
 
-/** The list of one kind in a backup. A kind without one is not in backups, or is there in another form. */
+/**
+ * How the statements of one kind are listed in a backup. A kind without this is not in backups, or has its own form
+ * there.
+ */
 interface BackupList<Value> {
   readonly name: string;
   readonly most: number;
-  /** Whether the list is there when it is empty, as every version demands. Later kinds are absent then. */
+  /**
+   * Whether a backup has the list even when it is empty, as every version of the program demands of the oldest kinds.
+   */
   readonly isRequired: boolean;
   readonly entry: z.ZodMiniType<Value>;
   readonly toJson: (value: Value) => StatementContent;
@@ -91,7 +100,7 @@ interface BackupList<Value> {
 /** A kind by its fields, and by the value that these make. */
 interface Description<F extends Fields, Value> {
   readonly folder: string;
-  /** For refusals: `the statement of a taint`. */
+  /** What errors call the record, such as `the statement of a taint`. */
   readonly title: string;
   readonly fields: F;
   readonly values: (value: Value) => ValuesOf<F>;
@@ -126,7 +135,7 @@ export function statement<F extends Fields, Value>(
   };
 }
 
-/** For a kind whose fields are its value. */
+/** The identity function, for a kind whose fields are its value. */
 export const itself = <T>(value: T): T => value;
 
 /** SHA-256 of the fields and their texts in their order, in hexadecimal: no two contents share a record. */

@@ -2,14 +2,14 @@ import * as z from "zod/mini";
 import { CaError } from "../foundation/errors.ts";
 import { refuse } from "../foundation/text.ts";
 import type { Taint } from "../pki/authority/taint.ts";
-import { type AdditionalRoot, createAdditionalRoot } from "../pki/authority/trust-bundle.ts";
+import { AdditionalRoot } from "../pki/authority/trust-bundle.ts";
 import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
-import { createTokenKey, type TokenKey } from "../pki/jose/token-key.ts";
-import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
-import { type Crl, parseCrl } from "../pki/x509/crl/crl.ts";
+import { TokenKey } from "../pki/jose/token-key.ts";
+import { CertificateSigningRequest } from "../pki/x509/certificate-signing-request.ts";
+import { Crl } from "../pki/x509/crl/crl.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
-import { keyIdentifier, type SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import {
   contentId,
   encodeFields,
@@ -32,14 +32,14 @@ const denialFields = {
   why: z.optional(z.string()),
 };
 
-/** An operator's statement that nobody of a description gets a certificate. */
+/** An operator's statement that nobody whom its subject describes gets a certificate or a token. */
 export type DenialContent = Readonly<ValuesOf<typeof denialFields>>;
 
 /** A positive INTEGER of at most 20 octets in DER (RFC 5280 §4.1.2.2). */
-const serialForm = /^(?=.{2,40}$)(?:00[89a-f][0-9a-f]|[1-7][0-9a-f]|0[1-9a-f])(?:[0-9a-f]{2})*$/;
+const serialPattern = /^(?=.{2,40}$)(?:00[89a-f][0-9a-f]|[1-7][0-9a-f]|0[1-9a-f])(?:[0-9a-f]{2})*$/;
 
 /** Whether this is a serial number as statements spell it. */
-export const isSerialNumber = (text: string): boolean => serialForm.test(text);
+export const isSerialNumber = (text: string): boolean => serialPattern.test(text);
 
 /**
  * The most certificates of one revocation. A statement has many, so that a store needs few records; this
@@ -165,30 +165,30 @@ const statements = {
       publishedFrom,
     }),
     make: ({ certificate, publishedFrom }) =>
-      refusing(() => createAdditionalRoot(certificate, publishedFrom)),
+      refusing(() => AdditionalRoot.create(certificate, publishedFrom)),
     idOf: ({ id }) => id,
     backup: { name: "additionalRoots", most: 100, isRequired: true },
   }),
-  /** In a backup its key is in the clear, so it has another form there. */
+  /** In a backup the private key of a request is not sealed by a KEK, so the backup has a form of its own for it. */
   request: statement({
     folder: "requests",
     title: "a request for an intermediate",
     fields: { requestedAt: instant, csr: octets, iv: octets, sealedKey: octets },
     values: itself<AuthorityRequest>,
     make: (content) => {
-      const publicKey = refusing(() => readRequestedKey(content.csr));
-      return { id: toHex(keyIdentifier(publicKey)), publicKey, ...content };
+      const publicKey = refusing(() => CertificateSigningRequest.readKey(content.csr));
+      return { id: toHex(SubjectPublicKey.keyIdentifier(publicKey)), publicKey, ...content };
     },
     idOf: ({ id }) => id,
   }),
-  /** In a backup its key is in the clear, as that of a request. */
+  /** In a backup the private key is not sealed by a KEK, as with a request. */
   tokenKey: statement({
     folder: "token-keys",
     title: "a key for tokens",
     fields: { ...tokenKeyInstants, spki: octets, iv: octets, sealedKey: octets },
     values: ({ schedule, ...key }: SealedTokenKey) => ({ ...schedule, ...key }),
     make: ({ spki, iv, sealedKey, ...schedule }) => ({
-      ...refusing(() => createTokenKey(spki, schedule)),
+      ...refusing(() => TokenKey.create(spki, schedule)),
       iv,
       sealedKey,
     }),
@@ -200,7 +200,7 @@ const statements = {
     title: "the CRL of a root",
     fields: { der: octets },
     values: ({ der }: Crl) => ({ der }),
-    make: ({ der }) => refusing(() => parseCrl(der)),
+    make: ({ der }) => refusing(() => Crl.parse(der)),
     idOf: contentId,
   }),
   /** Somebody made a backup of the whole store. A store has one such record: the last backup counts. */

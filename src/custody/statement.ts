@@ -4,7 +4,7 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import { type Custodian, type Kek, sealingKek } from "./kek.ts";
 import type { StatementContent } from "./record-fields.ts";
-import { parseJson, RecordError, recordVersion } from "./record-fields.ts";
+import { parseRecordJson, RecordError, recordVersion } from "./record-fields.ts";
 import {
   type RecordKind,
   type StatementName,
@@ -12,7 +12,7 @@ import {
   statementKinds,
 } from "./record-kinds.ts";
 
-const statementForm = z.strictObject({
+const statementSchema = z.strictObject({
   version: z.literal(recordVersion),
   id: z.string(),
   trustDomain: z.string(),
@@ -21,80 +21,90 @@ const statementForm = z.strictObject({
   mac: z.string(),
 });
 
-type Statement = z.output<typeof statementForm>;
+type Statement = z.output<typeof statementSchema>;
 
-/** Seals a statement of a kind under the newest KEK. */
-export async function sealStatement<K extends StatementName>(
-  kind: K,
-  value: Statements[K],
-  custodian: Custodian,
-): Promise<StoredRecord> {
-  const { content, idOf } = statementKinds[kind];
-  return sealContent({ kind, id: idOf(value) }, content(value), custodian);
-}
+/** Statements of an operator or of the CA, which a MAC authenticates. */
+export const Statement = {
+  /** Makes the record of a statement, which stays readable and gets a MAC by the newest KEK. */
+  async seal<K extends StatementName>(
+    kind: K,
+    value: Statements[K],
+    custodian: Custodian,
+  ): Promise<StoredRecord> {
+    const { content, idOf } = statementKinds[kind];
+    return sealContent({ kind, id: idOf(value) }, content(value), custodian);
+  },
 
-/** What a statement of a kind says. @throws RecordError */
-export async function openStatement<K extends StatementName>(
-  kind: K,
-  stored: StoredRecord,
-  custodian: Custodian,
-): Promise<Statements[K]> {
-  const { read, idOf } = statementKinds[kind];
-  const { says } = await openContent(stored, custodian);
-  const value = read(says);
-  if (idOf(value) === stored.id) return value;
-  throw new RecordError("id", `stored under the name of another ${kind}`);
-}
+  /** Verifies a statement's MAC, kind and id, and parses its content. @throws RecordError */
+  async open<K extends StatementName>(
+    kind: K,
+    stored: StoredRecord,
+    custodian: Custodian,
+  ): Promise<Statements[K]> {
+    const { read, idOf } = statementKinds[kind];
+    const { content } = await openContent(stored, custodian);
+    const value = read(content);
+    if (idOf(value) === stored.id) return value;
+    throw new RecordError("id", `stored under the name of another ${kind}`);
+  },
 
-/** Authenticates a content under the newest KEK. */
+  /**
+   * Makes a statement's record anew, with a MAC by the newest KEK. @returns `undefined` if the MAC is that KEK's already.
+   *
+   * @throws RecordError as {@link openContent}.
+   */
+  async reseal(
+    stored: StoredRecord & { readonly kind: StatementName },
+    custodian: Custodian,
+  ): Promise<StoredRecord | undefined> {
+    const { content, kek } = await openContent(stored, custodian);
+    if (kek === custodian.keks[0]) return undefined;
+    return sealContent(stored, content, custodian);
+  },
+};
+
+/** Makes the record of a statement's content, with a MAC by the newest KEK. */
 export async function sealContent(
   { kind, id }: { readonly kind: StatementName; readonly id: string },
-  says: StatementContent,
+  content: StatementContent,
   { trustDomain, keks: [kek] }: Custodian,
 ): Promise<StoredRecord> {
-  const statement = { version: recordVersion, id, trustDomain, kek: kek.id, says } as const;
+  const statement = {
+    version: recordVersion,
+    id,
+    trustDomain,
+    kek: kek.id,
+    says: content,
+  } as const;
   const mac = await crypto.subtle.sign("HMAC", kek.statementKey, boundOctets(kind, statement));
   return { kind, id, value: JSON.stringify({ ...statement, mac: toBase64(new Uint8Array(mac)) }) };
 }
 
 /**
- * The content of a statement with the KEK that authenticates it, after checking that this trust domain made
- * it, of this kind and about this id.
+ * Verifies that this trust domain made a statement, of this kind and about this id.
+ *
+ * @returns Its content, and the KEK that its MAC is of.
  *
  * @throws RecordError
  */
 export async function openContent(
   stored: StoredRecord,
   custodian: Custodian,
-): Promise<{ readonly says: StatementContent; readonly kek: Kek }> {
+): Promise<{ readonly content: StatementContent; readonly kek: Kek }> {
   const statement = parseStatement(stored);
   const kek = sealingKek(statement, stored, custodian);
   const mac = parseBase64(statement.mac);
   const octets = boundOctets(stored.kind, statement);
   if (mac && (await crypto.subtle.verify("HMAC", kek.statementKey, mac, octets))) {
-    return { says: statement.says, kek };
+    return { content: statement.says, kek };
   }
   throw new RecordError("seal", "the seal does not fit the statement and the KEK");
 }
 
-/**
- * Authenticates a statement anew under the newest KEK; `undefined` if that KEK did so already.
- *
- * @throws RecordError as {@link openContent}.
- */
-export async function resealStatement(
-  stored: StoredRecord & { readonly kind: StatementName },
-  custodian: Custodian,
-): Promise<StoredRecord | undefined> {
-  const { says, kek } = await openContent(stored, custodian);
-  if (kek === custodian.keks[0]) return undefined;
-  return sealContent(stored, says, custodian);
-}
-
 function parseStatement({ kind, value }: StoredRecord): Statement {
-  const json = value.length <= maximumLength(kind) ? parseJson(value) : undefined;
-  const parsed = statementForm.safeParse(json);
-  // This code writes a statement in one way only, so another text of it comes from elsewhere.
+  const json = value.length <= maximumLength(kind) ? parseRecordJson(value) : undefined;
+  const parsed = statementSchema.safeParse(json);
+  // This code writes a statement in one way only. Another text of the same content was written by something else.
   if (parsed.success && JSON.stringify(parsed.data) === value) return parsed.data;
   throw new RecordError("form", "not a statement as it was sealed");
 }

@@ -15,19 +15,20 @@ import {
   unlessOld,
 } from "./push-to-cluster.ts";
 
+/** What a push delivers, where, and within which limits. */
 export interface PushParts {
   readonly targets: readonly RootTarget[];
   readonly content: PushContent;
   readonly limits: PushLimits;
   readonly log: EventLog;
   /** The push that comes first at each API server that has both. */
-  readonly after?: Pick<ClusterPush, "visits">;
-  /** By default the platform's own. */
+  readonly after?: Pick<ClusterPush, "attempts">;
+  /** Makes a signal that aborts after a time; by default the platform's. */
   readonly timeout?: Timeout;
 }
 
 /** What a run brings to an API server. */
-interface Visit {
+interface Attempt {
   readonly done: PromiseWithResolvers<void>;
   isBehind: PushResult["isBehind"];
   /** Visits the server again, where this run got no list from it. */
@@ -48,8 +49,8 @@ export class ClusterPush {
   readonly clusters: readonly string[];
   readonly #parts: PushParts;
   readonly #outcomes = new Map<RootTarget, PushOutcome>();
-  /** Those of the run under way, or of the last one, by the URL of the server. */
-  readonly visits = new Map<string, Visit>();
+  /** The attempts of the run under way, or of the last one, by the URL of the API server. */
+  readonly attempts = new Map<string, Attempt>();
   #unreached: ReadonlySet<RootTarget> = new Set();
 
   constructor(parts: PushParts) {
@@ -69,7 +70,7 @@ export class ClusterPush {
     const { targets, content, log } = this.#parts;
     if (targets.length === 0) return;
     for (const { server } of targets)
-      this.visits.set(server, { done: Promise.withResolvers(), isBehind: unlessOld });
+      this.attempts.set(server, { done: Promise.withResolvers(), isBehind: unlessOld });
     try {
       const bundle = await content.at(now).catch(messageOf);
       if (typeof bundle !== "string") await this.#deliverAll(bundle, now, ending);
@@ -80,7 +81,7 @@ export class ClusterPush {
           detail: bundle,
         });
     } finally {
-      for (const { done } of this.visits.values()) done.resolve();
+      for (const { done } of this.attempts.values()) done.resolve();
     }
   }
 
@@ -94,22 +95,22 @@ export class ClusterPush {
         if (!target) return;
         const { server } = target;
         const isOld = now.getTime() - bundle.sequence >= waitMilliseconds;
-        const [visit, former] = [this.visits.get(server), after?.visits.get(server)];
+        const [attempt, former] = [this.attempts.get(server), after?.attempts.get(server)];
         const choose = async (pending: readonly string[]): Promise<readonly string[]> => {
           if (pending.length > 0) await former?.again?.();
           return pending.filter((each) => !former?.isBehind(each, isOld));
         };
         const bring = async (): Promise<void> => {
           const outcome = await deliverTo(target, bundle, budget.forCluster(), now, choose);
-          if (ending?.aborted || !visit) return;
+          if (ending?.aborted || !attempt) return;
           logOutcome(log, content, outcome, this.#outcomes.get(target));
           this.#outcomes.set(target, outcome);
-          visit.isBehind = outcome.isBehind;
-          if (outcome.namespaces === 0) visit.again = bring;
+          attempt.isBehind = outcome.isBehind;
+          if (outcome.namespaces === 0) attempt.again = bring;
         };
         await former?.done.promise;
         await bring();
-        visit?.done.resolve();
+        attempt?.done.resolve();
       }
     };
     const results = await Promise.allSettled(
@@ -122,8 +123,8 @@ export class ClusterPush {
 }
 
 /**
- * The clusters in the order of a run: first those that the last run did not reach. An isolate that a cron
- * has just woken remembers none of these, so the clock chooses the first.
+ * Orders the clusters for a run: first those that the last run did not reach. An isolate that a cron has just started
+ * remembers no last run, so the clock chooses the first cluster.
  */
 function queueOf(
   targets: readonly RootTarget[],

@@ -19,8 +19,9 @@ const repairSeconds = 300;
 const retrySeconds = 15;
 
 /**
- * Keeps the trust bundle in the one ClusterTrustBundle of a signer, which replaces the ConfigMaps of all
- * namespaces. Its name begins with the signer's, as Kubernetes demands, and ends as Istio's does.
+ * Creates the delivery that keeps the trust bundle in the one ClusterTrustBundle `<signer>:root-cert`, which replaces the
+ * ConfigMaps of all namespaces. It writes nothing before the first bundle, applies a bundle again at intervals, and logs
+ * failures.
  */
 export function createClusterTrustBundle(
   client: KubernetesClient,
@@ -53,7 +54,7 @@ export function createClusterTrustBundle(
   };
 }
 
-const storedForm = z.object({ spec: z.object({ trustBundle: z.string() }) });
+const storedSchema = z.object({ spec: z.object({ trustBundle: z.string() }) });
 
 /**
  * An API server is asked each time: an update changes what it serves. An apply makes what is not there, so status
@@ -81,7 +82,7 @@ async function apply(
       signal,
     });
     if (answer === undefined) continue;
-    const stored = storedForm.safeParse(answer);
+    const stored = storedSchema.safeParse(answer);
     if (stored.success && stored.data.spec.trustBundle === trustBundle) return;
     throw new FetchError("has stored something else than what was applied");
   }

@@ -1,6 +1,8 @@
+import { backoffMilliseconds, backoffs } from "../foundation/backoff.ts";
 import type { OperationLog } from "../foundation/events.ts";
-import { type Backoff, backoffMilliseconds } from "../foundation/pause.ts";
 import { type KubernetesClient, logServerFault, type SendRequest } from "../kubernetes/client.ts";
+import { type WatchedCollection, watchCollection } from "../kubernetes/watch.ts";
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import {
   configMapListing,
   type HeldRoots,
@@ -8,9 +10,7 @@ import {
   namespaceListing,
   parseNamespace,
   parseRootConfigMap,
-} from "../kubernetes/root-config-map.ts";
-import { type WatchedCollection, watchCollection } from "../kubernetes/watch.ts";
-import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
+} from "./root-config-map.ts";
 import { applyRoots, type DeliveryState, type RootDelivery } from "./root-delivery.ts";
 
 /** The attempts to write one content. Their pauses grow: conflicting writers would cause a write loop. */
@@ -21,7 +21,6 @@ interface Attempts {
   readonly count: number;
 }
 
-const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000 };
 const quietMilliseconds = 120_000;
 const atOnce = 8;
 
@@ -122,11 +121,14 @@ export function createConfigMapDelivery(
   };
 }
 
-/** Another content, and a namespace that has needed no attempt for a while, begin with the shortest pause. */
+/**
+ * The pauses begin again with the shortest for another content, and for a namespace that has needed no attempt for a
+ * while.
+ */
 function nextAttempts(before: Attempts | undefined, { pem }: NumberedBundle, now: Date): Attempts {
   const isOver = !before || now.getTime() > before.last.getTime() + quietMilliseconds;
   const count = isOver || before.pem !== pem ? 1 : before.count + 1;
-  const next = new Date(now.getTime() + backoffMilliseconds(backoff, count));
+  const next = new Date(now.getTime() + backoffMilliseconds(backoffs.repair, count));
   return { pem, last: now, next, count };
 }
 
@@ -141,8 +143,12 @@ function stateOf(
     delivered: wanted.filter(hasBundle),
     pending: wanted.filter((namespace) => !hasBundle(namespace)),
     hasAll: namespaces.hasAll() && configMaps.hasAll(),
+    fault: watchFault(namespaces.fault() ?? configMaps.fault()),
   };
 }
+
+const watchFault = (why: string | undefined): string | undefined =>
+  why && `changes of the cluster are not seen: the API server ${why}`;
 
 function forgetGone(attempts: Map<string, Attempts>, namespaces: WatchedCollection<boolean>): void {
   for (const name of attempts.keys()) if (!namespaces.items.has(name)) attempts.delete(name);

@@ -1,18 +1,19 @@
 import type { Authorities } from "../ca/authorities.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
-import { maximumContentOctets } from "../kubernetes/root-config-map.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
-import { crlBlocks, toPem } from "../pki/encoding/pem.ts";
-import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
+import { Pem } from "../pki/encoding/pem.ts";
+import { Certificate } from "../pki/x509/certificate.ts";
 import { isSignedByKey } from "../pki/x509/certificate-signature.ts";
-import { type Crl, crlIssuerOf, isCrlOf, isCurrentAt, parseCrl } from "../pki/x509/crl/crl.ts";
-import { parseSubjectPublicKey } from "../pki/x509/subject-public-key.ts";
+import { Crl } from "../pki/x509/crl/crl.ts";
+import { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { DeliverableContent } from "./push-to-cluster.ts";
+import { maximumContentOctets } from "./root-config-map.ts";
 
+/** What a push delivers. */
 export interface PushContent {
   /** The first word of its events: `roots-delivered`. */
   readonly name: "roots" | "crls";
@@ -20,13 +21,14 @@ export interface PushContent {
   readonly at: (now: Date) => Promise<DeliverableContent>;
 }
 
+/** The trust bundle of a CA, to be delivered into clusters. */
 export function trustBundleContent(authorities: Authorities): PushContent {
   return { name: "roots", at: (now) => bundleAt(authorities, now) };
 }
 
 async function bundleAt(authorities: Authorities, now: Date): Promise<DeliverableContent> {
   const { trustBundle, sequence } = await authorities.at(now);
-  // Every verifier that got an empty bundle would trust nobody.
+  // An empty bundle would make every verifier that gets it trust nobody.
   if (trustBundle.roots.length === 0) throw new Error("there is no root to deliver");
   return { pem: trustBundle.pem, sequence };
 }
@@ -40,20 +42,20 @@ export function crlContent(
   authorities: Authorities,
   log: EventLog,
 ): PushContent {
-  let told = "";
+  let logged = "";
   const tell = (why: string): void => {
-    if (why !== "" && why !== told) {
+    if (why !== "" && why !== logged) {
       const detail = `no proxy gets CRLs: ${why}`;
       log.operation({ event: "crls-emptied", level: "error", detail });
     }
-    told = why;
+    logged = why;
   };
   return {
     name: "crls",
     at: async (now) => {
       if (!crls) return { pem: "", sequence: 0 };
       const [{ trustBundle }, published] = [await authorities.at(now), await crls(now)];
-      const own = published.ofBundle.map(({ issuer, der }) => ({ crl: parseCrl(der), issuer }));
+      const own = published.ofBundle.map(({ issuer, der }) => ({ crl: Crl.parse(der), issuer }));
       const ownCrls = own.map(({ crl }) => crl);
       const uncovered = trustBundle.roots.filter((root) => !hasCrl(root, ownCrls)).length;
       const isTooLong = published.pem.length > maximumContentOctets;
@@ -70,8 +72,8 @@ export function crlContent(
 const tooLong = `they have more than ${maximumContentOctets} octets`;
 
 function hasCrl(root: Crl["der"], crls: readonly Crl[]): boolean {
-  const signer = crlIssuerOf(parseCertificate(root));
-  return crls.some((crl) => isCrlOf(crl, signer));
+  const signer = Crl.issuer(Certificate.parse(root));
+  return crls.some((crl) => Crl.isOf(crl, signer));
 }
 
 /** A CRL of this CA, and the certificate of the authority or root that has signed it. */
@@ -103,8 +105,8 @@ async function saysAllOf(own: readonly OwnCrl[], pem: string, now: Date): Promis
   const held = parseWritten(pem);
   if (held.length !== own.length) return false;
   for (const each of own) {
-    const signer = crlIssuerOf(each.issuer);
-    const [other, ...more] = held.filter((crl) => isCrlOf(crl, signer));
+    const signer = Crl.issuer(each.issuer);
+    const [other, ...more] = held.filter((crl) => Crl.isOf(crl, signer));
     if (!other || more.length > 0 || !(await isAsGood(other, each, now))) return false;
   }
   return true;
@@ -113,20 +115,21 @@ async function saysAllOf(own: readonly OwnCrl[], pem: string, now: Date): Promis
 async function isAsGood(held: Crl, { crl, issuer }: OwnCrl, now: Date): Promise<boolean> {
   const isSame = bytesEqual(held.signedBytes, crl.signedBytes);
   const isNewer =
-    (held.number ?? 0n) > (crl.number ?? 0n) && isCurrentAt(held, addSeconds(now, marginSeconds));
+    (held.number ?? 0n) > (crl.number ?? 0n) &&
+    Crl.isCurrentAt(held, addSeconds(now, marginSeconds));
   if (!isSame && !isNewer) return false;
   const { signatureAlgorithm, signedBytes, signature } = held;
   const signed = { toBeSigned: { signatureAlgorithm }, signedBytes, signature };
-  return isSignedByKey(signed, parseSubjectPublicKey(issuer.toBeSigned.spki));
+  return isSignedByKey(signed, SubjectPublicKey.parse(issuer.toBeSigned.spki));
 }
 
 /** Empty for text that is anything but CRLs as this CA writes them. */
 function parseWritten(pem: string): Crl[] {
   try {
-    const crls = crlBlocks(pem).map((symbols) =>
-      parseCrl(parseBase64(symbols) ?? new Uint8Array()),
+    const crls = Pem.crls(pem).map((symbols) =>
+      Crl.parse(parseBase64(symbols) ?? new Uint8Array()),
     );
-    return crls.map(({ der }) => toPem("X509 CRL", der)).join("") === pem ? crls : [];
+    return crls.map(({ der }) => Pem.format("X509 CRL", der)).join("") === pem ? crls : [];
   } catch (error) {
     if (error instanceof DerError) return [];
     throw error;

@@ -1,12 +1,7 @@
 import { FetchError } from "../foundation/fetch.ts";
 import type { KubernetesClient, SendRequest } from "../kubernetes/client.ts";
-import {
-  type ClusterRoots,
-  type HeldRoots,
-  holds,
-  listRoots,
-} from "../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
+import { type ClusterRoots, type HeldRoots, holds, listRoots } from "./root-config-map.ts";
 import { applyRoots } from "./root-delivery.ts";
 
 /** A cluster in which the CA may keep its roots. */
@@ -40,18 +35,22 @@ export interface PushOutcome {
   readonly fault: string | undefined;
 }
 
-/** The same for each namespace. */
+/** The outcome of a push with the state of each namespace. */
 export interface PushResult extends PushOutcome {
   /**
-   * Whether it may hold an earlier bundle, and did not get this one. Of an old bundle only those count to which the run
-   * did not come: the next ones will, where others may refuse it for ever.
+   * Whether a namespace may still have an earlier bundle, because it did not get this one. Of an old bundle, only the
+   * namespaces count that this run did not reach: a later run reaches them, but one that refused it may do so for ever.
    */
   readonly isBehind: (namespace: string, isOld: boolean) => boolean;
 }
 
+/** Counts a namespace as behind unless it holds an older bundle. */
 export const unlessOld: PushResult["isBehind"] = (_, isOld) => !isOld;
 
-/** Not `rampart-distribute`, so that a cluster shows which of the two has written. */
+/**
+ * The field manager of the CA. It differs from that of `rampart distribute`, so that the cluster shows which of the
+ * two has written.
+ */
 const fieldOwner = "rampart-ca" as const;
 
 /** After this many rounds in a row in which every write failed, a cluster waits for the next run. */
@@ -155,7 +154,7 @@ function summaryOf(
   };
 }
 
-/** The last of the instants; `undefined` where one of them is. */
+/** The last of the instants; `undefined` if one of them is. */
 export function latest(instants: readonly (Date | undefined)[]): Date | undefined {
   const times = instants.map((each) => each?.getTime() ?? Number.NaN);
   const last = times.reduce((a, b) => Math.max(a, b), 0);
@@ -177,7 +176,7 @@ export type Timeout = (milliseconds: number) => AbortSignal;
 /** The part of a run's budget that is left for one cluster. */
 interface ClusterBudget {
   readonly writesAtOnce: number;
-  /** Sends requests until the budget is spent. Then it refuses them, and ends those under way. */
+  /** Wraps `send`: once the budget is spent, it refuses requests and ends those under way. */
   readonly limit: (send: SendRequest) => SendRequest;
   readonly isSpent: () => boolean;
 }
@@ -192,6 +191,10 @@ interface PushBudget {
 /** The share of a run's time that one cluster may use. */
 const clusterShare = 1 / 4;
 
+/**
+ * Creates the budget of one push: a number of requests, and a time after which its requests are aborted.
+ * @param ending Aborts them earlier.
+ */
 export function createPushBudget(
   { requests, seconds, writesAtOnce }: PushLimits,
   timeout: Timeout,

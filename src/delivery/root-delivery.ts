@@ -1,21 +1,23 @@
 import { FetchError } from "../foundation/fetch.ts";
 import { maximumObjectOctets, type SendRequest } from "../kubernetes/client.ts";
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import {
   type HeldRoots,
   holds,
   parseRootConfigMap,
   rootConfigMap,
   rootConfigMapPath,
-} from "../kubernetes/root-config-map.ts";
-import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
+} from "./root-config-map.ts";
 
 /** How far the delivery of a bundle to a cluster has come. */
 export interface DeliveryState {
   /** The places that have the bundle, and those that do not yet: mostly namespaces. */
   readonly delivered: readonly string[];
   readonly pending: readonly string[];
-  /** Whether all places of the cluster are known. */
+  /** Whether every list of the cluster was read completely. */
   readonly hasAll: boolean;
+  /** Why changes of the cluster are not seen, if a watch keeps failing. */
+  readonly fault?: string | undefined;
 }
 
 /** Keeps the trust bundle in places of one cluster. */
@@ -56,71 +58,4 @@ export async function applyRoots(
   const [name, held] = parseRootConfigMap(answer, configMap) ?? [];
   if (name === namespace && held && holds(held, bundle)) return held;
   throw new FetchError("has stored something else than what was applied");
-}
-
-/** The progress of the delivery to a cluster, for operators. */
-export interface RootsReport {
-  readonly ready: boolean;
-  /** `spiffe_sequence` of the bundle that is being delivered. */
-  readonly sequence: number | undefined;
-  /** Since when every place has had it, without a gap. */
-  readonly since: Date | undefined;
-  readonly delivered: number;
-  /** The first of the places that do not have it yet. */
-  readonly pending: readonly string[];
-  /** Why it is not ready. */
-  readonly reasons: readonly string[];
-}
-
-const namedPending = 10;
-
-/** Remembers since when every place has had the bundle. */
-export class DeliveryProgress {
-  readonly #current: () => NumberedBundle | undefined;
-  readonly #deliveries: readonly RootDelivery[];
-  #since: { readonly at: Date; readonly pem: string } | undefined;
-
-  /** @param current The bundle to deliver; `undefined` until the CA has answered. */
-  constructor(current: () => NumberedBundle | undefined, deliveries: readonly RootDelivery[]) {
-    this.#current = current;
-    this.#deliveries = deliveries;
-  }
-
-  /** Whether there is a bundle, and every place of the cluster is known. */
-  hasAll(): boolean {
-    const { bundle, hasAll } = this.#inspect();
-    return bundle !== undefined && hasAll;
-  }
-
-  /** Records whether every place has the bundle now. */
-  note(now: Date): void {
-    const { bundle, ready } = this.#inspect();
-    if (!ready || !bundle) this.#since = undefined;
-    else if (this.#since?.pem !== bundle.pem) this.#since = { at: now, pem: bundle.pem };
-  }
-
-  report(): RootsReport {
-    const { bundle, states, pending, hasAll, ready } = this.#inspect();
-    return {
-      ready,
-      sequence: bundle?.sequence,
-      since: ready && this.#since?.pem === bundle?.pem ? this.#since?.at : undefined,
-      delivered: states.reduce((sum, { delivered }) => sum + delivered.length, 0),
-      pending: pending.slice(0, namedPending),
-      reasons: [
-        ...(bundle ? [] : ["the CA has not answered yet"]),
-        ...(hasAll ? [] : ["the cluster has not been listed yet"]),
-        ...(pending.length === 0 ? [] : [`${pending.length} places do not have the bundle yet`]),
-      ],
-    };
-  }
-
-  #inspect() {
-    const bundle = this.#current();
-    const states = bundle ? this.#deliveries.map((each) => each.stateOf(bundle)) : [];
-    const pending = states.flatMap((state) => state.pending);
-    const hasAll = states.every((state) => state.hasAll);
-    const ready = bundle !== undefined && hasAll && pending.length === 0;
-    return { bundle, states, pending, hasAll, ready };
-  }
 }

@@ -97,78 +97,6 @@ function isWithin(address: Address, [prefix, length]: Network, bits: number): bo
   });
 }
 
-/**
- * The address that limits count by: an IPv4 address, or the /64 of an IPv6 address. One host usually has
- * a whole /64 to itself (RFC 6177 §2).
- */
-export function addressOf(remoteAddress: string | undefined): string {
-  if (remoteAddress === undefined) return "";
-  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remoteAddress) ?? [];
-  if (mapped !== undefined) return mapped;
-  return remoteAddress.includes(":") ? prefixOf(remoteAddress) : remoteAddress;
-}
-
-const behind = " behind ";
-
-/** The address of a caller behind a gateway. All those behind one are of one network, whatever it says of them. */
-export const addressBehind = (door: string, address: string): string =>
-  `${address}${behind}${door}`;
-
-/** Whether a network that {@link networkOf} returned is that of a gateway. */
-export const isBehindGateway = (network: string): boolean => network.startsWith(behind);
-
-/** The network of an address that {@link addressOf} returned: the /24 of IPv4, or the /48 of IPv6, which one site usually has (RFC 6177 §2). */
-export function networkOf(address: string): string {
-  const at = address.indexOf(behind);
-  if (at >= 0) return address.slice(at);
-  const [, ipv4] = /^(\d+\.\d+\.\d+)\.\d+$/.exec(address) ?? [];
-  if (ipv4 !== undefined) return `${ipv4}.0/24`;
-  const [, ipv6] = /^((?:[^:]*:){2}[^:]*):[^:]*::\/64$/.exec(address) ?? [];
-  return ipv6 === undefined ? address : `${ipv6}::/48`;
-}
-
-function prefixOf(address: string): string {
-  const [withoutZone = ""] = address.split("%", 1);
-  const [head = "", tail] = withoutZone.split("::");
-  const before = head === "" ? [] : head.split(":");
-  const after = tail ? tail.split(":") : [];
-  const zeros = tail === undefined ? 0 : 8 - before.length - after.length;
-  const groups = [...before, ...Array<string>(Math.max(0, zeros)).fill("0"), ...after];
-  return `${groups.slice(0, 4).join(":")}::/64`;
-}
-
-/** A host and a port. An IPv6 address is without its brackets. */
-export interface SocketAddress {
-  readonly host: string;
-  readonly port: number;
-}
-
-const form = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]*)):(0|[1-9][0-9]{0,4})$/i;
-
-/** A host as it stands before a port or in a URL: an IPv6 address in brackets. */
-export const bracketed = (host: string): string => (host.includes(":") ? `[${host}]` : host);
-
-/** The address on which a server listens, as `host:port`. */
-export const addressText = ({ address, port }: { address: string; port: number }): string =>
-  `${bracketed(address)}:${port}`;
-
-/** Parses `host:port` or `[IPv6]:port`. */
-export function parseSocketAddress(text: string): SocketAddress | undefined {
-  const address = parseListenAddress(text);
-  return address?.host === undefined ? undefined : { ...address, host: address.host };
-}
-
-/** Parses an address to listen on: also `:port`, which is every address of the machine. */
-export function parseListenAddress(
-  text: string,
-): { readonly host?: string; readonly port: number } | undefined {
-  const [, ipv6, name, digits] = form.exec(text) ?? [];
-  const port = Number(digits ?? Number.NaN);
-  const host = ipv6 ?? name;
-  if (!(port <= 65_535)) return undefined;
-  return host ? { host, port } : { port };
-}
-
 /** A label in the preferred syntax of RFC 1123 §2.1, in lower case, such as the name of a namespace. */
 export const dnsLabel: RegExp = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
@@ -181,3 +109,20 @@ export function isDnsName(text: string): boolean {
   const isAddress = /^[0-9]+$/.test(labels.at(-1) ?? "");
   return text.length <= 253 && labels.every((part) => dnsLabel.test(part)) && !isAddress;
 }
+
+/**
+ * Whether a document may be fetched from this URL: over HTTPS, or from this machine itself in development. A URL with a
+ * user, a password or a fragment may not.
+ */
+export function isSafeToFetch(url: string): boolean {
+  const parsed = URL.parse(url);
+  if (!parsed || parsed.username || parsed.password || url.includes("#")) return false;
+  return parsed.protocol === "https:" || (parsed.protocol === "http:" && isLoopback(parsed));
+}
+
+function isLoopback({ hostname }: URL): boolean {
+  return hostname === "127.0.0.1" || hostname === "localhost" || hostname === "[::1]";
+}
+
+/** A host as it is written before a port or in a URL: an IPv6 address gets brackets. */
+export const bracketed = (host: string): string => (host.includes(":") ? `[${host}]` : host);

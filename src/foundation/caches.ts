@@ -4,36 +4,40 @@ interface Part<T> {
 }
 
 /**
- * Parts that outlive a change of the configuration while what they are made from stays the same: keys that
- * were fetched, a watch on a cluster.
+ * Resources that survive a reload of the configuration while what they are made from stays the same: fetched keys, a
+ * watch on a cluster.
  *
- * A composition asks for its parts. Then either {@link settle} ends those that it has not asked for, or
- * {@link abandon} ends those that are new.
+ * Building a configuration takes its resources by {@link of}. Afterwards {@link commit} disposes of those that the new
+ * configuration has not taken, or {@link rollback} of those that it was the first to take.
  */
-export class Lasting<T> {
-  #inForce = new Map<string, Part<T>>();
+export class ReloadPool<T> {
+  #committed = new Map<string, Part<T>>();
   #next = new Map<string, Part<T>>();
 
   /**
-   * @param madeFrom Everything that decides the part: JSON, maps and sets.
-   * @param make Its signal aborts when the part is over.
+   * The resource that was made from the same, or a new one.
+   *
+   * @param madeFrom Everything that the resource depends on: JSON, maps and sets.
+   * @param make Makes it. The signal aborts when the resource is disposed of.
    */
   of(madeFrom: unknown, make: (ending: AbortSignal) => T): T {
     const key = JSON.stringify(madeFrom, withEntries);
-    const known = this.#next.get(key) ?? this.#inForce.get(key);
-    const part = known ?? create(make);
+    const existing = this.#next.get(key) ?? this.#committed.get(key);
+    const part = existing ?? create(make);
     this.#next.set(key, part);
     return part.value;
   }
 
-  settle(): void {
-    endMissing(this.#inForce, this.#next);
-    this.#inForce = this.#next;
+  /** Keeps the resources taken since the last call, and disposes of the others. */
+  commit(): void {
+    disposeMissing(this.#committed, this.#next);
+    this.#committed = this.#next;
     this.#next = new Map();
   }
 
-  abandon(): void {
-    endMissing(this.#next, this.#inForce);
+  /** Forgets what was taken since the last call, and disposes of what was new in it. */
+  rollback(): void {
+    disposeMissing(this.#next, this.#committed);
     this.#next = new Map();
   }
 }
@@ -47,7 +51,7 @@ function create<T>(make: (ending: AbortSignal) => T): Part<T> {
   return { value: make(ending.signal), ending };
 }
 
-function endMissing<T>(
+function disposeMissing<T>(
   parts: ReadonlyMap<string, Part<T>>,
   kept: ReadonlyMap<string, Part<T>>,
 ): void {
@@ -56,19 +60,19 @@ function endMissing<T>(
 
 /** A bounded cache. Each entry has an instant of its own at which it expires. */
 interface TtlCache<T> {
-  readonly recall: (key: string, now: Date) => T | undefined;
-  readonly keep: (key: string, value: T, until: Date) => void;
+  readonly get: (key: string, now: Date) => T | undefined;
+  readonly set: (key: string, value: T, until: Date) => void;
 }
 
-/** Evicts the oldest entry first: a Map keeps its entries in order of insertion. */
+/** Creates a bounded cache. A full one evicts the entry that was set first, because a Map keeps the order of insertion. */
 export function createTtlCache<T>(maximum: number): TtlCache<T> {
   const entries = new Map<string, { readonly value: T; readonly until: Date }>();
   return {
-    recall: (key, now) => {
+    get: (key, now) => {
       const entry = entries.get(key);
       return entry && now < entry.until ? entry.value : undefined;
     },
-    keep: (key, value, until) => {
+    set: (key, value, until) => {
       entries.delete(key);
       const [oldest] = entries.size >= maximum ? entries.keys() : [];
       if (oldest !== undefined) entries.delete(oldest);

@@ -1,7 +1,7 @@
 /** The check that a credential failed: evidence for the audit log, never for the wire. */
 type CredentialCheck =
   | "form"
-  /** Of what a gateway shows for itself: its client is not to blame. */
+  /** The check of the gateway's own credential. Its client is not to blame. */
   | "gateway"
   | "algorithm"
   | "key"
@@ -10,6 +10,7 @@ type CredentialCheck =
   | "renewal"
   | "revoked"
   | "impersonation"
+  | "replay"
   | "review"
   | "issuer"
   | "audience"
@@ -119,14 +120,14 @@ export function causeOf(thrown: unknown): string {
 }
 
 const plainSentence = /^(?=.{1,80}$)[A-Za-z]{1,14}(?: [a-z]{1,14})+\.?$/;
-const codeForm = /^[A-Z][A-Z0-9_/]{2,47}$/;
+const codePattern = /^[A-Z][A-Z0-9_/]{2,47}$/;
 const deepestCause = 5;
 
 /** The first code in a chain of causes, such as `ECONNREFUSED`, or the name of a time-out. */
 function codeBehind(thrown: unknown): string | undefined {
   let error = thrown;
   for (let depth = 0; depth < deepestCause && error instanceof Error; depth++) {
-    if ("code" in error && typeof error.code === "string" && codeForm.test(error.code)) {
+    if ("code" in error && typeof error.code === "string" && codePattern.test(error.code)) {
       return error.code;
     }
     if (error.name === "TimeoutError") return error.name;
@@ -136,14 +137,17 @@ function codeBehind(thrown: unknown): string | undefined {
 }
 
 /**
- * A failure that an operator can mend. The message is shown as it stands, without a stack: one sentence,
- * or one line for each fault. Every other error is a defect of the program.
+ * A failure that an operator can mend. Programs show its message without a stack: one sentence, or one line for each
+ * fault. Every other error is a defect of the program.
  */
 export class OperatorError extends Error {
   override readonly name = "OperatorError";
   readonly exitCode: number;
 
-  /** @param options The exit code of the program that shows the message: scripts tell failures by it. */
+  /**
+   * @param options `exitCode` is the exit code of the program that shows the message, by which scripts tell failures
+   *   apart.
+   */
   constructor(message: string, options: ErrorOptions & { readonly exitCode?: number } = {}) {
     super(message, options);
     this.exitCode = options.exitCode ?? 1;
@@ -166,7 +170,10 @@ export function rejectCredential(check: CredentialCheck, detail: string, cause?:
   return new CaError({ reason: "credential-rejected", check }, detail, cause);
 }
 
-/** An unverified claim, for the log: cut short, on one line, in quotation marks. */
+/**
+ * An unverified claim for the log: its first 80 characters as a JSON string, so that it stays on one line. Any value
+ * but a string becomes `not a text`.
+ */
 export function quoted(claim: unknown): string {
   return typeof claim === "string" ? JSON.stringify(claim.slice(0, 80)) : "not a text";
 }

@@ -1,5 +1,6 @@
 import { messageOf } from "./errors.ts";
 
+/** How urgent an event is. */
 export type Level = "info" | "warning" | "error";
 
 /** An event apart from requests: a record that does not open, an issuer that cannot be reached. */
@@ -35,36 +36,6 @@ export function createOperationLog(clock: () => Date, write: WriteLine): Operati
 }
 
 /**
- * A log that leaves out the lines of an event beyond so many in a minute, and says so: a peer may cause as many as it
- * likes.
- *
- * @param callerOf Who has one line of an event in a minute, or `undefined` for an event without a bound. By default,
- *   each line is another's.
- */
-export function sparing<Log extends OperationLog>(
-  log: Log,
-  clock: () => Date,
-  maximumLines = 60,
-  callerOf: (event: OperationalEvent) => unknown = () => ({}),
-): Log {
-  const heard = new Map<EventName, Set<unknown>>();
-  let minute = 0;
-  const operation = (event: OperationalEvent): void => {
-    const now = Math.floor(clock().getTime() / 60_000);
-    if (now !== minute) heard.clear();
-    minute = now;
-    const callers = heard.get(event.event) ?? new Set();
-    heard.set(event.event, callers);
-    const caller = callerOf(event);
-    if (callers.has(caller) || callers.size === maximumLines) return;
-    const isLast = caller !== undefined && callers.add(caller).size === maximumLines;
-    const detail = `${event.detail ?? ""} (the last of this minute that is logged)`;
-    log.operation(isLast ? { ...event, detail } : event);
-  };
-  return { ...log, operation };
-}
-
-/**
  * One line of any program's log: a JSON object that begins with `time` (RFC 3339, UTC) and `level`.
  *
  * @param event Its name is its first field, so that the name follows the level in the line.
@@ -83,7 +54,7 @@ const consoleMethods: Readonly<Record<Level, (line: string) => void>> = {
 };
 
 /**
- * The names of all events that a program logs. docs/reference/runbook.md has a section for each, and a test
+ * The names of all events that a program logs. docs/how-to/troubleshoot.md has a section for each, and a test
  * holds the page to this list.
  */
 export type EventName =
@@ -157,8 +128,10 @@ export type EventName =
   | "serving-certificate-missing"
   | "renewal-failed"
   | "ending"
+  | "log-lines-lost"
   | "process-ended"
   | "platform-limits"
+  | "connections-proxied"
   | "configuration-warning"
   | "configuration-fault"
   | "configuration-reloaded"
@@ -168,8 +141,6 @@ export type EventName =
   // The issuance log.
   | "log-not-published"
   | "witness-refused"
-  | "witness-fault"
-  | "add-checkpoint"
   // The signer.
   | "leading"
   | "not-leading"

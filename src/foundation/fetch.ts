@@ -1,5 +1,6 @@
 import { causeOf } from "./errors.ts";
-import { parseEscapedJson, parseUniqueJson } from "./json.ts";
+import { parseRetryAfter, retryAfterHeader } from "./headers.ts";
+import { boundsOf, JsonTooLarge, parseJson } from "./json.ts";
 import { concatBytes } from "./octets.ts";
 
 /** A request without a good answer: it got none, another status, or no JSON within the bounds. */
@@ -35,8 +36,10 @@ export type JsonFetch = (url: string) => Promise<unknown>;
 /** `fetch`, as a platform offers it for servers that may be slow, broken or hostile. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
-/** The addresses that a request may reach: public ones alone, for a URL that a stranger chose. */
-export type Reach = "anywhere" | "public";
+/**
+ * The addresses that a request may reach: `public` addresses only, for a URL that a caller or a document has chosen.
+ */
+export type AddressScope = "anywhere" | "public";
 
 /**
  * The platform's `fetch` for servers whose certificate leads to these roots (PEM), or to the system's.
@@ -45,32 +48,38 @@ export type Reach = "anywhere" | "public";
  *
  * @throws ConfigurationError where the platform cannot trust other roots than its own.
  */
-export type FetchTrusting = (roots: string | undefined, reach?: Reach) => Fetch;
+export type FetchTrusting = (roots: string | undefined, reach?: AddressScope) => Fetch;
 
 /** How a platform fetches from issuers and API servers. */
 export interface Fetching {
   readonly fetchTrusting: FetchTrusting;
-  /** How long one fetch may take, from the connection to the last byte; a default holds without it. */
+  /** How long one fetch may take, from the connection to the last byte. It has a default. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
-  /** Waits for an API server. A platform that bounds the work under way goes on with other work meanwhile. */
+  /** Waits for the response of an API server. A platform that bounds the work under way does other work meanwhile. */
   readonly aside?: <Answer>(wait: () => Promise<Answer>) => Promise<Answer>;
 }
 
-/** Fetches JSON by who chose the URL: the operator (`anywhere`), or a stranger (`public`). */
-export type DocumentFetch = Readonly<Record<Reach, JsonFetch>>;
+/**
+ * Fetches JSON from any address (`anywhere`), for URLs that the operator chose, or only from public addresses
+ * (`public`), for URLs that a caller chose. The second keeps callers from reaching internal services (SSRF).
+ */
+export type DocumentFetch = Readonly<Record<AddressScope, JsonFetch>>;
 
+/** Creates both JSON fetches from what the platform can do. */
 export function createDocumentFetch({
   fetchTrusting,
   fetchTimeoutMilliseconds,
 }: Fetching): DocumentFetch {
-  const within = (reach: Reach): JsonFetch =>
+  const within = (reach: AddressScope): JsonFetch =>
     createJsonFetch(fetchTrusting(undefined, reach), fetchTimeoutMilliseconds);
   return { anywhere: within("anywhere"), public: within("public") };
 }
 
+/** How long a fetch may take unless `fetchTimeoutMilliseconds` says otherwise. */
 export const usualFetchTimeoutMilliseconds = 5_000;
 
-const usualMaximumOctets = 256 * 1024;
+/** The longest response that is read unless a caller sets another bound, in octets. */
+export const usualMaximumOctets = 256 * 1024;
 
 /**
  * Whether an answer comes in pieces so small that reading it costs far more than its length. Octet by
@@ -93,18 +102,39 @@ export function createJsonFetch(
     if (response.status !== 200) {
       await response.body?.cancel();
       const { status } = response;
-      throw new FetchError(`answered with status ${status}`, { status });
+      const retryAfterSeconds = parseRetryAfter(response.headers.get(retryAfterHeader));
+      throw new FetchError(`answered with status ${status}`, { status, retryAfterSeconds });
     }
-    return parseDocument(await readText(response, usualMaximumOctets));
+    return readJson(response);
   };
+}
+
+/** The octets that the answers of one server may take at once, so that it costs its own requests alone. */
+export class AnswerBudget {
+  #left: number;
+
+  constructor(octets: number) {
+    this.#left = octets;
+  }
+
+  /** @throws FetchError if the server has answered too much already. */
+  take(octets: number): void {
+    if (octets > this.#left) throw new FetchError("answers too much at once");
+    this.#left -= octets;
+  }
+
+  giveBack(octets: number): void {
+    this.#left += octets;
+  }
 }
 
 /** The JSON of an answer, bounded. @throws FetchError */
 export async function readJson(
   response: Response,
   maximumOctets: number = usualMaximumOctets,
+  budget?: AnswerBudget,
 ): Promise<unknown> {
-  return parseJson(await readText(response, maximumOctets));
+  return jsonOf(await readOctets(response, maximumOctets, budget), maximumOctets);
 }
 
 async function fetchWithin(fetch: Fetch, url: string, signal: AbortSignal): Promise<Response> {
@@ -144,37 +174,36 @@ export async function readText(response: Response, maximumOctets: number): Promi
 export async function readOctets(
   response: Response,
   maximumOctets: number,
+  budget: AnswerBudget = new AnswerBudget(Number.POSITIVE_INFINITY),
 ): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array[] = [];
   let octets = 0;
   try {
     for await (const chunk of response.body ?? []) {
+      budget.take(chunk.length);
       octets += chunk.length;
       chunks.push(chunk);
       if (octets > maximumOctets || isFragmented(chunks.length, octets)) break;
     }
   } catch (error) {
     throw toFetchError(error, "broke off its answer");
+  } finally {
+    budget.giveBack(octets);
   }
   if (octets > maximumOctets) throw new AnswerTooLong();
   if (isFragmented(chunks.length, octets)) throw new FetchError("answered in too small pieces");
   return concatBytes(...chunks);
 }
 
-/** @throws FetchError, also for an object with two members of one name. */
-export function parseJson(text: string): unknown {
+/** The JSON of an answer that has been read. @throws FetchError, also for an object with two members of one name. */
+export function jsonOf(
+  source: string | Uint8Array,
+  maximumOctets: number = usualMaximumOctets,
+): unknown {
   try {
-    return parseEscapedJson(text);
+    return parseJson(source, boundsOf(maximumOctets));
   } catch (error) {
-    throw new FetchError("did not answer JSON with one spelling", { cause: error });
-  }
-}
-
-/** The document of an issuer, which may be hostile. @throws FetchError */
-function parseDocument(text: string): unknown {
-  try {
-    return parseUniqueJson(text);
-  } catch (error) {
-    throw new FetchError("did not answer JSON with one spelling", { cause: error });
+    if (error instanceof JsonTooLarge) throw new AnswerTooLong();
+    throw new FetchError("did not answer JSON in UTF-8 with one spelling", { cause: error });
   }
 }

@@ -21,16 +21,19 @@ export function globs(
 }
 
 /**
- * Whether a name matches one of the globs, in which `*` stands for any run of characters.
+ * Makes the test whether a name matches one of the globs, in which `*` stands for any run of characters.
  *
- * Not by a regular expression: with many stars it would backtrack for longer than a request may take.
+ * It uses no regular expression, because many stars would backtrack for longer than a request may take.
  */
 export function nameAllowList(globs: readonly string[]): (name: string) => boolean {
   const forms = globs.map(parseGlob);
   return (name) => forms.some((form) => matches(form, name));
 }
 
-/** The pieces between the stars: a name begins with the first, and ends with the last if there is a star. */
+/**
+ * The pieces between the stars. Without a star, a name equals the first. With one, it begins with the first and ends with
+ * the last.
+ */
 interface Glob {
   readonly first: string;
   readonly others: readonly string[];
@@ -59,7 +62,7 @@ function matches({ first, others, last }: Glob, name: string): boolean {
 /** The shortest name that matches both globs; `undefined` where no name does. */
 export function commonName(one: string, other: string): string | undefined {
   if (!startsAgree(one, other)) return undefined;
-  // By the ends of both that are still to be matched, the shortest ends first.
+  // Dynamic programming over the suffixes of both globs, from the shortest on.
   let below: (string | undefined)[] = [];
   for (let i = one.length; i >= 0; i--) {
     const row: (string | undefined)[] = [];

@@ -2,8 +2,8 @@ const connectHeader = "connect-timeout-ms";
 const grpcHeader = "grpc-timeout";
 
 /**
- * The longest timeout of a call, in milliseconds: the most whole seconds below 2^31 ms. Node fires a
- * timer of more at once.
+ * The longest timeout of a call: the most whole seconds below 2^31 ms. Node fires a timer of more milliseconds at
+ * once.
  */
 export const longestTimeoutMs = 2_147_483_000;
 
@@ -25,8 +25,8 @@ const unitMs: Readonly<Record<string, number>> = {
 };
 
 /**
- * The timeout that a caller asks for in `grpc-timeout`, in milliseconds, or `undefined` for an invalid value.
- * A valid one has at most eight digits and a unit (gRPC over HTTP/2, Requests).
+ * Parses the timeout that a caller asks for in `grpc-timeout`, in milliseconds, at most {@link longestTimeoutMs}; micro-
+ * and nanoseconds give fractions. `undefined` for an invalid value. A valid one has at most eight digits and a unit (gRPC over HTTP/2, Requests).
  */
 export function parseGrpcTimeout(value: string): number | undefined {
   const [, digits, unit = ""] = /^([0-9]{1,8})([HMSmun])$/.exec(value) ?? [];
@@ -59,10 +59,10 @@ export function parseRetryAfter(value: string | null | undefined): number | unde
 }
 
 /**
- * The seconds of the first preference `wait` in a header `Prefer` or `Preference-Applied` (RFC 7240
- * §2, §4.3). The caller is willing to wait for so long.
+ * The seconds of the first preference `wait` in a header `Prefer` or `Preference-Applied` (RFC 7240 §2, §4.3): how
+ * long the caller is willing to wait.
  *
- * @returns `undefined` without that preference, or if it is no whole number of seconds.
+ * @returns `undefined` without the preference, and unless it is a whole number of seconds.
  */
 export function parseWaitSeconds(header: string | null | undefined): number | undefined {
   const preferences = header?.split(",").map((preference) => preference.split(";", 1)[0]?.trim());
@@ -94,11 +94,11 @@ export interface TraceContext {
 }
 
 /** Trace Context §3.2: a version, the trace id, the parent id, flags. A later version may say more. */
-const traceparentForm =
+const traceparentPattern =
   /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-[\x21-\x7e]{1,200})?$/;
 
 /** Trace Context §3.3.1.3: the form of a member. */
-const memberForm = /^[ \t]*[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{1,256}$/;
+const memberPattern = /^[ \t]*[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{1,256}$/;
 const mostMembers = 32;
 /** Trace Context §3.3.1.5: a program passes on this much, and may drop a longer state. */
 const longestState = 512;
@@ -107,7 +107,7 @@ const knownFlags = 0x03;
 
 /** The part of this program in the trace of a call, or in a new trace for a call without a valid one. */
 export function traceOf(headers: HeaderFields): TraceContext {
-  const match = traceparentForm.exec(headers.get("traceparent") ?? "");
+  const match = traceparentPattern.exec(headers.get("traceparent") ?? "");
   const [, version, traceId = "", parentId, flags = "", more] = match ?? [];
   if (!match || (version === "00" && more !== undefined)) return newTrace();
   const state = headers.get("tracestate");
@@ -123,7 +123,7 @@ export function traceOf(headers: HeaderFields): TraceContext {
 function isState(text: string): boolean {
   if (text.length > longestState) return false;
   const members = text.split(",");
-  return members.length <= mostMembers && members.every((member) => memberForm.test(member));
+  return members.length <= mostMembers && members.every((member) => memberPattern.test(member));
 }
 
 /** A trace that begins here. It is not sampled: Rampart exports no spans. */
@@ -152,3 +152,21 @@ export function traceFields({ traceId, parentId, spanId }: TraceContext): {
 /** 32 random digits, of which the version and the variant of a UUID are never 0. */
 const hexadecimal = (): string => crypto.randomUUID().replaceAll("-", "");
 const newSpanId = (): string => hexadecimal().slice(16);
+
+/** The header in which proxies and Envoy pass on the id of a request. */
+export const requestIdHeader = "x-request-id";
+
+/**
+ * Request ids as Envoy and most proxies write them. The length is too short for a token, which must not reach the
+ * log.
+ */
+const requestIdPattern = /^[A-Za-z0-9._:-]{1,64}$/;
+
+/**
+ * The id under which the logs of several programs show one call: that of `x-request-id`, or else the trace id.
+ * Callers choose it, so it proves nothing.
+ */
+export function requestIdOf(headers: HeaderFields, { traceId }: TraceContext): string {
+  const given = headers.get(requestIdHeader);
+  return given !== null && requestIdPattern.test(given) ? given : traceId;
+}

@@ -1,71 +1,107 @@
-import * as z from "zod/mini";
-import { refuse } from "./text.ts";
-
 const quote = 0x22;
+const comma = 0x2c;
 const colon = 0x3a;
+const bracket = 0x5b;
 const backslash = 0x5c;
+const brace = 0x7b;
 
-/**
- * Parses untrusted JSON in which no object has two members of the same name. Of two, `JSON.parse` takes
- * the last and other parsers the first (RFC 8259 §4), so two readers would read different values.
- *
- * A name must be written without escapes, so that it has one spelling. V8 13.6 needs that as well: after a
- * member named `\`, it may misread another name that begins with an escape.
- *
- * @throws SyntaxError. Its message may quote the text.
- */
-export function parseUniqueJson(text: string): unknown {
-  return parsed(text, "nowhere");
+/** How much of a JSON text is parsed. Beyond a bound it is refused unparsed. */
+export interface JsonBounds {
+  /** The longest text, in octets of UTF-8. */
+  readonly octets: number;
+  /** `{`, `[` and `,` outside of strings. Parsed, each takes up to 180 octets of memory, and 33 in `[{},{}]`. */
+  readonly values: number;
 }
 
 /**
- * Parses JSON in which a name may have escapes behind its first character, as `managedFields` of Kubernetes
- * have them. Two spellings of one name are two members of it.
- *
- * @throws SyntaxError as {@link parseUniqueJson}.
+ * The bounds for a text of this length: one value for each 16 octets, and never more than fit into 22 MiB of memory.
  */
-export function parseEscapedJson(text: string): unknown {
-  return parsed(text, "inside");
+export const boundsOf = (octets: number): JsonBounds => ({
+  octets,
+  values: Math.max(1024, Math.min(octets / 16, 131_072)),
+});
+
+/** No bounds, for texts that the operator or this program wrote. */
+export const unbounded: JsonBounds = {
+  octets: Number.POSITIVE_INFINITY,
+  values: Number.POSITIVE_INFINITY,
+};
+
+const usualBounds = boundsOf(256 * 1024);
+
+/** A text beyond its bounds, which may be JSON. */
+export class JsonTooLarge extends SyntaxError {
+  constructor() {
+    super("longer than its bound, or with more values");
+  }
 }
 
-/** Where a name may have an escape. V8 misreads only one at its beginning. */
-type Escapes = "nowhere" | "inside";
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-function parsed(text: string, escapes: Escapes): unknown {
-  const members = membersIn(text, escapes);
-  const value: unknown = JSON.parse(text);
-  if (members === membersOf(value)) return value;
-  throw new SyntaxError("an object has two members of one name, or a name with an escape");
+/**
+ * Parses JSON in which no object has two members of the same name. Of two, `JSON.parse` takes the last and other
+ * parsers the first (RFC 8259 §4), so two readers would read different values. Two spellings of a name are two
+ * members of it.
+ *
+ * A name must not begin with an escape: V8 13.6 may misread such a name after a member named `\`.
+ *
+ * @throws JsonTooLarge, and SyntaxError, whose message may quote the text.
+ */
+export function parseJson(source: string | Uint8Array, bounds: JsonBounds = usualBounds): unknown {
+  if (source.length > bounds.octets) throw new JsonTooLarge();
+  const octets = typeof source === "string" ? encoder.encode(source) : source;
+  const members = membersWithin(octets, bounds);
+  const value: unknown = JSON.parse(typeof source === "string" ? source : textOf(octets));
+  if (members === countMembers(value)) return value;
+  throw new SyntaxError("an object has two members of one name");
 }
 
-/** The members that a text spells: in JSON, each has one colon outside of strings. -1 for a bad escape. */
-function membersIn(text: string, escapes: Escapes): number {
-  let members = 0;
+/** Refuses a JSON text that would take much memory when parsed. @throws JsonTooLarge, SyntaxError */
+export function requireSmallJson(octets: Uint8Array, bounds: JsonBounds): void {
+  membersWithin(octets, bounds);
+}
+
+function textOf(octets: Uint8Array): string {
+  try {
+    return decoder.decode(octets);
+  } catch (error) {
+    throw new SyntaxError("not UTF-8", { cause: error });
+  }
+}
+
+/** The members that a text spells: in JSON, each has one colon outside of strings. */
+function membersWithin(octets: Uint8Array, bounds: JsonBounds): number {
+  const { length } = octets;
+  if (length > bounds.octets) throw new JsonTooLarge();
+  let [members, values] = [0, 0];
   let isString = false;
   let hasEscape = false;
   let begun = 0;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code === quote) {
-      isString = !isString;
-      if (isString) {
-        hasEscape = false;
-        begun = i + 1;
+  for (let i = 0; i < length; i++) {
+    const octet = octets[i];
+    if (isString) {
+      if (octet === quote) isString = false;
+      else if (octet === backslash) {
+        if (i === begun) hasEscape = true;
+        i++;
       }
-    } else if (isString) {
-      if (code !== backslash) continue;
-      hasEscape ||= escapes === "nowhere" || i === begun;
-      i++;
-    } else if (code === colon) {
-      if (hasEscape) return -1;
+    } else if (octet === quote) {
+      isString = true;
+      hasEscape = false;
+      begun = i + 1;
+    } else if (octet === colon) {
+      if (hasEscape) throw new SyntaxError("a name begins with an escape");
       members++;
+    } else if (octet === comma || octet === brace || octet === bracket) {
+      if (++values > bounds.values) throw new JsonTooLarge();
     }
   }
   return members;
 }
 
 /** The members that are left in a parsed value. It does not recurse, because a text may nest deeply. */
-function membersOf(value: unknown): number {
+function countMembers(value: unknown): number {
   let members = 0;
   const unseen: unknown[] = [value];
   for (let next = unseen.pop(); next !== undefined; next = unseen.pop()) {
@@ -78,29 +114,18 @@ function membersOf(value: unknown): number {
   return members;
 }
 
-/** The JSON of a text that somebody else has written; `undefined` for any other text. */
-export function jsonIn(text: string): unknown {
+/** The members of a JSON object; `{}` for any other JSON value. */
+export type Members = Readonly<Record<string, unknown>>;
+
+/** The members of a JSON object; `{}` for any other value. */
+export const membersOf = (json: unknown): Members =>
+  typeof json === "object" && json !== null ? { ...json } : {};
+
+/** {@link parseJson}, or `undefined` for a text that it refuses. */
+export function jsonIn(source: string | Uint8Array, bounds?: JsonBounds): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(source, bounds);
   } catch {
     return undefined;
-  }
-}
-
-/** A value, or its JSON in a string: `.dev.vars` and environment variables hold only strings. */
-export const jsonText: z.ZodMiniType<unknown> = z.pipe(z.unknown(), z.transform(fromText));
-
-function fromText(value: unknown, context: z.core.ParsePayload): unknown {
-  if (typeof value !== "string") return value;
-  try {
-    return parseUniqueJson(value);
-  } catch (error) {
-    // The parser's message quotes the text, which may hold more than a log should.
-    return refuse(
-      context,
-      error instanceof SyntaxError
-        ? "must be JSON, with no name twice in one object"
-        : "cannot be read",
-    );
   }
 }

@@ -1,6 +1,6 @@
 /** A lease as it rests somewhere: who holds it, and for how long after its last change. */
 export interface Lease {
-  /** Empty when nobody holds it. */
+  /** The name of the holder; empty for a free lease. */
   readonly holder: string;
   readonly seconds: number;
   /** When the holder took it, by its own clock, as the place writes instants. */
@@ -11,7 +11,7 @@ export interface Lease {
 
 /** The place of one lease, with optimistic locking. */
 export interface LeasePlace {
-  /** @returns The lease with its version; `undefined` where nobody has ever held it. */
+  /** Reads the lease with its version. @returns `undefined` if the lease was never held. */
   readonly read: () => Promise<(Lease & { readonly version: string }) | undefined>;
   /**
    * Writes the lease as the next one after this version, or as the first one.
@@ -21,13 +21,14 @@ export interface LeasePlace {
   readonly write: (lease: Lease, now: Date, version?: string) => Promise<boolean>;
 }
 
+/** One process among those of which at most one may hold a lease. */
 export interface LeaseCandidate {
   /**
-   * Takes the lease if it is free, or renews it. The clock is read once the lease has been: what a slow read
-   * has seen may be as young as its answer.
+   * Takes the lease if it is free, or renews it. It reads the clock after the lease, because a slow read may return a
+   * lease that was written while it waited.
    *
    * @returns Whether this candidate holds the lease.
-   * @throws FetchError; then nobody knows who holds it.
+   * @throws FetchError; it is unknown then who holds the lease.
    */
   readonly acquire: (clock: () => Date) => Promise<boolean>;
   /** Gives the lease up, so that another candidate need not wait for its end. @throws FetchError */

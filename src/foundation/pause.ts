@@ -16,9 +16,9 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
 }
 
 /**
- * Waits for a work, but no longer than this. The work goes on, and nothing of the wait stays behind.
+ * Waits for work up to a time. The work goes on after that, and no timer stays behind.
  *
- * @returns What the work resolved with, or `undefined` where it is late.
+ * @returns What the work resolved with, or `undefined` if it is late.
  */
 export async function waitFor<T>(
   work: Promise<T>,
@@ -44,28 +44,6 @@ export async function untilEnding(work: Promise<unknown>, ending: AbortSignal): 
   } finally {
     ending.removeEventListener("abort", end);
   }
-}
-
-export interface Backoff {
-  readonly firstMilliseconds: number;
-  readonly longestMilliseconds: number;
-  /** The least and the greatest share of a pause. Chance chooses between them; `[1, 1]` by default. */
-  readonly spread?: readonly [number, number];
-}
-
-/**
- * The pause before the next attempt. It doubles with each failure up to the longest, and is then spread.
- *
- * @param failures In a row, at least 1.
- * @param random At least 0 and less than 1. Zero gives the longest pause of the spread.
- */
-export function backoffMilliseconds(
-  { firstMilliseconds, longestMilliseconds, spread: [least, greatest] = [1, 1] }: Backoff,
-  failures: number,
-  random: number = 0,
-): number {
-  const pause = Math.min(longestMilliseconds, firstMilliseconds * 2 ** (failures - 1));
-  return pause * (greatest - (greatest - least) * random);
 }
 
 /**
@@ -95,10 +73,16 @@ export class InterruptibleSleep {
   /**
    * Resolves at the instant, at an interruption, or when the signal aborts. A clock that is set back
    * does not prolong the wait.
+   *
+   * @param isOver Ends the wait as well. It is asked every fifteen seconds.
    */
-  async until(instant: Date, signal: AbortSignal): Promise<void> {
+  async until(
+    instant: Date,
+    signal: AbortSignal,
+    isOver: () => boolean = () => false,
+  ): Promise<void> {
     let remaining = this.#millisecondsTo(instant);
-    while (remaining > 0 && !this.#isInterrupted && !signal.aborted) {
+    while (remaining > 0 && !this.#isInterrupted && !signal.aborted && !isOver()) {
       const slice = Math.min(remaining, longestTimerMilliseconds);
       await this.#wait(slice, signal);
       remaining = Math.min(remaining - slice, this.#millisecondsTo(instant));

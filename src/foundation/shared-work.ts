@@ -1,13 +1,13 @@
 import { CaError } from "./errors.ts";
 import { pause } from "./pause.ts";
 
-/** Work that one request does for all requests that need it at the same time. */
+/** Single flight: one request does the work for all requests that need it at the same time. */
 export interface SharedWork {
   /**
-   * Does the work, or waits until the work under way has succeeded or failed. A request without work of
-   * its own only waits. Only the request that does the work learns of a failure.
+   * Does the work, or waits until the work under way has succeeded or failed. Without `work` it only waits, or returns at
+   * once if none is under way. Only the request that does the work gets its error.
    *
-   * @throws CaError `too-many-waiting` when the room is full.
+   * @throws CaError `too-many-waiting` if too many requests wait already.
    */
   readonly join: (work?: () => Promise<void>) => Promise<void>;
 }
@@ -19,15 +19,15 @@ export interface SharedWork {
  * @param room Bounds the number of requests that wait.
  * @param longestMilliseconds Work under way for longer counts as lost. The next request does it again.
  */
-export type WorkSharing = (room: Semaphore, longestMilliseconds: number) => SharedWork;
+export type WorkSharing = (capacity: Semaphore, longestMilliseconds: number) => SharedWork;
 
 /**
- * Waits, as one of the requests that the room has place for.
+ * Waits as one of a bounded number of requests.
  *
  * @throws CaError `too-many-waiting`
  */
-export async function waitIn(room: Semaphore, wait: () => Promise<void>): Promise<void> {
-  const waiting = room.tryRun(wait);
+export async function waitIn(capacity: Semaphore, wait: () => Promise<void>): Promise<void> {
+  const waiting = capacity.tryRun(wait);
   if (!waiting) throw new CaError({ reason: "too-many-waiting" }, "too many wait for the same");
   await waiting;
 }
@@ -99,7 +99,7 @@ export class Semaphore {
     }
   }
 
-  /** Runs the work now. @returns `undefined` if as much runs as may. */
+  /** Runs the work now. @returns `undefined`, without having run it, if the limit of concurrent work is reached. */
   tryRun<T>(work: () => Promise<T>): Promise<T> | undefined {
     const taken = this.#limit - this.#free;
     if (this.#free === 0 || (this.#whole && taken >= this.#whole.#free)) return undefined;
@@ -114,5 +114,108 @@ export class Semaphore {
     const next = this.#waiting.shift();
     if (next) next();
     else this.#free++;
+  }
+}
+
+/** One run of a work for all who ask while it is under way. Its result may serve those who ask later. */
+export class SingleFlight<T> {
+  #run: Promise<T> | undefined;
+  #done: { readonly result: T } | undefined;
+
+  /** The run that has begun and not ended. */
+  get underWay(): Promise<T> | undefined {
+    return this.#done ? undefined : this.#run;
+  }
+
+  /**
+   * Waits for the run under way, or begins one. A failure reaches those who wait for it, and the next to ask begins
+   * another run.
+   *
+   * @param isGood Whether the result of the last run still serves, for example because it is not due yet. By default,
+   *   each result serves only those who waited for it.
+   */
+  join(work: () => Promise<T>, isGood: (result: T) => boolean = () => false): Promise<T> {
+    if (this.#done && !isGood(this.#done.result)) this.forget();
+    this.#run ??= this.#begin(work);
+    return this.#run;
+  }
+
+  /** Has the next to ask begin a run, even while one is under way: what that one brings may be outdated. */
+  forget(): void {
+    this.#run = undefined;
+    this.#done = undefined;
+  }
+
+  #begin(work: () => Promise<T>): Promise<T> {
+    const run = work().then(
+      (result) => {
+        if (this.#run === run) this.#done = { result };
+        return result;
+      },
+      (error: unknown) => {
+        if (this.#run === run) this.forget();
+        throw error;
+      },
+    );
+    return run;
+  }
+}
+
+/** Work that is run again if something changed meanwhile: changes during a run lead to one more. */
+export class CoalescedWork {
+  readonly #work: () => Promise<void>;
+  #isDue = false;
+  #running: Promise<void> | undefined;
+
+  /** @param work Never rejects: who asks for it may not wait. */
+  constructor(work: () => Promise<void>) {
+    this.#work = work;
+  }
+
+  /** Runs the work, or has the run under way followed by another. Resolves once no run is due. */
+  run(): Promise<void> {
+    this.#isDue = true;
+    this.#running ??= this.#runAll();
+    return this.#running;
+  }
+
+  /** Resolves once no run is due; `undefined` while none is. */
+  get underWay(): Promise<void> | undefined {
+    return this.#running;
+  }
+
+  async #runAll(): Promise<void> {
+    while (this.#isDue) {
+      this.#isDue = false;
+      await this.#work();
+    }
+    this.#running = undefined;
+  }
+}
+
+/** Writes values by their names, one after the other. Of several for one name that wait, the latest is written. */
+export class LatestWrites<T> {
+  readonly #waiting = new Map<string, T>();
+  readonly #writing: CoalescedWork;
+
+  /** @param write Never rejects. */
+  constructor(write: (name: string, value: T) => Promise<void>) {
+    this.#writing = new CoalescedWork(async () => {
+      for (const [name, value] of this.#waiting) {
+        this.#waiting.delete(name);
+        await write(name, value);
+      }
+    });
+  }
+
+  /** Resolves once nothing waits to be written any more. */
+  write(name: string, value: T): Promise<void> {
+    this.#waiting.set(name, value);
+    return this.#writing.run();
+  }
+
+  /** Resolves once nothing waits to be written; `undefined` while nothing does. */
+  get underWay(): Promise<void> | undefined {
+    return this.#writing.underWay;
   }
 }

@@ -4,7 +4,7 @@ export class Subscribers<Topic = void> {
 
   /** @returns A function that ends the subscription. */
   add(listener: (topic: Topic) => void): () => void {
-    // The same function may subscribe twice, and each subscription ends on its own.
+    // A function may subscribe twice, and each of its subscriptions ends separately.
     const own = (topic: Topic): void => listener(topic);
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);

@@ -1,5 +1,7 @@
 import { en } from "zod/locales";
 import * as z from "zod/mini";
+import { isSafeToFetch } from "./addresses.ts";
+import { parseJson, unbounded } from "./json.ts";
 
 const text = z.string();
 
@@ -21,6 +23,24 @@ export function refuse(context: z.core.ParsePayload, sentence: string): never {
   return z.NEVER;
 }
 
+/** A value, or its JSON in a string: `.dev.vars` and environment variables hold only strings. */
+export const jsonText: z.ZodMiniType<unknown> = z.pipe(z.unknown(), z.transform(fromText));
+
+function fromText(value: unknown, context: z.core.ParsePayload): unknown {
+  if (typeof value !== "string") return value;
+  try {
+    return parseJson(value, unbounded);
+  } catch (error) {
+    // The parser's message quotes the text, which may hold more than a log should.
+    return refuse(
+      context,
+      error instanceof SyntaxError
+        ? "must be JSON, with no name twice in one object"
+        : "cannot be read",
+    );
+  }
+}
+
 /** A URL under which paths are fetched; no slash at the end. */
 export const baseUrl: z.ZodMiniType<string, string> = z.string().check(
   z.refine(isSafeToFetch, "must be an https URL"),
@@ -28,23 +48,12 @@ export const baseUrl: z.ZodMiniType<string, string> = z.string().check(
   z.overwrite((url) => url.replace(/\/+$/, "")),
 );
 
-/** Whether a document may be fetched from this URL: over HTTPS, or from this machine itself in development. */
-export function isSafeToFetch(url: string): boolean {
-  const parsed = URL.parse(url);
-  if (!parsed || parsed.username || parsed.password || url.includes("#")) return false;
-  return parsed.protocol === "https:" || (parsed.protocol === "http:" && isLoopback(parsed));
-}
-
-function isLoopback({ hostname }: URL): boolean {
-  return hostname === "127.0.0.1" || hostname === "localhost" || hostname === "[::1]";
-}
-
 /** A bearer token as an HTTP header can carry it: one line of visible ASCII, of a length that servers accept. */
 export const bearerToken: RegExp = /^[\x21-\x7e]{1,16384}$/;
 
 const { localeError } = en();
 
-/** For parses whose faults an operator reads: zod/mini has no messages of its own. */
+/** The words of errors that an operator reads, because zod/mini has no messages of its own. */
 export const inEnglish: z.core.ParseContext<z.core.$ZodIssue> = {
   error: (issue) => {
     const said = localeError(issue);
@@ -53,7 +62,7 @@ export const inEnglish: z.core.ParseContext<z.core.$ZodIssue> = {
   },
 };
 
-/** Words a fault as a rule for the value. zod's own words tell what its parser thinks of the input. */
+/** Words an error as a rule for the value. zod's own words describe the input as its parser sees it. */
 function plain(message: string): string {
   return message
     .replace(/^Invalid (?:input|option): expected (.*), received (.*)$/, "must be $1, not $2")
@@ -69,7 +78,7 @@ function plain(message: string): string {
 const amount = String.raw`\d+(?:\.\d+)?`;
 
 /** Go's units, the longest first, and each at most once: that is how Go itself writes a duration. */
-const form = new RegExp(
+const pattern = new RegExp(
   `^(?:${amount}h)?(?:${amount}m)?(?:${amount}s)?(?:${amount}ms)?(?:${amount}[uµμ]s)?(?:${amount}ns)?$`,
 );
 
@@ -107,7 +116,7 @@ export const durationSeconds: z.ZodMiniType<number, string> = parsedText(
  */
 export function parseDuration(text: string): number | undefined {
   if (text === "0") return 0;
-  return text !== "" && form.test(text) ? sumOfDuration(text) : undefined;
+  return text !== "" && pattern.test(text) ? sumOfDuration(text) : undefined;
 }
 
 /** Milliseconds of the parts of a duration in one of Go's forms; `undefined` for more than Go can hold. */

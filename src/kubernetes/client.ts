@@ -1,5 +1,6 @@
 import { logFault } from "../foundation/events.ts";
 import {
+  AnswerBudget,
   type Fetch,
   FetchError,
   readJson,
@@ -12,7 +13,7 @@ import { parseRetryAfter, retryAfterHeader } from "../foundation/headers.ts";
 export interface KubernetesRequest {
   /** POST creates the body, PUT replaces the object by it; PATCH is a server-side apply of it. */
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** With its query, percent-encoded. */
+  /** The path with its query, percent-encoded. */
   readonly path: string;
   readonly body?: object;
   /** The longest answer that is read; by default the usual bound for JSON. */
@@ -54,12 +55,24 @@ interface KubernetesAccess {
 /** The longest JSON of an object: an API server stores about a mebibyte, and JSON may escape each octet. */
 export const maximumObjectOctets: number = 10 * 1024 * 1024;
 
-/** @param timeoutMilliseconds The bound for every request but a watch. */
+/**
+ * The octets of all responses of an API server at the same time: one object of the greatest length, and a few lists.
+ */
+const maximumAnswerOctets = 16 * 1024 * 1024;
+
+/**
+ * Creates a client of an API server. Its responses under way are bounded in octets together. `send` returns the JSON of a
+ * response, or `undefined` for 404; `open` starts a stream without a time limit.
+ *
+ * @param timeoutMilliseconds The bound for every request but a watch.
+ */
 export function createKubernetesClient(
   { server, credential }: KubernetesAccess,
   fetch: Fetch,
   timeoutMilliseconds: number = usualFetchTimeoutMilliseconds,
 ): KubernetesClient {
+  const budget = new AnswerBudget(maximumAnswerOctets);
+
   async function open(request: KubernetesRequest, signal: AbortSignal): Promise<Response> {
     const response = await answerTo(request, signal);
     const { status } = response;
@@ -81,7 +94,7 @@ export function createKubernetesClient(
     send: async (request) => {
       try {
         const response = await open(request, timeLimited(request.signal, timeoutMilliseconds));
-        return await readJson(response, request.maximumOctets);
+        return await readJson(response, request.maximumOctets, budget);
       } catch (error) {
         if (error instanceof FetchError && error.status === 404) return undefined;
         throw error;

@@ -133,7 +133,7 @@ const user = z.object({
   extra: z._default(z.record(text, texts), {}),
 });
 
-const reviewForm = z.object({
+const reviewSchema = z.object({
   apiVersion: z.literal(apiVersion),
   kind: z.literal(kind),
   status: z.object({
@@ -153,7 +153,7 @@ export async function reviewToken(
 ): Promise<TokenReviewStatus> {
   const body = { apiVersion, kind, spec: { token, audiences } };
   const path = `/apis/${apiVersion}/tokenreviews`;
-  const review = reviewForm.safeParse(await send({ method: "POST", path, body }, now));
+  const review = reviewSchema.safeParse(await send({ method: "POST", path, body }, now));
   if (review.success) return review.data.status;
   throw clusterUnavailable(cluster, new FetchError("answered no TokenReview"));
 }

@@ -1,16 +1,20 @@
 import * as z from "zod/mini";
 import { AnswerTooLong, FetchError } from "../foundation/fetch.ts";
-import { maximumObjectOctets, type SendRequest } from "./client.ts";
+import type { SendRequest } from "./client.ts";
 
+/** How a collection of an API server is listed, page by page. */
 export interface Listing {
   /** The path of the collection. Its query may hold a selector. */
   readonly path: string;
   /** How many objects usually fit into a page. */
   readonly pageSize: number;
   readonly maximumRequests: number;
+  /** The longest JSON of one object; by default that of a page. */
+  readonly objectOctets?: number;
   readonly signal?: AbortSignal;
 }
 
+/** One page of a list. */
 export interface ListPage {
   readonly items: readonly unknown[];
   /** The version of the collection, from which a watch can begin; empty where the server gives none. */
@@ -23,12 +27,12 @@ export interface ListPage {
 export const maximumPageOctets: number = 2 * 1024 * 1024;
 
 const textOrNone = z._default(z.string().check(z.maxLength(4096)), "");
-const pageForm = z.object({
+const pageSchema = z.object({
   kind: z.string().check(z.regex(/List$/)),
   metadata: z.object({ resourceVersion: textOrNone, continue: textOrNone }),
   items: z.nullable(z.array(z.unknown()).check(z.maxLength(1000))),
 });
-type Page = z.infer<typeof pageForm>;
+type Page = z.infer<typeof pageSchema>;
 
 const tokenExpired = 410;
 
@@ -59,14 +63,14 @@ export async function* listPages(send: SendRequest, listing: Listing): AsyncGene
 
 async function requestPage(
   send: SendRequest,
-  { path, signal }: Listing,
+  { path, objectOctets = maximumPageOctets, signal }: Listing,
   from: string,
   count: number,
 ): Promise<Page | "too-long" | "expired"> {
   try {
     const json = await send({
       path: pagePath(path, from, count),
-      maximumOctets: count === 1 ? maximumObjectOctets : maximumPageOctets,
+      maximumOctets: count === 1 ? objectOctets : maximumPageOctets,
       ...(signal && { signal }),
     });
     return parsePage(json);
@@ -85,7 +89,7 @@ function pagePath(path: string, from: string, count: number): string {
 }
 
 function parsePage(json: unknown): Page {
-  const page = pageForm.safeParse(json);
+  const page = pageSchema.safeParse(json);
   if (page.success) return page.data;
   throw new FetchError("answered something else than a list");
 }

@@ -1,10 +1,11 @@
 import { FetchError } from "../foundation/fetch.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import { smallItems } from "./internal/watch-bound.ts";
 import type { Listing } from "./list-pages.ts";
-import { notEnded, podForm, type WatchPods } from "./pods.ts";
+import { notEnded, podSchema, type WatchPods } from "./pods.ts";
 import { watchCollection } from "./watch.ts";
 
-/** How long the known pods count as current after the API server's last answer. */
+/** How long the watched pods are trusted after the API server's last response (bounded staleness). */
 export const podsTrustedSeconds = 15;
 
 /** The API server ends a watch after this long, so that the watch soon notices a dead connection. */
@@ -16,6 +17,9 @@ const listing: Listing = {
   pageSize: 50,
   maximumRequests: 1000,
 };
+
+/** Beyond it the cluster's own callers wait for lookups. A pod has a hundred octets of names, and at most 900. */
+const maximumNameOctets = 8 * 1024 * 1024;
 
 /**
  * Watches the pods of a cluster, as istiod does. A positive answer costs no request, and ends as soon
@@ -36,6 +40,7 @@ export function createPodWatch(clock: () => Date, endingAll: AbortSignal): Watch
       clock,
       signal,
       watchSeconds,
+      bound: { items: smallItems.items, octets: maximumNameOctets, octetsOf },
       failed: (error) => failed(cluster, watchFault(error)),
     });
     const isCurrent = (now: Date): boolean => isFresh(pods.asOf(), now);
@@ -61,6 +66,7 @@ interface AccountOnNode {
 
 /** The part of a pod that the watch keeps. */
 interface KnownPod {
+  readonly key: string;
   readonly uid: string;
   readonly place: AccountOnNode;
 }
@@ -70,13 +76,14 @@ function createPlaces() {
 
   /** The key is namespace and name. A pod that has ended, or that is on no node yet, is not kept. */
   function keep(object: unknown): readonly [string, KnownPod | undefined] | undefined {
-    const parsed = podForm.safeParse(object);
+    const parsed = podSchema.safeParse(object);
     if (!parsed.success) return undefined;
     const { namespace, name, uid, account, node, hasEnded } = parsed.data;
-    if (hasEnded || node === "") return [`${namespace}/${name}`, undefined];
-    const key = placeKey(node, { namespace, name: account });
-    const place = places.get(key) ?? { key, account, node, pods: 0 };
-    return [`${namespace}/${name}`, { uid, place }];
+    const key = `${namespace}/${name}`;
+    if (hasEnded || node === "") return [key, undefined];
+    const placed = placeKey(node, { namespace, name: account });
+    const place = places.get(placed) ?? { key: placed, account, node, pods: 0 };
+    return [key, { key, uid, place }];
   }
 
   function changed(before: KnownPod | undefined, after: KnownPod | undefined): void {
@@ -89,6 +96,10 @@ function createPlaces() {
 
   return { places, keep, changed };
 }
+
+/** The octets of a pod in memory. Each counts its node and account as if it did not share their strings. */
+const octetsOf = ({ key, uid, place }: KnownPod): number =>
+  key.length + uid.length + place.key.length + place.account.length + place.node.length;
 
 /** A clock that was set back does not make old knowledge fresh. */
 function isFresh(asOf: Date | undefined, now: Date): boolean {

@@ -1,9 +1,11 @@
 import * as z from "zod/mini";
+import { dnsLabel } from "../foundation/addresses.ts";
 import { createTtlCache } from "../foundation/caches.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import { type ClusterApi, clusterUnavailable, type ReachableCluster } from "./cluster-api.ts";
+import { objectName } from "./names.ts";
 
 /** A Kubernetes object that a token is bound to. */
 export interface BoundObject {
@@ -47,18 +49,21 @@ export interface Pods {
   readonly isOn: (node: string, account: ServiceAccount, now: Date) => Promise<boolean>;
 }
 
-const name = z.string().check(z.maxLength(253));
-const nameOrNone = z._default(name, "");
+const nameOrNone = z._default(z.union([objectName, z.literal("")]), "");
 
-const objectForm = z.object({
-  metadata: z.object({ namespace: name, name, uid: z.string().check(z.maxLength(64)) }),
+const objectSchema = z.object({
+  metadata: z.object({
+    namespace: z.string().check(z.regex(dnsLabel)),
+    name: objectName,
+    uid: z.string().check(z.maxLength(64)),
+  }),
   spec: z.object({ serviceAccountName: nameOrNone, nodeName: nameOrNone }),
   status: z.prefault(z.object({ phase: z._default(z.string(), "") }), {}),
 });
 
 /** Reads a pod, and drops all other fields. */
-export const podForm = z.pipe(
-  objectForm,
+export const podSchema = z.pipe(
+  objectSchema,
   z.transform(({ metadata, spec, status }) => ({
     namespace: metadata.namespace,
     name: metadata.name,
@@ -80,10 +85,10 @@ export const podsKnownSeconds = 10;
 
 const maximumRemembered = 4096;
 
-/** The API server sends whole pods, and stores none above one and a half megabytes. */
+/** The longest response with one pod. The API server stores none above one and a half megabytes. */
 const maximumOctets = 2 * 1024 * 1024;
 
-const podListForm = z.object({ items: z.array(podForm).check(z.maxLength(64)) });
+const podListSchema = z.object({ items: z.array(podSchema).check(z.maxLength(64)) });
 
 /** Looks up the pods of a cluster, by one request to its API server for each question. */
 export function createPodLookup({ cluster, send }: ClusterApi): Pods {
@@ -103,21 +108,21 @@ export function createPodLookup({ cluster, send }: ClusterApi): Pods {
   return {
     find: async (namespace, { name, uid }, now) => {
       const key = `${namespace}/${name}/${uid}`;
-      const known = found.recall(key, now);
+      const known = found.get(key, now);
       if (known) return known;
-      const pod = await read(`/api/v1/namespaces/${namespace}/pods/${name}`, podForm, now);
+      const pod = await read(`/api/v1/namespaces/${namespace}/pods/${name}`, podSchema, now);
       if (pod && (pod.namespace !== namespace || pod.name !== name)) throw unexpectedAnswer();
       if (!pod || pod.hasEnded) return undefined;
       const isSettled = pod.uid === uid && pod.node !== "";
-      if (isSettled) found.keep(key, pod, addSeconds(now, podsKnownSeconds));
+      if (isSettled) found.set(key, pod, addSeconds(now, podsKnownSeconds));
       return pod;
     },
     isOn: async (node, { namespace, name }, now) => {
       const key = `${namespace}/${name}@${node}`;
-      if (instances.recall(key, now)) return true;
+      if (instances.get(key, now)) return true;
       const fieldSelector = `spec.nodeName=${node},spec.serviceAccountName=${name},${notEnded}`;
       const query = new URLSearchParams({ fieldSelector, limit: "1" });
-      const list = await read(`/api/v1/namespaces/${namespace}/pods?${query}`, podListForm, now);
+      const list = await read(`/api/v1/namespaces/${namespace}/pods?${query}`, podListSchema, now);
       // Every API server has this collection, so another server answered 404.
       if (!list) throw unexpectedAnswer();
       // The answer may ignore the selector, so each pod is compared with it.
@@ -125,7 +130,7 @@ export function createPodLookup({ cluster, send }: ClusterApi): Pods {
         (pod) =>
           pod.namespace === namespace && pod.account === name && pod.node === node && !pod.hasEnded,
       );
-      if (isThere) instances.keep(key, true, addSeconds(now, podsKnownSeconds));
+      if (isThere) instances.set(key, true, addSeconds(now, podsKnownSeconds));
       return isThere;
     },
   };

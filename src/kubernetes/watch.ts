@@ -1,16 +1,13 @@
 import * as z from "zod/mini";
+import { backoffMilliseconds, backoffs } from "../foundation/backoff.ts";
+import { messageOf } from "../foundation/errors.ts";
 import { FetchError } from "../foundation/fetch.ts";
-import {
-  type Backoff,
-  backoffMilliseconds,
-  type Pause,
-  pause as systemPause,
-} from "../foundation/pause.ts";
+import { type Pause, pause as systemPause } from "../foundation/pause.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient } from "./client.ts";
-import { type Listing, listPages } from "./list-pages.ts";
-import { displacedBy, smallItems, TooMany, type WatchBound } from "./watch-bound.ts";
-import { watchEvents } from "./watch-events.ts";
+import { displacedBy, smallItems, TooMany, type WatchBound } from "./internal/watch-bound.ts";
+import { watchEvents } from "./internal/watch-events.ts";
+import { type Listing, listPages, maximumPageOctets } from "./list-pages.ts";
 
 /** The objects of a collection by their keys, as they were last seen. */
 export interface WatchedCollection<T> {
@@ -19,6 +16,8 @@ export interface WatchedCollection<T> {
   readonly hasAll: () => boolean;
   /** The instant up to which no change has been missed; always `undefined` without a clock. */
   readonly asOf: () => Date | undefined;
+  /** Why it has failed several times in a row; `undefined` again once a watch brings something or ends in peace. */
+  readonly fault: () => string | undefined;
 }
 
 interface WatchOptions<T> {
@@ -41,11 +40,13 @@ interface WatchOptions<T> {
 /** The pause before a collection that was too large is listed again: a list is work for both sides. */
 const tooManyPauseMilliseconds = 900_000;
 
-const backoff: Backoff = { firstMilliseconds: 250, longestMilliseconds: 30_000 };
 const pauseBetweenWatchesMilliseconds = 200;
 
+/** The failures after which a fault is reported, about 15 seconds: an API server restarts faster. */
+const failuresOfFault = 6;
+
 const textOrNone = z._default(z.string(), "");
-const eventForm = z.object({
+const eventSchema = z.object({
   type: z.enum(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]),
   object: z.looseObject({
     code: z.optional(z.number()),
@@ -58,7 +59,7 @@ const gone = 410;
 /** A watch that lasts longer than this part of `watchSeconds` counts as dead. */
 const outlivedPart = 1.5;
 
-/** These statuses refuse the credential and not the version, so a list would not help. */
+/** These statuses refuse the credential, not the version of the list, so a new list would not help. */
 const refusals: readonly unknown[] = [401, 403];
 
 interface Progress<T> {
@@ -70,6 +71,9 @@ interface Progress<T> {
   version: string | undefined;
   /** Whether objects were left out that the next list may bring. */
   isShort: boolean;
+  /** Failures in a row. */
+  failures: number;
+  lastFault: string | undefined;
 }
 
 /**
@@ -86,20 +90,26 @@ export function watchCollection<T>(options: WatchOptions<T>): WatchedCollection<
     asOf: undefined,
     version: undefined,
     isShort: false,
+    failures: 0,
+    lastFault: undefined,
   };
   void run(options, progress);
-  return { items, hasAll: () => progress.hasAll, asOf: () => progress.asOf };
+  return {
+    items,
+    hasAll: () => progress.hasAll,
+    asOf: () => progress.asOf,
+    fault: () => (progress.failures < failuresOfFault ? undefined : progress.lastFault),
+  };
 }
 
 async function run<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<void> {
   const { signal, failed, pause = systemPause } = options;
-  let failures = 0;
   let failedAt: string | undefined;
   while (!signal.aborted) {
     try {
       progress.version ??= await list(options, progress);
       await watch(options, progress, progress.version);
-      failures = 0;
+      progress.failures = 0;
       if (progress.isShort) progress.version = undefined;
       await pause(pauseBetweenWatchesMilliseconds, signal);
     } catch (error) {
@@ -109,7 +119,8 @@ async function run<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<
       const isStuck = progress.version === failedAt && !refusals.includes(status);
       if (isStuck || status === gone) progress.version = undefined;
       failedAt = progress.version;
-      const ownPause = backoffMilliseconds(backoff, ++failures);
+      progress.lastFault = messageOf(error);
+      const ownPause = backoffMilliseconds(backoffs.outage, ++progress.failures);
       if (error instanceof TooMany) forget(options, progress);
       await pause(error instanceof TooMany ? tooManyPauseMilliseconds : ownPause, signal);
     }
@@ -137,7 +148,7 @@ async function list<T>(options: WatchOptions<T>, progress: Progress<T>): Promise
     }
   } catch (error) {
     if (version === "" || bound?.restSeconds === undefined || signal.aborted) throw error;
-    // A watch brings what comes from now on. Somebody may have made a list without an end.
+    // The watch begins without the list, because a user may have made the list endless. It shows only later changes.
     options.failed(error);
     progress.isShort = true;
     return version;
@@ -172,10 +183,12 @@ async function watch<T>(
   for await (const event of watchEvents(
     client,
     watchPath(listing.path, from, watchSeconds),
+    listing.objectOctets ?? maximumPageOctets,
     bounded,
   )) {
     const { type, object } = parseEvent(event);
     if (type === "ERROR") throw watchError(object.code ?? 0);
+    progress.failures = 0;
     const [key, item] = type === "BOOKMARK" ? [] : (keep(object) ?? []);
     if (key !== undefined) {
       set(options, progress, key, type === "DELETED" ? undefined : item);
@@ -207,25 +220,29 @@ function set<T>(
   const { changed, bound = smallItems } = options;
   const { items } = progress;
   const before = items.get(key);
-  const isOneMore = after !== undefined && before === undefined;
-  if (isOneMore && items.size >= bound.items) {
+  const sizeOf = (item: T | undefined): number => (item === undefined ? 0 : bound.octetsOf(item));
+  const added = sizeOf(after) - sizeOf(before);
+  const isFull = (): boolean =>
+    (before === undefined && items.size >= bound.items) || progress.octets + added > bound.octets;
+  // Somebody may have taken items out meanwhile, who works them off.
+  if (isFull()) progress.octets = [...items.values()].reduce((sum, each) => sum + sizeOf(each), 0);
+  if (after !== undefined && isFull()) {
     if (bound.restSeconds === undefined) throw new TooMany(bound);
     progress.isShort = true;
     const displaced = displacedBy(after, items, bound);
     if (displaced === undefined) return;
     set(options, progress, displaced, undefined);
+    set(options, progress, key, after);
+    return;
   }
-  const sizeOf = (item: T | undefined): number => (item === undefined ? 0 : bound.octetsOf(item));
-  const octets = progress.octets - sizeOf(before) + sizeOf(after);
-  if (after !== undefined && octets > bound.octets) throw new TooMany(bound);
-  progress.octets = octets;
+  progress.octets += added;
   if (after === undefined) items.delete(key);
   else items.set(key, after);
   changed?.(before, after);
 }
 
-function parseEvent(json: unknown): z.infer<typeof eventForm> {
-  const event = eventForm.safeParse(json);
+function parseEvent(json: unknown): z.infer<typeof eventSchema> {
+  const event = eventSchema.safeParse(json);
   if (event.success) return event.data;
   throw new FetchError("answered something else than the events of a watch");
 }

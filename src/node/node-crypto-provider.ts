@@ -1,25 +1,17 @@
 import {
   constants,
   createPrivateKey,
-  createPublicKey,
   type KeyObject,
   sign,
   verify,
-  type webcrypto,
   X509Certificate,
 } from "node:crypto";
-import type { CryptoProvider, PublicKey, SigningKey } from "../pki/crypto-provider.ts";
+import type { CryptoProvider, SigningKey } from "../pki/crypto-provider.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
-import { toPem } from "../pki/encoding/pem.ts";
-import {
-  type Hash,
-  isOfModulusLength,
-  type SignatureAlgorithm,
-  type SignatureScheme,
-  toX509Signature,
-} from "../pki/signature-algorithm.ts";
-import { parseCertificate } from "../pki/x509/certificate.ts";
+import { Pem } from "../pki/encoding/pem.ts";
+import type { Hash, SignatureAlgorithm, SignatureScheme } from "../pki/signature-algorithm.ts";
+import { Certificate } from "../pki/x509/certificate.ts";
 
 /**
  * `node:crypto` on the thread that calls it: Node's WebCrypto hands every operation to a thread
@@ -33,7 +25,7 @@ export const nodeCryptoProvider: CryptoProvider = {
   dsaEncoding: "der",
   verify: (spki, scheme, signature, bytes) => {
     // A KeyObject for a key that is used once costs half as much as the verification itself.
-    const input = verificationInput(toPem("PUBLIC KEY", spki), scheme);
+    const input = verificationInput(Pem.format("PUBLIC KEY", spki), scheme);
     try {
       return verify(digestOf(scheme), bytes, input, signature);
     } catch (error) {
@@ -46,7 +38,6 @@ export const nodeCryptoProvider: CryptoProvider = {
     return takeSigningKey(new Uint8Array(pkcs8), algorithm);
   },
   requireReadable,
-  importPublicKey: async (jwk, scheme) => publicKeyOf(jwk, scheme),
 };
 
 /**
@@ -58,7 +49,8 @@ export const nodeCryptoProvider: CryptoProvider = {
 export function takeSigningKey(pkcs8: Bytes, algorithm: SignatureAlgorithm): SigningKey {
   try {
     const key = createPrivateKey({ key: bufferOf(pkcs8), format: "der", type: "pkcs8" });
-    requireKeyOf(algorithm, key, "sign");
+    // WebCrypto refuses a key of another type or curve here; node:crypto would use it.
+    key.toCryptoKey(algorithm.importParameters, false, ["sign"]);
     const digest = digestOf(algorithm);
     return { algorithm, dsaEncoding: "der", sign: (bytes) => sign(digest, bytes, key) };
   } finally {
@@ -66,40 +58,8 @@ export function takeSigningKey(pkcs8: Bytes, algorithm: SignatureAlgorithm): Sig
   }
 }
 
-function publicKeyOf(jwk: webcrypto.JsonWebKey, scheme: SignatureScheme): PublicKey {
-  const key = createPublicKey({ key: { ...jwk }, format: "jwk" });
-  requireKeyOf(scheme, key, "verify");
-  const digest = digestOf(scheme);
-  const { scalarOctets } = scheme;
-  if (scalarOctets === undefined) {
-    const input = verificationInput(key, scheme);
-    const { modulusLength } = key.asymmetricKeyDetails ?? {};
-    return {
-      verify: (signature, bytes) =>
-        isOfModulusLength(signature, modulusLength) && verify(digest, bytes, input, signature),
-    };
-  }
-  return {
-    verify: (signature, bytes) =>
-      signature.length === 2 * scalarOctets &&
-      verify(digest, bytes, key, toX509Signature(signature, scalarOctets)),
-  };
-}
-
-/** WebCrypto refuses a key of another type or curve here; node:crypto would use it. */
-function requireKeyOf(
-  { importParameters }: SignatureScheme,
-  key: KeyObject,
-  usage: "sign" | "verify",
-): void {
-  key.toCryptoKey(importParameters, false, [usage]);
-}
-
 /** PSS needs parameters. For every other scheme, node:crypto takes the bare key. */
-function verificationInput<Key extends KeyObject | string>(
-  key: Key,
-  { signParameters }: SignatureScheme,
-) {
+function verificationInput(key: string, { signParameters }: SignatureScheme) {
   if (typeof signParameters === "string" || !("saltLength" in signParameters)) return key;
   const { saltLength } = signParameters;
   return { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength };
@@ -143,7 +103,7 @@ export function readWithOpenSsl(der: Bytes): OpenSslReading {
 export function requireReadable(der: Bytes): void {
   const { verifier } = readWithOpenSsl(der);
   // A root of version 1 has no extension that says so.
-  const { version } = parseCertificate(der).toBeSigned;
+  const { version } = Certificate.parse(der).toBeSigned;
   if (!verifier.ca && version !== 1)
     throw new DerError("OpenSSL does not take it for an authority's");
 }

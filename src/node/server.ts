@@ -9,15 +9,18 @@ import {
   type ProgramContext,
   type RunningProgram,
 } from "../program/program.ts";
-import { createProbedApp } from "../transport/http/routes.ts";
+import { createProbedApp } from "../transport/http/probes.ts";
 import type { ListenAddress } from "./files/places.ts";
 import { listenInPlaintext } from "./http/listener.ts";
 import { createMonitoringRoutes } from "./http/routes.ts";
 
+/** What a server takes from the process that runs it. */
 export interface ServerContext extends ProgramContext {
   readonly log: EventLog;
-  /** The timeout of requests to issuers and API servers; without it a default applies. */
+  /** The timeout of requests to issuers and API servers, which has a default. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
+  /** Waits for a load of the store, by default for a moment. */
+  readonly waitForLoad?: ((load: Promise<void>) => Promise<void>) | undefined;
   /** At least 0 and less than 1; by default the platform's random numbers. */
   readonly random?: (() => number) | undefined;
   /** Imports the CA in `IMPORT_DIRECTORY`. */
@@ -33,6 +36,7 @@ export interface ServerContext extends ProgramContext {
  */
 export type PluggedInImport = (mint: Mint, directory: string, now: Date) => Promise<void>;
 
+/** A running server with a port for RPCs. */
 export interface RunningServer<C> extends RunningProgram<C> {
   readonly address: Promise<AddressInfo>;
 }
@@ -41,7 +45,7 @@ export interface RunningServer<C> extends RunningProgram<C> {
 export interface FollowingProgram<C> {
   /** The keys of the file. */
   readonly keys: readonly string[];
-  /** Those that count only after a restart. */
+  /** The keys of the configuration whose changes only a restart applies. */
   readonly restartKeys: readonly string[];
   /** @param environment Where a pod finds its API server. No secret is taken from it. */
   readonly parse: (

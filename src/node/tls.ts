@@ -1,26 +1,13 @@
 import { constants } from "node:crypto";
 import type { TLSSocket, TlsOptions } from "node:tls";
 import { parseClientCertificate } from "../authn/client-certificate.ts";
-import type { Authorities } from "../ca/authorities.ts";
-import type { AuthorityView } from "../ca/authority-view.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
-import { type IssuanceLog, recordIssuance } from "../ca/issuance/issuance-log.ts";
 import { CaError } from "../foundation/errors.ts";
-import type { OpenAuthority } from "../pki/authority/signing-authority.ts";
-import type { Bytes } from "../pki/encoding/bytes.ts";
-import { toPem } from "../pki/encoding/pem.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { issueServingCertificate } from "../pki/x509/leaf/certificate-signer.ts";
-import { parseSubjectPublicKey } from "../pki/x509/subject-public-key.ts";
-import {
-  addSeconds,
-  type LeafLifetimes,
-  leafValidity,
-  type Validity,
-} from "../pki/x509/validity.ts";
 import { readSmallFile } from "../program/files/small-file.ts";
 import type { Peer } from "../transport/rpc/rpc.ts";
 
+/** A certificate that a server presents, with its private key. */
 export interface ServingCertificate {
   /** PEM: the certificate, then its intermediates. */
   readonly chainPem: string;
@@ -28,9 +15,8 @@ export interface ServingCertificate {
 }
 
 /**
- * The certificate to serve with at `now`: the same object until it changes.
- *
- * Rejects when there is none. A server that has one then continues with it.
+ * Loads the serving certificate at `now`: the same object until it changes. It rejects while there is none, and a
+ * server that has one then continues with it.
  */
 export type ServingCertificateSource = (now: Date) => Promise<ServingCertificate>;
 
@@ -57,94 +43,9 @@ export function certificateInFiles({
   };
 }
 
-/** The names of a serving certificate, and the authorities that sign it. */
-interface OwnCertificate {
-  readonly dnsNames: readonly string[];
-  readonly authorities: Authorities;
-  readonly leafLifetimes: LeafLifetimes;
-  /** Absent where nothing is logged. */
-  readonly issuanceLog?: IssuanceLog | undefined;
-}
-
-/** A caller that does not wait for the next bundle asks for it as often. */
-const learningSeconds = 300;
-
-/**
- * A serving certificate of the authority that signs, with a fresh key. It is renewed before half of its life is over,
- * and when another authority signs: at once if the bundle has lost the root, else after a while. A taint publishes a root
- * that signs at once, and callers learn of it by a connection that they accept.
- */
-export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
-  let current: ServingCertificate | undefined;
-  let issuerId = "";
-  let renewAt = new Date(0);
-  let followedAt: Date | undefined;
-  return async (now) => {
-    const view = await own.authorities.at(now);
-    const { issuer, chainPem, reasons } = view;
-    if (!issuer) {
-      const why = reasons.join("; ");
-      throw new CaError({ reason: "no-signing-authority", why }, why);
-    }
-    if (current && now < renewAt) {
-      if (issuer.authority.id === issuerId) return current;
-      followedAt ??= now;
-      const isTrusted = view.crlIssuers.some(({ authority }) => authority.id === issuerId);
-      if (isTrusted && now < addSeconds(followedAt, learningSeconds)) return current;
-    }
-    const validity = leafValidity(
-      0n,
-      own.leafLifetimes,
-      issuer.authority.certificate.toBeSigned.validity,
-      now,
-    );
-    const issued = await issue(own.dnsNames, issuer, validity, chainPem.slice(0, -1));
-    if (own.issuanceLog) await recordOwn(own.issuanceLog, issued.certificate, view, now);
-    current = issued;
-    issuerId = issuer.authority.id;
-    followedAt = undefined;
-    renewAt = renewalOf(validity.notAfter, now);
-    return current;
-  };
-}
-
-/** After two fifths of the remaining life: before half, with time for several attempts. */
+/** Two fifths of the remaining life, so that there is time for several attempts before half of it has passed. */
 export function renewalOf(notAfter: Date, now: Date): Date {
   return new Date(now.getTime() + 0.4 * (notAfter.getTime() - now.getTime()));
-}
-
-/** A certificate that is in use but not in the log would look like a thief's. */
-async function recordOwn(
-  log: IssuanceLog,
-  certificate: Bytes,
-  view: AuthorityView,
-  now: Date,
-): Promise<void> {
-  const entry = { kind: "certificate", certificate, at: now.toISOString(), proof: "own" } as const;
-  await recordIssuance(log, entry, { view, signal: new AbortController().signal, audit: {} });
-}
-
-async function issue(
-  dnsNames: readonly string[],
-  issuer: OpenAuthority,
-  validity: Validity,
-  intermediates: readonly string[],
-): Promise<ServingCertificate & { readonly certificate: Bytes }> {
-  const { subtle } = crypto;
-  const keys = await subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
-    "sign",
-    "verify",
-  ]);
-  const publicKey = parseSubjectPublicKey(
-    new Uint8Array(await subtle.exportKey("spki", keys.publicKey)),
-  );
-  const { der } = await issueServingCertificate(issuer, { dnsNames, publicKey, validity });
-  const privateKey = new Uint8Array(await subtle.exportKey("pkcs8", keys.privateKey));
-  return {
-    certificate: der,
-    chainPem: [toPem("CERTIFICATE", der), ...intermediates].join(""),
-    keyPem: toPem("PRIVATE KEY", privateKey),
-  };
 }
 
 /** The certificate of a TLS server, and the roots to which its clients' certificates must lead. */
@@ -166,7 +67,7 @@ const cipherSuites = [
 
 /**
  * HTTP/2 or HTTP/1.1, over the versions and groups of the process (tls-policy.ts). The server requests a client certificate without requiring
- * one, and the handshake succeeds either way. So the listener must judge each connection (`clientOf`).
+ * one, and the handshake succeeds either way. So the listener must judge each certificate (`clientOf`).
  *
  * Sessions are not resumed, because a resumed one would keep the verdict of its first handshake.
  */
@@ -174,7 +75,7 @@ export function tlsOptions({ certificate, clientRoots }: ServerCredentials): Tls
   return {
     cert: certificate.chainPem,
     key: certificate.keyPem,
-    // Never omitted: without roots, Node would trust those of the public Web.
+    // Never absent, because without roots Node would trust those of the public Web.
     ca: clientRoots === "" ? [] : clientRoots,
     requestCert: true,
     rejectUnauthorized: false,
@@ -185,32 +86,37 @@ export function tlsOptions({ certificate, clientRoots }: ServerCredentials): Tls
   };
 }
 
+/** What the verification of client certificates needs. */
 export interface ClientVerification {
   readonly trustDomain: TrustDomain;
   readonly clock: () => Date;
   readonly log: EventLog;
 }
 
+/** What the client of a connection has shown, and its certificate if that is acceptable. */
+export interface Client extends Pick<Peer, "clientCertificate"> {
+  readonly shown: "nothing" | "acceptable" | "unacceptable";
+}
+
 /**
- * The peer of a new connection, which may have no certificate. OpenSSL has verified the chain of a
+ * The client of a new connection, which may have no certificate. OpenSSL has verified the chain of a
  * certificate against the current roots, for use by a client. It must also name one workload of this
- * mesh.
- *
- * @returns `undefined` for an unacceptable certificate. The caller must not serve that connection.
+ * mesh. Any other certificate is logged and counts as none, so that the caller's token decides.
  */
-export function clientOf(socket: TLSSocket, verification: ClientVerification): Peer | undefined {
+export function clientOf(socket: TLSSocket, verification: ClientVerification): Client {
   const certificate = socket.getPeerX509Certificate();
-  if (!certificate) return {};
+  if (!certificate) return { shown: "nothing" };
   const { trustDomain, clock, log } = verification;
-  const refused = (detail: string): undefined => {
+  const refused = (detail: string): Client => {
     const peer = socket.remoteAddress;
     log.operation({ event: "client-certificate-refused", level: "warning", detail, peer });
+    return { shown: "unacceptable" };
   };
   if (!socket.authorized) return refused(`not verified: ${String(socket.authorizationError)}`);
   const clientCertificate = new Uint8Array(certificate.raw);
   try {
     parseClientCertificate(clientCertificate, trustDomain, clock());
-    return { clientCertificate };
+    return { clientCertificate, shown: "acceptable" };
   } catch (error) {
     if (error instanceof CaError) return refused(error.message);
     throw error;

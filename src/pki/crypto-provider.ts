@@ -1,12 +1,13 @@
+import type { JWK } from "jose";
+import { exportJWK } from "jose/key/export";
 import type { Bytes } from "./encoding/bytes.ts";
 import {
   type DsaEncoding,
-  isOfModulusLength,
   type SignatureAlgorithm,
   type SignatureScheme,
   signatureAlgorithmOf,
 } from "./signature-algorithm.ts";
-import { parseSubjectPublicKey } from "./x509/subject-public-key.ts";
+import { SubjectPublicKey } from "./x509/subject-public-key.ts";
 
 /** A private key that signs. Code that holds it cannot export the key. */
 export interface SigningKey {
@@ -14,12 +15,6 @@ export interface SigningKey {
   /** How `sign` encodes an ECDSA signature. */
   readonly dsaEncoding: DsaEncoding;
   readonly sign: (bytes: Bytes) => Bytes | Promise<ArrayBuffer>;
-}
-
-/** A public key that verifies signatures of one scheme. */
-export interface PublicKey {
-  /** @param signature ECDSA as `r || s`, which is how JWS carries it (RFC 7518 §3.4). */
-  readonly verify: (signature: Bytes, bytes: Bytes) => boolean | Promise<boolean>;
 }
 
 /** AES-GCM with what it authenticates beside the key. */
@@ -68,8 +63,6 @@ export interface CryptoProvider {
    * @throws DerError
    */
   readonly requireReadable: (der: Bytes) => void;
-  /** Imports a public JWK (RFC 7517); rejects when it is not a key of the scheme. */
-  readonly importPublicKey: (jwk: JsonWebKey, scheme: SignatureScheme) => Promise<PublicKey>;
 }
 
 const { subtle } = crypto;
@@ -101,22 +94,7 @@ export const webCryptoProvider: CryptoProvider = {
     return webSigningKey(key, algorithm);
   },
   requireReadable: () => {},
-  importPublicKey: async (jwk, { importParameters, signParameters }) => {
-    const cryptoKey = await subtle.importKey("jwk", jwk, importParameters, false, ["verify"]);
-    const modulusLength = modulusLengthOf(cryptoKey.algorithm);
-    const publicKey: PublicKey & CryptoKeyHolder = {
-      cryptoKey,
-      verify: (signature, bytes) =>
-        isOfModulusLength(signature, modulusLength) &&
-        subtle.verify(signParameters, cryptoKey, signature, bytes),
-    };
-    return publicKey;
-  },
 };
-
-/** In bits; `undefined` of a key that is not of RSA. */
-const modulusLengthOf = (algorithm: KeyAlgorithm): number | undefined =>
-  "modulusLength" in algorithm ? Number(algorithm.modulusLength) : undefined;
 
 /** A key of WebCrypto's as the key of a signer. */
 export function webSigningKey(
@@ -133,14 +111,15 @@ export function webSigningKey(
 }
 
 /** The members of a public key in a JWK (RFC 7518 §6). */
-export type PublicJwk = Pick<JsonWebKey, "kty" | "crv" | "x" | "y" | "n" | "e">;
+export type PublicJwk = Pick<JWK, "kty" | "alg" | "crv" | "x" | "y" | "n" | "e" | "pub">;
 
-/** A public key as a JWK. @throws DerError, CaError `subject-key-unacceptable` */
+/**
+ * Exports a public key as a JWK of its public members alone (RFC 7517 §4).
+ *
+ * @param spki SubjectPublicKeyInfo, DER.
+ * @throws DerError, CaError `subject-key-unacceptable`
+ */
 export async function publicJwk(spki: Bytes): Promise<PublicJwk> {
-  const { importParameters } = signatureAlgorithmOf(parseSubjectPublicKey(spki));
-  const key = await subtle.importKey("spki", spki, importParameters, true, ["verify"]);
-  const { kty, crv, x, y, n, e } = await subtle.exportKey("jwk", key);
-  return Object.fromEntries(
-    Object.entries({ kty, crv, x, y, n, e }).filter(([, member]) => member !== undefined),
-  );
+  const { importParameters } = signatureAlgorithmOf(SubjectPublicKey.parse(spki));
+  return exportJWK(await subtle.importKey("spki", spki, importParameters, true, ["verify"]));
 }

@@ -1,6 +1,4 @@
-import { allocateBytes, type Bytes, fromHexLiteral } from "./encoding/bytes.ts";
-import { DerReader, Tag } from "./encoding/der-reader.ts";
-import { DerBuilder } from "./encoding/der-writer.ts";
+import { type Bytes, fromHexLiteral } from "./encoding/bytes.ts";
 
 /** The hashes that signatures are made over. Ed25519 has its own. */
 export type Hash = "SHA-256" | "SHA-384" | "SHA-512";
@@ -24,7 +22,8 @@ export interface SignatureScheme {
   readonly scalarOctets: number | undefined;
 }
 
-const scalarOctets = { "P-256": 32, "P-384": 48, "P-521": 66 } as const;
+/** The length of a scalar of each curve in octets, and so of each half of an ECDSA signature in the IEEE P1363 form. */
+export const scalarOctets = { "P-256": 32, "P-384": 48, "P-521": 66 } as const;
 
 /** The curves of FIPS 186-5 that keys may lie on. */
 type Curve = keyof typeof scalarOctets;
@@ -61,19 +60,6 @@ export const ed25519: SignatureScheme = {
   scalarOctets: undefined,
 };
 
-/**
- * Whether a signature is as long as it has to be under an RSA key (RFC 8017 §8.1.2, §8.2.2); of other keys
- * it says yes. OpenSSL verifies a signature of PSS without its leading zeros, too.
- *
- * @param modulusLength In bits.
- */
-export function isOfModulusLength(
-  signature: Uint8Array,
-  modulusLength: number | undefined,
-): boolean {
-  return modulusLength === undefined || signature.length === Math.ceil(modulusLength / 8);
-}
-
 /** The parameter sets of ML-DSA (FIPS 204). */
 export type PostQuantumKey = "ML-DSA-44" | "ML-DSA-65" | "ML-DSA-87";
 
@@ -86,7 +72,7 @@ export type SubjectKeyAlgorithm =
   | "Ed25519"
   | PostQuantumKey;
 
-/** Whether no data plane of today verifies what such a key has signed. */
+/** Whether a key's signatures are post-quantum, which no data plane verifies today. */
 export const isPostQuantum = (algorithm: SubjectKeyAlgorithm): algorithm is PostQuantumKey =>
   algorithm.startsWith("ML-DSA-");
 
@@ -98,6 +84,8 @@ export interface SignatureAlgorithm extends SignatureScheme {
    * with NULL (RFC 4055 §5).
    */
   readonly identifier: Bytes;
+  /** The AlgorithmIdentifier without its NULL parameter, which verifiers have to accept as well (RFC 4055 §5). */
+  readonly identifierWithoutNull?: Bytes;
   /** Octets of the signature where only one length is possible; workerd fails on every other length. */
   readonly signatureOctets: number | undefined;
 }
@@ -121,7 +109,7 @@ export const signatureAlgorithms: Record<SubjectKeyAlgorithm, readonly Signature
   "ML-DSA-87": [mlDsa("ML-DSA-87", "13", 4627)],
 };
 
-/** In the open, not over a digest, and without a context (RFC 9881 §3). */
+/** ML-DSA over the message itself, not over a digest, with an empty context (RFC 9881 §3). */
 function mlDsa(name: PostQuantumKey, lastArc: string, signatureOctets: number): SignatureAlgorithm {
   const identifier = fromHexLiteral(`300b06096086480165030403${lastArc}`);
   const scheme = { importParameters: { name }, signParameters: name, hash: undefined };
@@ -143,6 +131,7 @@ function rsa(hash: Hash, lastArc: string): SignatureAlgorithm {
     ...rsaPkcs1(hash),
     name: `${hash}-with-rsa`,
     identifier: fromHexLiteral(`300d06092a864886f70d0101${lastArc}0500`),
+    identifierWithoutNull: fromHexLiteral(`300b06092a864886f70d0101${lastArc}`),
     signatureOctets: undefined,
   };
 }
@@ -167,50 +156,3 @@ export function signatureAlgorithmOf({
  * `ieee-p1363` the `r || s` of WebCrypto and JWS.
  */
 export type DsaEncoding = "der" | "ieee-p1363";
-
-/** Prepends a signature as X.509 carries it. */
-export function prependX509Signature(
-  der: DerBuilder,
-  signature: Uint8Array,
-  { scalarOctets }: SignatureScheme,
-  encoding: DsaEncoding,
-): void {
-  if (scalarOctets === undefined || encoding === "der") der.prepend(signature);
-  else prependScalars(der, signature, scalarOctets);
-}
-
-/** The `SEQUENCE { r, s }` of an `r || s`. */
-export function toX509Signature(signature: Bytes, scalarOctets: number): Bytes {
-  const headers = 16;
-  const der = new DerBuilder(signature.length + headers);
-  prependScalars(der, signature, scalarOctets);
-  return der.finish();
-}
-
-function prependScalars(der: DerBuilder, signature: Uint8Array, scalarOctets: number): void {
-  const end = der.position;
-  der.prependUnsignedInteger(signature, scalarOctets);
-  der.prependUnsignedInteger(signature, 0, scalarOctets);
-  der.close(Tag.sequence, end);
-}
-
-/**
- * A signature out of an X.509 structure, in the encoding that verifies it.
- *
- * @throws DerError when an ECDSA signature is not two integers of at most the curve's size.
- */
-export function fromX509Signature(
-  signature: Bytes,
-  { scalarOctets }: SignatureScheme,
-  encoding: DsaEncoding,
-): Bytes {
-  if (scalarOctets === undefined) return signature;
-  const outer = new DerReader(signature);
-  const integers = outer.enter(Tag.sequence);
-  outer.finish();
-  const scalars = allocateBytes(2 * scalarOctets);
-  integers.unsignedIntegerInto(scalars, 0, scalarOctets);
-  integers.unsignedIntegerInto(scalars, scalarOctets, 2 * scalarOctets);
-  integers.finish();
-  return encoding === "der" ? signature : scalars;
-}

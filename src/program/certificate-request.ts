@@ -1,10 +1,10 @@
 import { type KeyObject, sign } from "node:crypto";
 import { promisify } from "node:util";
 import { fromHexLiteral } from "../pki/encoding/bytes.ts";
-import { toPem } from "../pki/encoding/pem.ts";
+import { Pem } from "../pki/encoding/pem.ts";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
 import { subjectAltUri } from "../pki/x509/certificate-extensions.ts";
-import { requestInfo, signedRequest } from "../pki/x509/certificate-signing-request.ts";
+import { requestInfo, signedRequest } from "../pki/x509/request-to-be-signed.ts";
 
 const signData = promisify(sign);
 
@@ -34,5 +34,5 @@ export async function createCertificateRequest(
   const info = requestInfo(emptyOrganisation, spki, extensions);
   const algorithm = privateKey.asymmetricKeyType === "ec" ? ecdsaWithSha256 : rsaWithSha256;
   const signature = await signData("sha256", info, privateKey);
-  return toPem("CERTIFICATE REQUEST", signedRequest(info, algorithm, signature));
+  return Pem.format("CERTIFICATE REQUEST", signedRequest(info, algorithm, signature));
 }

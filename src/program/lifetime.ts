@@ -1,15 +1,15 @@
 import type { OperationLog } from "../foundation/events.ts";
 import { waitFor } from "../foundation/pause.ts";
 
-/** Ends a part. @param graceMilliseconds The time that callers have for what is under way. */
+/** Shuts a part down. @param graceMilliseconds How long requests in flight may take before they are aborted. */
 type End = (graceMilliseconds: number) => Promise<void> | void;
 
 /** Beyond the grace of callers, which is 25 s: Kubernetes kills a program after 30 s. */
 const usualMilliseconds = 4_000;
 
 /**
- * The parts that a program has opened. They end in reverse order, one after the other: each may use what was
- * opened before it until it has ended. So it is at the end of a program, and where its begin fails half-way.
+ * The parts that a program has opened. They shut down in reverse order, one after the other, because each may use what
+ * was opened before it until it has ended. That is so at the end of a program, and when its start fails half-way.
  */
 export class Lifetime {
   readonly #log: OperationLog;
@@ -18,7 +18,7 @@ export class Lifetime {
   readonly #ending = new AbortController();
   #deadline = 0;
   #ended: Promise<void> | undefined;
-  /** Aborts once the program is to end: it is ready no more, and what waits is answered. */
+  /** Aborts when the shutdown begins: the program reports not ready, and requests that wait get a response. */
   readonly ending: AbortSignal;
 
   /**
@@ -33,17 +33,18 @@ export class Lifetime {
   }
 
   /**
-   * Has a part end with the program.
+   * Registers a part to be shut down with the program.
    *
    * @param name With its article, for a sentence of the log.
-   * @param ends What belongs together, and ends at once.
+   * @param ends Run at the same time.
    */
   endsWith(name: string, ...ends: readonly End[]): void {
     this.#parts.defer(() => this.#endPart(name, ends));
   }
 
   /**
-   * Ends every part, also after one that throws, and goes on without one that hangs. All share the grace.
+   * Shuts down every part, even after one has thrown, and gives up on one that hangs. All share the grace. A second call
+   * waits for the first.
    *
    * @throws What a part has thrown, in a SuppressedError if several have.
    */
@@ -60,7 +61,7 @@ export class Lifetime {
     const left = this.#deadline - performance.now();
     const grace = Math.max(0, left);
     const ending = allOf(ends.map(async (end) => end(grace))).then(() => true);
-    if (await waitFor(ending, patienceOf(left, this.#longestMilliseconds))) return;
+    if (await waitFor(ending, timeoutOf(left, this.#longestMilliseconds))) return;
     const detail = `${name} did not end in time, and the rest of the program ends without it`;
     this.#log.operation({ event: "ending", level: "warning", detail });
   }
@@ -70,7 +71,7 @@ export class Lifetime {
  * How long a part may take to end: the grace that is left, and half of what is left beyond it, so that several parts
  * that hang take no longer than one budget.
  */
-export const patienceOf = (graceLeft: number, beyond: number): number =>
+export const timeoutOf = (graceLeft: number, beyond: number): number =>
   Math.max(0, graceLeft) + Math.max(0, beyond + Math.min(0, graceLeft)) / 2;
 
 /** Waits for all. @throws What the first of them has thrown, once none is under way. */

@@ -1,6 +1,7 @@
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import { commit, version } from "../foundation/build.ts";
 import type { OperationLog } from "../foundation/events.ts";
+import type { LogOutput } from "./log-output.ts";
 
 /** Creates a registry for the metrics of a program, with those of its process. */
 export function createRegistry(): Registry {
@@ -26,6 +27,7 @@ export interface ReadGauge {
   readonly read: () => number | Promise<number>;
 }
 
+/** Adds a gauge whose value is read at each scrape. */
 export function addReadGauge(registry: Registry, { read, ...gauge }: ReadGauge): void {
   new Gauge({
     ...gauge,
@@ -36,6 +38,7 @@ export function addReadGauge(registry: Registry, { read, ...gauge }: ReadGauge):
   });
 }
 
+/** Adds a counter. */
 export function addCounter<Label extends string = never>(
   registry: Registry,
   name: string,
@@ -67,7 +70,7 @@ export function addReadSeries(
     registers: [registry],
     collect: () => {
       metric.reset();
-      // Without labels, a reset leaves a 0 that nobody measured.
+      // A reset leaves a metric without labels at 0, which was never measured.
       if (labelNames.length === 0) metric.remove();
       for (const [value, labels] of read()) {
         if (metric instanceof Gauge) metric.set(labels, value);
@@ -113,4 +116,14 @@ export function metricsOfAll(
   if (!peerProcesses) return () => registry.metrics();
   const reports = peerProcesses.share(() => registry.getMetricsAsJSON());
   return async () => AggregatorRegistry.aggregate([...(await reports())]).metrics();
+}
+
+/** Adds the counter of the lines that an output has lost; a log without an output loses none. */
+export function addLostLines(registry: Registry, output: LogOutput | undefined): void {
+  addReadSeries(registry, {
+    type: "counter",
+    name: "rampart_log_lines_lost_total",
+    help: "Lines of the log that could not be written.",
+    read: () => [[output?.lostLines() ?? 0, {}]],
+  });
 }

@@ -1,20 +1,17 @@
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
-import { addressText } from "../foundation/addresses.ts";
-import {
-  type OperationalEvent,
-  type OperationLog,
-  type Readiness,
-  sparing,
-} from "../foundation/events.ts";
+import type { OperationalEvent, OperationLog, Readiness } from "../foundation/events.ts";
 import type { Pause } from "../foundation/pause.ts";
+import { addressText } from "../foundation/socket-address.ts";
+import { sparing } from "../foundation/sparing-log.ts";
 import {
   addConfigurationMetrics,
   configurationReasons,
   type StatusOfConfiguration,
-} from "./configuration-status.ts";
+} from "./internal/configuration-status.ts";
 import { Lifetime } from "./lifetime.ts";
-import { addReadGauge, countingOperations, createRegistry } from "./metrics.ts";
+import type { LogOutput } from "./log-output.ts";
+import { addLostLines, addReadGauge, countingOperations, createRegistry } from "./metrics.ts";
 import {
   type ConfigurationSource,
   type Reconfigure,
@@ -28,18 +25,22 @@ export interface ProgramContext {
   readonly clock: () => Date;
   /** Waits between attempts; by default on the timers of the platform. */
   readonly pause?: Pause | undefined;
-  /** The state of the configuration, where it may change while the program runs. */
+  /** Reads the status of the configuration; absent if it cannot change while the program runs. */
   readonly configurationStatus?: StatusOfConfiguration | undefined;
+  /** Where the lines of the log are written; absent if they stay in the process. */
+  readonly logOutput?: LogOutput | undefined;
   /** Aborts when somebody asks the program to end, also while it begins. */
   readonly asked?: AbortSignal | undefined;
 }
 
+/** A port that accepts connections. */
 export interface Port {
   readonly address: AddressInfo;
-  /** Accepts no more connections, lets the calls under way end, and cuts those that take longer than this. */
+  /** Drains the port: it accepts no more connections, and aborts calls that take longer than the grace. */
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
 
+/** A program that has started. */
 export interface RunningProgram<C> {
   readonly monitoringAddress: AddressInfo;
   readonly plaintextAddress?: AddressInfo | undefined;
@@ -68,18 +69,19 @@ const callerOf = ({ event, peer, address }: OperationalEvent): unknown =>
   ofHandshakes.includes(event) ? (peer ?? address ?? "") : undefined;
 
 /**
- * Begins a program. Whatever it has opened ends in reverse order: when the program is closed, and when its
- * begin fails half-way, because work that goes on would keep alive a process that no probe can reach.
+ * Starts a program. What it has opened is shut down in reverse order when the program is closed, and also when its
+ * start fails half-way, because remaining work would keep alive a process that no probe can reach.
  */
 export async function begin<Context extends ProgramContext, Begun>(
   context: Context,
   open: (program: Program<Context>) => Promise<Begun>,
 ): Promise<Begun & Pick<RunningProgram<never>, "close">> {
-  const { configurationStatus, asked } = context;
+  const { configurationStatus, logOutput, asked } = context;
   const registry = createRegistry();
   const spared = sparing(context.log, context.clock, maximumAddresses, callerOf);
   const log = countingOperations(spared, registry);
   addConfigurationMetrics(registry, configurationStatus);
+  addLostLines(registry, logOutput);
   const life = new Lifetime(log, asked);
   let monitoring: Port | undefined;
   life.endsWith("the monitoring port", (grace) => monitoring?.close(grace));
@@ -96,9 +98,11 @@ export async function begin<Context extends ProgramContext, Begun>(
     },
     withLife: (state) => {
       const { aborted: isEnding } = life.ending;
+      const lost = logOutput?.fault();
       const reasons = [
         ...(isEnding ? ["the program is ending"] : []),
         ...state.reasons,
+        ...(lost === undefined ? [] : [lost]),
         ...(configurationStatus ? configurationReasons(configurationStatus()) : []),
       ];
       return { ...state, ready: state.ready && !isEnding, reasons };
@@ -122,10 +126,10 @@ export function addReadyGauge(
 const graceMilliseconds = 25_000;
 
 /**
- * Runs a program until a signal tells it to end, at whatever moment that comes. It follows the file of its
- * configuration, and reads it at once when SIGHUP comes.
+ * Runs a program until a signal tells it to end, even during its start. It follows its configuration file, and reads
+ * the file at once on SIGHUP.
  *
- * @throws ConfigurationError, and what the program has thrown at its begin or its end.
+ * @throws ConfigurationError, and what the program has thrown at its start or its end.
  */
 export async function run<C, Context extends ProgramContext>(
   {

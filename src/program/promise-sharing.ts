@@ -2,7 +2,7 @@ import { type Pause, pause, waitFor } from "../foundation/pause.ts";
 import { type WorkSharing, waitIn } from "../foundation/shared-work.ts";
 
 /** Shares work by a promise: no request polls, and all of them wake as soon as the work ends. */
-export const sharePromises: WorkSharing = (room, longestMilliseconds) => {
+export const sharePromises: WorkSharing = (capacity, longestMilliseconds) => {
   let underWay: Promise<void> | undefined;
 
   async function begin(work: () => Promise<void>): Promise<void> {
@@ -26,7 +26,7 @@ export const sharePromises: WorkSharing = (room, longestMilliseconds) => {
   return {
     join: async (work) => {
       const current = underWay;
-      if (current) await waitIn(room, () => current);
+      if (current) await waitIn(capacity, () => current);
       else if (work) await begin(work);
     },
   };

@@ -1,9 +1,6 @@
-import {
-  type Backoff,
-  backoffMilliseconds,
-  type Pause,
-  pause as systemPause,
-} from "../foundation/pause.ts";
+import { backoffMilliseconds, backoffs } from "../foundation/backoff.ts";
+import { type Pause, pause as systemPause } from "../foundation/pause.ts";
+import { SingleFlight } from "../foundation/shared-work.ts";
 
 /** Work that repeats, one run after the other. */
 export interface Recurrence {
@@ -48,8 +45,6 @@ export function recur(
   };
 }
 
-const backoff: Backoff = { firstMilliseconds: 250, longestMilliseconds: 60_000 };
-
 interface Refresh<T> {
   readonly fetch: () => Promise<T>;
   /** The time of the next fetch for a value that was fetched at this instant. It may come nearer later. */
@@ -73,7 +68,7 @@ export function createRefreshing<T>({
   let failure: unknown;
   let retryAt = new Date(0);
   let failures = 0;
-  let renewing: Promise<void> | undefined;
+  const renewals = new SingleFlight<void>();
 
   async function renew(now: Date): Promise<void> {
     try {
@@ -81,21 +76,20 @@ export function createRefreshing<T>({
       failures = 0;
     } catch (error) {
       failure = error;
-      retryAt = new Date(now.getTime() + backoffMilliseconds(backoff, ++failures));
+      retryAt = new Date(now.getTime() + backoffMilliseconds(backoffs.outage, ++failures));
       if (value) failed(error);
     }
   }
+
+  /** Whether the clock has been set back since: what was fetched then may not be valid yet. */
+  const isSetBack = (now: Date): boolean =>
+    value !== undefined && failures === 0 && now.getTime() < value.at.getTime() - 60_000;
 
   const nextFetch = (): Date => (value && failures === 0 ? dueAt(value.of, value.at) : retryAt);
 
   return async (now) => {
     // One fetch serves all concurrent callers, so that they cannot flood the CA.
-    if (now >= nextFetch()) {
-      renewing ??= renew(now).finally(() => {
-        renewing = undefined;
-      });
-      await renewing;
-    }
+    if (now >= nextFetch() || isSetBack(now)) await renewals.join(() => renew(now));
     if (value) return value.of;
     throw failure;
   };

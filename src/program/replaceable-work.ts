@@ -2,7 +2,7 @@ interface EndableWork {
   readonly end: () => Promise<void>;
 }
 
-/** Work that is begun anew for each configuration. */
+/** Work that is replaced at each change of the configuration. */
 export class ReplaceableWork<C, Work extends EndableWork> {
   readonly #begin: (configuration: C, before: Work | undefined) => Promise<Work>;
   #current: Work;

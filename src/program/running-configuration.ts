@@ -4,8 +4,8 @@ import { ConfigurationError, messageOf } from "../foundation/errors.ts";
 import type { EventName, OperationLog } from "../foundation/events.ts";
 import { InterruptibleSleep, type Pause } from "../foundation/pause.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
-import { type ConfigurationStatus, restartSentence } from "./configuration-status.ts";
 import { systemCode } from "./files/small-file.ts";
+import { type ConfigurationStatus, restartSentence } from "./internal/configuration-status.ts";
 
 /** The file of a configuration, and how a program understands it. */
 export interface ConfigurationSource<C> {
@@ -31,7 +31,7 @@ interface Context {
   readonly pause?: Pause | undefined;
 }
 
-const lookSeconds = 1;
+const pollSeconds = 1;
 
 /** A file that was refused is tried again, because a file that it names may be there by now. */
 const looksBetweenRetries = 10;
@@ -88,7 +88,7 @@ export class RunningConfiguration<C> {
   async follow(reconfigure: Reconfigure<C>, signal: AbortSignal): Promise<void> {
     const hasChanged = this.#watch();
     while (!signal.aborted) {
-      await this.#sleep.until(addSeconds(this.#context.clock(), lookSeconds), signal);
+      await this.#sleep.until(addSeconds(this.#context.clock(), pollSeconds), signal);
       if (signal.aborted) return;
       const isAsked = this.#isAsked;
       this.#isAsked = false;
@@ -157,7 +157,11 @@ export class RunningConfiguration<C> {
     }
   }
 
-  /** @throws ConfigurationError It names the keys of the start, because they are not those of the file. */
+  /**
+   * Parses the values that can be applied, with those of the start for keys that need a restart.
+   *
+   * @throws ConfigurationError that names those keys, because their values are not those of the file.
+   */
   #parseApplicable(values: Values, awaitingRestart: readonly string[]): C {
     try {
       return this.#source.parse(values);
@@ -222,8 +226,8 @@ export function changedKeys(before: Values, after: Values): readonly string[] {
 export const pipeState = "a pipe";
 
 /**
- * What tells two contents of a file apart without a read of it. A file that is replaced by another name, or
- * by another target of a link, has another state, as the files of a mounted ConfigMap have.
+ * A state that changes with a file's content, found without reading it. A file that is replaced by rename, or behind
+ * another target of a link as in a mounted ConfigMap, has another state.
  */
 export async function fileState(path: string): Promise<string> {
   try {

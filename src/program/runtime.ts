@@ -1,4 +1,6 @@
-/** The runtime of this process where it is none of Node, whose modules it has all the same. */
+import type { OperationLog } from "../foundation/events.ts";
+
+/** The runtime of this process if it is not Node. Deno and Bun have Node's modules as well. */
 export const otherRuntime: "Deno" | "Bun" | undefined = runtimeIn(process.versions);
 
 function runtimeIn({ deno, bun }: Readonly<NodeJS.ProcessVersions>): typeof otherRuntime {
@@ -20,10 +22,71 @@ const limits = {
 export const runtimeLimits = (runtime: typeof otherRuntime = otherRuntime): readonly string[] =>
   runtime === undefined ? [] : limits[runtime];
 
-/** What strangers can do to a server by a fault of this runtime, in sentences. Faults of Node go with its version. */
-export const runtimeFaults = (runtime: typeof otherRuntime = otherRuntime): readonly string[] =>
-  runtime === "Deno"
-    ? [
-        "Deno 2.9 crashes when requests reach connections that are closing: whoever reaches a port of serve or gateway can end it (denoland/deno#36788)",
-      ]
-    : [];
+/** A security release of Node, and what can happen to a program that lacks it. */
+interface SecurityRelease {
+  readonly date: string;
+  /** The version of each line that has the fixes; the newest comes last. */
+  readonly fixedIn: readonly string[];
+  readonly fault: string;
+}
+
+/**
+ * Newest first, by the release notes and the CVE records as read on 2026-11-28. The release of 2026-10-21 is not here: no
+ * program decompresses an answer, and a URL has one spelling of an IP address. Nor are faults that need several
+ * client-certificate policies on a port, renegotiation, resumed sessions, files over HTTP/2, or headers before the end of
+ * a body: no port has any (src/node/tls.ts, src/node/http).
+ */
+const securityReleases: readonly SecurityRelease[] = [
+  {
+    date: "2026-11-11",
+    fixedIn: ["24.22.3", "26.13.1"],
+    fault:
+      "whoever reaches a port of serve or gateway can end it (CVE-2026-126051), and a peer of serve, gateway or an agent's socket may read answers to others over HTTP/2 (CVE-2026-123866)",
+  },
+  {
+    date: "2026-07-29",
+    // By the notes 24.18.1, but a request behind its sender's GOAWAY ended serve on each up to 24.20.0.
+    fixedIn: ["24.21.0", "26.5.1"],
+    fault: "a peer can end serve, gateway or an agent over HTTP/2 (CVE-2026-56848)",
+  },
+];
+
+/** The versions of Node without a known fault. */
+export const safeNode: string = securityReleases[0]?.fixedIn.join(" or ") ?? "";
+
+/** What others can do to a program by a fault of this runtime, in sentences. */
+export function runtimeFaults(
+  runtime: typeof otherRuntime = otherRuntime,
+  node: string = process.versions.node,
+): readonly string[] {
+  if (runtime === "Deno")
+    return [
+      "Deno 2.9 crashes when requests reach connections that are closing: whoever reaches a port of serve or gateway can end it (denoland/deno#36788)",
+    ];
+  if (runtime === "Bun") return [];
+  return securityReleases
+    .filter(({ fixedIn }) => isOlder(node, fixIn(node, fixedIn)))
+    .map(({ date, fault }) => `Node ${node} lacks the security release of ${date}: ${fault}`);
+}
+
+/** Logs `platform-limits` at the start of a program: what its runtime lacks, and which known bugs of it can be exploited. */
+export function logRuntime({ operation }: OperationLog): void {
+  for (const detail of runtimeLimits())
+    operation({ event: "platform-limits", level: "info", detail });
+  for (const detail of runtimeFaults())
+    operation({ event: "platform-limits", level: "warning", detail });
+}
+
+/** A line without a fix of its own counts as older than the newest. */
+function fixIn(node: string, fixedIn: readonly string[]): string {
+  const [line] = node.split(".");
+  return fixedIn.find((fixed) => fixed.split(".")[0] === line) ?? fixedIn.at(-1) ?? "";
+}
+
+/** Whether a version of numbers, such as `24.11.0`, comes before another. A collator would cost an agent 2 MiB. */
+export function isOlder(version: string, other: string): boolean {
+  const numbers = version.split(".").map((part) => Number.parseInt(part, 10));
+  const others = other.split(".").map((part) => Number.parseInt(part, 10));
+  const at = numbers.findIndex((number, i) => number !== others[i]);
+  return (numbers[at] ?? 0) < (others[at] ?? 0);
+}

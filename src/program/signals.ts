@@ -1,18 +1,19 @@
 /** The signals that tell a program to end, with their numbers. */
 const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
 
+/** A signal that ends a program. */
 export type EndingSignal = keyof typeof numbers;
 
 const endingSignals = Object.keys(numbers) as readonly EndingSignal[];
 
 type Listener = (name: EndingSignal) => void;
 
-/** Tells the listeners of this file from those of libraries. */
+/** The listeners of this file, so that those of libraries are not called. */
 const own = new WeakSet<object>();
 
 /**
- * Acts on every signal that tells this process to end, until it is disposed of. The innermost of these acts
- * alone, so that a verb within a program needs not know who listened before it.
+ * Acts on every signal that tells this process to end, until it is disposed of. Of several handlers, only the newest
+ * acts, so that a verb within a program need not know of the others.
  */
 export function handleSignals(act: Listener): Disposable {
   function received(name: EndingSignal): void {
@@ -36,6 +37,7 @@ interface SignalWatch extends Disposable {
   readonly signal: Promise<EndingSignal>;
 }
 
+/** Waits for the first signal that tells this process to end. A second one goes to whoever listened before. */
 export function watchSignals(): SignalWatch {
   const { promise, resolve } = Promise.withResolvers<EndingSignal>();
   const handling = handleSignals((name) => {

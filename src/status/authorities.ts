@@ -1,8 +1,8 @@
 import type { OpenedStore } from "../ca/opened-store.ts";
 import { type ForecastEvent, forecastRotation } from "../ca/rotation/forecast.ts";
 import { type NextStep, nextStepOf } from "../ca/rotation/next-step.ts";
-import { type Phase, phaseAt, type Schedule } from "../pki/authority/schedule.ts";
-import { type SigningAuthority, signingAuthorityAt } from "../pki/authority/signing-authority.ts";
+import { type Phase, Schedule } from "../pki/authority/schedule.ts";
+import { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { applyTaints } from "../pki/authority/taint.ts";
 import { fingerprintOf } from "../pki/encoding/bytes.ts";
 
@@ -14,13 +14,13 @@ export interface AuthorityStatus {
   /** Whether it signs now. One alone does: one whose successor signs is verifying, whatever its schedule says. */
   readonly signs: boolean;
   readonly isTainted: boolean;
-  /** `undefined` if it is not tainted, or if the configuration alone says so. */
+  /** When it was tainted; `undefined` if it was not, or if only the configuration taints it, which has no instant. */
   readonly taintedAt: Date | undefined;
   /** The kind of its key; `undefined` for an additional root. */
   readonly key: string | undefined;
   /** The hexadecimal SHA-256 of the certificate. */
   readonly fingerprint: string;
-  /** The schedule that taints and a successor that signs leave it. */
+  /** The schedule after taints, and after a successor has taken over. */
   readonly schedule: Schedule;
 }
 
@@ -28,7 +28,7 @@ export interface AuthorityStatus {
 export interface SignerStatus {
   /** Empty for the authorities that sign for callers that name no signer. */
   readonly name: string;
-  /** In the order of their publication, with the additional roots. */
+  /** The authorities and additional roots in the order of their publication. */
   readonly authorities: readonly AuthorityStatus[];
   /** The soonest first, if no operator interferes. An empty store has none: nothing comes by itself. */
   readonly events: readonly ForecastEvent[];
@@ -38,6 +38,7 @@ export interface SignerStatus {
   readonly unopened: string | undefined;
 }
 
+/** Reports the authorities of a named signer, and what its rotation will do. */
 export function signerStatus(name: string, store: OpenedStore, now: Date): SignerStatus {
   const isEmpty = store.authorities.length === 0;
   return {
@@ -62,14 +63,14 @@ export function unopenedRecords(store: OpenedStore): string | undefined {
 export function authoritiesIn(store: OpenedStore, now: Date): readonly AuthorityStatus[] {
   const { openAuthorities, additionalRoots, taints } = store;
   const own = openAuthorities.map(({ authority }) => authority);
-  const signer = signingAuthorityAt(own, now);
+  const signer = SigningAuthority.at(own, now);
   const authorities = own.map(({ id, schedule: planned, certificate, publicKey }) => {
     const signs = id === signer?.id;
     const schedule = signs ? planned : supersededBy(signer, planned, now);
     return {
       id,
       kind: "authority" as const,
-      phase: phaseAt(schedule, now),
+      phase: Schedule.phaseAt(schedule, now),
       signs,
       ...taintOf(store, id),
       key: publicKey.algorithm,
@@ -80,7 +81,7 @@ export function authoritiesIn(store: OpenedStore, now: Date): readonly Authority
   const roots = applyTaints(additionalRoots, taints).map(({ id, schedule }) => ({
     id,
     kind: "additional root" as const,
-    phase: phaseAt(schedule, now),
+    phase: Schedule.phaseAt(schedule, now),
     signs: false,
     ...taintOf(store, id),
     key: undefined,
@@ -98,7 +99,7 @@ function supersededBy(
   planned: Schedule,
   now: Date,
 ): Schedule {
-  if (!signer || phaseAt(planned, now) !== "signing") return planned;
+  if (!signer || Schedule.phaseAt(planned, now) !== "signing") return planned;
   return { ...planned, signsUntil: signer.schedule.signsFrom };
 }
 

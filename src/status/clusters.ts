@@ -94,15 +94,15 @@ function countsOf({ cluster, namespaces, delivered, missing }: PushOutcome): Del
 /** The namespaces of a cluster, by the content that they have. */
 interface DeliveryCounts {
   readonly cluster: string;
-  /** Those that should have the content. */
+  /** The namespaces that should have the content. */
   readonly namespaces: number;
-  /** Those with an older or a foreign one. */
+  /** The namespaces with an older or another content. */
   readonly stale: number;
-  /** Those with none. */
+  /** The namespaces without any content. */
   readonly missing: number;
 }
 
-/** A cluster that nobody could look into. @param content Such as `roots`. */
+/** A finding about a cluster that could not be inspected. @param content Such as `roots`. */
 export function notInspected(content: string, cluster: string, fault: string): Finding {
   const what = `The ${content} in ${cluster} were not looked at: ${fault}.`;
   return finding("cluster-not-inspected", what, "`rampart doctor --kubeconfig ~/.kube/config`");
@@ -131,7 +131,7 @@ export function rootFindings(
 
 /** The namespaces of a cluster, by the CRLs that they have. */
 interface CrlCounts extends DeliveryCounts {
-  /** Those with a CRL that has ended. */
+  /** The namespaces with a CRL that has expired. */
   readonly ended: number;
 }
 
@@ -140,6 +140,7 @@ const crlDelivery =
 const crlEnd =
   "Start what delivers CRLs there (serve or rampart distribute), or delete the ConfigMaps istio-ca-crl";
 
+/** Finds the clusters whose CRLs have ended, are old, or are missing. */
 export function crlFindings(counts: CrlCounts): readonly Finding[] {
   const { cluster, namespaces, stale, missing, ended } = counts;
   const of = (count: number): string => `${count} of ${namespaces} namespaces`;

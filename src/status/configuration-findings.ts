@@ -3,6 +3,7 @@ import type { IssuerTable } from "../config/issuer-table.ts";
 import { commonName, nameAllowList } from "../foundation/globs.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { type Finding, finding } from "./finding.ts";
+import { subjectFindings } from "./subject-findings.ts";
 
 /** Names that RFC 2606 §2 and §3 reserve for examples. */
 const exampleHost = /(?:^|\.)(?:example(?:\.(?:com|net|org))?|invalid)$/;
@@ -31,6 +32,7 @@ export function configurationFindings({
       ),
     ),
     ...overlapFindings(issuers),
+    ...subjectFindings(issuers),
     ...issuers.flatMap(refusedAccounts),
   ];
 }
@@ -60,7 +62,7 @@ const accountsOf = (rows: readonly { readonly account: ServiceAccount }[]) =>
 
 function isExample(issuer: string): boolean {
   const url = URL.parse(issuer);
-  return url !== null && exampleHost.test(url.hostname);
+  return url !== null && (exampleHost.test(url.hostname) || url.pathname.endsWith("/EXAMPLE"));
 }
 
 /** RFC 1123 §2.1, which Kubernetes applies to namespaces. */

@@ -1,14 +1,14 @@
 import { namesAuthority } from "../authn/certificate-verifier.ts";
-import type { Denial, Known } from "../ca/denial.ts";
+import type { Denial, RequestAttributes } from "../ca/denial.ts";
 import { type LogEntry, parseEntry } from "../ca/issuance/log-entry.ts";
 import { revocationOf } from "../ca/revocation/revocations.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
 import { DerError, Tag } from "../pki/encoding/der-reader.ts";
-import { shownSerialNumber } from "../pki/encoding/serial-number.ts";
-import { parseWorkloadSpiffeId } from "../pki/spiffe-id.ts";
-import { type Certificate, parseCertificate } from "../pki/x509/certificate.ts";
+import { SerialNumber } from "../pki/encoding/serial-number.ts";
+import { SpiffeId } from "../pki/spiffe-id.ts";
+import { Certificate } from "../pki/x509/certificate.ts";
 import { uriName } from "../pki/x509/certificate-extensions.ts";
 
 /** What the store or the configuration states against callers and certificates. */
@@ -17,16 +17,17 @@ interface Stated {
   readonly why: string | undefined;
 }
 
+/** A denial, as reports show it. */
 export interface DenialStatus extends Stated {
   readonly subject: string;
-  /** `undefined` where it lasts until somebody removes it. */
+  /** When the denial ends; `undefined` if it lasts until an operator removes it. */
   readonly until: Date | undefined;
   readonly hasEnded: boolean;
 }
 
 type Ending = Pick<Denial, "until">;
 
-/** Whether a denial stands when another has ended. */
+/** Whether one denial is still in force after another has ended. */
 export const endsLater = (one: Ending, other: Ending): boolean =>
   other.until !== undefined && (one.until === undefined || one.until > other.until);
 
@@ -54,6 +55,7 @@ export function denialStatuses(
   return all.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
 }
 
+/** A revoked certificate, as reports show it. */
 export interface RevokedStatus extends Stated, Pick<RevocationContent, "authority" | "reason"> {
   readonly serial: string;
   readonly revokedAt: Date;
@@ -69,7 +71,7 @@ export function revokedStatuses(
     (stated: Stated["stated"]) =>
     ({ certificates, authority, revokedAt, reason, why }: RevocationContent): RevokedStatus[] =>
       [...certificates].map(([number, end]) => ({
-        serial: shownSerialNumber(number),
+        serial: SerialNumber.shown(number),
         authority,
         revokedAt,
         expiresAt: new Date(1000 * end),
@@ -100,7 +102,12 @@ export interface Distrust {
   readonly detail: string;
 }
 
-/** @param octets An entry of the log. @throws LogError, DerError for octets that are none. */
+/**
+ * Finds the revocation of a log entry's certificate, or else the denial of its subject.
+ *
+ * @returns `undefined` if there is none, and for the entry of an authority.
+ * @throws LogError, DerError if the octets are not a valid log entry.
+ */
 export function distrustOf(
   octets: Uint8Array,
   { authorities, revocations, denials }: Statements,
@@ -112,7 +119,7 @@ export function distrustOf(
     const { spiffeId, expiresAt } = entry.token;
     return denialOf(entry, spiffeId, new Date(expiresAt), denials, now);
   }
-  const certificate = parseCertificate(entry.certificate);
+  const certificate = Certificate.parse(entry.certificate);
   const signer = authorities.find((each) => isNamedIn(certificate, each));
   const { serialNumber, validity } = certificate.toBeSigned;
   const name = { authority: signer?.id ?? "", serialNumber: toHex(serialNumber) };
@@ -125,7 +132,10 @@ export function distrustOf(
   return denialOf(entry, namesOf(certificate), validity.notAfter, denials, now);
 }
 
-/** The denial of those who have what an entry is about, if it has not ended before the denial was known. */
+/**
+ * Finds the denial that matches the subject of a log entry, unless the certificate or token expires before the denial
+ * was in force.
+ */
 function denialOf(
   entry: LogEntry,
   names: string,
@@ -159,13 +169,14 @@ const joined = (...parts: readonly (string | undefined)[]): string =>
   parts.filter((part) => part !== undefined).join(", ");
 
 /** What a denial may be about: who has the certificate, and who asked for it. */
-function knownOf(entry: LogEntry, names: string): Known {
+function knownOf(entry: LogEntry, names: string): RequestAttributes {
   const { impersonator = "", gateway = "", cluster, issuer: name, pod, node, tokenId } = entry;
+  const tokenSubject = entry.tokenSubject === "unknown" ? undefined : entry.tokenSubject;
   const ids = [...names.split(", "), impersonator, gateway];
   return {
-    accounts: ids.flatMap((id) => parseWorkloadSpiffeId(id)?.account ?? []),
+    accounts: ids.flatMap((id) => SpiffeId.parseWorkload(id)?.account ?? []),
     issuers: [{ cluster, name }],
-    bound: [{ pod, node, tokenId }],
+    bound: [{ pod, node, tokenId, tokenSubject }],
   };
 }
 

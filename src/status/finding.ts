@@ -9,7 +9,7 @@ export interface Finding {
   readonly what: string;
   /** Why it matters, one sentence. */
   readonly why: string;
-  /** What to do. Each command in it stands in backquotes, and can be typed as it stands. */
+  /** What to do. Each command is in backquotes and can be typed as it is. */
   readonly remedy: string;
 }
 
@@ -42,6 +42,10 @@ const findings = {
   "configuration-example": ["error", "An example value names no system of yours."],
   "configuration-invalid": ["error", "No program starts with this configuration."],
   "configuration-warning": ["warning", "The configuration allows more than its author may expect."],
+  "connections-proxied": [
+    "note",
+    "What the checkup asks goes that way, and so do the programs that have these variables.",
+  ],
   "crl-ended": ["error", "A proxy with a CRL that has ended refuses every certificate under it."],
   "crl-missing": ["warning", "Proxies of these namespaces accept revoked certificates."],
   "crl-stale": [
@@ -51,6 +55,10 @@ const findings = {
   "denial-ended": [
     "note",
     "A denial that has ended refuses nothing, and only makes the list longer.",
+  ],
+  "inception-date-over": [
+    "note",
+    "An empty store gets its first authority on that day alone; a CA that has one does not look.",
   ],
   "inception-date-passed": [
     "error",
@@ -112,6 +120,10 @@ const findings = {
     "error",
     "The CA serves from memory at best, and not at all after a restart.",
   ],
+  "subject-loose": [
+    "warning",
+    "Somebody else's job or machine may get the identity, as has happened elsewhere.",
+  ],
   "taint-still-trusted": [
     "warning",
     "Whoever has the tainted key can still make certificates that verifiers accept.",
@@ -150,7 +162,7 @@ export const withCommands = (remedy: string, change: (words: string) => string):
 
 const severities: readonly Severity[] = ["note", "warning", "error"];
 
-/** The findings, the worst first, those of one severity by name. */
+/** Sorts findings by severity, the worst first, and then by name. */
 export function worstFirst<Found extends Finding>(found: readonly Found[]): readonly Found[] {
   return found.toSorted(
     (a, b) => rankOf(b) - rankOf(a) || a.name.localeCompare(b.name) || a.what.localeCompare(b.what),

@@ -7,32 +7,35 @@ import {
 } from "../ca/issuance/log-entry.ts";
 import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
-import { shownSerialNumber } from "../pki/encoding/serial-number.ts";
-import { parseCertificate } from "../pki/x509/certificate.ts";
-import { displayedName } from "../pki/x509/distinguished-name.ts";
+import { SerialNumber } from "../pki/encoding/serial-number.ts";
+import { Certificate } from "../pki/x509/certificate.ts";
+import { displayedName } from "../pki/x509/displayed-name.ts";
 import { LogError } from "../tlog/log-error.ts";
 import { type Distrust, namesOf } from "./distrust.ts";
 
-/** An entry as an operator sees it. Cluster, node and pod are empty where nobody knows them. */
+/** An entry as an operator sees it. Cluster, node and pod are empty if they are unknown. */
 export interface FoundEntry extends LogPosition {
   readonly at: Date;
   /** The URI name of the certificate, or its DNS names; the subject of a token. */
   readonly name: string;
   /** The `jti` of a token. */
   readonly serialNumber: string;
-  /** Of a token; a certificate has none. */
+  /** The audiences of a token; empty for a certificate. */
   readonly audiences: readonly string[];
   readonly notAfter: Date;
   readonly cluster: string;
   readonly node: string;
   readonly pod: string;
+  /** The `sub` and the recorded claims of a token that is no ServiceAccount's. */
+  readonly claimed: readonly string[];
   readonly proof: LogEntry["proof"];
-  /** What rules decided, where the entry says so. */
+  /** The decision of the policy, if the entry records it. */
   readonly decision?: Pick<LogEntry, "rule" | "shadowRule" | "shadowEffect"> | undefined;
   /** `undefined` where nothing is stated against it. */
   readonly distrust?: Distrust | undefined;
 }
 
+/** An entry that was found, with its octets. */
 export type ReadEntry = FoundEntry & { readonly octets: Uint8Array };
 
 type NamedFields = Pick<FoundEntry, "name" | "serialNumber" | "notAfter" | "audiences">;
@@ -45,17 +48,20 @@ const tokenFields = ({ token }: TokenEntry): NamedFields => ({
 });
 
 function certificateFields({ certificate: der }: CertificateEntry): NamedFields {
-  const certificate = parseCertificate(der);
+  const certificate = Certificate.parse(der);
   const { subject, serialNumber, validity } = certificate.toBeSigned;
   return {
     name: namesOf(certificate) || displayedName(subject),
-    serialNumber: shownSerialNumber(toHex(serialNumber)),
+    serialNumber: SerialNumber.shown(toHex(serialNumber)),
     notAfter: validity.notAfter,
     audiences: [],
   };
 }
 
-/** The storage is not trusted: an entry that is none is `undefined`. */
+const claimedIn = ({ tokenSubject }: LogEntry): readonly string[] =>
+  typeof tokenSubject === "object" ? [tokenSubject.sub, ...Object.values(tokenSubject.claims)] : [];
+
+/** Reads a log entry. @returns `undefined` for a malformed one, because the storage is not trusted. */
 export function readEntry(octets: Bytes, position: LogPosition): ReadEntry | undefined {
   try {
     const entry = parseEntry(octets);
@@ -68,6 +74,7 @@ export function readEntry(octets: Bytes, position: LogPosition): ReadEntry | und
       cluster,
       node: node?.name ?? "",
       pod: pod?.name ?? "",
+      claimed: claimedIn(entry),
       proof,
       ...((rule ?? shadowRule) !== undefined && { decision: { rule, shadowRule, shadowEffect } }),
     };

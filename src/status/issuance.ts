@@ -1,5 +1,5 @@
 import type { AuditEvent, EventLog } from "../ca/issuance/audit-event.ts";
-import { createPolicy, type Effect } from "../ca/policy/policy.ts";
+import { type Effect, Policy } from "../ca/policy/policy.ts";
 import type { PolicyTable, RuleTable } from "../ca/policy/rule.ts";
 import type { FoundEntries } from "./log-search.ts";
 
@@ -14,11 +14,14 @@ export interface IssuanceStatus {
   readonly since?: Date;
   /** What is counted, and what is not: one sentence. */
   readonly scope: string;
-  /** A cluster without a name stands for callers that were not authenticated. */
+  /** The counts of each cluster. The cluster without a name counts callers that were not authenticated. */
   readonly clusters: readonly ClusterCalls[];
   /** The last day in hours, the oldest first. */
   readonly hours: readonly Calls[];
-  /** Whether answers alone are counted: then nobody knows here how many calls were refused or failed. */
+  /**
+   * Whether only issued certificates and tokens are counted, so that it is unknown how many calls were refused or
+   * failed.
+   */
   readonly issuedOnly: boolean;
 }
 
@@ -38,7 +41,7 @@ export const notCounted = (scope: string): IssuanceStatus => ({
 
 const hours = 24;
 
-/** Clusters come from the configuration. */
+/** A bound of memory only: clusters come from the configuration, which has fewer. */
 const maximumClusters = 1024;
 
 /** What a rule has decided in a while, live or in shadow. */
@@ -49,19 +52,19 @@ export interface Decided {
   readonly changed: number;
 }
 
-/** A rule, and how often it decided; absent where nobody counts. */
+/** A rule, and how often it decided; the counts are absent if no process counts. */
 export interface RuleStatus extends Pick<RuleTable, "name" | "shadow" | "when" | "then"> {
   readonly lastHour?: Decided | undefined;
   readonly lastDay?: Decided | undefined;
 }
 
-/** More rules than a policy has. */
+/** A policy has fewer rules. */
 const maximumRules = 400;
 
 /** The calls of the last day, and what the rules of the policy decided in them. */
 export class IssuanceCounts {
-  readonly #decisions = new DayCounts(maximumRules);
-  readonly #counts = new DayCounts(maximumClusters);
+  readonly #decisions = new SlidingDayCounts(maximumRules);
+  readonly #counts = new SlidingDayCounts(maximumClusters);
   readonly #known: Pick<IssuanceStatus, "scope" | "since" | "issuedOnly">;
 
   /** @param scope A sentence that says what is counted. */
@@ -121,7 +124,7 @@ export const ruleStatuses = (
   counts: IssuanceCounts | undefined,
   now: Date,
 ): readonly RuleStatus[] =>
-  (policy ? createPolicy(policy).rules : []).map(({ name, shadow, when, then }) => ({
+  (policy ? Policy.create(policy).rules : []).map(({ name, shadow, when, then }) => ({
     name,
     shadow,
     when,
@@ -170,10 +173,11 @@ const width = 3;
 export type Three = readonly [number, number, number];
 
 /**
- * Three counts for each of some names over the last day, in memory that does not grow: a ring of five-minute
- * slots for each name, 3.4 kB each.
+ * Counts three kinds of events for each name over a sliding window of 24 hours, in slots of five minutes. Memory is
+ * bounded: each name takes 3.4 kB, and names beyond the maximum are not counted. An event that is older than the slot
+ * which now has its place is not counted either.
  */
-export class DayCounts {
+export class SlidingDayCounts {
   readonly #maximum: number;
   readonly #rings = new Map<string, Uint32Array>();
   /** The number of the five minutes in each slot, counted from 1970. */

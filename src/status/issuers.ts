@@ -7,7 +7,7 @@ import { type Finding, finding } from "./finding.ts";
 export interface IssuerStatus extends Partial<Pick<KeyState, "fetchedAt" | "failure">> {
   readonly name: string;
   readonly cluster: string;
-  /** Absent where nothing is known of its keys. */
+  /** The state of its keys; absent if the issuer has no keys here. */
   readonly keys?: KeyStatus;
   readonly knownKeys: KeyState["keys"];
 }
@@ -22,6 +22,7 @@ export type KeyStatus = "configured" | "not fetched" | "fetched" | "stale" | "un
 
 const longestFailure = 500;
 
+/** Reports the keys of a token issuer and the last failure to fetch them, whose sentence is cut. */
 export function issuerStatus({ name, cluster, keys }: TokenIssuer, now: Date): IssuerStatus {
   const state = keys.state?.(now);
   if (!state) return { name, cluster, knownKeys: [] };

@@ -1,11 +1,11 @@
 import { messageOf } from "../foundation/errors.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import { serialDigits, typedSerialNumber } from "../pki/encoding/serial-number.ts";
+import { SerialNumber } from "../pki/encoding/serial-number.ts";
 import { readTile } from "../tlog/extend.ts";
 import { parseCheckpoint } from "../tlog/note/checkpoint.ts";
 import { parseNote } from "../tlog/note/note.ts";
-import { checkpointPath, parseBundle, tileIn, tileWidth } from "../tlog/tile.ts";
+import { checkpointPath, parseBundle, Tile, tileWidth } from "../tlog/tile.ts";
 import { distrustOf, type Statements } from "./distrust.ts";
 import { type FoundEntry, type ReadEntry, readEntry } from "./found-entry.ts";
 
@@ -21,6 +21,7 @@ interface LogShard {
   readonly origin: string;
 }
 
+/** A search in the issuance log. */
 export interface LogQuestion {
   /** A part of a name, of a serial number, or of a cluster, node or pod; empty for the newest entries. */
   readonly query: string;
@@ -56,15 +57,15 @@ const maximumSearches = 2;
 const maximumEntries = maximumBundles * tileWidth;
 
 /**
- * Finds the newest entries of a log that match, among at most 4096. It shows what the storage holds and
- * proves nothing: `rampart log` verifies.
+ * Finds the newest matching entries among the last 4096 of a log. It shows what the storage holds without verifying
+ * it, which `rampart log` does.
  */
 export class LogSearch {
   readonly #log: SearchedLog;
   readonly #statementsAt: (now: Date) => Promise<Statements>;
-  readonly #room = new Semaphore(maximumSearches);
+  readonly #capacity = new Semaphore(maximumSearches);
 
-  /** @param statementsAt Rejects while nobody knows what is stated. */
+  /** @param statementsAt Loads revocations and denials. It rejects while they cannot be read. */
   constructor(log: SearchedLog, statementsAt: (now: Date) => Promise<Statements>) {
     this.#log = log;
     this.#statementsAt = statementsAt;
@@ -74,11 +75,11 @@ export class LogSearch {
   async search({ query, limit, now }: LogQuestion): Promise<FoundEntries> {
     const parsed = parseQuery(query);
     const most = Math.min(limit || usualLimit, maximumLimit);
-    const searching = this.#room.tryRun(() =>
+    const searching = this.#capacity.tryRun(() =>
       orUnreadable("the log", () => searchShards(this.#log, parsed, most)),
     );
     if (!searching) throw new LogSearchError("busy", "others search the log: try again");
-    // A certificate without a mark must not be one that nobody could look up.
+    // If the statements cannot be read, the search fails, because an unmarked certificate would seem to be trusted.
     const statements = orUnreadable("the store", () => this.#statementsAt(now));
     const [found, stated] = await Promise.all([searching, statements]);
     const entries = found.entries.map(({ octets, ...entry }): FoundEntry => {
@@ -137,7 +138,7 @@ async function searchShard(
   let searched = 0;
   const last = Math.ceil(total / tileWidth) - 1;
   for (let i = last; i >= 0 && i > last - bundles && entries.length < most; i--) {
-    const tile = tileIn(total, "entries", i);
+    const tile = Tile.in(total, "entries", i);
     if (!tile) break;
     const bundle = parseBundle(await readTile(tile, read), tile.width);
     for (let at = bundle.length - 1; at >= 0 && entries.length < most; at--) {
@@ -157,7 +158,7 @@ function sizeOf(checkpoint: Uint8Array | undefined): number {
   return parseCheckpoint(parseNote(new TextDecoder().decode(checkpoint)).text).size;
 }
 
-/** A text to look for, in lower case, and as a serial number if it may be one. */
+/** A text to search for, in lower case, and as a serial number if it may be one. */
 interface Query {
   readonly text: string;
   readonly serial: string | undefined;
@@ -180,7 +181,7 @@ function parseQuery(input: string): Query | undefined {
     throw new LogSearchError("query", "a query is a part of a name, without a key or a glob");
   }
   // Six digits as they are shown, of which the first is a zero in every number that Rampart chooses.
-  const digits = serialDigits(typedSerialNumber(text));
+  const digits = SerialNumber.digits(SerialNumber.typed(text));
   return { text, serial: /^[0-9a-f]{5,}$/.test(digits) ? digits : undefined };
 }
 
@@ -192,9 +193,9 @@ function mayMatch(octets: Bytes, { text, serial }: Query): boolean {
 }
 
 function matches(entry: FoundEntry, { text, serial }: Query): boolean {
-  const { name, cluster, node, pod, serialNumber, audiences } = entry;
+  const { name, cluster, node, pod, serialNumber, audiences, claimed } = entry;
   if (serial !== undefined && serialNumber.includes(serial)) return true;
-  return [name, cluster, node, pod, ...audiences].some((field) =>
+  return [name, cluster, node, pod, ...audiences, ...claimed].some((field) =>
     field.toLowerCase().includes(text),
   );
 }

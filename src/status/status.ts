@@ -7,8 +7,8 @@ import type { ClusterPush } from "../delivery/cluster-push.ts";
 import { CaError } from "../foundation/errors.ts";
 import { type Bytes, fingerprintOf } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
-import { parseCertificate } from "../pki/x509/certificate.ts";
-import { displayedName } from "../pki/x509/distinguished-name.ts";
+import { Certificate } from "../pki/x509/certificate.ts";
+import { displayedName } from "../pki/x509/displayed-name.ts";
 import type { Validity } from "../pki/x509/validity.ts";
 import { type SignerStatus, signerStatus } from "./authorities.ts";
 import {
@@ -38,7 +38,7 @@ import {
 } from "./log-search.ts";
 import { storeFindings } from "./store-findings.ts";
 
-/** What is known about a CA at an instant, to read. Nothing of it is a secret. */
+/** The status of a CA at an instant, for operators. It has no secret. */
 export interface CaStatus {
   /** Every phase and every count is of this instant. */
   readonly now: Date;
@@ -47,7 +47,7 @@ export interface CaStatus {
   readonly program: string;
   /** Whether a certificate could be signed now. */
   readonly ready: boolean;
-  /** Why not, and everything else that an operator should look at, one sentence each. */
+  /** Why the CA is not ready, and what else an operator should attend to, one sentence each. */
   readonly needsAttention: readonly string[];
   /** The signer without a name comes first. */
   readonly signers: readonly SignerStatus[];
@@ -55,7 +55,7 @@ export interface CaStatus {
   readonly clusters: readonly ClusterStatus[];
   readonly issuers: readonly IssuerStatus[];
   readonly issuance: IssuanceStatus;
-  /** In the order in which they are asked. */
+  /** The rules of the policy in their order. */
   readonly rules: readonly RuleStatus[];
   /** The worst come first. */
   readonly findings: readonly Finding[];
@@ -83,19 +83,20 @@ export interface StatusSources extends CheckupSources {
   readonly push: Pick<ClusterPush, "clusters" | "outcomes">;
   /** Absent where nothing is logged. */
   readonly publishedLog: SearchedLog | undefined;
-  /** Whether who asks has shown a credential: the entries of a log are for nobody else. */
+  /** Whether the reader has shown a credential, without which no entries of the log are shown. */
   readonly hasCredentials: boolean;
-  /** Absent where no process counts calls; an issuance log tells some of them. */
+  /** The counts of calls; absent if no process counts them. An issuance log can show some. */
   readonly counts?: IssuanceCounts | undefined;
 }
 
-/** The status of a CA, for whoever renders it. */
+/** The status of a CA, read by the console and its service. */
 export interface Status {
   readonly at: (now: Date) => Promise<CaStatus>;
   /** Absent where no entry may be read. @throws LogSearchError */
   readonly searchLog: ((question: LogQuestion) => Promise<FoundEntries>) | undefined;
 }
 
+/** Creates the status of a CA from its parts. Without credentials of the log it has no search. */
 export function createStatus(sources: StatusSources): Status {
   const { publishedLog, hasCredentials } = sources;
   const checkup = createCheckup(sources);
@@ -198,7 +199,7 @@ async function countsAt(
 function rootStatus(der: Bytes): RootStatus {
   const fingerprint = fingerprintOf(der);
   try {
-    const { subject, validity } = parseCertificate(der).toBeSigned;
+    const { subject, validity } = Certificate.parse(der).toBeSigned;
     return { subject: displayedName(subject), fingerprint, ...validity };
   } catch (error) {
     if (error instanceof DerError) return { subject: "", fingerprint };
@@ -217,12 +218,16 @@ export interface CheckupSources {
   readonly crlPush: Pick<ClusterPush, "outcomes">;
 }
 
-/** The checkup of a running CA: its findings, the worst first. It asks nobody; `rampart doctor` looks further. */
+/**
+ * Examines a running CA without calling other servers, and returns its findings, the worst first. `rampart doctor`
+ * examines more.
+ */
 export type Checkup = (views: ReadonlyMap<string, AuthorityView>, now: Date) => readonly Finding[];
 
 /** The longest sentence that is shown. */
 const longestWhat = 1000;
 
+/** Creates the examination of a running CA. Findings about its issuers are computed once, since their configuration does not change. */
 export function createCheckup(sources: CheckupSources): Checkup {
   const { configuration, issuers, push, crlPush } = sources;
   const inceptionDates = new Map([

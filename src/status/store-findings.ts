@@ -4,7 +4,7 @@ import { dayOf, isOver } from "../config/signer-table.ts";
 import type { RecordError } from "../custody/record-fields.ts";
 import { lastSignature, mintDue } from "../pki/authority/rotation.ts";
 import { leadSeconds, type Schedule } from "../pki/authority/schedule.ts";
-import { nextSigningAuthority, signingAuthorityAt } from "../pki/authority/signing-authority.ts";
+import { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { applyTaints } from "../pki/authority/taint.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import { unopenedRecords } from "./authorities.ts";
@@ -14,7 +14,7 @@ import { type Finding, finding } from "./finding.ts";
 const cronDelaySeconds = 3600;
 
 /**
- * The findings about a CA in the records of its store. They ask no server and read nothing else.
+ * Finds what is wrong in the records of a CA's store. It calls no server and reads nothing else.
  *
  * @param inceptionDate The UTC day on which an empty store gets its first authority, such as `2026-11-22`.
  */
@@ -89,7 +89,9 @@ function emptyStore(
   }
   if (isOver(inceptionDate, now)) {
     const what = `The store is empty, and INCEPTION_DATE ${inceptionDate} is over.`;
-    return [finding("inception-date-passed", what, forNew)];
+    // Where its folder is missing, too, no verb makes another CA in its place.
+    const remedy = `${lostRecords}. For a new CA, set INCEPTION_DATE = "${today}"`;
+    return [finding("inception-date-passed", what, remedy)];
   }
   const day = inceptionDate === today ? "today" : (inceptionDate ?? "not set");
   const what = `The store holds no authority, and INCEPTION_DATE is ${day}.`;
@@ -98,8 +100,8 @@ function emptyStore(
 
 function signing({ openAuthorities }: OpenedStore, now: Date): Finding[] {
   const authorities = openAuthorities.map(({ authority }) => authority);
-  if (signingAuthorityAt(authorities, now)) return [];
-  const next = nextSigningAuthority(authorities, now)?.schedule;
+  if (SigningAuthority.at(authorities, now)) return [];
+  const next = SigningAuthority.nextAt(authorities, now)?.schedule;
   const what = next
     ? `No authority signs before ${next.signsFrom.toISOString()}.`
     : "No authority signs, and none is scheduled to.";

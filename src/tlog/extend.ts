@@ -2,20 +2,20 @@ import { bytesEqual } from "../pki/encoding/bytes.ts";
 import type { Frontier, WrittenTile } from "./frontier.ts";
 import { LogError } from "./log-error.ts";
 import { leafHash, type Tree } from "./merkle.ts";
-import { parseBundle, type Tile, tileIn, tilePath, tileWidth } from "./tile.ts";
+import { parseBundle, Tile, tileWidth } from "./tile.ts";
 
-/** The octets of a published object; `undefined` if there is none. */
+/** Reads a published object; `undefined` if there is none. */
 export type ObjectReader = (path: string) => Promise<Uint8Array | undefined>;
 
 /** The bundles that are read ahead. */
 const bundlesAtOnce = 8;
 
 /**
- * Reads a log from the edge of a tree that the reader knows to a newer tree. It verifies every entry, every
- * tile, and that the newer tree begins with the known one.
+ * Reads the entries between a known tree and a newer one, and verifies every entry, every tile, and that the newer tree
+ * extends the known one.
  *
- * @param visit Gets the entries in order. They are proved only when this function has returned.
- * @throws LogError `missing`, `content`, `form`; `consistency` when the tree has another root.
+ * @param visit Gets the entries in order. They are verified only once this function has returned.
+ * @throws LogError `missing`, `content`, `form`; `consistency` if the newer tree has another root.
  */
 export async function extendVerified(
   known: Frontier,
@@ -27,7 +27,7 @@ export async function extendVerified(
     throw new LogError("consistency", `the log has shrunk from ${known.size} to ${tree.size}`);
   }
   const frontier = known.clone();
-  // The root comes first: tiles of another history differ as well, and prove less.
+  // The root is compared first. In another history the tiles differ as well, but a wrong root proves more.
   let wrong: string | undefined;
   for (let index = known.size; index < tree.size; ) {
     const bundles = await readBundles(index, tree.size, read);
@@ -54,7 +54,9 @@ async function readBundles(
   read: ObjectReader,
 ): Promise<readonly Uint8Array[]> {
   const first = Math.floor(from / tileWidth);
-  const tiles = Array.from({ length: bundlesAtOnce }, (_, i) => tileIn(size, "entries", first + i));
+  const tiles = Array.from({ length: bundlesAtOnce }, (_, i) =>
+    Tile.in(size, "entries", first + i),
+  );
   const bundles = await Promise.all(
     tiles.map(async (tile) => (tile ? parseBundle(await readTile(tile, read), tile.width) : [])),
   );
@@ -67,14 +69,14 @@ async function readBundles(
  * @throws LogError `missing`
  */
 export async function readTile(tile: Tile, read: ObjectReader): Promise<Uint8Array> {
-  const octets = (await read(tilePath(tile))) ?? (await readFull(tile, read));
+  const octets = (await read(Tile.path(tile))) ?? (await readFull(tile, read));
   if (octets) return octets;
-  throw new LogError("missing", `${tilePath(tile)} is not there`);
+  throw new LogError("missing", `${Tile.path(tile)} is not there`);
 }
 
 async function readFull(tile: Tile, read: ObjectReader): Promise<Uint8Array | undefined> {
   if (tile.width === tileWidth) return undefined;
-  const full = await read(tilePath({ ...tile, width: tileWidth }));
+  const full = await read(Tile.path({ ...tile, width: tileWidth }));
   if (!full || tile.level !== "entries") return full?.slice(0, 32 * tile.width);
   const view = new DataView(full.buffer, full.byteOffset, full.length);
   let end = 0;
@@ -84,5 +86,5 @@ async function readFull(tile: Tile, read: ObjectReader): Promise<Uint8Array | un
 
 /** The path of a tile that is published with other octets. @throws LogError `missing` */
 async function differing(tile: WrittenTile, read: ObjectReader): Promise<string | undefined> {
-  return bytesEqual(await readTile(tile, read), tile.octets) ? undefined : tilePath(tile);
+  return bytesEqual(await readTile(tile, read), tile.octets) ? undefined : Tile.path(tile);
 }

@@ -2,8 +2,9 @@ import { concatBytes } from "../foundation/octets.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
 import { completeRoot, emptyRoot, type Hash, hashOctets, nodeHash } from "./merkle.ts";
-import { formatTile, hashesAt, parseTile, type Tile, tileWidth } from "./tile.ts";
+import { hashesAt, Tile, tileWidth } from "./tile.ts";
 
+/** A tile of the Merkle tree with its serialized hashes. */
 export interface WrittenTile extends Tile {
   readonly octets: Bytes;
 }
@@ -29,7 +30,7 @@ export class Frontier {
     return this.#size;
   }
 
-  /** Another frontier, which grows by itself. */
+  /** Copies the frontier. The copy grows independently. */
   clone(): Frontier {
     return new Frontier(
       this.#size,
@@ -48,7 +49,7 @@ export class Frontier {
       hashes.push(hash);
       if (hashes.length < tileWidth) return completed;
       const index = hashesAt(level + 1, this.#size) - 1;
-      completed.push({ level, index, width: tileWidth, octets: formatTile(hashes) });
+      completed.push({ level, index, width: tileWidth, octets: Tile.format(hashes) });
       hash = completeRoot(hashes);
       hashes.length = 0;
     }
@@ -64,7 +65,7 @@ export class Frontier {
               level,
               index: hashesAt(level + 1, this.#size),
               width: hashes.length,
-              octets: formatTile(hashes),
+              octets: Tile.format(hashes),
             },
           ],
     );
@@ -86,7 +87,7 @@ export class Frontier {
   }
 
   toBytes(): Bytes {
-    return concatBytes(...this.#levels.map(formatTile));
+    return concatBytes(...this.#levels.map(Tile.format));
   }
 
   /** @throws LogError `form` for octets of a tree of another size. */
@@ -95,7 +96,7 @@ export class Frontier {
     let at = 0;
     for (let level = 0; hashesAt(level, size) > 0; level++) {
       const width = hashesAt(level, size) % tileWidth;
-      levels.push([...parseTile(octets.subarray(at, at + width * hashOctets), width)]);
+      levels.push([...Tile.parse(octets.subarray(at, at + width * hashOctets), width)]);
       at += width * hashOctets;
     }
     if (at !== octets.length) throw new LogError("form", "the edge of a tree of another size");

@@ -3,7 +3,7 @@ type LogFault =
   | "form"
   /** The checkpoint is another log's. */
   | "origin"
-  /** No known key signed, or a known key's signature is wrong. */
+  /** None of the expected keys has signed, or the signature of one is wrong. */
   | "signature"
   /** Fewer witnesses cosigned than the policy demands. */
   | "quorum"

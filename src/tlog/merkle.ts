@@ -4,6 +4,7 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 /** A SHA-256 digest. */
 export type Hash = Bytes;
 
+/** The length of a SHA-256 hash in octets. */
 export const hashOctets = 32;
 
 /** A tree: how many entries it has, and its root. */
@@ -12,7 +13,7 @@ export interface Tree {
   readonly root: Hash;
 }
 
-const fresh = sha256.create();
+const emptyHash = sha256.create();
 const hash = sha256.create();
 const leafPrefix = Uint8Array.of(0);
 const nodePrefix = Uint8Array.of(1);
@@ -20,13 +21,14 @@ const nodePrefix = Uint8Array.of(1);
 /** The root of a tree without entries (RFC 9162 §2.1.1). */
 export const emptyRoot: Hash = sha256(new Uint8Array()) as Hash;
 
+/** The hash of a leaf: SHA-256 of 0x00 and the entry (RFC 6962 §2.1). */
 export function leafHash(entry: Uint8Array): Hash {
-  return fresh._cloneInto(hash).update(leafPrefix).update(entry).digest() as Hash;
+  return emptyHash._cloneInto(hash).update(leafPrefix).update(entry).digest() as Hash;
 }
 
 /** The hash of a tree of two subtrees. */
 export function nodeHash(left: Hash, right: Hash): Hash {
-  return fresh._cloneInto(hash).update(nodePrefix).update(left).update(right).digest() as Hash;
+  return emptyHash._cloneInto(hash).update(nodePrefix).update(left).update(right).digest() as Hash;
 }
 
 /** The size of the left subtree of a tree of two or more entries: the largest power of two below the size. */

@@ -16,11 +16,48 @@ export interface Tile {
   readonly width: number;
 }
 
-/** The path of a tile below a log's prefix. */
-export function tilePath({ level, index, width }: Tile): string {
-  const partial = width < tileWidth ? `.p/${width}` : "";
-  return `tile/${level}/${indexPath(index)}${partial}`;
-}
+export const Tile = {
+  /** The path of a tile below a log's prefix. */
+  path({ level, index, width }: Tile): string {
+    const partial = width < tileWidth ? `.p/${width}` : "";
+    return `tile/${level}/${indexPath(index)}${partial}`;
+  },
+
+  /** The tile of a path, or `undefined` for any other path. Each tile has exactly one path. */
+  parsePath(path: string): Tile | undefined {
+    const [, level = "", groups = "", partial] = pathPattern.exec(path) ?? [];
+    const tile = {
+      level: level === "entries" ? level : Number(level),
+      index: Number(groups.replace(/[x/]/g, "")),
+      width: partial === undefined ? tileWidth : Number(partial),
+    } as const;
+    return Tile.path(tile) === path ? tile : undefined;
+  },
+
+  /** The tile of a level that is there in a tree of this size; `undefined` for one beyond its edge. */
+  in(size: number, level: Tile["level"], index: number): Tile | undefined {
+    const count = level === "entries" ? size : hashesAt(level, size);
+    const width = Math.min(tileWidth, count - index * tileWidth);
+    return width > 0 ? { level, index, width } : undefined;
+  },
+
+  /** Serializes a tile: its hashes, concatenated. */
+  format(hashes: readonly Hash[]): Hash {
+    const octets = new Uint8Array(hashes.length * hashOctets);
+    for (const [i, hash] of hashes.entries()) octets.set(hash, i * hashOctets);
+    return octets;
+  },
+
+  /** The hashes of a tile. @throws LogError `form` for another width. */
+  parse(octets: Uint8Array, width: number): readonly Hash[] {
+    if (octets.length !== width * hashOctets) {
+      throw new LogError("form", `a tile of ${octets.length} octets instead of ${width} hashes`);
+    }
+    return Array.from({ length: width }, (_, i) =>
+      octets.slice(i * hashOctets, (i + 1) * hashOctets),
+    ) as Hash[];
+  },
+};
 
 /** Groups of three digits, all but the last with an `x`: 1234067 is `x001/x234/067`. */
 function indexPath(index: number): string {
@@ -35,46 +72,12 @@ function prefixedPath(index: number): string {
   return rest > 0 ? `${prefixedPath(rest)}/${last}` : last;
 }
 
-const pathForm =
+const pathPattern =
   /^tile\/(entries|0|[1-9]|[1-5][0-9]|6[0-3])\/((?:x[0-9]{3}\/){0,4}[0-9]{3})(?:\.p\/([1-9][0-9]{0,2}))?$/;
-
-/** The tile of a path, or `undefined` for any other path. Each tile has exactly one path. */
-export function parseTilePath(path: string): Tile | undefined {
-  const [, level = "", groups = "", partial] = pathForm.exec(path) ?? [];
-  const tile = {
-    level: level === "entries" ? level : Number(level),
-    index: Number(groups.replace(/[x/]/g, "")),
-    width: partial === undefined ? tileWidth : Number(partial),
-  } as const;
-  return tilePath(tile) === path ? tile : undefined;
-}
 
 /** How many complete subtrees of 256^level entries a tree has. */
 export function hashesAt(level: number, size: number): number {
   return Math.floor(size / tileWidth ** level);
-}
-
-/** The tile of a level that is there in a tree of this size; `undefined` for one beyond its edge. */
-export function tileIn(size: number, level: Tile["level"], index: number): Tile | undefined {
-  const count = level === "entries" ? size : hashesAt(level, size);
-  const width = Math.min(tileWidth, count - index * tileWidth);
-  return width > 0 ? { level, index, width } : undefined;
-}
-
-export function formatTile(hashes: readonly Hash[]): Hash {
-  const octets = new Uint8Array(hashes.length * hashOctets);
-  for (const [i, hash] of hashes.entries()) octets.set(hash, i * hashOctets);
-  return octets;
-}
-
-/** The hashes of a tile. @throws LogError `form` for another width. */
-export function parseTile(octets: Uint8Array, width: number): readonly Hash[] {
-  if (octets.length !== width * hashOctets) {
-    throw new LogError("form", `a tile of ${octets.length} octets instead of ${width} hashes`);
-  }
-  return Array.from({ length: width }, (_, i) =>
-    octets.slice(i * hashOctets, (i + 1) * hashOctets),
-  ) as Hash[];
 }
 
 /** The length of the longest entry: its length takes two octets. */

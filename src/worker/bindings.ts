@@ -16,8 +16,8 @@ interface RateLimitBinding {
 const waitSeconds = 10;
 
 /**
- * A quota by a rate limit of the platform, which counts in each data centre. Without the binding there is
- * no limit, and the log says so. A platform that cannot count must not stop the mesh.
+ * Makes a quota of the platform's rate limit, which counts in each data centre. Without the binding there is no
+ * limit, which is logged, because a platform that cannot count must not stop the mesh.
  */
 export function boundQuota(quota: QuotaName, binding: unknown, log: OperationLog): Quota {
   if (!isRateLimit(binding)) {
@@ -42,9 +42,10 @@ function isRateLimit(binding: unknown): binding is RateLimitBinding {
   return typeof binding === "object" && binding !== null && "limit" in binding;
 }
 
+/** The name of the binding to a dataset of Analytics Engine. */
 export const callCountsBinding = "CALL_COUNTS";
 
-/** The part of such a dataset that the counters need. It buffers: it neither waits nor answers. */
+/** The part of a dataset that the counters use. Writing is buffered: it neither waits nor returns anything. */
 type Dataset = Pick<AnalyticsEngineDataset, "writeDataPoint">;
 
 /**

@@ -23,8 +23,10 @@ interface WorkerConsoleParts {
   readonly environment: Environment;
 }
 
+/** Adds the console's routes to a Worker's. */
 export type AddConsole = (app: Hono, parts: WorkerConsoleParts) => void;
 
+/** Adds the console's routes to a Worker's. */
 export const addConsole: AddConsole = (app, parts) => {
   const { configuration, composition, push, crlPush, environment } = parts;
   const { certificateAuthority, issuers, accessKeys } = composition;
@@ -41,7 +43,15 @@ export const addConsole: AddConsole = (app, parts) => {
   });
   const guard = createOperatorGuard(parts.console, accessKeys);
   const script = scriptIn(environment[assetsBinding]);
-  const console = createConsole({ status, guard, clock, log, script, hasTrailers: false });
+  const console = createConsole({
+    status,
+    guard,
+    clock,
+    log,
+    script,
+    wordsFor,
+    hasTrailers: false,
+  });
   for (const handler of console.handlers) {
     const answer = createFetchHandler(handler);
     app.all(handler.requestPath, (c) => answer(c.req.raw));
@@ -64,6 +74,10 @@ function scriptIn(assets: unknown): ConsoleScript | undefined {
     },
   };
 }
+
+/** `wrangler dev` has the store of this machine, over plain HTTP. */
+const wordsFor = (words: string, { protocol }: URL): string =>
+  protocol === "https:" && !words.startsWith("cluster enrol") ? `${words} --remote` : words;
 
 function isFetcher(binding: unknown): binding is Pick<Fetcher, "fetch"> {
   return typeof binding === "object" && binding !== null && "fetch" in binding;

@@ -1,10 +1,4 @@
-import {
-  type AuthorityStore,
-  maximumRecords,
-  parseRecordKey,
-  type RecordName,
-  recordKey,
-} from "../custody/authority-store.ts";
+import { type AuthorityStore, maximumRecords, RecordName } from "../custody/authority-store.ts";
 
 /** KV lists at most this many keys at once, foreign keys included. */
 const maximumKeys = 1000;
@@ -31,12 +25,12 @@ export interface KvNamespace {
  * @param prefix The beginning of every key, such as `signers/<name>/`.
  */
 export function createKvStore(namespace: KvNamespace, prefix = ""): AuthorityStore {
-  const keyOf = (name: RecordName): string => `${prefix}${recordKey(name)}`;
+  const keyOf = (name: RecordName): string => `${prefix}${RecordName.key(name)}`;
   return {
     async load() {
       const { keys, list_complete } = await namespace.list({ limit: maximumKeys });
       const ours = keys.filter(({ name }) => name.startsWith(prefix));
-      const names = ours.flatMap(({ name }) => parseRecordKey(name.slice(prefix.length)));
+      const names = ours.flatMap(({ name }) => RecordName.parse(name.slice(prefix.length)));
       if (!list_complete || names.length > maximumRecords) {
         throw new Error(`more than ${maximumRecords} records or ${maximumKeys} keys in the store`);
       }
@@ -78,12 +72,13 @@ async function readAll(
   return new Map(chunks.flatMap((chunk) => [...chunk]));
 }
 
-/** The store of the authorities without a name, and those of the named signers. */
+/** The store of the unnamed authorities, and the stores of the named signers. */
 interface KvStores {
   readonly store: AuthorityStore;
   readonly signerStore: (signer: string) => AuthorityStore;
 }
 
+/** The stores of this CA and of its named signers in one KV namespace, the latter below `signers/`. */
 export const kvStores = (namespace: KvNamespace): KvStores => ({
   store: createKvStore(namespace),
   signerStore: (signer) => createKvStore(namespace, `signers/${signer}/`),

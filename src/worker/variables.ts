@@ -1,4 +1,5 @@
-import { configurationKeys, isSecretKey } from "../config/configuration.ts";
+import { configurationKeys } from "../config/configuration.ts";
+import { isSecretKey } from "../config/secrets.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 
 /** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
@@ -50,7 +51,10 @@ const isStored = (value: unknown): value is StoredSecret =>
 
 const isWritten = (value: unknown): boolean => typeof value !== "object" || Array.isArray(value);
 
-/** The handlers that the platform calls. They stand apart from the rest, because the archive declares them. */
+/**
+ * The handlers that the platform calls. The type has a place of its own, because the package's declarations export
+ * it.
+ */
 export interface Worker {
   readonly fetch: (request: Request, environment: Environment) => Promise<Response>;
   /** Runs the cron, whatever its cron string. A throw shows as a failed run. */

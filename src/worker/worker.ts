@@ -42,7 +42,7 @@ interface Isolate {
 
 interface WorkerOptions {
   readonly clock: () => Date;
-  /** The timeout of requests to issuers and API servers; without it a default applies. */
+  /** The timeout of requests to issuers and API servers, which has a default. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
   /** Absent from a main module without a log, which is smaller. */
   readonly openLog?: OpenWorkerLog | undefined;
@@ -69,7 +69,7 @@ export function createWorker(options: WorkerOptions): Worker {
     if (isolate) return isolate;
     const started = await start(environment, context);
     if (started.isPassing) return started;
-    // Another request may have started one first, and all requests share the caches of that one.
+    // Another request may have started a CA first. Then all requests use that one and its caches.
     isolate ??= started;
     return isolate;
   }
@@ -129,7 +129,12 @@ async function startConfigured(
   };
   const logs = logOf(configuration.log, environment, openLog);
   const { inBackground, openKeyCustody } = context;
-  const keyCustody = openKeyCustody?.(configuration, { fetch: fetchTrusting(undefined), clock });
+  const keyCustody = openKeyCustody?.(configuration, {
+    fetch: fetchTrusting(undefined),
+    clock,
+    monotonic: () => performance.now(),
+    random: Math.random,
+  });
   const keys = { keyCustody, inBackground };
   const parts = { ...kvStores(AUTHORITIES), cryptoProvider, log, clock, fetching, quotas };
   const platform = { ...parts, ...logs, ...keys };
@@ -156,7 +161,7 @@ async function startConfigured(
   };
 }
 
-/** A Worker without the console goes on issuing: the log and its page say how to get one. */
+/** A Worker without the console issues as usual: the log and the console's address say how to turn it on. */
 function addConsoleNotice(app: Hono, { console }: Configuration, log: EventLog): void {
   const detail = console
     ? "CONSOLE_TOKENS, CONSOLE_ACCESS: need main = src/worker/main-with-console.ts"

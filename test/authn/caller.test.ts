@@ -7,11 +7,11 @@ import {
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
-const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+const trustDomain = TrustDomain.parse("cluster.local") as TrustDomain;
 const review: TokenIssuer["review"] = {
   order: "after-keys",
   ask: () => Promise.reject(new Error("nobody is asked here")),

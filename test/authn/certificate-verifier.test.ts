@@ -4,13 +4,17 @@ import {
   createCertificateAuthenticator,
   createCertificateVerifier,
 } from "../../src/authn/certificate-verifier.ts";
-import { createAuthority } from "../../src/pki/authority/new-authority.ts";
+import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import type { SigningAuthority } from "../../src/pki/authority/signing-authority.ts";
+import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { toHex } from "../../src/pki/encoding/bytes.ts";
-import { parseCertificate } from "../../src/pki/x509/certificate.ts";
-import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
+import { Certificate } from "../../src/pki/x509/certificate.ts";
+import { IdentityProof } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
+import {
+  claimsIssuerWithoutKeys,
+  tokenIssuerWithoutKeys,
+} from "../testkit/callers/token-issuers.ts";
 import { cryptoProviders } from "../testkit/crypto-providers.ts";
 import { clusterLocal, oneDay, tenDays } from "../testkit/pki/certificates.ts";
 import { type LeafSigner, signClientLeaf } from "../testkit/pki/client-leaf.ts";
@@ -26,7 +30,11 @@ interface Own {
 }
 
 async function own(key: (typeof keys)[number]): Promise<Own> {
-  const { authority, extractablePrivateKey } = await createAuthority(clusterLocal, key, tenDays);
+  const { authority, extractablePrivateKey } = await NewAuthority.create(
+    clusterLocal,
+    key,
+    tenDays,
+  );
   const { der } = authority.certificate;
   return { authority, signer: { certificate: der, privateKey: extractablePrivateKey } };
 }
@@ -77,14 +85,14 @@ describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvid
         account: { namespace: "foo", name: "bar" },
         proof: {
           provedAt: oneDay.notBefore,
-          issuer: issuerDigest("https://a.test"),
+          issuer: IdentityProof.issuerDigest("https://a.test"),
           isImpersonated: false,
         },
         provedUntil: addSeconds(oneDay.notBefore, 720 * 3600),
         provedBy: issuers[0],
         certificate: {
           authority: authority.id,
-          serialNumber: toHex(parseCertificate(der).toBeSigned.serialNumber),
+          serialNumber: toHex(Certificate.parse(der).toBeSigned.serialNumber),
         },
       });
     },
@@ -164,6 +172,25 @@ describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvid
       { numRuns: 50 },
     );
   });
+});
+
+test("a certificate without a proof counts for the first issuer that may vouch, and no other", async () => {
+  const elsewhere = tokenIssuerWithoutKeys("https://c.test", { namespaces: ["shop"] });
+  const short = tokenIssuerWithoutKeys("https://d.test", { renewalSeconds: 60 });
+  const long = tokenIssuerWithoutKeys("https://e.test", { renewalSeconds: 3600 });
+  const der = await signClientLeaf(first.signer, bar, oneDay);
+  const verify = createCertificateVerifier({
+    trustDomain: clusterLocal,
+    vouchingAt: async () => [first.authority],
+    isRevoked: async () => false,
+    // istiod has given a certificate to no token of a table of claims.
+    issuers: [elsewhere, claimsIssuerWithoutKeys("https://f.test"), short, long],
+    cryptoProvider: webCryptoProvider,
+  });
+  const caller = await verify(der, addSeconds(oneDay.notBefore, 59));
+  expect(caller).toMatchObject({ provedBy: short, mayBeProvedBy: [short, long] });
+  const late = () => verify(der, addSeconds(oneDay.notBefore, 60));
+  expect(await refusalOf(late)).toEqual({ reason: "credential-rejected", check: "renewal" });
 });
 
 test("a caller without a certificate is not authenticated", async () => {

@@ -7,13 +7,13 @@ import {
 } from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import { parseClientCertificate } from "../../src/authn/client-certificate.ts";
-import { createAuthority } from "../../src/pki/authority/new-authority.ts";
+import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { clusterLocal, oneDay, tenDays } from "../testkit/pki/certificates.ts";
 import { type ClientLeaf, signClientLeaf } from "../testkit/pki/client-leaf.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 const now = new Date("2026-03-02T12:00:00Z");
-const { authority, extractablePrivateKey } = await createAuthority(
+const { authority, extractablePrivateKey } = await NewAuthority.create(
   clusterLocal,
   "EC-P256",
   tenDays,

@@ -1,10 +1,9 @@
 import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedKeys } from "../../src/authn/issuer-keys.ts";
+import { isSafeToFetch } from "../../src/foundation/addresses.ts";
 import { createDocumentFetch, type JsonFetch } from "../../src/foundation/fetch.ts";
 import { Semaphore } from "../../src/foundation/shared-work.ts";
-import { isSafeToFetch } from "../../src/foundation/text.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
@@ -43,9 +42,8 @@ describe("discovery", () => {
     const fetching = {
       fetchJson,
       keyFetchFailed: () => {},
-      cryptoProvider: webCryptoProvider,
       shareWork: sharePromises,
-      waitingRoom: new Semaphore(1),
+      waitingCapacity: new Semaphore(1),
     };
     return { server, keys: publishedKeys(issuer, location, fetching) };
   }
@@ -101,9 +99,8 @@ describe("the keys that a document names", () => {
       {
         fetchJson: { anywhere: answering("anywhere"), public: answering("public") },
         keyFetchFailed: (_, { message }) => void asked.push(message),
-        cryptoProvider: webCryptoProvider,
         shareWork: sharePromises,
-        waitingRoom: new Semaphore(1),
+        waitingCapacity: new Semaphore(1),
       },
     );
     await Promise.resolve(keys(query, start)).catch(() => {});
@@ -164,9 +161,8 @@ describe("the keys that a document names", () => {
     const fetching = {
       fetchJson,
       keyFetchFailed: () => {},
-      cryptoProvider: webCryptoProvider,
       shareWork: sharePromises,
-      waitingRoom: new Semaphore(1),
+      waitingCapacity: new Semaphore(1),
     };
     const keys = publishedKeys("https://issuer.test", location, fetching);
     expect(await keys(query, start)).toHaveLength(1);

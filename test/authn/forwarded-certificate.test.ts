@@ -1,19 +1,17 @@
 import { describe, expect, test } from "vitest";
 import type { Authenticator, Caller } from "../../src/authn/caller.ts";
 import { createCertificateVerifier } from "../../src/authn/certificate-verifier.ts";
-import {
-  acceptingForwardedCertificates,
-  forwardedValue,
-} from "../../src/authn/forwarded-certificate.ts";
+import { acceptingForwardedCertificates } from "../../src/authn/forwarded-certificate.ts";
+import { forwardedValue } from "../../src/authn/forwarding-headers.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { CaError, rejectCredential } from "../../src/foundation/errors.ts";
-import { createAuthority } from "../../src/pki/authority/new-authority.ts";
+import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { toHex } from "../../src/pki/encoding/bytes.ts";
-import { toPem } from "../../src/pki/encoding/pem.ts";
-import { workloadSpiffeId } from "../../src/pki/spiffe-id.ts";
-import { parseCertificate } from "../../src/pki/x509/certificate.ts";
-import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
+import { SpiffeId } from "../../src/pki/spiffe-id.ts";
+import { Certificate } from "../../src/pki/x509/certificate.ts";
+import { IdentityProof } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { tokenIssuer, tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
@@ -38,11 +36,11 @@ const issuerOfEnvoys = tokenIssuer("https://e.test", [key], {
 });
 
 function callerOf(account: typeof gateway, issuer?: TokenIssuer): Caller {
-  return { spiffeId: workloadSpiffeId(clusterLocal, account), account, issuer, proof: proved };
+  return { spiffeId: SpiffeId.ofWorkload(clusterLocal, account), account, issuer, proof: proved };
 }
 
 const bar = "spiffe://cluster.local/ns/foo/sa/bar";
-const { authority, extractablePrivateKey } = await createAuthority(
+const { authority, extractablePrivateKey } = await NewAuthority.create(
   clusterLocal,
   "EC-P256",
   tenDays,
@@ -57,13 +55,13 @@ const verify = createCertificateVerifier({
   cryptoProvider: webCryptoProvider,
 });
 const pemOf = async (spiffeId: string) =>
-  toPem("CERTIFICATE", await signClientLeaf(signer, spiffeId));
+  Pem.format("CERTIFICATE", await signClientLeaf(signer, spiffeId));
 const barDer = await signClientLeaf(signer, bar);
-const barPem = toPem("CERTIFICATE", barDer);
+const barPem = Pem.format("CERTIFICATE", barDer);
 const elsewherePem = await pemOf("spiffe://cluster.local/ns/x/sa/y");
-const strangersKey = (await createAuthority(clusterLocal, "EC-P256", tenDays))
+const strangersKey = (await NewAuthority.create(clusterLocal, "EC-P256", tenDays))
   .extractablePrivateKey;
-const forged = toPem(
+const forged = Pem.format(
   "CERTIFICATE",
   await signClientLeaf({ ...signer, privateKey: strangersKey }, bar),
 );
@@ -107,13 +105,13 @@ describe("a gateway", () => {
     const { notBefore } = authority.certificate.toBeSigned.validity;
     const proof = {
       provedAt: notBefore,
-      issuer: issuerDigest("https://any.test"),
+      issuer: IdentityProof.issuerDigest("https://any.test"),
       isImpersonated: false,
     };
     const provedUntil = addSeconds(notBefore, 720 * 3600);
     const certificate = {
       authority: authority.id,
-      serialNumber: toHex(parseCertificate(barDer).toBeSigned.serialNumber),
+      serialNumber: toHex(Certificate.parse(barDer).toBeSigned.serialNumber),
     };
     const isProved = { ...isBar, proof, provedUntil, provedBy: anyIssuer, certificate };
     const [own, envoy] = [callerOf(gateway, issuerA), callerOf(gateway, issuerOfEnvoys)];
@@ -130,7 +128,8 @@ describe("a gateway", () => {
     ["a subject in quotation marks", `Hash=ab;Subject="CN=a,O=\\"b\\"";URI=${bar};DNS=a.test`],
   ])("speaks with %s only where its table says that a name suffices", async (_, header) => {
     const envoy = callerOf(gateway, issuerOfEnvoys);
-    const isNamed = { ...isBar, proof: proved, provedBy: issuerOfEnvoys, gateway: envoy };
+    const proof = { ...proved, isImpersonated: true };
+    const isNamed = { ...isBar, proof, provedBy: issuerOfEnvoys, gateway: envoy };
     expect(await ofEnvoy(header)).toEqual(isNamed);
     expect(await refusalOf(() => ofGateway(header))).toEqual({
       reason: "credential-rejected",

@@ -12,7 +12,6 @@ import {
 } from "../../src/authn/issuer-keys.ts";
 import { createDocumentFetch, type FetchError } from "../../src/foundation/fetch.ts";
 import { Semaphore } from "../../src/foundation/shared-work.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
@@ -57,7 +56,7 @@ const withStatus = (status: number) => (response: ServerResponse) =>
 
 async function publish(
   answer: Publication["answer"],
-  waitingRoom: Semaphore = new Semaphore(4000),
+  waitingCapacity: Semaphore = new Semaphore(4000),
 ): Promise<Publication> {
   const failures: FetchError[] = [];
   const server = await startLoopbackServer((_, response) => publication.answer(response));
@@ -65,20 +64,19 @@ async function publish(
   const keys = publishedKeys("https://a.test", location, {
     fetchJson,
     keyFetchFailed: (_, error) => void failures.push(error),
-    cryptoProvider: webCryptoProvider,
     shareWork: sharePromises,
-    waitingRoom,
+    waitingCapacity: waitingCapacity,
   });
   const publication: Publication = { server, keys, failures, answer };
   return publication;
 }
 
 /** An endpoint that answers only once it is released. */
-async function publishHeld(answer: Publication["answer"], waitingRoom?: Semaphore) {
+async function publishHeld(answer: Publication["answer"], waitingCapacity?: Semaphore) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const publication = await publish(
     (response) => void released.then(() => answer(response)),
-    waitingRoom,
+    waitingCapacity,
   );
   return { ...publication, release };
 }
@@ -178,9 +176,8 @@ describe("requests that wait for keys", () => {
     const keys = publishedKeys("https://a.test", location, {
       fetchJson: { anywhere: next, public: next },
       keyFetchFailed: () => {},
-      cryptoProvider: webCryptoProvider,
       shareWork: (room) => sharePromises(room, 1),
-      waitingRoom: new Semaphore(1),
+      waitingCapacity: new Semaphore(1),
     });
     void keys(query("first"), start);
     const refusal = await refusalOf(() => keys(query("first"), start));
@@ -334,9 +331,8 @@ describe("an issuer that cannot be reached", () => {
     const keys = publishedKeys("https://a.test", location, {
       fetchJson: { anywhere: fail, public: fail },
       keyFetchFailed: () => {},
-      cryptoProvider: webCryptoProvider,
       shareWork: sharePromises,
-      waitingRoom: new Semaphore(1),
+      waitingCapacity: new Semaphore(1),
     });
     await expect(keys(query("first"), start)).rejects.toBe(fault);
   });

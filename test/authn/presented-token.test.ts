@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseBearerToken } from "../../src/authn/presented-token.ts";
+import { parseBearerToken } from "../../src/authn/internal/presented-token.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 function authorization(...values: readonly string[]): string | null {

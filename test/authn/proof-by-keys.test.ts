@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import type { Refusal } from "../../src/foundation/errors.ts";
-import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { wholeSeconds } from "../../src/pki/x509/validity.ts";
 import { tokenIssuer } from "../testkit/callers/token-issuers.ts";
 import {
@@ -18,7 +18,7 @@ import {
 import { refusalOf } from "../testkit/refusal.ts";
 
 const now = new Date("2026-11-21T12:00:00.500Z");
-const trustDomain = parseTrustDomain("example.org") as TrustDomain;
+const trustDomain = TrustDomain.parse("example.org") as TrustDomain;
 const issuerA = "https://a.test";
 const issuerB = "https://b.test:8443/cluster";
 

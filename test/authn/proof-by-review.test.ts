@@ -4,8 +4,8 @@ import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { createTokenReview } from "../../src/authn/token-review.ts";
 import type { Refusal } from "../../src/foundation/errors.ts";
 import { backoffSeconds } from "../../src/kubernetes/cluster-api.ts";
-import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
-import { issuerDigest } from "../../src/pki/x509/leaf/identity-proof.ts";
+import { TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { IdentityProof } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
 import { tokenIssuer } from "../testkit/callers/token-issuers.ts";
 import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/callers/tokens.ts";
@@ -19,7 +19,7 @@ import {
 import { refusalOf } from "../testkit/refusal.ts";
 
 const now = new Date("2026-11-21T12:00:00.500Z");
-const trustDomain = parseTrustDomain("example.com") as TrustDomain;
+const trustDomain = TrustDomain.parse("example.com") as TrustDomain;
 const issuerOf = (cluster: string) => `https://${cluster.toLowerCase()}.test`;
 
 let key: TokenKey;
@@ -99,7 +99,7 @@ describe("a reviewed token, as in kube_jwt_test.go of Istio,", () => {
       tokenId: expect.any(String),
       proof: {
         provedAt: wholeSeconds(now),
-        issuer: issuerDigest(issuerOf(cluster)),
+        issuer: IdentityProof.issuerDigest(issuerOf(cluster)),
         isImpersonated: false,
       },
     });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { callerWithin } from "../../src/authn/token-authenticator.ts";
-import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
@@ -10,7 +10,7 @@ const issuer = tokenIssuerWithoutKeys("https://a.test", {
   namespaces: ["team-*"],
 });
 const now = new Date("2026-11-21T12:00:00.250Z");
-const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+const trustDomain = TrustDomain.parse("cluster.local") as TrustDomain;
 const bearerIn = (namespace: string) => ({
   account: { namespace, name: "web" },
   pod: { name: "web-0", uid: "1" },

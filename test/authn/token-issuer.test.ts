@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
 import type { IssuerKeys, KeyState } from "../../src/authn/issuer-keys.ts";
-import { findKeyFault, type ReviewOrder, type TokenIssuer } from "../../src/authn/token-issuer.ts";
+import {
+  type ClusterIssuer,
+  findKeyFault,
+  type ReviewOrder,
+} from "../../src/authn/token-issuer.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const key = { keyId: "a", algorithms: [] };
@@ -8,9 +12,9 @@ const key = { keyId: "a", algorithms: [] };
 /** What an issuer does when it is looked at. */
 type Answer = "answers" | "fails" | "hangs";
 
-function issuerOf(answer: Answer, cluster: string, looked: string[] = []): TokenIssuer {
+function issuerOf(answer: Answer, cluster: string, looked: string[] = []): ClusterIssuer {
   let state: KeyState = { source: "issuer", keys: [] };
-  const look = async (at: Date): Promise<void> => {
+  const probe = async (at: Date): Promise<void> => {
     looked.push(cluster);
     if (answer === "hangs") return;
     state =
@@ -18,11 +22,11 @@ function issuerOf(answer: Answer, cluster: string, looked: string[] = []): Token
         ? { source: "issuer", keys: [key], fetchedAt: at }
         : { source: "issuer", keys: [], failure: { at, detail: "did not answer (ECONNREFUSED)" } };
   };
-  const keys: IssuerKeys = Object.assign(() => [], { state: () => state, look });
-  return { cluster, keys } as unknown as TokenIssuer;
+  const keys: IssuerKeys = Object.assign(() => [], { state: () => state, probe });
+  return { cluster, keys } as unknown as ClusterIssuer;
 }
 
-const faultOf = (...issuers: readonly TokenIssuer[]) => findKeyFault(issuers)(now);
+const faultOf = (...issuers: readonly ClusterIssuer[]) => findKeyFault(issuers)(now);
 
 test("a CA whose only issuer cannot be asked says so before any caller has come", async () => {
   expect(await faultOf(issuerOf("fails", "a"))).toBe(
@@ -43,14 +47,14 @@ function reviewedBy(
   answer: "answers" | "fails",
   order: ReviewOrder,
   looked: string[] = [],
-): TokenIssuer {
+): ClusterIssuer {
   const detail = "the API server of a cannot be reached";
   let failure: { at: Date; detail: string } | undefined;
-  const look = async (at: Date): Promise<void> => {
+  const probe = async (at: Date): Promise<void> => {
     looked.push("API server");
     failure = answer === "fails" ? { at, detail } : undefined;
   };
-  const ask = Object.assign(async () => Promise.reject(), { look, failure: () => failure });
+  const ask = Object.assign(async () => Promise.reject(), { probe, failure: () => failure });
   return { ...issuerOf("fails", "a", looked), review: { order, ask } };
 }
 

@@ -214,8 +214,8 @@ describe("a look at the API server", () => {
 
   test("has no failure while it reviews tokens, or is busy with it", async () => {
     for (const send of [async () => answerOf(no), refused("cluster-busy")]) {
-      const { look, failure } = looking(send);
-      await look?.(now);
+      const { probe, failure } = looking(send);
+      await probe?.(now);
       expect(failure?.()).toBeUndefined();
     }
   });
@@ -223,15 +223,15 @@ describe("a look at the API server", () => {
   test("has one while it is away, asks no more than once in ten seconds, and none once it is back", async () => {
     let send: ClusterApi["send"] = refused("cluster-unreachable");
     let asked = 0;
-    const { look, failure } = looking((...request) => {
+    const { probe, failure } = looking((...request) => {
       asked++;
       return send(...request);
     });
-    for (const seconds of [0, 1, 9]) await look?.(addSeconds(now, seconds));
+    for (const seconds of [0, 1, 9]) await probe?.(addSeconds(now, seconds));
     expect(asked).toBe(1);
     expect(failure?.()).toEqual({ at: now, detail: "the API server of c: cluster-unreachable" });
     send = async () => answerOf(no);
-    await look?.(addSeconds(now, 10));
+    await probe?.(addSeconds(now, 10));
     expect(failure?.()).toBeUndefined();
   });
 

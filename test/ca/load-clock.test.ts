@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { createAuthorities } from "../../src/ca/authorities.ts";
-import { LoadClock } from "../../src/ca/load-clock.ts";
+import { LoadClock } from "../../src/ca/internal/load-clock.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
-import { sealStatement } from "../../src/custody/statement.ts";
+import { Statement } from "../../src/custody/statement.ts";
 import type { SharedWork } from "../../src/foundation/shared-work.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
@@ -231,7 +231,7 @@ test("overlapping loads serve every request, even if the first to begin ends las
 test("a load that began before a taint does not undo the taint by ending last", async () => {
   const { keks, record, ends, authorities } = await overlapping(times);
   const said = { id: record.id, taintedAt: start, retiresAt: start };
-  const taint = await sealStatement("taint", said, { trustDomain: clusterLocal, keks });
+  const taint = await Statement.seal("taint", said, { trustDomain: clusterLocal, keks });
   const answers = [authorities.at(at(1)), authorities.at(at(2))];
   ends[1]?.([record, taint]);
   expect((await answers[1])?.issuer).toBeUndefined();

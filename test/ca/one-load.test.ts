@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Authorities, createAuthorities } from "../../src/ca/authorities.ts";
-import type { LoadTimes } from "../../src/ca/load-clock.ts";
+import type { LoadTimes } from "../../src/ca/internal/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { pollForWork, type WorkSharing } from "../../src/foundation/shared-work.ts";

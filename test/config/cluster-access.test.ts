@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { apiOpener, type ClusterAccess, clientOf } from "../../src/config/cluster-access.ts";
 import {
-  type CheckMeans,
-  lastingParts,
+  type CheckContext,
+  createReloadPools,
   nodeAuthorizer,
   reviewOf,
 } from "../../src/config/token-issuers.ts";
@@ -94,22 +94,22 @@ const tableOf = (table: object) => {
 };
 
 /** An API that counts how often it is opened, and finds nothing. */
-function meansWith(changes: Partial<CheckMeans> = {}) {
+function meansWith(changes: Partial<CheckContext> = {}) {
   const opened: ClusterApi[] = [];
-  const means: CheckMeans = {
+  const means: CheckContext = {
     openApi: () => {
       const api: ClusterApi = { cluster: "west", send: async () => undefined };
       opened.push(api);
       return api;
     },
     podsOf: undefined,
-    lasting: lastingParts(),
+    pools: createReloadPools(),
     ...changes,
   };
   return { means, opened };
 }
 
-const verdictOf = (table: object, means: CheckMeans, caller = proxy) =>
+const verdictOf = (table: object, means: CheckContext, caller = proxy) =>
   refusalOf(() => nodeAuthorizer(tableOf(table), means)(caller, wanted, now));
 
 const denied = (rule: string) => ({ reason: "impersonation-denied", rule });

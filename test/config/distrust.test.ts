@@ -1,12 +1,8 @@
 import { expect, test } from "vitest";
-import {
-  deniableSubject,
-  deniedTable,
-  formatDenied,
-  formatRevoked,
-  formatTaintedAuthorities,
-  revokedTable,
-} from "../../src/config/distrust.ts";
+import { formatTaintedAuthorities } from "../../src/cli/verbs/authority/store-summary.ts";
+import { formatRevoked } from "../../src/cli/verbs/certificate/revoke.ts";
+import { formatDenied } from "../../src/cli/verbs/deny.ts";
+import { deniableSubject, deniedTable, revokedTable } from "../../src/config/distrust.ts";
 import { configurationOf, expectOneFault, faultsOf } from "../testkit/configuration.ts";
 
 const since = "2026-11-21T12:00:00Z";
@@ -27,6 +23,9 @@ test.each([
   ["an account with a space", ["ns/shop/sa/a b"], "subject must be"],
   ["a node without a beginning", ["node/n"], "since is required"],
   ["a pod without a beginning", [{ subject: "pod/1" }], "since is required"],
+  ["a claim without a beginning", ["claim/ref=a"], "since is required"],
+  ["a subject without a beginning", ["subject/a"], "since is required"],
+  ["a claim without a value", [{ subject: "claim/ref", since }], "subject must be"],
   ["a token without a beginning", [{ subject: "token/1" }], "since is required"],
   [
     "an end that is no instant",
@@ -230,4 +229,24 @@ test("DENIED refuses an identity of another trust domain, which would deny the o
   expect(() => configurationOf(values("other.test"))).toThrow(
     "DENIED: spiffe://other.test/ns/shop/sa/a is not of this trust domain, mesh.test",
   );
+});
+
+test("a claim is denied by a name that an issuer records", () => {
+  const subjects = [{ name: "a", claims: { ref: "x" }, namespace: "ci", account: "a" }];
+  const ISSUERS = [{ issuer: "https://a.test", audiences: ["https://ca.test"], subjects }];
+  const deniedIn = (subject: string, values: object) =>
+    faultsOf({ ...values, DENIED: [{ subject, since }] });
+  const DENIED = ["claim/ref=refs/heads/*", "subject/repo:o/r:*"].map((subject) => ({
+    subject,
+    since,
+  }));
+  expect(configurationOf({ ISSUERS, DENIED }).configuredDenials).toHaveLength(2);
+  expect(deniedIn("claim/environment=prod", { ISSUERS })).toEqual([
+    expect.stringContaining("there are claim/ref=…"),
+  ]);
+  expect(deniedIn("claim/constructor=a", { ISSUERS })).toHaveLength(1);
+  // Nobody's token has a subject of this kind here.
+  expect(deniedIn("subject/a", {})).toHaveLength(1);
+  const [written = ""] = configurationOf({ ISSUERS, DENIED }).configuredDenials.map(formatDenied);
+  expect(written).toContain(`since = "${new Date(since).toISOString()}"`);
 });

@@ -62,6 +62,9 @@ test.each([
   ["signer", "LEASE", "rampart", "must be <namespace>/<name of a Lease>"],
   ["serve", "SERVING_NAMES", "", "must be array, not string"],
   ["serve", "__proto__x", 1, "is not a key of Rampart"],
+  ["serve", "TRUST_DOMIAN", "a", "is not a key of Rampart; did you mean TRUST_DOMAIN?"],
+  ["serve", "issuers", [], "is not a key of Rampart; did you mean ISSUERS?"],
+  ["gateway", "UPSTREAMS", "a", "is not a key of Rampart; did you mean UPSTREAM?"],
 ])("rampart %s: %s: %j: %s", (program, key, value, fault) => {
   const [, base, parse] = programs[program] ?? [];
   expect(faultsOf(() => parse?.({ ...base, [key]: value }))).toContain(`${key}: ${fault}`);

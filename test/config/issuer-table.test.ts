@@ -313,7 +313,7 @@ describe("the table kubernetes of an issuer", () => {
     const kubernetes = {
       server,
       credential,
-      ca: pem,
+      ca: `the CA:\n${pem}`,
       review: "before-keys",
       deliver_roots: true,
       config_map: "istio-ca-root-cert",
@@ -337,7 +337,7 @@ describe("the table kubernetes of an issuer", () => {
     ["the name of a file", { credential: `${credential}_FILE` }, "credential"],
     ["a CA that is none", { ca: "MIIB" }, "ca"],
     ["a CA on one line, which OpenSSL does not read", { ca: pem.replaceAll("\n", " ") }, "ca"],
-    ["a CA with words around it", { ca: `the CA:\n${pem}` }, "ca"],
+    ["a key behind its CA", { ca: pem + pem.replaceAll("CERTIFICATE", "PRIVATE KEY") }, "ca"],
     ["a private key for a CA", { ca: pem.replaceAll("CERTIFICATE", "PRIVATE KEY") }, "ca"],
     ["another order", { review: "never" }, "review"],
     ["a delivery that is no yes or no", { deliver_roots: "yes" }, "deliver_roots"],

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { holdKeks } from "../../src/config/keks.ts";
-import { openAuthority, sealAuthority } from "../../src/custody/authority-record.ts";
+import { AuthorityRecord } from "../../src/custody/authority-record.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
-import { createAuthority } from "../../src/pki/authority/new-authority.ts";
+import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { configurationOf, randomKek } from "../testkit/configuration.ts";
@@ -21,10 +21,10 @@ const keksOf = async (KEK: string, signer?: string) => {
   return (await holdKeks({ ...configuration, signers }, means)).ring(signer);
 };
 
-const created = await createAuthority(clusterLocal, "EC-P256", tenDays);
-const seal = (keks: KekRing) => sealAuthority(created, { trustDomain: clusterLocal, keks });
+const created = await NewAuthority.create(clusterLocal, "EC-P256", tenDays);
+const seal = (keks: KekRing) => AuthorityRecord.seal(created, { trustDomain: clusterLocal, keks });
 const open = async (record: Awaited<ReturnType<typeof seal>>, keks: KekRing) =>
-  openAuthority(record, { trustDomain: clusterLocal, keks }, webCryptoProvider);
+  AuthorityRecord.open(record, { trustDomain: clusterLocal, keks }, webCryptoProvider);
 
 test("the first KEK of a configuration seals, and every one opens", async () => {
   const ring = await keksOf(`${second},${first}`);

@@ -57,6 +57,27 @@ describe("POLICY", () => {
     expectOneFault(rulesOf({ name: "a" }, { name: "a" }), "POLICY.rules");
   });
 
+  test("a rule by claims changes nothing that a renewal would get without it", () => {
+    const subjects = [{ name: "a", claims: { ref: "x" }, namespace: "ci", account: "a" }];
+    const claiming = { issuer, audiences: ["https://ca.test"], subjects };
+    const rules = rulesOf({ when: { claims: { ref: "x" } }, then: { maximum_life: "1h" } });
+    expect(configurationOf({ ISSUERS: [claiming], ...rules }).warnings.join()).not.toContain(
+      "POLICY",
+    );
+    const renewing = { ...claiming, renewal_limit: "1h" };
+    expectOneFault({ ISSUERS: [renewing], ...rules }, "POLICY.rules[0].when.claims");
+    expect(configurationOf(rules).warnings).toContainEqual(
+      expect.stringMatching(/never decides: no table of ISSUERS with subjects records the claim$/),
+    );
+    const narrow = { when: { claims: { ref: "x", run: "1" } }, then: { deny: "no" } };
+    const wide = { when: { claims: { ref: ["x", "y"] } }, then: { deny: "no" } };
+    const recorded = { ...claiming, recorded_claims: ["ref", "run"] };
+    const warnings = (...list: readonly object[]) =>
+      configurationOf({ ISSUERS: [recorded], ...rulesOf(...list) }).warnings.join();
+    expect(warnings(wide, narrow)).toContain("(r1) never decides: r0 before it fits all");
+    expect(warnings(narrow, wide)).not.toContain("never decides");
+  });
+
   test("a rule by the node may deny from an instant on, or make an exception", () => {
     const denying = { since, when: { node: "n" }, then: { deny: "no" } };
     expect(configurationOf(rulesOf(denying, { when: { node: "m" } })).policy?.rules).toHaveLength(

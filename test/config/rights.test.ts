@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { createSubjectMapping } from "../../src/authn/subject-claims.ts";
 import type { Authorities } from "../../src/ca/authorities.ts";
-import { issuerRights, namedSigners } from "../../src/config/rights.ts";
+import { issuerRights, namedSigners, subjectRights } from "../../src/config/internal/rights.ts";
+import { subjectTableOf } from "../../src/config/internal/subject-table.ts";
 import type { SignerTable } from "../../src/config/signer-table.ts";
 import type { ServiceAccount } from "../../src/pki/spiffe-id.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
@@ -38,6 +40,34 @@ describe("an issuer without rights", () => {
       expect(rights[right]).toBeUndefined();
     },
   );
+});
+
+test("an issuer with subjects vouches for what its entries may give within its namespaces, and has no right more", () => {
+  const subjects = [
+    { name: "a", claims: { b: "c" }, namespace: "team-{d}", account: "deploy" },
+    { name: "e", claims: { f: "g" }, namespace: "ops", account: "r-{h}" },
+  ];
+  const [table] = issuersOf({
+    issuer,
+    audiences: ["https://ca.test"],
+    namespaces: ["team-a*", "ops", "shop"],
+    subjects,
+  });
+  const compiled = table && subjectTableOf(table);
+  if (!compiled) throw new Error("no subjects");
+  const rights = subjectRights(table, createSubjectMapping(compiled));
+  const may = (text: string): boolean => rights.mayVouchFor(account(text));
+  expect(["team-ab/deploy", "ops/r-1"].filter((each) => !may(each))).toEqual([]);
+  const others = [
+    "team-b/deploy",
+    "team-ab/other",
+    "ops/deploy",
+    "ops/r-",
+    "shop/deploy",
+    "shop/r-1",
+  ];
+  expect(others.filter(may)).toEqual([]);
+  expect(Object.keys(rights).toSorted()).toEqual(["mayAddress", "mayVouchFor", "subjects"]);
 });
 
 test.each([

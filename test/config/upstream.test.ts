@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../src/ca/upstream-authority.ts";
-import { upstreamOf } from "../../src/config/upstream.ts";
+import { upstreamOf } from "../../src/config/internal/upstream.ts";
 import type { Fetch, FetchTrusting } from "../../src/foundation/fetch.ts";
 import { parseBase64, toBase64 } from "../../src/pki/encoding/base64.ts";
-import { certificateBlocks } from "../../src/pki/encoding/pem.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 import { createCa } from "../testkit/pki/plugged-in.ts";
@@ -16,7 +16,7 @@ const csr = parseBase64(csrPem.replace(/-----[^\n]*\n|\s/g, ""));
 if (!csr) throw new Error("no CSR");
 const request = { csr, lifetimeSeconds: 86_400.7 };
 
-const derOf = (pem: string) => certificateBlocks(pem)[0];
+const derOf = (pem: string) => Pem.certificates(pem)[0];
 const base64Of = (certificates: readonly Uint8Array[]) =>
   certificates.map((der) => toBase64(new Uint8Array(der)));
 

@@ -6,8 +6,7 @@ import {
   isFromElsewhere,
   portGuard,
 } from "../../src/console/operator-guard.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { parseKeySet } from "../../src/pki/jose/key-set.ts";
+import { KeySet } from "../../src/pki/jose/key-set.ts";
 import {
   type Claims,
   createTokenKey,
@@ -88,10 +87,10 @@ describe("a guard with Cloudflare Access", () => {
   });
 
   async function ask(shown: string, other: Readonly<Record<string, string>> = {}): Promise<void> {
-    const keySet = parseKeySet(jwksOf(key)) ?? [];
+    const keySet = KeySet.parse(jwksOf(key)) ?? [];
     const guard = createOperatorGuard(
       { tokens: [], access: { team, audience } },
-      pinnedKeys({ usable: keySet, unusable: [] }, webCryptoProvider),
+      pinnedKeys({ usable: keySet, unusable: [] }),
     );
     await guard.require(new Headers({ "cf-access-jwt-assertion": shown, ...other }), now);
   }

@@ -13,8 +13,10 @@ import {
   sampleStatus,
 } from "../testkit/console/sample-status.ts";
 
+const typed = (words: string): string => words;
+
 const render = async (status: CaStatus, entries: FoundEntries, query = "") =>
-  String(await page({ status, query, logResults: logEntries(entries, sampleNow) }));
+  String(await page({ status, query, logResults: logEntries(entries, sampleNow), typed }));
 
 const hostile = `"><script>alert(1)</script><img src=x onerror='alert(2)'>&\u202e`;
 
@@ -90,7 +92,7 @@ describe("the page", () => {
     expect(loaded.filter((to) => !/^(?:\/(?!\/)|#)/.test(to))).toEqual([]);
     const script = { path: "/console/x.js", integrity: "sha256-x" };
     const withScript = String(
-      await page({ status: sampleStatus, query: "", logResults: "", script }),
+      await page({ status: sampleStatus, query: "", logResults: "", script, typed }),
     );
     expect(withScript.match(/<script/g)).toHaveLength(1);
   });

@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
-import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
+import type { ClusterIssuer, TokenIssuer } from "../../src/authn/token-issuer.ts";
 import {
   createIdentityPolicy,
   createPodAuthorizer,
 } from "../../src/ca/issuance/identity-policy.ts";
 import type { ImpersonationRule, Refusal } from "../../src/foundation/errors.ts";
 import { type Pods, podsKnownSeconds } from "../../src/kubernetes/pods.ts";
-import { parseTrustDomain, type TrustDomain, workloadSpiffeId } from "../../src/pki/spiffe-id.ts";
+import { SpiffeId, TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import type { FakePod } from "../testkit/kubernetes/api-server.ts";
@@ -25,7 +25,7 @@ interface CheckedCluster {
 }
 
 export const now: Date = new Date("2026-11-21T12:00:00Z");
-export const trustDomain: TrustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+export const trustDomain: TrustDomain = TrustDomain.parse("cluster.local") as TrustDomain;
 
 export const ztunnel: FakePod = {
   namespace: "istio-system",
@@ -47,7 +47,7 @@ export const wanted = "spiffe://cluster.local/ns/ns-a/sa/sa-a";
 export const isZtunnel = ({ namespace, name }: Caller["account"]): boolean =>
   `${namespace}/${name}` === "istio-system/ztunnel";
 
-export const issuerOf = (cluster: string, pods: Pods): TokenIssuer =>
+export const issuerOf = (cluster: string, pods: Pods): ClusterIssuer =>
   tokenIssuerWithoutKeys(`https://${cluster}.test`, {
     cluster,
     isNodeAccount: isZtunnel,
@@ -58,7 +58,7 @@ export const issuerOf = (cluster: string, pods: Pods): TokenIssuer =>
 export function proxyOf(issuer: TokenIssuer, changes: Partial<Caller> = {}): Caller {
   const account = { namespace: "istio-system", name: "ztunnel" };
   return {
-    spiffeId: workloadSpiffeId(trustDomain, account),
+    spiffeId: SpiffeId.ofWorkload(trustDomain, account),
     account,
     issuer,
     proof: { provedAt: new Date(0), issuer: issuer.digest, isImpersonated: false },

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { maximumRecordOctets } from "../../src/custody/authority-store.ts";
-import type { ObjectSpace } from "../../src/custody/shared/object-space.ts";
+import type { ObjectSpace } from "../../src/node/stores/object-space.ts";
 
 /** A promise of the port `ObjectSpace`, to check against an empty space. */
 type SpacePromise = (space: ObjectSpace) => Promise<void>;

@@ -50,10 +50,10 @@ async function composeSigning(
 /**
  * Requires that a CA holds no key that can be exported, once it has opened its authorities and its key for tokens.
  *
- * @param privateKeys The number of private CryptoKeys within reach of each of these: none where
- *   the provider keeps the key in a closure.
+ * @param ofAuthority The number of private CryptoKeys within reach of an open authority: none where the
+ *   provider keeps the key in a closure.
  */
-export function describeOpenedKeys(cryptoProvider: CryptoProvider, privateKeys: 0 | 1): void {
+export function describeOpenedKeys(cryptoProvider: CryptoProvider, ofAuthority: 0 | 1): void {
   describe.each<AuthorityKey>(["EC-P256", "EC-P384", "RSA-2048"])("a CA of %s", (key) => {
     test("holds no key that can be exported, once its authorities are open", async () => {
       const composition = await composeSigning(key, cryptoProvider);
@@ -64,7 +64,10 @@ export function describeOpenedKeys(cryptoProvider: CryptoProvider, privateKeys: 
       const reached = await expectNothingExportable({ composition, view, named });
       // Two KEKs and their statement keys show that the walk reaches what there is.
       expect(reached.filter(({ type }) => type === "secret")).toHaveLength(4);
-      for (const opened of [view.issuer, view.store.tokenKeys[0]]) {
+      for (const [opened, privateKeys] of [
+        [view.issuer, ofAuthority],
+        [view.store.tokenKeys[0], 1],
+      ] as const) {
         expect(opened).toBeDefined();
         const within = await expectNothingExportable(opened);
         expect(within.map(({ type, usages }) => [type, ...usages])).toEqual(

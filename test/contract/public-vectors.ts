@@ -3,12 +3,12 @@ import { CaError, OperatorError } from "../../src/foundation/errors.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { type Bytes, bytesEqual } from "../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../src/pki/encoding/der-reader.ts";
-import { type CaCertificate, parseCaCertificate } from "../../src/pki/path/certification-path.ts";
-import { maximumCertificates, verifyAuthority } from "../../src/pki/path/verified-authority.ts";
+import { CaCertificate } from "../../src/pki/path/certification-path.ts";
+import { maximumCertificates, VerifiedAuthority } from "../../src/pki/path/verified-authority.ts";
 import { ecdsa } from "../../src/pki/signature-algorithm.ts";
-import { parseCertificate, parseToBeSigned } from "../../src/pki/x509/certificate.ts";
+import { Certificate, parseToBeSigned } from "../../src/pki/x509/certificate.ts";
 import { isSignedByKey, isSignedWith } from "../../src/pki/x509/certificate-signature.ts";
-import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import limbo from "../vectors/x509-limbo.json" with { type: "json" };
 import { explained } from "./limbo-differences.ts";
 
@@ -100,14 +100,14 @@ function waysOf(file: string, providers: readonly CryptoProvider[]): readonly Ve
     signature,
   });
   const byKey = refusing(async (key, message, signature) =>
-    isSignedByKey(structure(message, signature), parseSubjectPublicKey(key)),
+    isSignedByKey(structure(message, signature), SubjectPublicKey.parse(key)),
   );
   // Only a path to a root of somebody else may have PSS.
   if (file.startsWith("rsa_pss")) return [byKey];
   const withProvider = (provider: CryptoProvider): Verify =>
     refusing(async (key, message, signature) => {
       const certificate = structure(message, signature) as Parameters<typeof isSignedWith>[0];
-      return isSignedWith(certificate, parseSubjectPublicKey(key), provider);
+      return isSignedWith(certificate, SubjectPublicKey.parse(key), provider);
     });
   // For WebCrypto, both ways are one but for PSS.
   return [byKey, ...providers.filter((each) => each !== webCryptoProvider).map(withProvider)];
@@ -154,12 +154,12 @@ async function refusalOf(each: LimboCase): Promise<string | undefined> {
   for (const [i, issuer] of issuersOf(each).entries()) {
     try {
       const read = (pems: readonly string[]): readonly CaCertificate[] =>
-        ders(pems).map((der) => parseCaCertificate(der, `certificate ${i}`));
+        ders(pems).map((der) => CaCertificate.parse(der, `certificate ${i}`));
       const [authority] = read([issuer]);
       if (!authority) throw new Error("a PEM text has no certificate");
       const others = read(each.untrusted_intermediates.filter((pem) => pem !== issuer));
       const anchors = read(each.trusted_certs);
-      await verifyAuthority({ authority, others, anchors }, trustDomain, now);
+      await VerifiedAuthority.verify({ authority, others, anchors }, trustDomain, now);
       return undefined;
     } catch (error) {
       const isRefusal = [OperatorError, DerError, CaError].some((kind) => error instanceof kind);
@@ -179,7 +179,7 @@ function issuersOf({
   const all = [...untrusted_intermediates, ...trusted_certs];
   const namesOf = (pem: string | undefined) => {
     const [der] = ders(pem ? [pem] : []);
-    return der && parseToBeSigned(parseCertificate(der).signedBytes);
+    return der && parseToBeSigned(Certificate.parse(der).signedBytes);
   };
   let issuer: Bytes;
   try {
@@ -198,7 +198,7 @@ function issuersOf({
   });
 }
 
-const trustDomain = "example.com" as Parameters<typeof verifyAuthority>[1];
+const trustDomain = "example.com" as Parameters<typeof VerifiedAuthority.verify>[1];
 
 /** x509-limbo's chains, each as a CA that somebody imports. Every difference has its reason. */
 export function holdToLimbo(): void {

@@ -1,17 +1,17 @@
 import { expect, test } from "vitest";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { openKeyed, resealKeyed, sealKeyed } from "../../src/custody/keyed-statement.ts";
+import { KeyedStatement } from "../../src/custody/keyed-statement.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
-import { openStatement } from "../../src/custody/statement.ts";
-import { createIntermediateRequest } from "../../src/pki/authority/new-authority.ts";
+import { Statement } from "../../src/custody/statement.ts";
+import { IntermediateRequest } from "../../src/pki/authority/new-authority.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { createKek } from "../testkit/pki/sealed-record.ts";
 
 const [old, newest] = [await createKek("old"), await createKek("newest")];
-const request = await createIntermediateRequest(clusterLocal, "EC-P256");
+const request = await IntermediateRequest.create(clusterLocal, "EC-P256");
 const requestedAt = new Date("2026-06-01T00:00:00.000Z");
-const record = await sealKeyed(
+const record = await KeyedStatement.seal(
   "request",
   { ...request, requestedAt },
   request.extractablePrivateKey,
@@ -34,10 +34,10 @@ async function checkOf(work: Promise<unknown>): Promise<string> {
 }
 
 const openKey = async (stored: StoredRecord, keks: KekRing) =>
-  (await openKeyed("request", stored, { trustDomain: clusterLocal, keks })).privateKey;
+  (await KeyedStatement.open("request", stored, { trustDomain: clusterLocal, keks })).privateKey;
 
 const opened = (stored: StoredRecord, keks: KekRing = [old], domain = clusterLocal) =>
-  openStatement("request", stored, { trustDomain: domain, keks });
+  Statement.open("request", stored, { trustDomain: domain, keks });
 
 /** The record with another statement, and the MAC that it had. */
 interface Says {
@@ -88,7 +88,7 @@ test("does not open elsewhere: as another kind, for another trust domain, under 
 });
 
 test("is sealed anew under the newest KEK, key and all, and not twice", async () => {
-  const resealed = await resealKeyed("request", record, {
+  const resealed = await KeyedStatement.reseal("request", record, {
     trustDomain: clusterLocal,
     keks: [newest, old],
   });
@@ -100,6 +100,9 @@ test("is sealed anew under the newest KEK, key and all, and not twice", async ()
   const key = await openKey(resealed, [newest]);
   expect(await pkcs8(key)).toBe(await pkcs8(request.extractablePrivateKey));
   expect(
-    await resealKeyed("request", resealed, { trustDomain: clusterLocal, keks: [newest, old] }),
+    await KeyedStatement.reseal("request", resealed, {
+      trustDomain: clusterLocal,
+      keks: [newest, old],
+    }),
   ).toBeUndefined();
 });

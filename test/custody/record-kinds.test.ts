@@ -5,7 +5,7 @@ import {
   type RevocationContent,
   statementKinds,
 } from "../../src/custody/record-kinds.ts";
-import { openStatement, sealContent, sealStatement } from "../../src/custody/statement.ts";
+import { Statement, sealContent } from "../../src/custody/statement.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 
@@ -26,12 +26,15 @@ const open = async (says: Readonly<Record<string, string>>, id = "ab") => {
     trustDomain: clusterLocal,
     keks,
   });
-  return openStatement("revocation", stored, { trustDomain: clusterLocal, keks });
+  return Statement.open("revocation", stored, { trustDomain: clusterLocal, keks });
 };
 
 test("opens as it was sealed", async () => {
-  const stored = await sealStatement("revocation", revocation, { trustDomain: clusterLocal, keks });
-  expect(await openStatement("revocation", stored, { trustDomain: clusterLocal, keks })).toEqual(
+  const stored = await Statement.seal("revocation", revocation, {
+    trustDomain: clusterLocal,
+    keks,
+  });
+  expect(await Statement.open("revocation", stored, { trustDomain: clusterLocal, keks })).toEqual(
     revocation,
   );
 });
@@ -43,14 +46,14 @@ test("a statement holds as many certificates as it may, with the longest serial 
       99_999_999_999,
     ]),
   );
-  const stored = await sealStatement(
+  const stored = await Statement.seal(
     "revocation",
     { ...revocation, certificates },
     { trustDomain: clusterLocal, keks },
   );
   expect(stored.value.length).toBeLessThan(250 * 1024);
   expect(
-    (await openStatement("revocation", stored, { trustDomain: clusterLocal, keks })).certificates
+    (await Statement.open("revocation", stored, { trustDomain: clusterLocal, keks })).certificates
       .size,
   ).toBe(maximumCertificates);
 });

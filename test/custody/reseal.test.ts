@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
-import { resealAuthority } from "../../src/custody/authority-record.ts";
+import { AuthorityRecord } from "../../src/custody/authority-record.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { openTokenKey, resealKeyed, sealKeyed } from "../../src/custody/keyed-statement.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { generateTokenKey } from "../../src/pki/jose/token-key.ts";
+import { KeyedStatement } from "../../src/custody/keyed-statement.ts";
+import { TokenKey } from "../../src/pki/jose/token-key.ts";
 import { inHex } from "../testkit/der/mutation.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
@@ -13,7 +12,7 @@ const [old, newest] = [await createKek("old"), await createKek("newest")];
 const record = await createRecord(old);
 
 const reseal = async () => {
-  const resealed = await resealAuthority(record, {
+  const resealed = await AuthorityRecord.reseal(record, {
     trustDomain: clusterLocal,
     keks: [newest, old],
   });
@@ -42,7 +41,7 @@ test("a record sealed anew differs in its KEK, IV and sealed key alone", async (
 
 test("a record under the newest KEK is not sealed anew", async () => {
   expect(
-    await resealAuthority(record, { trustDomain: clusterLocal, keks: [old, newest] }),
+    await AuthorityRecord.reseal(record, { trustDomain: clusterLocal, keks: [old, newest] }),
   ).toBeUndefined();
 });
 
@@ -52,11 +51,14 @@ test("a record that does not open is not sealed anew", async () => {
   }));
   const keks = [newest, old] as const;
   await expect(
-    resealAuthority(changed, { trustDomain: clusterLocal, keks }),
+    AuthorityRecord.reseal(changed, { trustDomain: clusterLocal, keks }),
   ).rejects.toHaveProperty("check", "seal");
-  const elsewhere = resealAuthority(record, { trustDomain: trustDomain("other.local"), keks });
+  const elsewhere = AuthorityRecord.reseal(record, {
+    trustDomain: trustDomain("other.local"),
+    keks,
+  });
   await expect(elsewhere).rejects.toHaveProperty("check", "trust-domain");
-  const withoutOld = resealAuthority(record, { trustDomain: clusterLocal, keks: [newest] });
+  const withoutOld = AuthorityRecord.reseal(record, { trustDomain: clusterLocal, keks: [newest] });
   await expect(withoutOld).rejects.toHaveProperty("check", "kek");
 });
 
@@ -65,26 +67,27 @@ test.each(["ES256", "RS256"] as const)(
   async (algorithm) => {
     const at = new Date("2026-06-01T00:00:00.000Z");
     const schedule = { publishedFrom: at, signsFrom: at, signsUntil: at, retiresAt: at };
-    const made = await generateTokenKey(algorithm, schedule);
+    const made = await TokenKey.generate(algorithm, schedule);
     const held = (...keks: KekRing) => ({ trustDomain: clusterLocal, keks });
     const key = made.extractablePrivateKey;
-    const stored = await sealKeyed("tokenKey", made.key, key, held(old));
-    const resealed = await resealKeyed("tokenKey", stored, held(newest, old));
+    const stored = await KeyedStatement.seal("tokenKey", made.key, key, held(old));
+    const resealed = await KeyedStatement.reseal("tokenKey", stored, held(newest, old));
     if (!resealed) throw new Error("left as it was");
-    const { signingKey, ...opened } = await openTokenKey(resealed, held(newest), webCryptoProvider);
+    const { privateKey, ...opened } = await KeyedStatement.openTokenKey(resealed, held(newest));
     expect(opened).toEqual(made.key);
     const signed = new TextEncoder().encode("signed");
-    const before = await openTokenKey(stored, held(old), webCryptoProvider);
+    const before = await KeyedStatement.openTokenKey(stored, held(old));
     // RSASSA-PKCS1-v1_5 signs the same octets alike.
     if (algorithm === "RS256") {
-      expect(await signingKey.sign(signed)).toEqual(await before.signingKey.sign(signed));
+      const sign = (key: CryptoKey) => crypto.subtle.sign("RSASSA-PKCS1-v1_5", key, signed);
+      expect(await sign(privateKey)).toEqual(await sign(before.privateKey));
     }
-    const opening = openTokenKey(resealed, held(old), webCryptoProvider);
+    const opening = KeyedStatement.openTokenKey(resealed, held(old));
     await expect(opening).rejects.toHaveProperty("check", "kek");
-    expect(await resealKeyed("tokenKey", resealed, held(newest, old))).toBeUndefined();
+    expect(await KeyedStatement.reseal("tokenKey", resealed, held(newest, old))).toBeUndefined();
     const json = JSON.parse(stored.value);
     json.says.signsUntil = "2026-07-01T00:00:00.000Z";
     const moved = { ...stored, value: JSON.stringify(json) };
-    await expect(resealKeyed("tokenKey", moved, held(newest, old))).rejects.toThrow();
+    await expect(KeyedStatement.reseal("tokenKey", moved, held(newest, old))).rejects.toThrow();
   },
 );

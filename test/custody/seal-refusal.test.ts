@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { kekOctets } from "../../src/custody/kek.ts";
 import type { RecordError } from "../../src/custody/record-fields.ts";
-import { createAuthority } from "../../src/pki/authority/new-authority.ts";
+import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { applyEdit, type DerEdit, flipBit } from "../testkit/der/mutation.ts";
 import { clusterLocal, schedule, trustDomain } from "../testkit/pki/certificates.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
@@ -178,7 +178,7 @@ test("refuses a record under a KEK of the same id and other octets", async () =>
 });
 
 test("refuses a key that was sealed with another key's certificate", async () => {
-  const made = await createAuthority(
+  const made = await NewAuthority.create(
     clusterLocal,
     "EC-P384",
     schedule("2026-03-01T00:00:00.000Z", "2026-03-02T00:00:00.000Z"),

@@ -1,9 +1,9 @@
 import { createPublicKey, verify, X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { openAuthority, sealAuthority } from "../../src/custody/authority-record.ts";
-import { type AuthorityKey, createAuthority } from "../../src/pki/authority/new-authority.ts";
+import { AuthorityRecord } from "../../src/custody/authority-record.ts";
+import { type AuthorityKey, NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { issueLeaf } from "../../src/pki/x509/leaf/certificate-signer.ts";
-import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { cryptoProviders } from "../testkit/crypto-providers.ts";
 import { inHex } from "../testkit/der/mutation.ts";
 import {
@@ -22,8 +22,8 @@ const kek = await createKek("k1");
 const keys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"];
 
 describe.each(keys)("a sealed authority of %s", async (key) => {
-  const made = await createAuthority(clusterLocal, key, tenDays);
-  const record = await sealAuthority(made, { trustDomain: clusterLocal, keks: [kek] });
+  const made = await NewAuthority.create(clusterLocal, key, tenDays);
+  const record = await AuthorityRecord.seal(made, { trustDomain: clusterLocal, keks: [kek] });
   const issuer = await openRecord(record, clusterLocal, [kek]);
 
   test("opens as the authority that was sealed", () => {
@@ -43,7 +43,7 @@ describe.each(keys)("a sealed authority of %s", async (key) => {
   });
 
   test("signs leaves that verify under the certificate it was made with", async () => {
-    const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+    const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
     const request = {
       spiffeId: workload("foo", "bar"),
       publicKey,
@@ -72,7 +72,7 @@ test.each(cryptoProviders)(
   "the key of a record that %s opened is the one of its certificate",
   async (_, cryptoProvider) => {
     const record = await createRecord(kek);
-    const { signingKey, authority } = await openAuthority(
+    const { signingKey, authority } = await AuthorityRecord.open(
       record,
       { trustDomain: clusterLocal, keks: [kek] },
       cryptoProvider,
@@ -93,9 +93,9 @@ test("a KEK cannot be exported, and does nothing but wrap and open", () => {
 });
 
 test("sealing one authority twice gives two IVs and two ciphertexts", async () => {
-  const made = await createAuthority(clusterLocal, "EC-P256", tenDays);
+  const made = await NewAuthority.create(clusterLocal, "EC-P256", tenDays);
   const seal = async () =>
-    fieldsOf(await sealAuthority(made, { trustDomain: clusterLocal, keks: [kek] }));
+    fieldsOf(await AuthorityRecord.seal(made, { trustDomain: clusterLocal, keks: [kek] }));
   const [one, other] = [await seal(), await seal()];
   expect(Buffer.from(one.iv, "base64")).toHaveLength(12);
   expect(one.iv).not.toBe(other.iv);
@@ -104,9 +104,9 @@ test("sealing one authority twice gives two IVs and two ciphertexts", async () =
 
 test("the first KEK of the ring seals, and any of them opens", async () => {
   const newer = await createKek("k2");
-  const made = await createAuthority(clusterLocal, "EC-P256", tenDays);
-  const old = await sealAuthority(made, { trustDomain: clusterLocal, keks: [kek] });
-  const fresh = await sealAuthority(made, { trustDomain: clusterLocal, keks: [newer, kek] });
+  const made = await NewAuthority.create(clusterLocal, "EC-P256", tenDays);
+  const old = await AuthorityRecord.seal(made, { trustDomain: clusterLocal, keks: [kek] });
+  const fresh = await AuthorityRecord.seal(made, { trustDomain: clusterLocal, keks: [newer, kek] });
   expect([fieldsOf(old).kek, fieldsOf(fresh).kek]).toEqual(["k1", "k2"]);
   for (const record of [old, fresh]) {
     const issuer = await openRecord(record, clusterLocal, [newer, kek]);

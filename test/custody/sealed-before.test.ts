@@ -1,15 +1,15 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { openBackup } from "../../src/cli/verbs/authority/backup-file.ts";
-import { openAuthority, openExtractable } from "../../src/custody/authority-record.ts";
-import { parseRecordKey, type RecordName, recordKey } from "../../src/custody/authority-store.ts";
+import { AuthorityRecord } from "../../src/custody/authority-record.ts";
+import { RecordName } from "../../src/custody/authority-store.ts";
 import { importKek, type KekRing } from "../../src/custody/kek.ts";
-import { openKeyed } from "../../src/custody/keyed-statement.ts";
+import { KeyedStatement } from "../../src/custody/keyed-statement.ts";
 import { logKeysFor } from "../../src/custody/log-key.ts";
 import type { StatementName } from "../../src/custody/record-kinds.ts";
-import { openStatement, resealStatement, sealStatement } from "../../src/custody/statement.ts";
+import { Statement } from "../../src/custody/statement.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { formatVerifierKey } from "../../src/tlog/note/verifier-key.ts";
+import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 
 interface SealedBefore {
@@ -26,7 +26,7 @@ const keks: KekRing = [kek];
 const newest = await importKek("k2", crypto.getRandomValues(new Uint8Array(32)));
 
 const stored = sealed.records.map(({ key, value }) => {
-  const [name] = parseRecordKey(key);
+  const [name] = RecordName.parse(key);
   if (!name) throw new Error(`no record is named ${key}`);
   return { ...name, value };
 });
@@ -38,14 +38,14 @@ const [authority] = stored;
 if (!authority) throw new Error("no record of an authority");
 
 test("the authority of an earlier version opens, with the key that its certificate has", async () => {
-  const issuer = await openAuthority(
+  const issuer = await AuthorityRecord.open(
     authority,
     { trustDomain: clusterLocal, keks },
     webCryptoProvider,
   );
   expect(issuer.authority.id).toBe(authority.id);
   expect(issuer.authority.schedule.signsFrom).toEqual(instants("2026-03-02T00:00:00Z"));
-  const { extractablePrivateKey } = await openExtractable(authority, {
+  const { extractablePrivateKey } = await AuthorityRecord.openExtractable(authority, {
     trustDomain: clusterLocal,
     keks,
   });
@@ -92,15 +92,15 @@ test("every kind of statement is among those of an earlier version", () => {
   expect(new Set(statements.map(({ kind }) => kind))).toEqual(new Set(Object.keys(said)));
 });
 
-test.each(statements.map((record) => [recordKey(record).slice(0, 40), record] as const))(
+test.each(statements.map((record) => [RecordName.key(record).slice(0, 40), record] as const))(
   "%s of an earlier version opens as it was sealed, and is sealed to the same octets",
   async (_, record) => {
     const { kind } = record;
     const same = statements.filter((each) => each.kind === kind).indexOf(record);
-    const opened = await openStatement(kind, record, { trustDomain: clusterLocal, keks });
+    const opened = await Statement.open(kind, record, { trustDomain: clusterLocal, keks });
     expect(opened).toMatchObject(said[kind]?.[same] as object);
-    expect(await sealStatement(kind, opened, { trustDomain: clusterLocal, keks })).toEqual(record);
-    const resealed = await resealStatement(record, {
+    expect(await Statement.seal(kind, opened, { trustDomain: clusterLocal, keks })).toEqual(record);
+    const resealed = await Statement.reseal(record, {
       trustDomain: clusterLocal,
       keks: [newest, kek],
     });
@@ -115,7 +115,7 @@ test("the key of a request of an earlier version opens", async () => {
   const [request] = stored.filter(({ kind }) => kind === "request");
   if (!request) throw new Error("no request");
   const custodian = { trustDomain: clusterLocal, keks };
-  const { privateKey } = await openKeyed("request", request, custodian);
+  const { privateKey } = await KeyedStatement.open("request", request, custodian);
   expect(privateKey.algorithm).toMatchObject({ name: "ECDSA", namedCurve: "P-256" });
 });
 
@@ -123,7 +123,7 @@ test("the key of a log of an earlier version opens, and its record stays", async
   const { origin, record, verifierKey } = sealed.logKey;
   const opened = await logKeysFor(origin, { trustDomain: clusterLocal, keks }).open(record);
   expect(opened.record).toBe(record);
-  expect(formatVerifierKey(opened.signer.key)).toBe(verifierKey);
+  expect(VerifierKey.format(opened.signer.key)).toBe(verifierKey);
 });
 
 test("a backup of an earlier version has all that its store had", async () => {
@@ -136,7 +136,7 @@ test("a backup of an earlier version has all that its store had", async () => {
   for (const kind of ["taint", "root", "denial", "revocation"] as const) {
     const opened = statements.filter((each) => each.kind === kind);
     const held = opened.map((each) =>
-      openStatement(kind, each, { trustDomain: clusterLocal, keks }),
+      Statement.open(kind, each, { trustDomain: clusterLocal, keks }),
     );
     expect(lists[kind]).toEqual(await Promise.all(held));
   }

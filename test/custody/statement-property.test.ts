@@ -1,13 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { RecordError } from "../../src/custody/record-fields.ts";
-import {
-  openContent,
-  openStatement,
-  sealContent,
-  sealStatement,
-} from "../../src/custody/statement.ts";
-import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
+import { openContent, Statement, sealContent } from "../../src/custody/statement.ts";
+import { AdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { second } from "../testkit/ca/timeline.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 import { createRoot } from "../testkit/pki/foreign-root.ts";
@@ -15,13 +10,13 @@ import { createKek } from "../testkit/pki/sealed-record.ts";
 
 const kek = await createKek("k1");
 const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
-const record = await sealStatement("taint", taint, { trustDomain: clusterLocal, keks: [kek] });
+const record = await Statement.seal("taint", taint, { trustDomain: clusterLocal, keks: [kek] });
 const { value } = record;
 
 /** The wrong answer to a text that must be refused; `undefined` for a right refusal. */
 async function wrongAnswer(text: string): Promise<string | undefined> {
   try {
-    await openStatement(
+    await Statement.open(
       "taint",
       { ...record, value: text },
       { trustDomain: clusterLocal, keks: [kek] },
@@ -134,9 +129,9 @@ test("two statements that differ in any part never have the same MAC", async () 
 
 test("a root of a size that certificates have opens again", async () => {
   const der = await createRoot({ notAfter: second(1000), paddingOctets: 20_000 });
-  const root = await createAdditionalRoot(der, second(0));
-  const sealed = await sealStatement("root", root, { trustDomain: clusterLocal, keks: [kek] });
-  expect((await openStatement("root", sealed, { trustDomain: clusterLocal, keks: [kek] })).id).toBe(
-    root.id,
-  );
+  const root = await AdditionalRoot.create(der, second(0));
+  const sealed = await Statement.seal("root", root, { trustDomain: clusterLocal, keks: [kek] });
+  expect(
+    (await Statement.open("root", sealed, { trustDomain: clusterLocal, keks: [kek] })).id,
+  ).toBe(root.id);
 });

@@ -4,14 +4,8 @@ import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { importKek, type KekRing, kekOctets } from "../../src/custody/kek.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
 import type { RecordKind } from "../../src/custody/record-kinds.ts";
-import {
-  openContent,
-  openStatement,
-  resealStatement,
-  sealContent,
-  sealStatement,
-} from "../../src/custody/statement.ts";
-import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
+import { openContent, Statement, sealContent } from "../../src/custody/statement.ts";
+import { AdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { second } from "../testkit/ca/timeline.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { createRoot } from "../testkit/pki/foreign-root.ts";
@@ -22,16 +16,16 @@ const octets = crypto.getRandomValues(new Uint8Array(kekOctets));
 const [kek, spare] = [await createKek("k1", octets), await createKek("spare")];
 const keks = [kek, spare] as const;
 const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
-const sealedTaint = await sealStatement("taint", taint, { trustDomain: clusterLocal, keks });
-const root = await createAdditionalRoot(await createRoot({ notAfter: second(1000) }), second(10));
-const sealedRoot = await sealStatement("root", root, { trustDomain: clusterLocal, keks });
+const sealedTaint = await Statement.seal("taint", taint, { trustDomain: clusterLocal, keks });
+const root = await AdditionalRoot.create(await createRoot({ notAfter: second(1000) }), second(10));
+const sealedRoot = await Statement.seal("root", root, { trustDomain: clusterLocal, keks });
 
 type Open = (stored: StoredRecord, domain: typeof clusterLocal, ring: KekRing) => Promise<unknown>;
 
 const openTaint: Open = (stored, trustDomain, keks) =>
-  openStatement("taint", stored, { trustDomain, keks });
+  Statement.open("taint", stored, { trustDomain, keks });
 const openRoot: Open = (stored, trustDomain, keks) =>
-  openStatement("root", stored, { trustDomain, keks });
+  Statement.open("root", stored, { trustDomain, keks });
 
 async function checkOf(
   stored: StoredRecord,
@@ -55,14 +49,14 @@ describe("a statement opens as it was sealed", () => {
   test("as a taint, under a name that repeats its content", async () => {
     const name = [taint.id, taint.taintedAt.getTime(), taint.retiresAt.getTime()].join("-");
     expect([sealedTaint.kind, sealedTaint.id]).toEqual(["taint", name]);
-    expect(await openStatement("taint", sealedTaint, { trustDomain: clusterLocal, keks })).toEqual(
+    expect(await Statement.open("taint", sealedTaint, { trustDomain: clusterLocal, keks })).toEqual(
       taint,
     );
   });
 
   test("as a root, under its own id and kind", async () => {
     expect([sealedRoot.kind, sealedRoot.id]).toEqual(["root", root.id]);
-    expect(await openStatement("root", sealedRoot, { trustDomain: clusterLocal, keks })).toEqual(
+    expect(await Statement.open("root", sealedRoot, { trustDomain: clusterLocal, keks })).toEqual(
       root,
     );
   });
@@ -80,8 +74,8 @@ describe("a statement opens as it was sealed", () => {
     });
     await fc.assert(
       fc.asyncProperty(taints, async (each) => {
-        const sealed = await sealStatement("taint", each, { trustDomain: clusterLocal, keks });
-        expect(await openStatement("taint", sealed, { trustDomain: clusterLocal, keks })).toEqual(
+        const sealed = await Statement.seal("taint", each, { trustDomain: clusterLocal, keks });
+        expect(await Statement.open("taint", sealed, { trustDomain: clusterLocal, keks })).toEqual(
           each,
         );
       }),
@@ -92,13 +86,15 @@ describe("a statement opens as it was sealed", () => {
     // These units include halves of surrogate pairs.
     const unit = fc.nat(0xffff).map((code) => String.fromCharCode(code));
     const text = fc.string({ unit, maxLength: 20 });
-    const word = text.filter((name) => name !== "__proto__");
+    const word = text.filter(
+      (name) => name !== "__proto__" && !JSON.stringify(name).startsWith('"\\'),
+    );
     const said = fc.dictionary(word, text, { maxKeys: 5, noNullPrototype: true });
     const kinds = fc.constantFrom("taint" as const, "root" as const);
     await fc.assert(
       fc.asyncProperty(kinds, text, said, async (kind, id, words) => {
         const sealed = await sealContent({ kind, id }, words, { trustDomain: clusterLocal, keks });
-        expect((await openContent(sealed, { trustDomain: clusterLocal, keks })).says).toEqual(
+        expect((await openContent(sealed, { trustDomain: clusterLocal, keks })).content).toEqual(
           words,
         );
       }),
@@ -106,7 +102,7 @@ describe("a statement opens as it was sealed", () => {
   });
 
   test("and is sealed to the same text each time, because nothing in it is random", async () => {
-    expect(await sealStatement("taint", taint, { trustDomain: clusterLocal, keks })).toEqual(
+    expect(await Statement.seal("taint", taint, { trustDomain: clusterLocal, keks })).toEqual(
       sealedTaint,
     );
   });
@@ -114,7 +110,7 @@ describe("a statement opens as it was sealed", () => {
   test("with its KEK imported again, at any place in the ring", async () => {
     const again = await importKek("k1", octets);
     expect(
-      await openStatement("taint", sealedTaint, {
+      await Statement.open("taint", sealedTaint, {
         trustDomain: clusterLocal,
         keks: [spare, again],
       }),
@@ -248,11 +244,11 @@ describe("a statement is refused", () => {
   });
 
   test("when another root's certificate was sealed under its id", async () => {
-    const another = await createAdditionalRoot(
+    const another = await AdditionalRoot.create(
       await createRoot({ notAfter: second(1000) }),
       second(10),
     );
-    const sealed = await sealStatement(
+    const sealed = await Statement.seal(
       "root",
       { ...another, id: root.id },
       { trustDomain: clusterLocal, keks },
@@ -304,7 +300,7 @@ describe("a statement is refused", () => {
 describe("a statement under an older KEK", () => {
   const newest = [spare, kek] as const;
   const reseal = (record: StoredRecord, ring: readonly [typeof kek, ...(typeof kek)[]]) =>
-    resealStatement(record as Parameters<typeof resealStatement>[0], {
+    Statement.reseal(record as Parameters<typeof Statement.reseal>[0], {
       trustDomain: clusterLocal,
       keks: ring,
     });
@@ -358,7 +354,7 @@ describe("a KEK", () => {
       ["sign", "verify"],
     );
     const impostor = { ...kek, statementKey: own };
-    const sealed = await sealStatement("taint", taint, {
+    const sealed = await Statement.seal("taint", taint, {
       trustDomain: clusterLocal,
       keks: [impostor],
     });

@@ -4,7 +4,7 @@ import { rootTargets } from "../../src/config/cluster-access.ts";
 import { ClusterPush } from "../../src/delivery/cluster-push.ts";
 import { trustBundleContent } from "../../src/delivery/push-content.ts";
 import type { PushLimits } from "../../src/delivery/push-to-cluster.ts";
-import { rootConfigMap } from "../../src/kubernetes/root-config-map.ts";
+import { rootConfigMap } from "../../src/delivery/root-config-map.ts";
 import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import { configurationOf } from "../testkit/configuration.ts";

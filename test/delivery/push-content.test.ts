@@ -1,12 +1,12 @@
 import { setTimeout } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createPushes, crlTargets } from "../../src/config/cluster-access.ts";
-import { sealStatement } from "../../src/custody/statement.ts";
+import { Statement } from "../../src/custody/statement.ts";
 import { ClusterPush } from "../../src/delivery/cluster-push.ts";
 import { crlContent } from "../../src/delivery/push-content.ts";
-import { maximumContentOctets } from "../../src/kubernetes/root-config-map.ts";
-import { createAdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
-import { toPem } from "../../src/pki/encoding/pem.ts";
+import { maximumContentOctets } from "../../src/delivery/root-config-map.ts";
+import { AdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
@@ -27,7 +27,10 @@ import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 const credential = "CLUSTER_CREDENTIAL_A";
 const limits = { requests: 1000, seconds: 60, clustersAtOnce: 1, writesAtOnce: 2 };
 
-const listOfStranger = toPem("X509 CRL", parsedCrl(await (await createCrlAuthority()).crl()).der);
+const listOfStranger = Pem.format(
+  "X509 CRL",
+  parsedCrl(await (await createCrlAuthority()).crl()).der,
+);
 
 const values = { CRL: "on", KEK: randomKek() };
 let api: WatchedApi;
@@ -88,8 +91,8 @@ test("CRLs are cleared by a CA that publishes none", async () => {
 test("CRLs are emptied while a root has no CRL, and the log says so", async () => {
   await push();
   const notAfter = new Date("2030-01-01T00:00:00Z");
-  const root = await createAdditionalRoot(await createRoot({ notAfter }), new Date(0));
-  await ca.store.put(await sealStatement("root", root, ca.mint));
+  const root = await AdditionalRoot.create(await createRoot({ notAfter }), new Date(0));
+  await ca.store.put(await Statement.seal("root", root, ca.mint));
   ca.pass(120);
   await push();
   expect(delivered("shop")).toEqual({ "ca-crl.pem": "" });
@@ -180,6 +183,20 @@ describe("another replica", () => {
     ca.pass(2);
     await push(behind);
     expect(listsIn("shop")).toBe(await publishedBy(behind));
+  });
+
+  test("replaces CRLs of its own numbers that lack a revocation which it knows", async () => {
+    const other = await replica();
+    // Both know one, of the same instant.
+    await revokeCertificates(ca, ["0a"], ca.now());
+    await revokeCertificates(other, ["0b"], ca.now());
+    ca.pass(120);
+    await push();
+    const first = readCrl(listsIn("shop"));
+    await push(other);
+    const next = readCrl(listsIn("shop"));
+    expect(next.number).toBe(first.number);
+    expect(next.entries.map(([serial]) => serial)).toEqual(["0b"]);
   });
 
   test("replaces older CRLs", async () => {

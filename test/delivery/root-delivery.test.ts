@@ -1,10 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
-import {
-  applyRoots,
-  DeliveryProgress,
-  type DeliveryState,
-} from "../../src/delivery/root-delivery.ts";
+import { applyRoots, type DeliveryState } from "../../src/delivery/root-delivery.ts";
 import type { KubernetesRequest } from "../../src/kubernetes/client.ts";
+import { DeliveryProgress } from "../../src/node/distribute/delivery-progress.ts";
 import type { NumberedBundle } from "../../src/pki/authority/trust-bundle.ts";
 
 const first = new Date("2026-11-21T12:00:00Z");
@@ -76,6 +73,15 @@ test("nothing is ready before the whole cluster has been seen", () => {
     ready: false,
     since: undefined,
     reasons: ["the cluster has not been listed yet"],
+  });
+});
+
+test("nothing is ready while the changes of the cluster are not seen", () => {
+  states = [everywhere, { ...everywhere, fault: "the API server did not answer" }];
+  progress.note(first);
+  expect(progress.report()).toMatchObject({
+    ready: false,
+    reasons: ["the API server did not answer"],
   });
 });
 

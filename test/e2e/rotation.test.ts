@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createWorkloadKey } from "../testkit/callers/workload-key.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { handshake, type PeerCredentials } from "../testkit/network/tls-peer.ts";
 import { type ClockedCa, type ClockedCas, startClockedCas } from "./clocked-ca.ts";

@@ -1,14 +1,9 @@
 import { BlockList, isIPv6 } from "node:net";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  addressOf,
-  bracketed,
-  isPublicAddress,
-  networkOf,
-  parseListenAddress,
-  parseSocketAddress,
-} from "../../src/foundation/addresses.ts";
+import { bracketed, isPublicAddress } from "../../src/foundation/addresses.ts";
+import { addressOf, networkOf } from "../../src/foundation/caller-address.ts";
+import { parseListenAddress, parseSocketAddress } from "../../src/foundation/socket-address.ts";
 import { describePublicAddresses } from "../contract/public-address.ts";
 
 describePublicAddresses();

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { Lasting } from "../../src/foundation/caches.ts";
+import { ReloadPool } from "../../src/foundation/caches.ts";
 
 /** Parts that record when they end. */
 function createParts() {
   const ended: string[] = [];
-  const parts = new Lasting<{ readonly name: string }>();
+  const parts = new ReloadPool<{ readonly name: string }>();
   const ask = (name: string) =>
     parts.of([name], (ending) => {
       ending.addEventListener("abort", () => ended.push(name));
@@ -16,20 +16,20 @@ function createParts() {
 test("a part stays the same object while it is asked for", () => {
   const { parts, ask, ended } = createParts();
   const first = ask("a");
-  parts.settle();
+  parts.commit();
   expect(ask("a")).toBe(first);
   expect(ask("a")).toBe(first);
-  parts.settle();
+  parts.commit();
   expect(ended).toEqual([]);
 });
 
 test("a part ends once a composition counts that has not asked for it, and begins anew after that", () => {
   const { parts, ask, ended } = createParts();
   const first = ask("a");
-  parts.settle();
+  parts.commit();
   ask("b");
   expect(ended).toEqual([]);
-  parts.settle();
+  parts.commit();
   expect(ended).toEqual(["a"]);
   expect(ask("a")).not.toBe(first);
 });
@@ -37,22 +37,22 @@ test("a part ends once a composition counts that has not asked for it, and begin
 test("a composition that is given up ends its new parts, and none of the former", () => {
   const { parts, ask, ended } = createParts();
   const first = ask("a");
-  parts.settle();
+  parts.commit();
   ask("b");
-  parts.abandon();
+  parts.rollback();
   expect(ended).toEqual(["b"]);
   expect(ask("a")).toBe(first);
 });
 
 test("parts that are made from different values are different", () => {
-  const parts = new Lasting<object>();
+  const parts = new ReloadPool<object>();
   expect(parts.of(["a", undefined, 1], () => ({}))).not.toBe(
     parts.of(["a", undefined, 2], () => ({})),
   );
 });
 
 test("maps and sets count with what they hold", () => {
-  const parts = new Lasting<object>();
+  const parts = new ReloadPool<object>();
   const ask = (madeFrom: unknown) => parts.of(madeFrom, () => ({}));
   const first = ask({ serials: new Map([["01", 5]]) });
   expect(ask({ serials: new Map([["01", 5]]) })).toBe(first);

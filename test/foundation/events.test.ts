@@ -4,8 +4,8 @@ import {
   formatLine,
   type Level,
   type OperationalEvent,
-  sparing,
 } from "../../src/foundation/events.ts";
+import { sparing } from "../../src/foundation/sparing-log.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
 

@@ -8,8 +8,8 @@ export interface Outcome {
   readonly faults: readonly string[];
   /** The reason why this machine could not run it. */
   readonly missing?: string;
-  /** The reason why it was skipped, which a gate accepts as well. */
-  readonly leftOut?: string;
+  /** The reason why it was not played, which a gate accepts as well. */
+  readonly notPlayed?: string;
 }
 
 /** Names the file in which a suite leaves its outcomes for the runner's table. */
@@ -25,14 +25,18 @@ export function report(outcomes: readonly Outcome[]): void {
   const file = process.env[outcomesVariable];
   if (file === undefined) console.log(`\n${tableOf(outcomes)}`);
   else appendFileSync(file, outcomes.map((outcome) => `${JSON.stringify(outcome)}\n`).join(""));
-  const isPlayed = outcomes.length > 0;
-  if (!isPlayed) console.log("nothing was played: no row has this part in its name");
-  process.exitCode = isPlayed && outcomes.every(isAcceptable) ? 0 : 1;
+  const isSomething = outcomes.length > 0;
+  if (!isSomething) console.log("nothing was played: no row has this part in its name");
+  process.exitCode = isSomething && outcomes.every(isAcceptable) ? 0 : 1;
 }
 
-/** Formats client × server × outcome in columns, with faults and skips below. */
+const isPlayed = ({ missing, notPlayed }: Outcome): boolean =>
+  missing === undefined && notPlayed === undefined;
+
+/** Formats client × server × outcome in columns: first what was played, then what was not, with the reason. Faults are below. */
 export function tableOf(outcomes: readonly Outcome[]): string {
-  const rows = [["client", "server", "outcome"], ...outcomes.map(rowOf)];
+  const ordered = [...outcomes.filter(isPlayed), ...outcomes.filter((each) => !isPlayed(each))];
+  const rows = [["client", "server", "outcome"], ...ordered.map(rowOf)];
   const widths = [0, 1].map((i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
   const lines = rows.map((row) =>
     row
@@ -46,8 +50,8 @@ export function tableOf(outcomes: readonly Outcome[]): string {
   return [...lines, ...(notes.length > 0 ? ["", ...notes] : [])].join("\n");
 }
 
-function rowOf({ client, server, passed, faults, missing, leftOut }: Outcome): string[] {
-  if (leftOut !== undefined) return [client, server, `left out: ${leftOut}`];
+function rowOf({ client, server, passed, faults, missing, notPlayed }: Outcome): string[] {
+  if (notPlayed !== undefined) return [client, server, `not played: ${notPlayed}`];
   if (missing !== undefined) return [client, server, `not run: ${missing}`];
   const total = passed + faults.length;
   return [
@@ -58,7 +62,7 @@ function rowOf({ client, server, passed, faults, missing, leftOut }: Outcome): s
 }
 
 /** An outcome of nothing shows nothing, unless it says why. */
-function isAcceptable({ passed, faults, missing, leftOut }: Outcome): boolean {
+export function isAcceptable({ passed, faults, missing, notPlayed }: Outcome): boolean {
   if (missing !== undefined) return faults.length === 0 && !isGate;
-  return faults.length === 0 && (passed > 0 || leftOut !== undefined);
+  return faults.length === 0 && (passed > 0 || notPlayed !== undefined);
 }

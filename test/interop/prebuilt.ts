@@ -17,10 +17,10 @@ export interface PrebuiltProgram {
   readonly sha256: string;
 }
 
-/** istiod of 2026-08-22 (istio/istio 86c9f01f). */
+/** istiod of 2026-08-27 (istio/istio eed52ebb66ad). */
 export const prebuiltIstiod: PrebuiltProgram = {
   name: "istiod",
-  sha256: "3e730a9eed5517e2609aca576254777ea961d1a0077a1ed5d7fc6fa2b1340dc9",
+  sha256: "bc237b29a2eaac7afa97526d4bf0f36def9c3450b9a79468c843b033fcb5bebf",
 };
 
 /** RAMPART_SOFTWARE names the folder of prebuilt programs. By default it is `shared/bin` beside the checkout. */

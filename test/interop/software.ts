@@ -64,6 +64,16 @@ export function ofTheMachine(
   });
 }
 
+/** The program that a variable names, where no registry has one. A gate accepts that it is not played. */
+export function namedBy(variable: string): { readonly program: string } | NotNamed {
+  const program = process.env[variable];
+  return program ? { program } : { notPlayed: `${variable} names no program` };
+}
+
+interface NotNamed {
+  readonly notPlayed: string;
+}
+
 /** How a program is built. */
 interface Build {
   /** More variables of the build, such as `CGO_ENABLED`. */

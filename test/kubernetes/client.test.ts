@@ -3,11 +3,11 @@ import { AnswerTooLong, type Fetch, FetchError } from "../../src/foundation/fetc
 import {
   createKubernetesClient,
   type KubernetesClient,
-  maximumObjectOctets,
   type SendRequest,
   writeUnlessConflict,
 } from "../../src/kubernetes/client.ts";
-import { watchEvents } from "../../src/kubernetes/watch-events.ts";
+import { watchEvents } from "../../src/kubernetes/internal/watch-events.ts";
+import { maximumPageOctets } from "../../src/kubernetes/list-pages.ts";
 
 const token = "token-of-a-test";
 const never = new AbortController().signal;
@@ -57,7 +57,8 @@ async function failureOf(act: () => unknown): Promise<FetchError> {
 
 async function eventsOf(client: KubernetesClient): Promise<unknown[]> {
   const events: unknown[] = [];
-  for await (const event of watchEvents(client, "/api/v1/pods?watch=1", never)) events.push(event);
+  for await (const event of watchEvents(client, "/api/v1/pods?watch=1", maximumPageOctets, never))
+    events.push(event);
   return events;
 }
 
@@ -203,10 +204,11 @@ describe("a watch", () => {
     const events: unknown[] = [];
     const failure = await failureOf(async () => {
       const client = watching(['{"a":1}\n', '{"a"'], new Error(`Bearer ${token}`));
-      for await (const event of watchEvents(client, "/api/v1/pods", never)) events.push(event);
+      for await (const event of watchEvents(client, "/api/v1/pods", maximumPageOctets, never))
+        events.push(event);
     });
     expect(events).toEqual([{ a: 1 }]);
-    expect(failure.message).toBe("broke off its answer, or answered no UTF-8 (no reason given)");
+    expect(failure.message).toBe("broke off its answer (no reason given)");
   });
 
   test.each<[string, Body[]]>([
@@ -218,9 +220,26 @@ describe("a watch", () => {
   });
 
   test("fails by an event that never ends", async () => {
-    const piece = " ".repeat(maximumObjectOctets / 4);
-    const pieces = Array.from({ length: 6 }, () => piece);
-    expect(await failureOf(() => eventsOf(watching(pieces)))).toBeInstanceOf(AnswerTooLong);
+    const piece = new Uint8Array(maximumPageOctets / 4).fill(0x20);
+    let sent = 0;
+    const endless = new ReadableStream({
+      pull: (controller) => {
+        // Beyond this, nobody has looked.
+        if (++sent > 20) controller.close();
+        else controller.enqueue(piece);
+      },
+    });
+    const client = clientOf(async () => new Response(endless));
+    expect(await failureOf(() => eventsOf(client))).toBeInstanceOf(AnswerTooLong);
+    expect(sent).toBeLessThan(10);
+  });
+
+  test("fails by an event of many values, and by one in pieces of an octet", async () => {
+    const dense = [`[${Array(100_000).fill("{}").join()}]\n`];
+    expect(await failureOf(() => eventsOf(watching(dense)))).toBeInstanceOf(AnswerTooLong);
+    const drip = Array.from({ length: 1_000 }, () => " ");
+    const failure = await failureOf(() => eventsOf(watching(drip)));
+    expect(failure.message).toBe("answered in too small pieces");
   });
 });
 

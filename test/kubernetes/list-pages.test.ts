@@ -86,7 +86,7 @@ describe("a collection is listed", () => {
         requests.push(request);
         return send(request);
       },
-      { signal },
+      { signal, objectOctets: maximumObjectOctets },
     );
     expect(requests.every((each) => each.signal === signal)).toBe(true);
     expect(requests.map(({ maximumOctets }) => maximumOctets)).toEqual([

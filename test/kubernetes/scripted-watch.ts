@@ -1,7 +1,7 @@
 import { FetchError } from "../../src/foundation/fetch.ts";
 import type { KubernetesClient } from "../../src/kubernetes/client.ts";
+import type { WatchBound } from "../../src/kubernetes/internal/watch-bound.ts";
 import { type WatchedCollection, watchCollection } from "../../src/kubernetes/watch.ts";
-import type { WatchBound } from "../../src/kubernetes/watch-bound.ts";
 import { tellEvents } from "../testkit/kubernetes/told-events.ts";
 
 export const start = new Date("2026-11-21T12:00:00Z");
@@ -30,7 +30,11 @@ export const page = (items: readonly unknown[], next = "", resourceVersion = "1"
 type Listed = object | Error;
 
 /** The events of a watch. A function runs once the events before it have been processed. */
-export type Watched = readonly (object | Error | (() => void))[];
+export type Watched = readonly (
+  | object
+  | Error
+  | ((collection: WatchedCollection<string>) => void)
+)[];
 
 export interface WatchRecord {
   readonly collection: WatchedCollection<string>;
@@ -80,7 +84,7 @@ export function watchBy({
         if (!watched) throw end();
         for (const each of watched) {
           if (each instanceof Error) throw each;
-          if (typeof each === "function") each();
+          if (typeof each === "function") each(collection);
           else yield each;
         }
       }),

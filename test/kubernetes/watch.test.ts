@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { AnswerTooLong, FetchError } from "../../src/foundation/fetch.ts";
-import type { WatchBound } from "../../src/kubernetes/watch-bound.ts";
+import type { WatchBound } from "../../src/kubernetes/internal/watch-bound.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import {
   bookmark,
@@ -310,6 +310,27 @@ describe("where somebody works off the objects that are beyond the bound,", () =
     expect(Object.keys(itemsOf(watched))).toEqual(["a1", "a2", "c1"]);
   });
 
+  test("those beyond its octets are left out, too, but not for what somebody has taken out", async () => {
+    const lists = [page([thing("1", "a:234"), thing("2", "a:2"), thing("3", "a")])];
+    const watches: Watched[] = [
+      [
+        event("MODIFIED", thing("3", "a:2")),
+        ({ items }) => items.delete("1"),
+        event("ADDED", thing("4", "a:2")),
+      ],
+    ];
+    const record = await watchBy({ lists, watches, bound });
+    expect(itemsOf(record)).toEqual({ "3": "a", "4": "a:2" });
+    expect(record.failures).toMatchObject([{ message: expect.stringContaining("or 6 octets") }]);
+  });
+
+  test("an owner with most gives way until one of another fits", async () => {
+    const lists = [page(["1", "2", "3"].map((name) => thing(name, "a2")))];
+    const watches = [[event("ADDED", thing("4", "b234"))]];
+    const record = await watchBy({ lists, watches, bound });
+    expect(itemsOf(record)).toEqual({ "1": "a2", "4": "b234" });
+  });
+
   test("a list without an end keeps no new object from the watch", async () => {
     const endless = Array.from({ length: 1000 }, () => page([thing("a1")], "more"));
     const watches = [[event("ADDED", thing("b1"))]];
@@ -317,4 +338,15 @@ describe("where somebody works off the objects that are beyond the bound,", () =
     expect(Object.keys(itemsOf(record))).toEqual(["a1", "b1"]);
     expect(record.collection.hasAll()).toBe(false);
   });
+});
+
+test("a fault is one of several failures in a row, until a watch brings something", async () => {
+  const failing = new FetchError("did not answer (UNABLE_TO_VERIFY_LEAF_SIGNATURE)");
+  const lists = (count: number) => Array.from({ length: count }, () => failing);
+  const faultAfter = async (count: number) =>
+    (await watchBy({ lists: lists(count) })).collection.fault();
+  expect(await faultAfter(5)).toBeUndefined();
+  expect(await faultAfter(6)).toBe("did not answer (UNABLE_TO_VERIFY_LEAF_SIGNATURE)");
+  const healed = await watchBy({ lists: [...lists(6), page([])], watches: [[bookmark()]] });
+  expect(healed.collection.fault()).toBeUndefined();
 });

@@ -5,7 +5,7 @@ import { mutantLists, readMutants } from "../mutants/mutants.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
-const page = read("docs/explanation/assurance.md");
+const page = read("test/assurance.md");
 
 const { scripts } = JSON.parse(read("package.json")) as { readonly scripts: object };
 const meanings = new Set(mutantLists().flatMap((name) => readMutants(name).map((m) => m.meaning)));

@@ -29,7 +29,7 @@ export const matrix = {
   grpcurl: {
     client: "grpcurl 1.9.4",
     servers: native,
-    what: `${everything}; reflection, health`,
+    what: `${everything}; health`,
   },
   grpcio: { client: "Python's grpcio 1.85.1", servers: native, what: everything },
   connect: {

@@ -88,11 +88,25 @@ test("the page and the chart name every key of an issuer's table", () => {
     intermediates: [{ account: "a/b", trust_domain: "a.test" }],
     kubernetes: { server: "https://a.test", credential: "CLUSTER_CREDENTIAL_A" },
   };
-  expect(named.toSorted()).toEqual([...Object.keys(table), "jwks"].toSorted());
+  const subject = {
+    ...{ name: "a", claims: { b: "c" }, namespace: "d", account: "e" },
+    ...{ once: true, maximum_age: "10m" },
+  };
+  const claiming = {
+    issuer: "https://b.test",
+    audiences: ["https://ca.test"],
+    subjects: [subject],
+    recorded_claims: ["b"],
+  };
+  expect(tableAfter("### Each table of `subjects`").map(([key]) => key)).toEqual(
+    Object.keys(subject),
+  );
+  const keys = new Set([...Object.keys(table), ...Object.keys(claiming), "jwks"]);
+  expect(named.toSorted()).toEqual([...keys].toSorted());
   const { items } = chartSchema.properties.issuers;
   expect(Object.keys(items.properties).toSorted()).toEqual(named.toSorted());
   expect(() =>
-    parseConfiguration({ ...required, JWT_ISSUER: "https://ca.test", ISSUERS: [table] }),
+    parseConfiguration({ ...required, JWT_ISSUER: "https://ca.test", ISSUERS: [table, claiming] }),
   ).not.toThrow();
 });
 

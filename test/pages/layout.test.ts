@@ -32,8 +32,3 @@ function inCircles(): string[] {
 test("no files import each other in a circle", () => {
   expect(inCircles()).toEqual([]);
 });
-
-test("no file has more than 250 lines", () => {
-  const long = [...texts].filter(([, text]) => text.split("\n").length > 251);
-  expect(long.map(([file]) => file)).toEqual([]);
-});

@@ -2,11 +2,10 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { findingNames } from "../../src/status/finding.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
-const pages = globSync(["*.md", "docs/**/*.md"], { cwd: root });
+const pages = globSync(["*.md", "{docs,test,bench}/**/*.md"], { cwd: root });
 
 /** A file and an anchor in it, as a page's link names them. */
 interface Reference {
@@ -64,13 +63,6 @@ describe.each(pages)("%s", (page) => {
   });
 });
 
-test("docs/reference/doctor.md explains every finding, and no other", () => {
-  const [, ...found] = anchorsOf("docs/reference/doctor.md").filter(
-    (anchor) => anchor !== "findings",
-  );
-  expect(found).toEqual([...findingNames]);
-});
-
 test("the index of the docs names every page", () => {
   const linked = new Set(linksOf("docs/README.md").map(({ path }) => path));
   const docs = pages.filter((page) => page.startsWith("docs/") && page !== "docs/README.md");
@@ -86,10 +78,11 @@ describe("ARCHITECTURE.md", () => {
   const text = read("ARCHITECTURE.md");
 
   test("names functions that are in the files beside them", () => {
-    const steps = [...text.matchAll(/\]\((src\/[^)]+\.ts)\) `(\w+)`/g)];
+    const steps = [...text.matchAll(/\]\((src\/[^)]+\.ts)\) `([\w.]+)`/g)];
     expect(steps.length).toBeGreaterThan(40);
-    const strangers = steps.filter(([, file = "", name]) => {
-      return existsSync(join(root, file)) && !new RegExp(`\\b${name}\\b`).test(read(file));
+    const strangers = steps.filter(([, file = "", name = ""]) => {
+      const isThere = (part: string) => new RegExp(`\\b${part}\\b`).test(read(file));
+      return existsSync(join(root, file)) && !name.split(".").every(isThere);
     });
     expect(strangers.map(([, file, name]) => `${file} ${name}`)).toEqual([]);
   });
@@ -97,7 +90,9 @@ describe("ARCHITECTURE.md", () => {
   const layers = globSync("src/*/tsconfig.json", { cwd: root }).map(
     (path) => path.split("/")[1] ?? "",
   );
-  const rows = [...text.matchAll(/^\| \[`src\/(\w+)`\]\(src\/\w+\) \|[^|]+\| ([^|]+) \|$/gm)];
+  const rows = [
+    ...text.matchAll(/^\| \[`src\/(\w+)`\]\(src\/\w+\) \|[^|]+\|[^|]+\| ([^|]+) \|$/gm),
+  ];
 
   function namesIn(imports: string, layer: string): string[] {
     if (imports === "nothing") return [];
@@ -121,6 +116,29 @@ describe("ARCHITECTURE.md", () => {
       }[];
       const referenced = references.map(({ path }) => path.replace("../", ""));
       expect(referenced.toSorted()).toEqual(namesIn(imports, layer).toSorted());
+    },
+  );
+
+  const [, libraries = ""] = text.split(/^## (?=Libraries$)/m);
+  const libraryRows = [...libraries.matchAll(/^\| `([^`]+)` \|[^|]+\|([^|]+)\|$/gm)];
+  const sources = globSync("src/**/*.ts", { cwd: root, exclude: ["**/.tsc/**"] });
+
+  test("has a row for each library that Rampart installs", () => {
+    const { dependencies } = JSON.parse(read("package.json"));
+    const named = libraryRows.map(([, library]) => library);
+    expect(named.toSorted()).toEqual(Object.keys(dependencies).toSorted());
+  });
+
+  test.each(libraryRows.map(([, library = "", places = ""]) => [library, places]))(
+    "says where %s enters",
+    (library, cell) => {
+      const imported = new RegExp(`(?:\\bfrom|^import|\\bimport\\() ?"${library}(?:/[^"]*)?"`, "m");
+      const importing = sources.filter((file) => imported.test(read(file)));
+      const places = [...cell.matchAll(/\]\(([^)]+)\)/g)].map(([, place = ""]) => place);
+      const isBelow = (file: string, place: string) => `${file}/`.startsWith(`${place}/`);
+      const unnamed = importing.filter((file) => !places.some((place) => isBelow(file, place)));
+      const idle = places.filter((place) => !importing.some((file) => isBelow(file, place)));
+      expect({ unnamed, idle }).toEqual({ unnamed: [], idle: [] });
     },
   );
 

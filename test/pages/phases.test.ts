@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { PhaseSchema } from "../../src/gen/rampart/status/v1/status_pb.ts";
-import { phaseAt, phases } from "../../src/pki/authority/schedule.ts";
+import { phases, Schedule } from "../../src/pki/authority/schedule.ts";
 
 const text = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
@@ -10,7 +10,7 @@ test("the clock leads through the phases in their order", () => {
   const hour = (n: number): Date => new Date(Date.UTC(2026, 0, 1, n));
   const [publishedFrom, signsFrom, signsUntil, retiresAt] = [hour(1), hour(2), hour(3), hour(4)];
   const schedule = { publishedFrom, signsFrom, signsUntil, retiresAt };
-  expect([0, 1, 2, 3, 4].map((n) => phaseAt(schedule, hour(n)))).toEqual(phases);
+  expect([0, 1, 2, 3, 4].map((n) => Schedule.phaseAt(schedule, hour(n)))).toEqual(phases);
 });
 
 test("the page of rotation has a row for each phase, under its word, in their order", () => {

@@ -2,11 +2,12 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { withFindingsAndAlerts } from "../../dev/troubles-page.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
 
-const parts = read("docs/reference/runbook.md").split(/^## (?:Alerts|Events .+)$/m);
+const parts = read("docs/how-to/troubleshoot.md").split(/^## (?:Alerts|Events .+)$/m);
 const [, alertsPart = "", ofCa = "", ofGateway = "", ofOthers = "", ofAgent = "", restPart = ""] =
   parts;
 
@@ -48,6 +49,11 @@ describe("the runbook", () => {
   test("has a section for every event that is an error, because an alert leads there", () => {
     const errors = [...quiet].filter(([, text]) => /^\*[^*]*\berror\b/.test(text));
     expect(errors).toEqual([]);
+  });
+
+  test("has the reason of each finding, and what the rule of each alert says: `npm run generate` writes it", () => {
+    const page = read("docs/how-to/troubleshoot.md");
+    expect(withFindingsAndAlerts(page) === page).toBe(true);
   });
 
   test("has a section for every alert, and for no other", () => {

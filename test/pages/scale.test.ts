@@ -10,7 +10,7 @@ const read = (path: string): string =>
 const run: StormRun = JSON.parse(read("pictures/storm.json"));
 
 test("the page of storms holds the figures of its run, and no others", () => {
-  const page = read("reference/storm.md");
+  const page = read("../test/simulation/storm/figures.md");
   expect(pageWith(run, page)).toBe(page);
 });
 
@@ -36,7 +36,7 @@ test("the run has every scenario, mesh and server, once in a size", () => {
 });
 
 test("changed figures would change the page", () => {
-  const page = read("reference/storm.md");
+  const page = read("../test/simulation/storm/figures.md");
   const rows = run.rows.map((row) => ({ ...row, expired: row.expired + 1 }));
   expect(pageWith({ ...run, rows }, page)).not.toBe(page);
 });

@@ -38,7 +38,7 @@ export const clusterPages: readonly string[] = [
   "docs/how-to/distribute.md",
   "docs/how-to/install.md",
   "docs/how-to/own-root.md",
-  "docs/reference/doctor.md",
+  "docs/how-to/troubleshoot.md",
 ];
 
 /** The suite that types the unmarked blocks of a page: a folder of `test/interop`. */
@@ -63,11 +63,9 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/how-to/revocation.md": "pages",
   "docs/how-to/rotate.md": "pages",
   "docs/how-to/s3.md": "pages",
-  "docs/how-to/taint.md": "pages",
   "docs/how-to/troubleshoot.md": "pages",
   "docs/how-to/upgrade.md": "pages",
   "docs/reference/agent.md": "pages",
-  "docs/reference/doctor.md": "pages",
   "docs/reference/endpoints.md": "pages",
   "docs/how-to/incident.md": "operator",
   "docs/how-to/own-root.md": "operator",

@@ -2,14 +2,13 @@ import { generateKeyPairSync, sign, verify } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DerError } from "../../src/pki/encoding/der-reader.ts";
-import { DerBuilder } from "../../src/pki/encoding/der-writer.ts";
+import { DerBuilder } from "../../src/pki/encoding/internal/der-builder.ts";
+import { type SignatureAlgorithm, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
 import {
   fromX509Signature,
   prependX509Signature,
-  type SignatureAlgorithm,
-  signatureAlgorithms,
   toX509Signature,
-} from "../../src/pki/signature-algorithm.ts";
+} from "../../src/pki/signature-encoding.ts";
 import { der, derInteger, inHex } from "../testkit/der/mutation.ts";
 import { signatureIdentifier } from "../testkit/pki/csr.ts";
 

@@ -1,14 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  isFullyQualified,
-  isWorkloadSpiffeId,
-  parseServiceAccount,
-  parseTrustDomain,
-  parseWorkloadSpiffeId,
-  trustDomainSpiffeId,
-  workloadSpiffeId,
-} from "../../src/pki/spiffe-id.ts";
+import { ServiceAccount, SpiffeId, TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { readVectors } from "../testkit/pki/vectors.ts";
 
@@ -29,12 +21,12 @@ const ids = readVectors<IdVector>("spiffe-id").map((row) => ({ ...row, name: row
 test.each(ids.filter((row) => row.trustDomain))("reads $name", (row) => {
   const account = { namespace: filled(row.namespace), name: filled(row.account) };
   const domain = filled(row.trustDomain);
-  expect(parseWorkloadSpiffeId(filled(row.id))).toEqual({ trustDomain: domain, account });
-  expect(workloadSpiffeId(trustDomain(domain), account)).toBe(filled(row.id));
+  expect(SpiffeId.parseWorkload(filled(row.id))).toEqual({ trustDomain: domain, account });
+  expect(SpiffeId.ofWorkload(trustDomain(domain), account)).toBe(filled(row.id));
 });
 
 test.each(ids.filter((row) => !row.trustDomain))("refuses $name", ({ id }) => {
-  expect(parseWorkloadSpiffeId(filled(id))).toBeUndefined();
+  expect(SpiffeId.parseWorkload(filled(id))).toBeUndefined();
 });
 
 interface PathVector {
@@ -49,11 +41,11 @@ const paths = readVectors<PathVector>("spiffe-path").map((row) => ({
 }));
 
 test.each(paths.filter((row) => row.isWorkload))("$name is a workload's SPIFFE ID", ({ id }) => {
-  expect(isWorkloadSpiffeId(filled(id))).toBe(true);
+  expect(SpiffeId.isWorkload(filled(id))).toBe(true);
 });
 
 test.each(paths.filter((row) => !row.isWorkload))("$name is no workload's SPIFFE ID", ({ id }) => {
-  expect(isWorkloadSpiffeId(filled(id))).toBe(false);
+  expect(SpiffeId.isWorkload(filled(id))).toBe(false);
 });
 
 const labels = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/);
@@ -64,10 +56,10 @@ test("reads back any SPIFFE ID that it made, and refuses it with a character mor
   fc.assert(
     fc.property(domains, labels, labels, characters, fc.nat(), (domain, namespace, name, c, n) => {
       const account = { namespace, name };
-      const id: string = workloadSpiffeId(trustDomain(domain), account);
-      expect(parseWorkloadSpiffeId(id)).toEqual({ trustDomain: domain, account });
+      const id: string = SpiffeId.ofWorkload(trustDomain(domain), account);
+      expect(SpiffeId.parseWorkload(id)).toEqual({ trustDomain: domain, account });
       const at = n % (id.length + 1);
-      expect(parseWorkloadSpiffeId(id.slice(0, at) + c + id.slice(at))).toBeUndefined();
+      expect(SpiffeId.parseWorkload(id.slice(0, at) + c + id.slice(at))).toBeUndefined();
     }),
     { numRuns: 500 },
   );
@@ -89,10 +81,10 @@ test("writes every SPIFFE ID that it reads in the same form, and takes it for a 
   fc.assert(
     fc.property(fc.array(pieces, { maxLength: 8 }), (parts) => {
       const text = parts.join("");
-      const parsed = parseWorkloadSpiffeId(text);
+      const parsed = SpiffeId.parseWorkload(text);
       if (!parsed) return;
-      expect(workloadSpiffeId(parsed.trustDomain, parsed.account)).toBe(text);
-      expect(isWorkloadSpiffeId(text)).toBe(true);
+      expect(SpiffeId.ofWorkload(parsed.trustDomain, parsed.account)).toBe(text);
+      expect(SpiffeId.isWorkload(text)).toBe(true);
     }),
     { numRuns: 500 },
   );
@@ -101,7 +93,7 @@ test("writes every SPIFFE ID that it reads in the same form, and takes it for a 
 test.each(["cluster.local", "prod", "a", "a_b", "1.2.3.4", "-", "a".repeat(255)])(
   "accepts the trust domain %s",
   (name) => {
-    expect(parseTrustDomain(name)).toBe(name);
+    expect(TrustDomain.parse(name)).toBe(name);
   },
 );
 
@@ -118,7 +110,7 @@ test.each([
   "spiffe://a",
   "a".repeat(256),
 ])("refuses the trust domain %j", (name) => {
-  expect(parseTrustDomain(name)).toBeUndefined();
+  expect(TrustDomain.parse(name)).toBeUndefined();
 });
 
 test.each([
@@ -133,14 +125,14 @@ test.each([
   ["foo", "a".repeat(254)],
   ["foo.bar", "baz"],
 ])("refuses the service account %j, %j", (namespace, name) => {
-  expect(parseServiceAccount(namespace, name)).toBeUndefined();
+  expect(ServiceAccount.parse(namespace, name)).toBeUndefined();
 });
 
 test("a trust domain's own SPIFFE ID has no path", () => {
-  expect(trustDomainSpiffeId(clusterLocal)).toBe("spiffe://cluster.local");
+  expect(SpiffeId.ofTrustDomain(clusterLocal)).toBe("spiffe://cluster.local");
 });
 
 test("a trust domain is fully qualified with two labels, and not with one", () => {
-  expect(isFullyQualified(clusterLocal)).toBe(true);
-  expect(isFullyQualified(trustDomain("prod"))).toBe(false);
+  expect(TrustDomain.isFullyQualified(clusterLocal)).toBe(true);
+  expect(TrustDomain.isFullyQualified(trustDomain("prod"))).toBe(false);
 });

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import type { SubjectKeyKind } from "../../src/agent/configuration/ca-settings.ts";
 import { generateSubjectKey, privateKeyPem } from "../../src/agent/identity/x509-svid.ts";
 import { DerReader, Tag } from "../../src/pki/encoding/der-reader.ts";
-import { parsePem } from "../../src/pki/encoding/pem.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
 import { createCertificateRequest } from "../../src/program/certificate-request.ts";
 import { workload } from "../testkit/pki/certificates.ts";
 import { requestedUri } from "../testkit/pki/csr.ts";
@@ -13,7 +13,7 @@ import { parseCsr } from "../testkit/pki/csr-parsing.ts";
 
 /** The parts of a request that its key does not change. */
 function partsOf(pem: string) {
-  const der = parsePem(pem, ["CERTIFICATE REQUEST"]);
+  const der = Pem.parse(pem, ["CERTIFICATE REQUEST"]);
   if (!der) throw new Error("not a request");
   const info = new DerReader(der).enter(Tag.sequence).enter(Tag.sequence);
   info.skip(Tag.integer);

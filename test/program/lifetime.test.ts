@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Lifetime, patienceOf } from "../../src/program/lifetime.ts";
+import { Lifetime, timeoutOf } from "../../src/program/lifetime.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const log = createEventRecorder();
@@ -116,11 +116,11 @@ test("parts that hang, however many, share one budget beyond the grace", () => {
   for (const grace of [25_000, 3, 0]) {
     let left = grace;
     for (let parts = 0; parts < 12; parts++) {
-      const patience = patienceOf(left, 4000);
+      const patience = timeoutOf(left, 4000);
       expect(patience).toBeGreaterThan(0);
       left -= patience;
     }
     expect(grace - left).toBeLessThanOrEqual(grace + 4000);
   }
-  expect(patienceOf(-5000, 4000)).toBe(0);
+  expect(timeoutOf(-5000, 4000)).toBe(0);
 });

@@ -87,6 +87,18 @@ test("one fetch serves all concurrent callers, each time that it is due", async 
   }
 });
 
+test("a clock that was set back has the value fetched again at once, and then no more", async () => {
+  const { kept, fetches } = keep();
+  const first = kept(at(0));
+  fetches[0]?.resolve("of the future");
+  await first;
+  expect(await kept(at(-30))).toBe("of the future");
+  const asked = kept(at(-3600));
+  fetches[1]?.resolve("of now");
+  expect(await asked).toBe("of now");
+  expect([await kept(at(-3600)), fetches.length]).toEqual(["of now", 2]);
+});
+
 test("a failed fetch is one failure for all, and the last value serves", async () => {
   const { kept, fetches, failures } = keep();
   const first = kept(at(0));

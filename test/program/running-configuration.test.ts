@@ -3,7 +3,7 @@ import { mkdir, rename, rm, symlink, truncate, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
-import { configurationReasons } from "../../src/program/configuration-status.ts";
+import { configurationReasons } from "../../src/program/internal/configuration-status.ts";
 import {
   applicableValues,
   changedKeys,

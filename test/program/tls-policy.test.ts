@@ -1,12 +1,24 @@
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer as createTcpServer } from "node:net";
+import {
+  type AddressInfo,
+  createServer as createTcpServer,
+  type Server,
+  type Socket,
+} from "node:net";
 import { join } from "node:path";
 import { type ConnectionOptions, connect, createServer, type TLSSocket } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
 import { createBootstrap } from "../../src/agent/envoy/envoy-bootstrap.ts";
 import { causeOf } from "../../src/foundation/errors.ts";
-import { callFault, groupOf, policyFault, postQuantumGroup } from "../../src/program/tls-policy.ts";
+import { HttpClient, parseTarget } from "../../src/program/http/http-client.ts";
+import {
+  callFault,
+  followCompliancePolicy,
+  groupOf,
+  policyFault,
+  postQuantumGroup,
+} from "../../src/program/tls-policy.ts";
 import { issuerTables } from "../contract/service-under-test.ts";
 import { createTestAuthority } from "../testkit/agent/test-authority.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
@@ -189,4 +201,55 @@ test.each([
 ])("a session that ends in %s is of the group %s", (hex, group) => {
   const socket = { getSession: () => Buffer.from(hex, "hex") };
   expect(groupOf(socket as TLSSocket)).toBe(group);
+});
+
+test("a server of a Node that was started with TLS 1.3 alone serves no TLS 1.2", async () => {
+  const { shake } = await serveWith({ NODE_OPTIONS: "--tls-min-v1.3" });
+  expect(await shake({ maxVersion: "TLSv1.3" })).toBe(postQuantumGroup);
+  expect(await shake({ maxVersion: "TLSv1.2" })).toBe("ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION");
+});
+
+test("GODEBUG with tlsmlkem=0 keeps a program's first message within one packet", async () => {
+  const server = createTcpServer();
+  const [first] = await firstMessageTo(server, "prometheus=1,tlsmlkem=0");
+  expect(first?.length).toBeLessThan(1_200);
+  const [usual] = await firstMessageTo(createTcpServer(), "");
+  expect(usual?.length).toBeGreaterThan(1_460);
+});
+
+/** What a gateway sends first to a server that never answers. */
+async function firstMessageTo(server: Server, GODEBUG: string): Promise<[Buffer]> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const heard = once(server, "connection").then(async ([socket]: Socket[]) => {
+    onTestFinished(() => void socket?.destroy());
+    return (await once(socket as Socket, "data")) as [Buffer];
+  });
+  await startProgram("gateway", { UPSTREAM: `https://127.0.0.1:${port}` }, { GODEBUG });
+  return heard;
+}
+
+test("pqc and GODEBUG with tlsmlkem=0 contradict each other", () => {
+  const both = { COMPLIANCE_POLICY: "pqc", GODEBUG: "tlsmlkem=0" };
+  expect(() => followCompliancePolicy(both)).toThrow("pqc contradicts GODEBUG=tlsmlkem=0");
+});
+
+test("a handshake that a server never finishes is named, with what to try", async () => {
+  const server = createTcpServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const client = new HttpClient({}, 1);
+  onTestFinished(client.close);
+  const target = parseTarget(`https://127.0.0.1:${port}/`);
+  const request = { target, method: "GET", headers: {} };
+  const limits = [
+    () => ({ timeoutMilliseconds: 300 }),
+    () => ({ signal: AbortSignal.timeout(300) }),
+  ];
+  for (const limit of limits)
+    await expect(client.send({ ...request, ...limit() }, 1)).rejects.toThrow("GODEBUG=tlsmlkem=0");
 });

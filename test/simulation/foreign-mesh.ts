@@ -1,17 +1,12 @@
 import { planRotation, rootSince, successionOf } from "../../src/pki/authority/rotation.ts";
 import {
   type Installation,
-  installedSchedule,
   leadSeconds,
   type PhaseLengths,
-  type Schedule,
+  Schedule,
 } from "../../src/pki/authority/schedule.ts";
-import { signingAuthorityAt } from "../../src/pki/authority/signing-authority.ts";
-import {
-  bundleSequenceAt,
-  type PublishedAuthority,
-  publishedAuthoritiesAt,
-} from "../../src/pki/authority/trust-bundle.ts";
+import { SigningAuthority } from "../../src/pki/authority/signing-authority.ts";
+import { type PublishedAuthority, TrustBundle } from "../../src/pki/authority/trust-bundle.ts";
 import { leafValidity } from "../../src/pki/x509/validity.ts";
 import { always, at, day, hour, secondOf } from "./instants.ts";
 import { type Random, seededRandom } from "./random.ts";
@@ -146,7 +141,7 @@ class ForeignMesh {
     // The page of the operator says that this breaks leaves, so the history ends here.
     if (!mayChangeRoot && !installation.rootSince) this.#end = now;
     const decided = this.#mutation.installation?.(installation) ?? installation;
-    const schedule = installedSchedule(this.#lengths, decided, at(now));
+    const schedule = Schedule.installed(this.#lengths, decided, at(now));
     this.#store.authorities.put(
       { id, roots, schedule: this.#mutation.schedule?.(schedule) ?? schedule },
       now,
@@ -156,7 +151,7 @@ class ForeignMesh {
   /** Answers a workload from a lagging reader. */
   #answer(workload: Workload, now: number): void {
     const { authorities } = this.#store.read(now);
-    const authority = signingAuthorityAt(authorities, at(now));
+    const authority = SigningAuthority.at(authorities, at(now));
     if (!authority) {
       if (now >= 3 * this.#lengths.propagationSeconds) throw this.#violation(now, "nothing signs");
       workload.asksAt = now + this.#random.between(60, 600);
@@ -166,7 +161,7 @@ class ForeignMesh {
     if (at(expiresAt) > authority.schedule.retiresAt) {
       throw this.#violation(now, "a leaf outlives its authority");
     }
-    const published = publishedAuthoritiesAt(authorities, at(now));
+    const published = TrustBundle.authoritiesAt(authorities, at(now));
     workload.leaf = { authority, issuedAt: now, expiresAt };
     workload.bundle = new Set(published.flatMap(({ roots }) => roots.map(nameOf)));
     workload.asksAt = now + this.#renewalWait(workload, now);
@@ -187,7 +182,7 @@ class ForeignMesh {
     now: number,
   ): void {
     if (bundle.size > 6) throw this.#violation(now, "too many roots");
-    const sequence = bundleSequenceAt(authorities, [], at(now));
+    const sequence = TrustBundle.sequence([TrustBundle.historyAt(authorities, [], at(now))]);
     const content = [...bundle].toSorted().join();
     const known = this.#contents.get(sequence) ?? content;
     if (known !== content) throw this.#violation(now, "two bundles of one sequence");

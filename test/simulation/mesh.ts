@@ -1,22 +1,9 @@
+import { createTaint, type Departure } from "../../src/pki/authority/new-taint.ts";
 import { planRotation, type RotationStep } from "../../src/pki/authority/rotation.ts";
-import {
-  firstSchedule,
-  leadSeconds,
-  type PhaseLengths,
-  type Schedule,
-} from "../../src/pki/authority/schedule.ts";
-import { signingAuthorityAt } from "../../src/pki/authority/signing-authority.ts";
-import {
-  applyTaints,
-  createTaint,
-  type Departure,
-  type Taint,
-} from "../../src/pki/authority/taint.ts";
-import {
-  bundleSequenceAt,
-  type PublishedAuthority,
-  publishedAuthoritiesAt,
-} from "../../src/pki/authority/trust-bundle.ts";
+import { leadSeconds, type PhaseLengths, Schedule } from "../../src/pki/authority/schedule.ts";
+import { SigningAuthority } from "../../src/pki/authority/signing-authority.ts";
+import { applyTaints, type Taint } from "../../src/pki/authority/taint.ts";
+import { type PublishedAuthority, TrustBundle } from "../../src/pki/authority/trust-bundle.ts";
 import { addSeconds, leafValidity } from "../../src/pki/x509/validity.ts";
 import { always, at, day, hour } from "./instants.ts";
 import { type Random, seededRandom } from "./random.ts";
@@ -189,7 +176,7 @@ class Mesh {
   /** Taints an authority as the verb does, with the steps that the cron would take next. */
   #taint(now: number): void {
     const { authorities } = this.#store.readInTurn(now);
-    const authority = signingAuthorityAt(authorities, at(now)) ?? authorities[0];
+    const authority = SigningAuthority.at(authorities, at(now)) ?? authorities[0];
     if (!authority) throw this.#violation(now, "no authority to taint");
     const { departure, lengths } = this.#setting;
     const decided = createTaint(
@@ -206,7 +193,7 @@ class Mesh {
   }
 
   #found(now: number): void {
-    this.#mint(firstSchedule(this.#setting.lengths, this.#clock(now)), now);
+    this.#mint(Schedule.first(this.#setting.lengths, this.#clock(now)), now);
   }
 
   #mint(schedule: Schedule, now: number): void {
@@ -228,7 +215,7 @@ class Mesh {
     }
     const clock = this.#clock(now);
     const authorities = applyTaints(reading.authorities, reading.taints);
-    const authority = signingAuthorityAt(authorities, clock);
+    const authority = SigningAuthority.at(authorities, clock);
     if (!authority) {
       this.#keepWaiting(workload, now);
       return;
@@ -237,12 +224,12 @@ class Mesh {
     if (addSeconds(clock, workload.leafSeconds) > authority.schedule.retiresAt) {
       throw this.#violation(now, "a leaf outlives its authority");
     }
-    const published = publishedAuthoritiesAt(authorities, clock);
+    const published = TrustBundle.authoritiesAt(authorities, clock);
     workload.leaf = { authority, issuedAt: now, expiresAt };
     workload.bundle = new Set(published.map(({ id }) => id));
     workload.asksAt = now + this.#renewalWait(workload, now);
     this.#checkTainted(authority, published, now);
-    this.#checkSequence(authorities, published, reading.taints, clock);
+    this.#checkSequence(reading.authorities, published, reading.taints, clock);
     this.#checkHandshakes(workload, now);
   }
 
@@ -285,7 +272,7 @@ class Mesh {
   ): void {
     const now = clock.getTime() / 1000;
     if (published.length > maximumRoots) throw this.#violation(now, "too many roots");
-    const sequence = bundleSequenceAt(authorities, taints, clock);
+    const sequence = TrustBundle.sequence([TrustBundle.historyAt(authorities, taints, clock)]);
     const content = published.map(({ id }) => id).join();
     const known = this.#contents.get(sequence) ?? content;
     if (known !== content) throw this.#violation(now, "two bundles of one sequence");

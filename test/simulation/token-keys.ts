@@ -1,11 +1,9 @@
 import type { Schedule } from "../../src/pki/authority/schedule.ts";
 import {
   longestTokenSeconds,
-  planTokenKeys,
-  publishedTokenKeysAt,
   type StatedTokenKey,
   type TokenAlgorithm,
-  tokenKeyAt,
+  TokenKey,
 } from "../../src/pki/jose/token-key.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { Violation } from "./violation.ts";
@@ -115,7 +113,15 @@ class TokenKeys {
   #rotate(now: number): void {
     const clock = this.#clockOf(readers, now);
     const keys = this.#seenBy(readers, now);
-    const { mint, prune } = planTokenKeys(keys, this.#algorithm, this.#propagationSeconds, clock);
+    const { mint, prune } = TokenKey.plan(
+      keys,
+      {
+        algorithm: this.#algorithm,
+        propagationSeconds: this.#propagationSeconds,
+        isMeshRunning: true,
+      },
+      clock,
+    );
     for (const each of this.#kept)
       if (prune.includes(each.key.id)) each.goneFrom ??= this.#lags(now);
     if (!mint) return;
@@ -127,7 +133,7 @@ class TokenKeys {
 
   #taint(now: number): void {
     const clock = this.#clockOf(0, now);
-    const signing = tokenKeyAt(this.#seenBy(0, now), this.#algorithm, clock);
+    const signing = TokenKey.signingAt(this.#seenBy(0, now), this.#algorithm, clock);
     const found = this.#kept.find(({ key }) => key.id === signing?.id);
     if (found) found.taintedFrom ??= this.#lags(now);
   }
@@ -136,14 +142,18 @@ class TokenKeys {
   #useToken(now: number): void {
     const random = this.#random;
     const signer = Math.floor(random.between(0, readers));
-    const key = tokenKeyAt(this.#seenBy(signer, now), this.#algorithm, this.#clockOf(signer, now));
+    const key = TokenKey.signingAt(
+      this.#seenBy(signer, now),
+      this.#algorithm,
+      this.#clockOf(signer, now),
+    );
     if (!key) return;
     const usedAt = now + random.between(0, longestTokenSeconds);
     const most = random.chance(0.5) ? relyingPartySeconds : longestTokenSeconds;
     const age = random.chance(0.5) ? most : random.between(0, most);
     const asked = usedAt - age - random.between(0, cacheSeconds);
     const server = Math.floor(random.between(0, readers));
-    const set = publishedTokenKeysAt(this.#seenBy(server, asked), this.#clockOf(server, asked));
+    const set = TokenKey.publishedAt(this.#seenBy(server, asked), this.#clockOf(server, asked));
     const kept = this.#kept.find((each) => each.key.id === key.id);
     // A taint is no failure, and before the first key there are no documents to keep.
     const isTainted = kept?.taintedFrom?.some((from) => from <= usedAt) ?? false;

@@ -8,7 +8,7 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../src/gen/istio/v1/auth/ca_pb.ts";
-import { createCertificatePath } from "../../src/transport/http/routes.ts";
+import { createCertificatePath } from "../../src/transport/http/paths.ts";
 import { grpcFrame } from "../contract/rpc-calls.ts";
 
 /** The server that a caller calls, and the address of the loopback interface that it calls from. */

@@ -19,7 +19,6 @@ const floods = [
   "HTTP/1.1 bodies that drip",
   "empty DATA frames",
   "handshakes that never end",
-  "reflection streams",
   "answers with a window of 0",
   "requests that never end",
   "bodies that never come",

@@ -1,5 +1,5 @@
 import type { X509Certificate } from "node:crypto";
-import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
+import { createWorkloadKey } from "../testkit/callers/workload-key.ts";
 import { CallFailed, callOnce, framedRequest, type Way } from "./call.ts";
 import type { SoakIssuer } from "./issuers.ts";
 

@@ -3,7 +3,7 @@ import type { IssuerKeys, KeyState } from "../../src/authn/issuer-keys.ts";
 import { type AuthorityView, viewAt } from "../../src/ca/authority-view.ts";
 import { openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotation/rotate.ts";
-import { sealStatement } from "../../src/custody/statement.ts";
+import { Statement } from "../../src/custody/statement.ts";
 import type { PushOutcome } from "../../src/delivery/push-to-cluster.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { type CheckupSources, createCheckup } from "../../src/status/status.ts";
@@ -40,7 +40,7 @@ test("counts the keys for tokens that no backup has", async () => {
   const before = addSeconds(now, -3 * 86_400);
   await rotate(mint, before);
   const backup = async (madeAt: Date) =>
-    mint.store.put(await sealStatement("backup", { madeAt }, { trustDomain, keks }));
+    mint.store.put(await Statement.seal("backup", { madeAt }, { trustDomain, keks }));
   const findings = async () =>
     found({}, viewAt(await openStored(await mint.store.load(), mint), now));
   await backup(addSeconds(before, 600));

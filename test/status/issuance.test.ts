@@ -73,6 +73,7 @@ describe("the counts from a log", () => {
     name: "",
     serialNumber: "01",
     audiences: [],
+    claimed: [],
     notAfter: minutesOn(9999),
     cluster,
     node: "",

@@ -2,11 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Denial, toDenial } from "../../src/ca/denial.ts";
 import { formatEntry } from "../../src/ca/issuance/log-entry.ts";
 import type { DenialContent, RevocationContent } from "../../src/custody/record-kinds.ts";
-import { serialContent } from "../../src/pki/encoding/serial-number.ts";
+import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
+import { SerialNumber } from "../../src/pki/encoding/serial-number.ts";
 import type { Statements } from "../../src/status/distrust.ts";
 import { LogSearch, LogSearchError, type SearchedLog } from "../../src/status/log-search.ts";
 import { parseCheckpoint } from "../../src/tlog/note/checkpoint.ts";
 import { formatBundle } from "../../src/tlog/tile.ts";
+import { clusterLocal, scheduleAfter } from "../testkit/ca/sealed-authorities.ts";
 import { tokenEntry } from "../testkit/log/token-entry.ts";
 import { type LoggedCa, startLoggedCa } from "../testkit/tlog/logged-ca.ts";
 
@@ -62,7 +64,11 @@ describe("a search in the log", () => {
   });
 
   test("finds a token by its subject, its id and its audience", async () => {
-    const entry = tokenEntry({ at: now.toISOString(), cluster: "other" });
+    const entry = tokenEntry({
+      at: now.toISOString(),
+      cluster: "other",
+      tokenSubject: { sub: "repo:octo/r:ref:x", entry: "ci", claims: { environment: "Staging" } },
+    });
     const { jti, audiences, expiresAt } = entry.token;
     const bundle = formatBundle([formatEntry(entry)]);
     const checkpoint = new TextEncoder().encode(
@@ -72,7 +78,7 @@ describe("a search in the log", () => {
       published(async (_, path) => (path === "checkpoint" ? checkpoint : bundle)),
       async () => ({ ...(await nothing()), denials: [deniedCart] }),
     );
-    for (const query of ["sa/cart", jti.slice(2, 10), "amazonaws"]) {
+    for (const query of ["sa/cart", jti.slice(2, 10), "amazonaws", "repo:octo", "staging"]) {
       const { entries } = await tokens.search({ query, limit: 1, now });
       expect(entries).toMatchObject([
         {
@@ -150,7 +156,7 @@ describe("a search beside the statements of operators", () => {
     toDenial({ subject: "ns/bank/sa/*", knownFrom: now, ...others }) ?? (undefined as never);
   const revocationOf = async (authority: string): Promise<RevocationContent> => {
     const [entry] = (await search.search({ query: "ledger", limit: 1, now })).entries;
-    const certificates = new Map([[serialContent(entry?.serialNumber ?? ""), 4e9]]);
+    const certificates = new Map([[SerialNumber.content(entry?.serialNumber ?? ""), 4e9]]);
     return { authority, revokedAt: now, knownFrom: now, reason: "unspecified", certificates };
   };
 
@@ -165,12 +171,19 @@ describe("a search beside the statements of operators", () => {
 
   test("marks what is revoked of its own authority, before a denial", async () => {
     const { store } = await logged.ca.certificateAuthority.issuance.authorities.at(logged.ca.now());
-    const { authorities } = store;
-    const own = await revocationOf(authorities[0]?.id ?? "");
+    const { authority: namesake } = await NewAuthority.create(
+      clusterLocal,
+      "EC-P256",
+      scheduleAfter(now, [-4, -3, 3, 9]),
+    );
+    const authorities = [namesake, ...store.authorities];
+    const own = await revocationOf(store.authorities[0]?.id ?? "");
     const statements = { authorities, revocations: [own], denials: [denialOf({})] };
     expect((await stated(statements))[0]).toEqual(["revoked", ""]);
-    const foreign = await revocationOf("ab".repeat(20));
-    expect((await stated({ authorities, revocations: [foreign] }))[0]).toBeUndefined();
+    for (const other of [namesake.id, "ab".repeat(20)]) {
+      const foreign = await revocationOf(other);
+      expect((await stated({ authorities, revocations: [foreign] }))[0]).toBeUndefined();
+    }
   });
 
   test("says nothing while nobody knows what is stated", async () => {

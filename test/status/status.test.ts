@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from "vitest";
 import type { Authorities } from "../../src/ca/authorities.ts";
 import { viewAt } from "../../src/ca/authority-view.ts";
-import { recordTaint } from "../../src/ca/mint.ts";
+import { Mint } from "../../src/ca/mint.ts";
 import { openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
@@ -101,7 +101,7 @@ test("shows a taint with its time, and that nobody signs", async () => {
   const mint = await foundedMint();
   const [record] = await mint.store.load();
   const id = record?.id ?? "";
-  await recordTaint(mint, { id, taintedAt: after(2), retiresAt: after(100) });
+  await Mint.recordTaint(mint, { id, taintedAt: after(2), retiresAt: after(100) });
   const status = await statusOf(authoritiesOf(mint)).at(after(3));
   const [authority] = status.signers[0]?.authorities ?? [];
   expect(authority).toMatchObject({ isTainted: true, signs: false, taintedAt: after(2) });
@@ -246,5 +246,5 @@ test("names what the records tell that an operator should know, the worst first"
   });
   const { findings } = await empty.at(after(1));
   expect(findings.map(({ name }) => name)).toEqual(["inception-date-passed"]);
-  expect(findings[0]?.remedy).toContain("rampart authority init");
+  expect(findings[0]?.remedy).toContain("For a new CA, set INCEPTION_DATE");
 });

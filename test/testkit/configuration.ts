@@ -26,6 +26,27 @@ export const issuerWithKeys = {
   },
 };
 
+const tenantBeside = "https://beside.test";
+
+/**
+ * The tables with one of another tenant: the accounts, namespaces, nodes and rights of the first are its own as well.
+ * Nobody has a token of it.
+ */
+export function withTenantBeside(tables: readonly object[]): readonly object[] {
+  if (tables.some((table) => Object(table).issuer === tenantBeside)) return tables;
+  const { jwks } = issuerWithKeys;
+  const own = { issuer: tenantBeside, cluster: "beside", jwks, jwks_uri: undefined };
+  const { kubernetes: _, ...first } = { kubernetes: undefined, ...tables[0] };
+  const claims = { node_checks: undefined, node_reach: "anywhere" };
+  return [
+    ...tables,
+    withoutUndefined({ ...first, ...own, ...("trusted_node_accounts" in first && claims) }),
+  ];
+}
+
+const withoutUndefined = (members: object): object =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
+
 /** An entry of `KEK` with this id. */
 export const randomKek = (id = "k1"): string =>
   `${id}:${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`;

@@ -1,4 +1,6 @@
 import { CaError, OperatorError, type Refusal } from "../../src/foundation/errors.ts";
+import type { Outcome } from "../contract/rpc-calls.ts";
+import type { AuditLine } from "./log/event-recorder.ts";
 
 /** The refusal that the work ends in. Anything else that it throws, or an answer, fails the test. */
 export async function refusalOf(work: () => unknown): Promise<Refusal> {
@@ -21,4 +23,24 @@ async function errorOf(work: () => unknown): Promise<unknown> {
     return error;
   }
   throw new Error("nothing was refused");
+}
+
+type Audited = { readonly takeAudits: () => readonly AuditLine[] };
+
+/** Why an audit line says that a call was refused: its reason, and the check behind it. Several reasons share a code. */
+export const refusalIn = ({ reason, check }: AuditLine): string =>
+  [reason, check].filter((word) => word !== undefined).join(" ");
+
+/**
+ * How a call ends: `issued`, or the code that its caller gets, and why by the audit line. A call that ends before
+ * anybody is asked has a code alone.
+ */
+export async function endOf(
+  { takeAudits }: Audited,
+  call: () => Promise<Outcome>,
+): Promise<string> {
+  takeAudits();
+  const outcome = await call();
+  const reasons = takeAudits().map(refusalIn);
+  return ["code" in outcome ? outcome.code : "issued", ...reasons].filter(Boolean).join(" ");
 }

@@ -1,22 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { leafHash } from "../../src/tlog/merkle.ts";
-import { acceptCheckpoint, parsePolicy } from "../../src/tlog/note/policy.ts";
-import {
-  formatLogProof,
-  parseLogProof,
-  proveInclusion,
-  verifyInclusion,
-} from "../../src/tlog/proof.ts";
-import {
-  formatBundle,
-  parseBundle,
-  parseTilePath,
-  type Tile,
-  tileIn,
-  tilePath,
-} from "../../src/tlog/tile.ts";
-import { formatAddCheckpoint, parseAddCheckpoint } from "../../src/tlog/witness/witness.ts";
+import { Policy } from "../../src/tlog/note/policy.ts";
+import { LogProof } from "../../src/tlog/proof.ts";
+import { formatBundle, parseBundle, Tile } from "../../src/tlog/tile.ts";
 import { entryAt, GrownTree, tlogVectors } from "../testkit/tlog/trees.ts";
 
 const vectors = await tlogVectors<Record<string, string>>("notes.json");
@@ -35,14 +22,14 @@ describe("the path of a tile", () => {
     [{ level: 63, index: 999, width: 1 }, "tile/63/999.p/1"],
     [{ level: "entries", index: 1000, width: 255 }, "tile/entries/x001/000.p/255"],
   ])("%o is %s", (one, path) => {
-    expect(tilePath(one)).toBe(path);
-    expect(parseTilePath(path)).toEqual(one);
+    expect(Tile.path(one)).toBe(path);
+    expect(Tile.parsePath(path)).toEqual(one);
   });
 
   test("reads back what it wrote", () => {
     fc.assert(
       fc.property(tile, (one) => {
-        expect(parseTilePath(tilePath(one))).toEqual(one);
+        expect(Tile.parsePath(Tile.path(one))).toEqual(one);
       }),
     );
   });
@@ -66,16 +53,16 @@ describe("the path of a tile", () => {
     "tile/0/000\n",
     "",
   ])("is not %j", (path) => {
-    expect(parseTilePath(path)).toBeUndefined();
+    expect(Tile.parsePath(path)).toBeUndefined();
   });
 
   test("names the tiles within a tree alone", () => {
-    expect(tileIn(70_000, 0, 273)?.width).toBe(112);
-    expect(tileIn(70_000, 1, 1)?.width).toBe(17);
-    expect(tileIn(70_000, "entries", 273)?.width).toBe(112);
-    expect(tileIn(70_000, 0, 274)).toBeUndefined();
-    expect(tileIn(256, 0, 1)).toBeUndefined();
-    expect(tileIn(255, 1, 0)).toBeUndefined();
+    expect(Tile.in(70_000, 0, 273)?.width).toBe(112);
+    expect(Tile.in(70_000, 1, 1)?.width).toBe(17);
+    expect(Tile.in(70_000, "entries", 273)?.width).toBe(112);
+    expect(Tile.in(70_000, 0, 274)).toBeUndefined();
+    expect(Tile.in(256, 0, 1)).toBeUndefined();
+    expect(Tile.in(255, 1, 0)).toBeUndefined();
   });
 });
 
@@ -110,27 +97,27 @@ describe("a bundle", () => {
 describe("a proof in a file", () => {
   const proved = async () => {
     const grown = new GrownTree().grow(7);
-    const hashes = await proveInclusion(7, 3, grown.read);
-    return { grown, hashes, text: formatLogProof({ index: 3, hashes, checkpoint: note }) };
+    const hashes = await LogProof.proveInclusion(7, 3, grown.read);
+    return { grown, hashes, text: LogProof.format({ index: 3, hashes, checkpoint: note }) };
   };
 
   test("is 507 octets with a cosignature, as other implementations write it", async () => {
     const { hashes } = await proved();
     const checkpoint = `${note}${cosignature}\n`;
-    const text = formatLogProof({ index: 3, hashes, checkpoint });
+    const text = LogProof.format({ index: 3, hashes, checkpoint });
     expect(new TextEncoder().encode(text)).toHaveLength(507);
   });
 
   test("reads back, and verifies", async () => {
     const { grown, text } = await proved();
-    const { index, hashes, checkpoint } = parseLogProof(text);
+    const { index, hashes, checkpoint } = LogProof.parse(text);
     expect(checkpoint).toBe(note);
-    verifyInclusion(grown.tree, index, leafHash(entryAt(3)), hashes);
+    LogProof.verifyInclusion(grown.tree, index, leafHash(entryAt(3)), hashes);
   });
 
   test("may carry an extra line", async () => {
     const { text } = await proved();
-    expect(parseLogProof(text.replace("index", "extra AAAA\nindex")).index).toBe(3);
+    expect(LogProof.parse(text.replace("index", "extra AAAA\nindex")).index).toBe(3);
   });
 
   test.each<[string, (text: string) => string]>([
@@ -147,45 +134,26 @@ describe("a proof in a file", () => {
     ["no end", (text) => text.replace("\n\n", "\n")],
   ])("is refused with %s", async (_, change) => {
     const { text } = await proved();
-    expect(() => parseLogProof(change(text))).toThrow();
+    expect(() => LogProof.parse(change(text))).toThrow();
   });
-});
-
-describe("a request for a cosignature", () => {
-  test("reads back", async () => {
-    const { read } = new GrownTree().grow(7);
-    const proof = await proveInclusion(7, 3, read);
-    for (const asked of [
-      { older: 3, proof, checkpoint: note },
-      { older: 0, proof: [], checkpoint: note },
-    ]) {
-      expect(parseAddCheckpoint(formatAddCheckpoint(asked))).toEqual(asked);
-    }
-  });
-
-  test.each(["", "old 3", `old -3\n\n${note}`, `old 03\n\n${note}`, `new 3\n\n${note}`, note])(
-    "is refused as %j",
-    (text) => {
-      expect(() => parseAddCheckpoint(text)).toThrow();
-    },
-  );
 });
 
 describe("a policy", () => {
-  const policy = (rest: string) => parsePolicy(`# mesh\nlog ${logKey} https://log.test/0\n${rest}`);
+  const policy = (rest: string) =>
+    Policy.parse(`# mesh\nlog ${logKey} https://log.test/0\n${rest}`);
   const witnessed = `witness w1 ${witnessKey} https://w1.test/\n`;
 
   test("accepts a checkpoint of its log", async () => {
-    const { checkpoint, log } = await acceptCheckpoint(note, policy("quorum none\n"));
+    const { checkpoint, log } = await Policy.accept(note, policy("quorum none\n"));
     expect(checkpoint.size).toBe(7);
     expect(log.url).toBe("https://log.test/0");
   });
 
   test("demands the cosignatures of its quorum", async () => {
     const demanding = policy(`${witnessed}quorum w1`);
-    await expect(acceptCheckpoint(note, demanding)).rejects.toMatchObject({ fault: "quorum" });
+    await expect(Policy.accept(note, demanding)).rejects.toMatchObject({ fault: "quorum" });
     const cosigned = `${note}${cosignature}\n`;
-    const { cosigned: by } = await acceptCheckpoint(cosigned, demanding);
+    const { cosigned: by } = await Policy.accept(cosigned, demanding);
     expect([...by.keys()]).toEqual(["w1"]);
   });
 
@@ -200,8 +168,8 @@ describe("a policy", () => {
   });
 
   test("refuses the checkpoint of a log that it does not name", async () => {
-    const other = parsePolicy("quorum none\n");
-    await expect(acceptCheckpoint(note, other)).rejects.toMatchObject({ fault: "origin" });
+    const other = Policy.parse("quorum none\n");
+    await expect(Policy.accept(note, other)).rejects.toMatchObject({ fault: "origin" });
   });
 
   test.each([

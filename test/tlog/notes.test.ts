@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { LogError } from "../../src/tlog/log-error.ts";
 import {
   cosignedAt,
-  createCosigner,
   createLogSigner,
   formatCheckpoint,
   openCheckpointText,
@@ -15,7 +14,8 @@ import {
   parseNote,
   parseSignature,
 } from "../../src/tlog/note/note.ts";
-import { formatVerifierKey, parseVerifierKey } from "../../src/tlog/note/verifier-key.ts";
+import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
+import { createCosigner } from "../testkit/tlog/stand-in-witness.ts";
 import { GrownTree, tlogVectors } from "../testkit/tlog/trees.ts";
 
 interface Vectors {
@@ -33,8 +33,8 @@ const { note } = vectors;
 const publicKey = new Uint8Array(Buffer.from(vectors.publicKey, "hex"));
 const pkcs8 = new Uint8Array(Buffer.from(`302e020100300506032b657004220420${vectors.seed}`, "hex"));
 const privateKey = await crypto.subtle.importKey("pkcs8", pkcs8, "Ed25519", false, ["sign"]);
-const logKey = parseVerifierKey(vectors.logKey);
-const witnessKey = parseVerifierKey(vectors.witnessKey);
+const logKey = VerifierKey.parse(vectors.logKey);
+const witnessKey = VerifierKey.parse(vectors.witnessKey);
 const origin = "log.rampart.test/cluster.local";
 
 async function faultOf(work: () => unknown): Promise<string | undefined> {
@@ -71,7 +71,7 @@ test("signs the checkpoint of the vectors, octet for octet", async () => {
   const signer = createLogSigner(origin, privateKey, publicKey);
   const text = formatCheckpoint({ origin, ...tree });
   expect(formatNote({ text, signatures: [await signer.sign(text)] })).toBe(note);
-  expect(formatVerifierKey(signer.key)).toBe(vectors.logKey);
+  expect(VerifierKey.format(signer.key)).toBe(vectors.logKey);
 });
 
 test("opens the checkpoint of the vectors", async () => {
@@ -79,11 +79,11 @@ test("opens the checkpoint of the vectors", async () => {
   expect(await openCheckpointText(note, logKey)).toEqual({ origin, ...tree });
 });
 
-test("cosigns it as the vectors do", async () => {
+test("the stand-in of a witness cosigns it as the vectors do", async () => {
   const witness = createCosigner("witness.rampart.test/w1", privateKey, publicKey);
   const made = await witness.cosign(parseNote(note).text, new Date(vectors.cosignedAt));
   expect(formatSignature(made)).toBe(vectors.cosignature);
-  expect(formatVerifierKey(witness.key)).toBe(vectors.witnessKey);
+  expect(VerifierKey.format(witness.key)).toBe(vectors.witnessKey);
 });
 
 test("reads when a witness has cosigned", async () => {
@@ -175,6 +175,6 @@ describe("a verifier key is refused", () => {
     ["with a short key", "log.rampart.test/a+00000000+AQOh"],
     ["without parts", "log.rampart.test"],
   ])("%s", async (_, bad) => {
-    expect(await faultOf(() => parseVerifierKey(bad))).toBe("form");
+    expect(await faultOf(() => VerifierKey.parse(bad))).toBe("form");
   });
 });

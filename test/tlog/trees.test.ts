@@ -3,12 +3,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Frontier } from "../../src/tlog/frontier.ts";
 import { emptyRoot, type Hash, leafHash } from "../../src/tlog/merkle.ts";
-import {
-  proveConsistency,
-  proveInclusion,
-  verifyConsistency,
-  verifyInclusion,
-} from "../../src/tlog/proof.ts";
+import { LogProof, proveConsistency } from "../../src/tlog/proof.ts";
+import { verifyConsistency } from "../testkit/tlog/consistency.ts";
 import { entryAt, GrownTree, hex, rootByDefinition, tlogVectors } from "../testkit/tlog/trees.ts";
 
 interface Vectors {
@@ -48,14 +44,16 @@ test("has the tiles that C2SP tlog-tiles lists for 70,000 and for 256 entries", 
 test("proves as the vectors do", async () => {
   const { read } = new GrownTree().grow(7);
   const { inclusion, consistency } = vectors;
-  expect((await proveInclusion(7, inclusion.index, read)).map(hex)).toEqual(inclusion.hashes);
+  expect((await LogProof.proveInclusion(7, inclusion.index, read)).map(hex)).toEqual(
+    inclusion.hashes,
+  );
   expect((await proveConsistency(3, 7, read)).map(hex)).toEqual(consistency.hashes);
 });
 
 test("makes proofs of the lengths that a tree of 70,000 entries needs", async () => {
   const { read } = new GrownTree().grow(70_000);
-  expect(await proveInclusion(70_000, 0, read)).toHaveLength(17);
-  expect(await proveInclusion(70_000, 69_999, read)).toHaveLength(9);
+  expect(await LogProof.proveInclusion(70_000, 0, read)).toHaveLength(17);
+  expect(await LogProof.proveInclusion(70_000, 69_999, read)).toHaveLength(9);
 });
 
 test("computes the root of any small tree as the definition does", () => {
@@ -104,19 +102,19 @@ describe("of any two sizes", () => {
       fc.asyncProperty(sizes, fc.nat(), async ([index, size], other) => {
         const at = Math.min(index, size - 1);
         const leaf = leafHash(entryAt(at));
-        const proof = await proveInclusion(size, at, grown.read);
-        verifyInclusion(treeOf(size), at, leaf, proof);
+        const proof = await LogProof.proveInclusion(size, at, grown.read);
+        LogProof.verifyInclusion(treeOf(size), at, leaf, proof);
         const elsewhere = other % 1200;
         if (elsewhere !== at) {
-          expect(() => verifyInclusion(treeOf(size), elsewhere, leaf, proof)).toThrow();
+          expect(() => LogProof.verifyInclusion(treeOf(size), elsewhere, leaf, proof)).toThrow();
           const stranger = leafHash(entryAt(elsewhere));
-          expect(() => verifyInclusion(treeOf(size), at, stranger, proof)).toThrow();
+          expect(() => LogProof.verifyInclusion(treeOf(size), at, stranger, proof)).toThrow();
         }
         const forged = { size, root: treeOf(size - 1).root };
-        expect(() => verifyInclusion(forged, at, leaf, proof)).toThrow();
-        expect(() => verifyInclusion(treeOf(size), at, leaf, [...proof, leaf])).toThrow();
+        expect(() => LogProof.verifyInclusion(forged, at, leaf, proof)).toThrow();
+        expect(() => LogProof.verifyInclusion(treeOf(size), at, leaf, [...proof, leaf])).toThrow();
         if (proof.length > 0) {
-          expect(() => verifyInclusion(treeOf(size), at, leaf, proof.slice(1))).toThrow();
+          expect(() => LogProof.verifyInclusion(treeOf(size), at, leaf, proof.slice(1))).toThrow();
         }
       }),
       { numRuns: 150 },
@@ -153,5 +151,5 @@ test("takes an empty proof alone for a tree that begins with nothing", () => {
 
 test.each([-1, 7, 1.5, Number.NaN])("refuses a proof for the index %d", (index) => {
   const { tree } = new GrownTree().grow(7);
-  expect(() => verifyInclusion(tree, index, leafHash(entryAt(0)), [])).toThrow();
+  expect(() => LogProof.verifyInclusion(tree, index, leafHash(entryAt(0)), [])).toThrow();
 });

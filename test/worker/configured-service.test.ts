@@ -7,6 +7,7 @@ import { createWorker } from "../../src/worker/worker.ts";
 import { describeCertificateCredentials } from "../contract/configured-service/certificate-credentials.ts";
 import type { ConfigurableService } from "../contract/configured-service/configurable-service.ts";
 import { describeDeniedProducts } from "../contract/configured-service/denied-products.ts";
+import { describeForeignTokens } from "../contract/configured-service/foreign-tokens.ts";
 import { describeNodeProxies } from "../contract/configured-service/node-proxies.ts";
 import { describePolicies } from "../contract/configured-service/policies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
@@ -53,4 +54,5 @@ describe("behind an edge that believes every CA", () =>
   describeCertificateCredentials(openService));
 describe("a Worker", () => describeNodeProxies(openService, () => reviewingApi));
 describe("denials", () => describeDeniedProducts(openService));
+describe("tokens of other platforms", () => describeForeignTokens(openService));
 describe("policies", () => describePolicies(openService));

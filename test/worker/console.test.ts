@@ -46,7 +46,8 @@ async function start(changes: Readonly<Record<string, unknown>> = {}) {
   await worker.scheduled(createScheduledController(), environment);
   const get = (path: string, headers: Readonly<Record<string, string>> = {}, body?: string) => {
     const posted = body !== undefined && { method: "POST", body };
-    return worker.fetch(new Request(`${origin}${path}`, { headers, ...posted }), environment);
+    const request = new Request(new URL(path, origin), { headers, ...posted });
+    return worker.fetch(request, environment);
   };
   const transport = createConnectTransport({
     baseUrl: origin,
@@ -110,6 +111,16 @@ describe("a Worker with a token", () => {
     const html = await (await get("/", operator)).text();
     expect(html).toContain("ISSUERS has the example issuer https://oidc.example.com.");
     expect(html).toContain("<code>rampart doctor</code> looks further");
+  });
+
+  test("shows commands as they act on this Worker's store: deployed, or under wrangler dev", async () => {
+    const shared = { ...issuerWithKeys, namespaces: ["shop"] };
+    const ISSUERS = [shared, { ...shared, issuer: "https://b.test", cluster: "b" }];
+    const { get } = await start({ CONSOLE_TOKENS: token, ISSUERS });
+    const pageAt = async (url: string) => (await get(url, operator)).text();
+    expect(await pageAt("/")).toContain("<code>rampart cluster check --remote</code>");
+    const local = await pageAt("http://127.0.0.1:8787/");
+    expect(local).toContain("<code>rampart cluster check</code>");
   });
 
   test.each([{}, { authorization: "Bearer wrong" }, { "cf-access-jwt-assertion": "a.b.c" }])(

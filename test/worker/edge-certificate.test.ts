@@ -5,7 +5,8 @@ import { bearer, connectJson, type Outcome, outcomeOf, requestOf } from "../cont
 import { issuers, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
-import { parseLogLine } from "../testkit/log/log-lines.ts";
+import { parseLogLine, takeAuditsOf } from "../testkit/log/log-lines.ts";
+import { endOf } from "../testkit/refusal.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 import worker from "./runtime/patient-worker.ts";
 
@@ -13,16 +14,18 @@ let workload: Workload;
 let service: ServiceUnderTest;
 let leaf: string;
 
+const lines: string[] = [];
 let environment: Readonly<Record<string, unknown>>;
 
 const send = (request: Request): Promise<Response> => worker.fetch(request, environment);
 
 beforeAll(async () => {
-  for (const method of ["log", "warn"] as const) vi.spyOn(console, method).mockReturnValue();
+  for (const method of ["log", "warn"] as const)
+    vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line));
   const key = await createTokenKey("ES256", "k1");
   // Inline, because all test files share one internet, and another file publishes keys of this issuer.
   environment = { ...env, ISSUERS: [{ issuer: issuers.cluster, jwks: jwksOf(key) }] };
-  service = { send, key, now: () => new Date(), takeAudits: () => [] };
+  service = { send, key, now: () => new Date(), takeAudits: () => takeAuditsOf(lines) };
   workload = await createWorkload();
   await worker.scheduled(createScheduledController(), environment);
   leaf = await eventually(firstLeaf);
@@ -52,7 +55,7 @@ describe("a client certificate at the edge", () => {
     expect(await call(verified())).toHaveProperty("certChain");
   });
 
-  test.each<[string, () => object]>([
+  test.each<[string, () => object, string?]>([
     ["was not verified", () => ({ ...verified(), certVerified: "FAILED:self signed certificate" })],
     ["was not presented", () => ({ ...verified(), certVerified: "NONE" })],
     ["is revoked", () => ({ ...verified(), certRevoked: "1" })],
@@ -60,9 +63,9 @@ describe("a client certificate at the edge", () => {
     ["is left out", () => ({ ...verified(), certRFC9440: "" })],
     ["is cut short", () => ({ ...verified(), certRFC9440: leaf.slice(0, 80) })],
     ["is not between colons", () => ({ ...verified(), certRFC9440: leaf.slice(1, -1) })],
-    ["is junk", () => ({ ...verified(), certRFC9440: ":AAAA:" })],
-  ])("authenticates no caller when it %s", async (_, auth) => {
-    expect(await call(auth())).toMatchObject({ code: "Unauthenticated" });
+    ["is junk", () => ({ ...verified(), certRFC9440: ":AAAA:" }), "credential-rejected form"],
+  ])("authenticates no caller when it %s", async (_, auth, reason = "credential-missing") => {
+    expect(await endOf(service, () => call(auth()))).toBe(`Unauthenticated ${reason}`);
   });
 
   test("authenticates no caller in a header", async () => {
@@ -71,7 +74,9 @@ describe("a client certificate at the edge", () => {
       "cf-client-cert-der-base64": leaf.slice(1, -1),
       "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/foo/sa/bar",
     };
-    expect(await call(undefined, headers)).toMatchObject({ code: "Unauthenticated" });
+    expect(await endOf(service, () => call(undefined, headers))).toBe(
+      "Unauthenticated credential-missing",
+    );
   });
 
   test("that does not parse leaves the decision to the token", async () => {
@@ -81,11 +86,9 @@ describe("a client certificate at the edge", () => {
 });
 
 test("the audit trail has the address that the edge saw", async () => {
-  const lines: string[] = [];
-  const log = vi.spyOn(console, "log").mockImplementation((line: string) => void lines.push(line));
   const headers = { "cf-connecting-ip": "2001:db8::7", "x-forwarded-for": "192.0.2.1" };
+  lines.length = 0;
   await call(verified(), headers);
-  log.mockReturnValue();
   const audited = expect.objectContaining({ proof: "certificate", peer: "2001:db8::7" });
   expect(lines.map(parseLogLine)).toEqual([audited]);
 });

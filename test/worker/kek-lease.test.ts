@@ -4,10 +4,10 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { type OpenPlatformKeys, openPlatformKeys } from "../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../src/custody/key-service/operators-keys.ts";
 import { toHex } from "../../src/pki/encoding/bytes.ts";
-import { toPem } from "../../src/pki/encoding/pem.ts";
-import { parseCertificate } from "../../src/pki/x509/certificate.ts";
-import { parseCrl } from "../../src/pki/x509/crl/crl.ts";
-import { keyIdentifier, parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
+import { Certificate } from "../../src/pki/x509/certificate.ts";
+import { Crl } from "../../src/pki/x509/crl/crl.ts";
+import { SubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { logOrigin } from "../contract/log/log-values.ts";
@@ -128,7 +128,7 @@ test("a root in a key service signs the intermediates of a Worker", async () => 
   const [uri = ""] = awsRootUris;
   const { keyServices } = kek.keyCustodyAt(() => new Date());
   const der = await createServiceRoot(keyServices(uri), clusterLocal, 365 * 86_400, new Date());
-  const root = toPem("CERTIFICATE", der);
+  const root = Pem.format("CERTIFICATE", der);
   const ca = await start(kek, {
     AUTHORITY_ROOT: "upstream",
     UPSTREAM_AUTHORITY: { kind: "key-service", keys: [uri], root },
@@ -148,9 +148,11 @@ test("a root in a key service signs the intermediates of a Worker", async () => 
   }
   const signed = kek.service.asked.filter((action) => action === "Sign").length;
   expect(signed).toBeGreaterThan(4);
-  const id = toHex(keyIdentifier(parseSubjectPublicKey(parseCertificate(der).toBeSigned.spki)));
+  const id = toHex(
+    SubjectPublicKey.keyIdentifier(SubjectPublicKey.parse(Certificate.parse(der).toBeSigned.spki)),
+  );
   const crl = await ca.get(`/crl/${id}.crl`);
-  expect(parseCrl(crl).nextUpdate?.getTime()).toBeGreaterThan(
+  expect(Crl.parse(crl).nextUpdate?.getTime()).toBeGreaterThan(
     ca.now().getTime() + 180 * 86_400_000,
   );
   expect(kek.service.asked.filter((action) => action === "Sign")).toHaveLength(signed);

@@ -11,9 +11,9 @@ import {
   toBase64,
 } from "../../src/pki/encoding/base64.ts";
 import { fromHexLiteral as hex } from "../../src/pki/encoding/bytes.ts";
-import { derElement, derSequence } from "../../src/pki/encoding/der-writer.ts";
-import { toPem } from "../../src/pki/encoding/pem.ts";
-import { parseCertificateSigningRequest } from "../../src/pki/x509/certificate-signing-request.ts";
+import { derElement, derSequence } from "../../src/pki/encoding/internal/der-writer.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
+import { CertificateSigningRequest } from "../../src/pki/x509/certificate-signing-request.ts";
 import { describeSharedWork } from "../contract/bounds/shared-work.ts";
 import { describeOpenedKeys } from "../contract/opened-keys.ts";
 import { describePublicAddresses } from "../contract/public-address.ts";
@@ -71,11 +71,11 @@ const identifier = hex("300506032b6570");
 function csrOf(key: Uint8Array, signature: Uint8Array): string {
   const spki = derSequence(identifier, derBitString(key));
   const info = derSequence(hex("020100"), hex("3000"), spki, derElement(0xa0));
-  return toPem("CERTIFICATE REQUEST", derSequence(info, identifier, derBitString(signature)));
+  return Pem.format("CERTIFICATE REQUEST", derSequence(info, identifier, derBitString(signature)));
 }
 
 async function reasonOf(csrPem: string): Promise<string> {
-  const error: unknown = await parseCertificateSigningRequest(csrPem, webCryptoProvider).then(
+  const error: unknown = await CertificateSigningRequest.parse(csrPem, webCryptoProvider).then(
     () => new Error("accepted"),
     (reason: unknown) => reason,
   );

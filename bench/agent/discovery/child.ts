@@ -1,6 +1,6 @@
-import type { X509Certificate } from "node:crypto";
 import { connect, createServer } from "node:http2";
 import { Registry } from "prom-client";
+import type { ConnectionTrust } from "../../../src/agent/identity/ca-channel.ts";
 import { XdsProxy } from "../../../src/agent/xds/xds-proxy.ts";
 import { pause } from "../../../src/foundation/pause.ts";
 
@@ -17,12 +17,12 @@ async function runProxy(): Promise<void> {
     isPlaintext: true,
     files: { rootFile, clientCertificate: undefined, serverName: undefined },
     preferredRootFile: undefined,
-    tokenFile: "/nowhere",
+    token: { kind: "file" as const, path: "/nowhere" },
     headers: {},
   };
   const log = { operation: () => undefined };
-  const roots = (file: readonly X509Certificate[]) => file;
-  const ports = { clock: () => new Date(), pause, roots, log, registry: new Registry() };
+  const known: ConnectionTrust = { rootsFor: (file) => file, isWithdrawn: () => false };
+  const ports = { clock: () => new Date(), pause, known, log, registry: new Registry() };
   await new XdsProxy({ socket, istiod }, ports).listen();
 }
 

@@ -1,7 +1,10 @@
 import { join } from "node:path";
-import { bracketed, parseSocketAddress } from "../../foundation/addresses.ts";
+import { bracketed } from "../../foundation/addresses.ts";
+import { parseSocketAddress } from "../../foundation/socket-address.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
+import type { TokenSource } from "./token-source.ts";
 
+/** Where the CA is, and which protocol of Connect reaches it. */
 export interface CaAddress {
   readonly protocol: "connect" | "grpc-web" | "grpc";
   /** An origin: no path, no trailing slash. */
@@ -10,7 +13,7 @@ export interface CaAddress {
   readonly serverName?: string;
 }
 
-/** The files that authenticate both sides of a TLS connection. Each connection reads them anew. */
+/** The files that authenticate both sides of a TLS connection. Each connection reads them again. */
 export interface ConnectionFiles {
   /** A PEM file, or `undefined` for the roots of the system. */
   readonly rootFile: string | undefined;
@@ -26,6 +29,7 @@ export const clientCertificateIn = (folder: string): ConnectionFiles["clientCert
   chain: join(folder, "cert-chain.pem"),
 });
 
+/** The CA's address, and the files with which connections to it are verified and authenticated. */
 export interface CaConnection {
   readonly address: CaAddress;
   readonly files: ConnectionFiles;
@@ -97,17 +101,21 @@ export const serverNameOf = (host: string): string | undefined =>
 /** The `CertSigner` of a request for a serving certificate. */
 export const servingSigner = "serving";
 
-/** The request of each certificate: its own in sidecar and serving mode, those of others in node mode. */
+/**
+ * What the agent's requests for certificates have: for itself in sidecar and serving mode, for the workloads of the
+ * node in node mode.
+ */
 export function requestSettingsOf(
   variables: Variables,
   environment: Environment,
   mode: "sidecar" | "serving" | "node",
+  token: TokenSource,
 ) {
   const purpose: CertificatePurpose = mode === "serving" ? "serving" : "identity";
   return {
     key: keyOf(variables),
     lifetimeSeconds: Math.trunc(variables.SECRET_TTL / 1000),
-    tokenFile: variables.RAMPART_TOKEN_FILE,
+    token,
     clusterId: variables.ISTIO_META_CLUSTER_ID,
     certSigner: mode === "serving" ? servingSigner : variables.ISTIO_META_CERT_SIGNER,
     /** A serving certificate has the DNS names that the CA chooses, in place of the SPIFFE ID. */
@@ -126,6 +134,7 @@ export type RequestSettings = ReturnType<typeof requestSettingsOf>;
 /** An identity is an X509-SVID, serving is TLS under DNS names. */
 export type CertificatePurpose = "identity" | "serving";
 
+/** The type of key that the agent generates for its certificates. */
 export type SubjectKeyKind =
   | { readonly kind: "EC"; readonly curve: "P-256" | "P-384" }
   | { readonly kind: "RSA"; readonly bits: number };
@@ -139,8 +148,8 @@ function keyOf(variables: Variables): SubjectKeyKind {
 }
 
 /**
- * The URL of the published bundle; `undefined` for none. By default it is at the CA's own address. Nobody looks for it
- * in plaintext, but on this machine.
+ * The URL of the published bundle; `undefined` if none is read. By default it is at the CA's own address, unless that
+ * is in plaintext on another machine.
  */
 export function bundleUrlOf(url: string | undefined, { baseUrl }: CaAddress): string | undefined {
   if (url === "off") return undefined;

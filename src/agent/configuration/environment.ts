@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
-import { parseSocketAddress } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
+import { parseListenAddress } from "../../foundation/socket-address.ts";
 import { inEnglish, parsedText, sumOfDuration } from "../../foundation/text.ts";
-import { parseTrustDomain } from "../../pki/spiffe-id.ts";
+import { TrustDomain } from "../../pki/spiffe-id.ts";
 import { compliancePolicies } from "../../program/tls-policy.ts";
 import { port, proxyConfig } from "./proxy-config.ts";
 
@@ -19,9 +19,9 @@ export const goBoolean: z.ZodMiniType<boolean, string> = parsedText(
 );
 
 const amount = String.raw`(?:\d+\.?\d*|\.\d+)`;
-const durationForm = new RegExp(String.raw`^\+?(?:${amount}(?:h|m|s|ms|us|µs|μs|ns))+$`);
+const durationPattern = new RegExp(String.raw`^\+?(?:${amount}(?:h|m|s|ms|us|µs|μs|ns))+$`);
 
-/** A duration in milliseconds. The variables of pilot-agent are read as `time.ParseDuration` reads them, except below zero. */
+/** Parses a duration in milliseconds, like `time.ParseDuration` in pilot-agent, but refuses negative ones. */
 export const goDuration: z.ZodMiniType<number, string> = parsedText(
   parseGoDuration,
   "must be a duration such as 24h, 1h30m or 100ms",
@@ -29,7 +29,7 @@ export const goDuration: z.ZodMiniType<number, string> = parsedText(
 
 function parseGoDuration(text: string): number | undefined {
   if (/^\+?0$/.test(text)) return 0;
-  return durationForm.test(text) ? sumOfDuration(text) : undefined;
+  return durationPattern.test(text) ? sumOfDuration(text) : undefined;
 }
 
 const decimal = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
@@ -40,6 +40,7 @@ export const goNumber: z.ZodMiniType<number, string> = parsedText((text) => {
   return Number.isFinite(value) ? value : undefined;
 }, "must be a number");
 
+/** The variables of the process's environment. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const text = (otherwise: string) => z._default(z.string(), otherwise);
@@ -57,17 +58,37 @@ const timerDuration = (otherwise: string) =>
 const number = (otherwise: string) => z.prefault(goNumber, otherwise);
 
 const trustDomain = parsedText(
-  parseTrustDomain,
+  TrustDomain.parse,
   "must be a trust domain: lower-case letters, digits, dots, dashes",
 );
 
-const address = parsedText(parseSocketAddress, "must be <host>:<port> or [<IPv6 address>]:<port>");
+/** An address to listen on. The host of `:<port>`, which is every address of the machine, is empty. */
+const listenAddress = parsedText((text) => {
+  const parsed = parseListenAddress(text);
+  return parsed && { host: "", ...parsed };
+}, "must be <host>:<port>, [<IPv6 address>]:<port> or :<port>");
 
-const form = z.object({
+/** The longest path in `sockaddr_un` on Linux, without the octet that ends it. */
+const longestSocketPath = 107;
+
+/** The path of a Unix socket, also as gRPC and SPIFFE write it: `unix:///run/sds`. */
+const socketPath = z.pipe(
+  z.string(),
+  z.transform((given: string, { issues }) => {
+    const path = given.replace(/^unix:(?:\/\/(?=\/))?/, "");
+    if (path !== "" && !path.startsWith("//") && Buffer.byteLength(path) <= longestSocketPath)
+      return path;
+    const message = `must be a path, or unix:// with an absolute one, of at most ${longestSocketPath} octets`;
+    issues.push({ code: "custom", message, input: given });
+    return z.NEVER;
+  }),
+);
+
+const schema = z.object({
   CA_ADDR: optionalText,
   CA_ROOT_CA: optionalText,
   CA_PROVIDER: z._default(z.enum(["Citadel"]), "Citadel"),
-  CREDENTIAL_FETCHER_TYPE: z._default(z.enum(["JWT"]), "JWT"),
+  CREDENTIAL_FETCHER_TYPE: z._default(z.enum(["JWT", "GoogleComputeEngine"]), "JWT"),
   ISTIOD_SAN: optionalText,
   PILOT_CERT_PROVIDER: text("istiod"),
   PROXY_CONFIG: z.prefault(proxyConfig, ""),
@@ -110,16 +131,20 @@ const form = z.object({
   ISTIO_META_TLS_CLIENT_CERT_CHAIN: optionalText,
   PILOT_ENABLE_CA_CRL: flag("true"),
   KUBERNETES_SERVICE_HOST: optionalText,
+  ACTIONS_ID_TOKEN_REQUEST_URL: optionalText,
+  ACTIONS_ID_TOKEN_REQUEST_TOKEN: optionalText,
+  RAMPART_TOKEN_SOURCE: optionalText,
+  RAMPART_TOKEN_AUDIENCE: optionalText,
   RAMPART_TOKEN_FILE: text("./var/run/secrets/tokens/istio-token"),
   RAMPART_BUNDLE_URL: optionalText,
   RAMPART_BUNDLE_REFRESH: duration("24h"),
   RAMPART_CRL_URL: optionalText,
   RAMPART_FEDERATED_BUNDLES: text(""),
   RAMPART_FEDERATED_ROOT_CA: optionalText,
-  RAMPART_SDS_SOCKET: text("./var/run/secrets/workload-spiffe-uds/socket"),
-  RAMPART_XDS_SOCKET: optionalText,
-  RAMPART_WORKLOAD_API_SOCKET: optionalText,
-  RAMPART_STATUS_ADDR: z.prefault(address, "127.0.0.1:15020"),
+  RAMPART_SDS_SOCKET: z.prefault(socketPath, "./var/run/secrets/workload-spiffe-uds/socket"),
+  RAMPART_XDS_SOCKET: z.optional(socketPath),
+  RAMPART_WORKLOAD_API_SOCKET: z.optional(socketPath),
+  RAMPART_STATUS_ADDR: z.prefault(listenAddress, "127.0.0.1:15020"),
   RAMPART_WORKLOADS: optionalText,
   RAMPART_LINGER: timerDuration("1m"),
   RAMPART_OUTPUT_ATOMIC: flag(),
@@ -137,19 +162,20 @@ const form = z.object({
  * The variables that the agent reads. Names without RAMPART_ are pilot-agent's and have its meanings.
  * Durations are in milliseconds.
  */
-export type Variables = Readonly<z.output<typeof form>>;
+export type Variables = Readonly<z.output<typeof schema>>;
 
 /** The names of all {@link Variables}. */
-export const variableNames: readonly string[] = Object.keys(form.shape);
+export const variableNames: readonly string[] = Object.keys(schema.shape);
 
 /**
- * Parses the variables. An empty one counts as unset: manifests have `value: ""` for what nobody chose.
+ * Parses the variables. An empty one counts as unset, because manifests have `value: ""` for a value that was not
+ * chosen.
  *
- * @throws ConfigurationError with one line for each fault.
+ * @throws ConfigurationError with one line for each error.
  */
 export function parseVariables(environment: Environment): Variables {
   const given = Object.entries(environment).filter(([, value]) => value !== "");
-  const parsed = form.safeParse(Object.fromEntries(given), inEnglish);
+  const parsed = schema.safeParse(Object.fromEntries(given), inEnglish);
   if (parsed.success) return parsed.data;
   throw new ConfigurationError(
     parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`),
@@ -165,7 +191,7 @@ export function variablesWithPrefix(
   return Object.fromEntries(named.map(([name, value]) => [name.slice(prefix.length), value ?? ""]));
 }
 
-/** A set variable without its effect, for the log or for a fault. */
+/** A variable that is set but does nothing here, for the log or for a fault. */
 export interface MissedVariable {
   readonly name: string;
   /** The missing feature, as the end of a sentence. */
@@ -177,8 +203,8 @@ const noMetrics = "the agent serves no metrics of the workload, and none over TL
 const noWasm = "the agent fetches no Wasm modules";
 
 /**
- * Every variable of pilot-agent whose effect somebody would miss, and the missing feature. The agent starts all the
- * same where the workload notices nothing else.
+ * The variables of pilot-agent whose effect a user would miss, with the missing feature. The agent starts without it
+ * unless the workload would be harmed.
  */
 export const unsupportedVariables = {
   refused: {
@@ -187,7 +213,7 @@ export const unsupportedVariables = {
     ISTIO_META_ENABLE_DNS_SERVER: noDns,
     WORKLOAD_IDENTITY_SOCKET_FILE:
       "the agent uses no other SDS server; RAMPART_SDS_SOCKET names its own socket",
-    XDS_AUTH_PROVIDER: "the agent has no token but that in its file",
+    XDS_AUTH_PROVIDER: "the agent has no token but that of RAMPART_TOKEN_SOURCE",
   },
   ignored: {
     ENVOY_SECURE_METRICS_PORT: noMetrics,
@@ -209,7 +235,7 @@ export const unsupportedVariables = {
 /** Values with which pilot-agent does no more than without the variable. */
 const idleValue = /^(?:|0|f|F|false|FALSE|False|\{\})$/;
 
-/** Those of the variables that are set to do something. */
+/** Finds the unsupported variables whose values would have an effect in pilot-agent. */
 export function missedVariables(
   unsupported: Readonly<Record<string, string>>,
   environment: Environment,
@@ -222,11 +248,11 @@ export function missedVariables(
   });
 }
 
-/** Of other programs of Rampart, and those by which Kubernetes tells of a Service with such a name. */
+/** Variables of Rampart's other programs, and those that Kubernetes sets for a Service with this name. */
 const ofOthers =
   /^RAMPART_(?:LOG_TOKEN|PASSPHRASE|(?:.*_)?(?:SERVICE_(?:HOST|PORT).*|PORT(?:_\d+_.*)?))$/;
 
-/** Those with the agent's own beginning that it does not know: whoever set one relies on it. */
+/** Finds variables that begin like the agent's and that it does not know. An operator who set one relies on it. */
 export const unknownVariables = (environment: Environment): readonly MissedVariable[] =>
   Object.keys(environment)
     .filter((name) => name.startsWith("RAMPART_") && !variableNames.includes(name))

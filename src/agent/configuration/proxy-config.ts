@@ -6,6 +6,7 @@ import { durationMilliseconds, refuse } from "../../foundation/text.ts";
 const wholeNumber = (least: number, most: number): z.ZodMiniType<number> =>
   z.coerce.number().check(z.int(), z.minimum(least), z.maximum(most));
 
+/** A number of a TCP port, from 1 to 65,535. */
 export const port: z.ZodMiniType<number> = wholeNumber(1, 65_535);
 
 /** Seconds and counts have protobuf's 0 for "unset". */
@@ -74,6 +75,7 @@ const readinessProbe = z.pipe(
 /** When and how the workload is asked whether it is ready (Istio's `ReadinessProbe`). */
 export type ReadinessProbe = z.output<typeof readinessProbe>;
 
+/** How a probe asks the workload. */
 export type ProbeMethod = ReadinessProbe["method"];
 
 type JsonObject = Readonly<Record<string, unknown>>;
@@ -98,7 +100,7 @@ const fields = z.object({
   drainDuration: z.prefault(durationMilliseconds, "45s"),
   terminationDrainDuration: z.optional(durationMilliseconds),
   readinessProbe: z.optional(readinessProbe),
-  /** Variables, such as `ISTIO_META_NETWORK`. */
+  /** Further variables, such as `ISTIO_META_NETWORK`. */
   proxyMetadata: z._default(z.record(z.string(), text), {}),
   runtimeValues: z._default(z.record(z.string(), text), {}),
   /** Everything that was given, for istiod: it reads fields that the agent does not. */

@@ -1,7 +1,7 @@
-import { isIPv4 } from "node:net";
+import { isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
-import { parseSocketAddress } from "../../foundation/addresses.ts";
+import { parseSocketAddress } from "../../foundation/socket-address.ts";
 import {
   type ConnectionFiles,
   clientCertificateIn,
@@ -9,9 +9,19 @@ import {
   serverNameOf,
 } from "./ca-settings.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
+import type { TokenSource } from "./token-source.ts";
 
-/** The settings of the XDS proxy, or `undefined` if no address of istiod is given. */
-export function xdsSettingsOf(variables: Variables, environment: Environment, faults: string[]) {
+/**
+ * The socket of the XDS proxy, and how it reaches istiod.
+ *
+ * @returns `undefined` without an address of istiod, and for a malformed one, which it adds to `faults`.
+ */
+export function xdsSettingsOf(
+  variables: Variables,
+  environment: Environment,
+  token: TokenSource,
+  faults: string[],
+) {
   const { PROXY_CONFIG, DISCOVERY_ADDRESS } = variables;
   const address = DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress;
   if (address === undefined) return undefined;
@@ -30,7 +40,7 @@ export function xdsSettingsOf(variables: Variables, environment: Environment, fa
   }
   const istiod = {
     address,
-    /** Without TLS there is no token either: anybody on the way could take it. */
+    /** Whether TLS is off. No token is sent then, because anybody on the way could read it. */
     isPlaintext: PROXY_CONFIG.isPlaintext,
     files: {
       rootFile: rootFileOf(variables, faults),
@@ -40,7 +50,7 @@ export function xdsSettingsOf(variables: Variables, environment: Environment, fa
     /** A file of roots that takes the place of the usual one if it exists. */
     preferredRootFile:
       variables.XDS_ROOT_CA === undefined ? "./etc/certs/root-cert.pem" : undefined,
-    tokenFile: variables.RAMPART_TOKEN_FILE,
+    token,
     headers: lowerCased({
       clusterid: variables.ISTIO_META_CLUSTER_ID,
       ...variablesWithPrefix(environment, "XDS_HEADER_"),
@@ -49,8 +59,10 @@ export function xdsSettingsOf(variables: Variables, environment: Environment, fa
   return { socket: xdsSocketOf(variables), istiod };
 }
 
+/** The settings of the XDS proxy. */
 export type XdsSettings = Readonly<NonNullable<ReturnType<typeof xdsSettingsOf>>>;
 
+/** Where istiod is, and how the agent authenticates to it. */
 export type IstiodSettings = Readonly<XdsSettings["istiod"]>;
 
 /** The probe of the workload, which istiod learns of through the XDS proxy. */
@@ -62,16 +74,21 @@ export function healthSettingsOf(variables: Variables) {
   return { probe, addresses: { host, localAddress: probeSourceOf(host) } };
 }
 
+/** The workload's probe, whose result istiod gets. */
 export type HealthSettings = NonNullable<ReturnType<typeof healthSettingsOf>>;
 
 /** The default target of probes, and their source. */
 export type ProbeAddresses = HealthSettings["addresses"];
 
-/** Istio's iptables rules know it. There is none for IPv6 that every machine has. */
+/** The source address of probes, which Istio's iptables rules let pass. No address of IPv6 is on every machine. */
 function probeSourceOf(host: string): string | undefined {
   return isIPv4(host) || host === "localhost" ? "127.0.0.6" : undefined;
 }
 
+/**
+ * The path of the socket at which Envoy reaches the XDS proxy: by default `XDS` in the proxy's folder, as pilot-agent
+ * has it.
+ */
 export function xdsSocketOf({ RAMPART_XDS_SOCKET, PROXY_CONFIG }: Variables): string {
   return RAMPART_XDS_SOCKET ?? join(PROXY_CONFIG.configPath, "XDS");
 }
@@ -104,7 +121,7 @@ function lowerCased(headers: Readonly<Record<string, string>>): Record<string, s
   );
 }
 
-/** The address that was given, and those of the machine that others can reach. */
+/** The address that `INSTANCE_IP` gives, followed by those of the machine that others can reach. */
 export function addressesOf({ INSTANCE_IP: given }: Variables): readonly string[] {
   const found = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
   const reachable = found
@@ -113,6 +130,10 @@ export function addressesOf({ INSTANCE_IP: given }: Variables): readonly string[
   const all = new Set([...(given === loopback ? [] : [given]), ...reachable]);
   return all.size > 0 ? [...all] : [loopback];
 }
+
+/** The loopback address of Envoy's own listeners, as in Istio: of the family of the machine's first address. */
+export const localhostOf = (variables: Variables): string =>
+  isIPv6(addressesOf(variables)[0] ?? "") ? "::1" : loopback;
 
 /** The default of `INSTANCE_IP`, which no peer can reach. */
 const loopback = "127.0.0.1";

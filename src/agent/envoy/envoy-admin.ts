@@ -42,8 +42,8 @@ export class EnvoyAdmin {
   }
 
   /**
-   * Why Envoy does not serve yet. As for pilot-agent, it serves when it is live with its workers, and once it has taken
-   * listeners and clusters, where these are discovered. Envoy has counters of a discovery only where there is one.
+   * Why Envoy does not serve yet. As in pilot-agent, Envoy serves once it is live with its workers and, if listeners
+   * and clusters are discovered, has accepted both. Envoy has counters of a discovery only if there is one.
    */
   async faults(): Promise<readonly string[]> {
     const stats = await this.#stats(readinessStats);

@@ -1,5 +1,5 @@
-import { isIP } from "node:net";
-import type { SocketAddress } from "../../foundation/addresses.ts";
+import { isIP, isIPv4, isIPv6 } from "node:net";
+import type { SocketAddress } from "../../foundation/socket-address.ts";
 import type { CompliancePolicy } from "../../program/tls-policy.ts";
 import {
   type CertificateFiles,
@@ -43,6 +43,7 @@ export interface EgressListener extends OutboundListener {
   readonly root: RootFile;
 }
 
+/** The node, sockets and listeners of an Envoy that needs no istiod. */
 export interface BootstrapOptions {
   readonly nodeId: string;
   readonly nodeCluster: string;
@@ -52,7 +53,9 @@ export interface BootstrapOptions {
   readonly outbound?: readonly OutboundListener[];
   readonly ingress?: readonly IngressListener[];
   readonly egress?: readonly EgressListener[];
-  /** For the TLS of every listener and cluster. */
+  /** The addresses of this machine: a name is resolved to no family that it lacks. */
+  readonly addresses?: readonly string[];
+  /** The TLS policy of every listener and cluster. */
   readonly policy?: CompliancePolicy;
 }
 
@@ -81,30 +84,38 @@ function passagesOf({
   outbound = [],
   ingress = [],
   egress = [],
+  addresses = [],
   policy = "",
 }: BootstrapOptions): readonly { readonly listener: Json; readonly cluster: Json }[] {
+  const family = familyOf(addresses);
   return [
     ...inbound.map(({ listen, forward, peers }, i) => {
       const name = `inbound-${i}`;
       const listener = listenerOf(name, listen, meshSettings, meshServer(peers, policy));
-      return { listener, cluster: cluster(name, forward) };
+      return { listener, cluster: cluster(name, forward, family) };
     }),
     ...outbound.map(({ listen, connect, peers }, i) => {
       const name = `outbound-${i}`;
       const client = meshClient(peers, connect, policy);
-      return { listener: listenerOf(name, listen), cluster: tlsCluster(name, connect, client) };
+      return {
+        listener: listenerOf(name, listen),
+        cluster: tlsCluster(name, connect, family, client),
+      };
     }),
     ...ingress.map(({ listen, connect, peers, certificate, clientCa }, i) => {
       const name = `ingress-${i}`;
       const server = ingressServer(certificate, clientCa, policy);
       const listener = listenerOf(name, listen, ingressSettings(clientCa !== undefined), server);
       const client = meshClient(peers, connect, policy);
-      return { listener, cluster: tlsCluster(name, connect, client) };
+      return { listener, cluster: tlsCluster(name, connect, family, client) };
     }),
     ...egress.map(({ listen, peers, connect, root }, i) => {
       const name = `egress-${i}`;
       const listener = listenerOf(name, listen, meshSettings, meshServer(peers, policy));
-      return { listener, cluster: tlsCluster(name, connect, egressClient(root, connect, policy)) };
+      return {
+        listener,
+        cluster: tlsCluster(name, connect, family, egressClient(root, connect, policy)),
+      };
     }),
   ];
 }
@@ -136,9 +147,9 @@ function listenerOf(
   return { name, address: socketAddress(listen), filter_chains: [chain] };
 }
 
-function tlsCluster(name: string, to: SocketAddress, transport_socket: Json): Json {
+function tlsCluster(name: string, to: SocketAddress, family: string, transport_socket: Json): Json {
   return {
-    ...cluster(name, to),
+    ...cluster(name, to, family),
     // ALPN chooses HTTP/2 or HTTP/1.1.
     ...protocolOptions({
       auto_config: { http_protocol_options: {}, http2_protocol_options: {} },
@@ -147,10 +158,21 @@ function tlsCluster(name: string, to: SocketAddress, transport_socket: Json): Js
   };
 }
 
-function cluster(name: string, to: SocketAddress): Json {
+/**
+ * The addresses of a name that Envoy takes. By default Envoy takes IPv6 wherever a name has any, also where the machine
+ * has none. Given addresses of both families it would alternate, and half of the connections fail if one family is dead.
+ */
+function familyOf(addresses: readonly string[]): string {
+  if (addresses.length === 0 || addresses.every(isIPv4)) return "V4_ONLY";
+  return addresses.every(isIPv6) ? "V6_ONLY" : "V4_PREFERRED";
+}
+
+function cluster(name: string, to: SocketAddress, family: string): Json {
   return {
     name,
-    type: isIP(to.host) === 0 ? "STRICT_DNS" : "STATIC",
+    ...(isIP(to.host) === 0
+      ? { type: "STRICT_DNS", dns_lookup_family: family }
+      : { type: "STATIC" }),
     connect_timeout: "5s",
     load_assignment: endpoint(name, socketAddress(to)),
   };

@@ -8,6 +8,10 @@ import {
 } from "../configuration/environment.ts";
 import type { Json } from "./tls-contexts.ts";
 
+/**
+ * What pilot-agent derives Envoy's node from: the kind of proxy, variables, addresses, and the pod's labels and
+ * annotations.
+ */
 export interface NodeSources {
   readonly kind: "sidecar" | "router";
   readonly variables: Variables;
@@ -82,7 +86,7 @@ function proxyConfigOf({ PROXY_CONFIG, DISCOVERY_ADDRESS }: Variables): Json {
   return { ...PROXY_CONFIG.given, ...(discoveryAddress && { discoveryAddress }) };
 }
 
-/** The kubelet's labels win over those of the environment. */
+/** The pod's labels. Those of the kubelet's files take precedence over those of the environment. */
 function labelsOf({ environment, labels }: NodeSources): PodFields {
   const { ISTIO_METAJSON_LABELS: text } = environment;
   const given = Object.entries(parseObject(text ?? "")).map(([key, value]) => [key, String(value)]);
@@ -90,7 +94,7 @@ function labelsOf({ environment, labels }: NodeSources): PodFields {
   return { ...Object.fromEntries(given), ...rest };
 }
 
-/** As pilot-agent, it takes what is no JSON object for an empty one. */
+/** Parses a JSON object. Like pilot-agent, it reads any other JSON value, and text that is not JSON, as `{}`. */
 function parseObject(text: string): Json {
   const value = jsonIn(text);
   return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};

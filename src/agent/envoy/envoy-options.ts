@@ -27,7 +27,7 @@ export async function envoyOptions(
   const always = [immediateDrain, ...(override ? [await overrideOption(override)] : [])];
   if ((DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress) === undefined) return always;
   const hasConfiguration = given.some((each) => configurationOptions.test(each));
-  // As in pilot-agent, 0 is a thread for each of the machine's processors.
+  // As in pilot-agent, 0 means one thread for each processor of the machine.
   const concurrency = PROXY_CONFIG.concurrency ?? variables.ISTIO_CPU_LIMIT;
   return [
     ...(hasConfiguration ? [] : [await writtenBootstrap(environment, PROXY_CONFIG.configPath)]),
@@ -55,6 +55,7 @@ async function writtenBootstrap(environment: Environment, folder: string): Promi
   return ["-c", path];
 }
 
+/** The program of a proxy with its arguments. */
 export interface ProxyCommand {
   readonly command: string;
   readonly arguments: readonly string[];

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import { backoffMilliseconds, backoffs } from "../../foundation/backoff.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { backoffMilliseconds, type Pause, pause as systemPause } from "../../foundation/pause.ts";
-import type { DrainPolicy } from "../configuration/configuration.ts";
+import { type Pause, pause as systemPause } from "../../foundation/pause.ts";
+import type { DrainPolicy } from "../configuration.ts";
 import type { EnvoyAdmin } from "./envoy-admin.ts";
 
 /** The proxy beside an agent, as the agent's status server sees and steers it. */
@@ -13,7 +14,7 @@ export interface ProxyControl {
   faults(): Promise<readonly string[]>;
   /** The proxy's metrics in Prometheus' text format, empty if it gives none. Never rejects. */
   metrics(): Promise<string>;
-  /** Has connections told to close. The proxy goes on, until it is told to end. */
+  /** Asks peers to close their connections. The proxy runs on until it is told to end. */
   drain(): Promise<void>;
   /** Ends the proxy, and the agent with it, at once and without a drain. */
   quit(): void;
@@ -39,7 +40,6 @@ interface SupervisedProgram {
   readonly log: OperationLog;
 }
 
-const longestWaitMilliseconds = 30_000;
 const stableRunMilliseconds = 60_000;
 const killAfterMilliseconds = 10_000;
 
@@ -63,7 +63,7 @@ export class EnvoyProcess implements ProxyControl {
   /** Runs until the program succeeds, is ended, or has used up its restarts. @returns Its exit code. */
   async run(): Promise<number> {
     const { maximum, firstWaitMilliseconds: firstMilliseconds } = this.#program.restarts;
-    const backoff = { firstMilliseconds, longestMilliseconds: longestWaitMilliseconds };
+    const backoff = { ...backoffs.outage, firstMilliseconds };
     for (let restarts = 0; ; restarts++) {
       const startedAt = performance.now();
       const code = await this.#runOnce();
@@ -149,7 +149,7 @@ export class EnvoyProcess implements ProxyControl {
 
   async #drain(): Promise<void> {
     const { admin, drain: policy, log } = this.#program;
-    // After `/drain`, the end of the workload is what the proxy has waited for.
+    // After `/drain`, the proxy has only waited for the workload to end.
     if (admin === undefined || this.#isDrained || this.#child?.exitCode !== null) return;
     const gone = new AbortController();
     this.#child.once("exit", () => gone.abort());

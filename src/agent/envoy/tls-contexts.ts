@@ -1,8 +1,9 @@
 import { isIP } from "node:net";
-import type { SocketAddress } from "../../foundation/addresses.ts";
+import type { SocketAddress } from "../../foundation/socket-address.ts";
 import { type CompliancePolicy, postQuantumGroup } from "../../program/tls-policy.ts";
 import { defaultResource, rootResource } from "../secrets/secret-source.ts";
 
+/** A JSON object of Envoy's configuration. */
 export type Json = Readonly<Record<string, unknown>>;
 
 /** The cluster of the agent's secrets. The configuration of istiod names it so too. */
@@ -10,6 +11,7 @@ const sdsCluster = "sds-grpc";
 
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
+/** The type URL of a protobuf message, by its full name. */
 export const typeUrl = (name: string): string => `type.googleapis.com/${name}`;
 
 /** A filter that forwards HTTP by one route: everything to the cluster of the same name, by default. */
@@ -36,6 +38,7 @@ export function httpConnections(
   };
 }
 
+/** Envoy's cluster for the agent's SDS socket. */
 export const secretDiscoveryCluster = (path: string): Json => socketCluster(sdsCluster, path);
 
 /** A service of the agent at a Unix socket. */
@@ -57,6 +60,7 @@ export const grpcSource = (api_type: "GRPC" | "DELTA_GRPC", cluster_name: string
   grpc_services: [{ envoy_grpc: { cluster_name } }],
 });
 
+/** A cluster's HTTP protocol options. */
 export function protocolOptions(options: Json): Json {
   return {
     typed_extension_protocol_options: {
@@ -65,6 +69,7 @@ export function protocolOptions(options: Json): Json {
   };
 }
 
+/** The load assignment of a cluster with one endpoint. */
 export function endpoint(clusterName: string, address: Json): Json {
   return {
     cluster_name: clusterName,
@@ -72,6 +77,7 @@ export function endpoint(clusterName: string, address: Json): Json {
   };
 }
 
+/** A TCP address for Envoy. */
 export function socketAddress({ host, port }: SocketAddress): Json {
   return { socket_address: { address: host, port_value: port } };
 }
@@ -134,6 +140,7 @@ function meshContext(peers: PeerMatch, policy: CompliancePolicy): Json {
   };
 }
 
+/** A transport socket that requires a client certificate of the mesh. */
 export function meshServer(peers: PeerMatch, policy: CompliancePolicy): Json {
   return tlsSocket("DownstreamTlsContext", {
     require_client_certificate: true,
@@ -141,6 +148,10 @@ export function meshServer(peers: PeerMatch, policy: CompliancePolicy): Json {
   });
 }
 
+/**
+ * A transport socket that calls a peer with the workload's certificate. It sends the host as SNI, unless that is an
+ * IP address.
+ */
 export function meshClient(
   peers: PeerMatch,
   { host }: SocketAddress,

@@ -1,8 +1,9 @@
+import { isIPv6 } from "node:net";
 import { resolve } from "node:path";
-import type { SocketAddress } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
+import { loopbackOf, type SocketAddress } from "../../foundation/socket-address.ts";
 import { type Environment, parseVariables } from "../configuration/environment.ts";
-import { addressesOf, xdsSocketOf } from "../configuration/xds-settings.ts";
+import { addressesOf, localhostOf, xdsSocketOf } from "../configuration/xds-settings.ts";
 import { createNode, type EnvoyNode, type NodeSources, readPodFields } from "./envoy-node.ts";
 import {
   endpoint,
@@ -23,6 +24,8 @@ interface XdsBootstrapOptions {
   readonly isIncremental: boolean;
   readonly admin: SocketAddress;
   readonly status: SocketAddress;
+  /** Whether the machine's first address is IPv6, in istiod's order of addresses. IPv4 reaches its listeners too. */
+  readonly isIpv6: boolean;
   /** The port on which kubelets and load balancers ask whether the proxy is ready. */
   readonly healthPort: number;
   readonly prometheusPort: number;
@@ -43,7 +46,7 @@ const usualRuntime: Json = {
   "envoy.reloadable_features.fixed_heap_use_allocated": true,
 };
 
-/** The statistics that readiness and drain need, and Istio's own. A large mesh has too many for all. */
+/** Envoy keeps only the statistics that readiness, drain and Istio need: in a large mesh, all of them would cost too much memory. */
 const statistics = {
   prefix: [
     "reporter=",
@@ -89,6 +92,7 @@ const statisticsTags: Readonly<Record<string, string>> = {
 /** The complete bootstrap of an Envoy behind the agent's XDS proxy. It is long because it has the shape of that document. */
 function createXdsBootstrap(options: XdsBootstrapOptions): Json {
   const { node, admin, status } = options;
+  const wildcard = options.isIpv6 ? "::" : "0.0.0.0";
   const ads = { ads: {}, initial_fetch_timeout: "0s", resource_api_version: "V3" };
   return {
     node,
@@ -128,8 +132,8 @@ function createXdsBootstrap(options: XdsBootstrapOptions): Json {
         discoveryCluster(options.xdsSocket),
       ].map(({ name, ...cluster }) => ({ name, alt_stat_name: `${name};`, ...cluster })),
       listeners: [
-        localListener(options.prometheusPort, "stats", "/stats/prometheus", adminCluster),
-        localListener(options.healthPort, "agent", "/healthz/ready", agentCluster),
+        localListener(wildcard, options.prometheusPort, "stats", "/stats/prometheus", adminCluster),
+        localListener(wildcard, options.healthPort, "agent", "/healthz/ready", agentCluster),
       ],
     },
   };
@@ -168,7 +172,7 @@ function patternsOf(): readonly Json[] {
   ];
 }
 
-/** Each stream gets a connection of its own, and none waits for another. */
+/** Each stream gets a connection of its own, so that no stream waits for another. */
 function discoveryCluster(path: string): Json {
   const limits = { max_connections: 100_000, max_pending_requests: 100_000, max_requests: 100_000 };
   return {
@@ -189,11 +193,22 @@ function localCluster(name: string, to: SocketAddress): Json {
   };
 }
 
-function localListener(port: number, name: string, prefix: string, cluster: string): Json {
-  const host = "0.0.0.0";
+/** Envoy takes IPv6 alone on `::`, unless it is told otherwise. */
+function anyAddress(host: string, port: number): Json {
+  if (host !== "::") return socketAddress({ host, port });
+  return { socket_address: { address: host, port_value: port, ipv4_compat: true } };
+}
+
+function localListener(
+  host: string,
+  port: number,
+  name: string,
+  prefix: string,
+  cluster: string,
+): Json {
   return {
     name: `${host}_${port}`,
-    address: socketAddress({ host, port }),
+    address: anyAddress(host, port),
     // A proxy that is full still answers probes.
     ignore_global_conn_limit: true,
     bypass_overload_manager: true,
@@ -226,13 +241,15 @@ export async function createMachineBootstrap(
     readPodFields(`${podFolder}/annotations`),
   ]);
   const addresses = addressesOf(variables);
+  const localhost = localhostOf(variables);
   return createXdsBootstrap({
     node: createNode({ kind, variables, environment, addresses, labels, annotations }),
     sdsSocket: resolve(variables.RAMPART_SDS_SOCKET),
     xdsSocket: resolve(xdsSocketOf(variables)),
     isIncremental: variables.ISTIO_DELTA_XDS,
-    admin: { host: "127.0.0.1", port: PROXY_CONFIG.proxyAdminPort },
-    status: { host: status.host === "0.0.0.0" ? "127.0.0.1" : status.host, port: status.port },
+    isIpv6: isIPv6(localhost),
+    admin: { host: localhost, port: PROXY_CONFIG.proxyAdminPort },
+    status: { host: status.host === "" ? localhost : loopbackOf(status.host), port: status.port },
     healthPort: variables.ENVOY_STATUS_PORT,
     prometheusPort: variables.ENVOY_PROMETHEUS_PORT,
     runtime: PROXY_CONFIG.runtimeValues,

@@ -1,34 +1,38 @@
-import type { X509Certificate } from "node:crypto";
+import { createPrivateKey, type X509Certificate } from "node:crypto";
 import { Agent } from "node:http";
-import { Agent as TlsAgent } from "node:https";
-import type { SecureContextOptions } from "node:tls";
+import type { Socket } from "node:net";
 import type { Transport } from "@connectrpc/connect";
 import {
   createConnectTransport,
   createGrpcTransport,
   createGrpcWebTransport,
+  Http2SessionManager,
 } from "@connectrpc/connect-node";
+import { SingleFlight } from "../../foundation/shared-work.ts";
 import { parseCertificates, readPemFile, readRootFile } from "../../program/files/pem-file.ts";
+import { type ClientTls, connectSession, judgedBy, TlsAgent } from "../../program/http/tunnel.ts";
+import { trustSystemRoots } from "../../program/system-roots.ts";
+import { watchHandshake } from "../../program/tls-policy.ts";
 import type { CaAddress, CaConnection, ConnectionFiles } from "../configuration/ca-settings.ts";
 
-/** The largest answer that the agent reads. Twenty roots and a long chain are far below it. */
+/** The longest response that the agent reads. Twenty roots and a long chain are far shorter. */
 const maximumAnswerBytes = 1 << 20;
 const maximumConnections = 8;
 
 /**
- * The connection to the CA. It opens anew when its files have changed, and after {@link CaChannel.reset}.
- * A failed call resets it, so that the next call does not meet a half-open connection.
+ * The connection to the CA. It is replaced when its files have changed and after {@link CaChannel.reset}. A failed
+ * call resets it, so that the next call does not meet a half-open connection.
  */
 export class CaChannel {
   readonly #connection: CaConnection;
   readonly #clock: () => Date;
-  readonly #roots: ServerRoots;
-  #current: { readonly key: string; readonly transport: Transport; close(): void } | undefined;
+  readonly #known: ConnectionTrust;
+  #current: (OpenTransport & { readonly key: string }) | undefined;
 
-  constructor(connection: CaConnection, clock: () => Date, roots: ServerRoots) {
+  constructor(connection: CaConnection, clock: () => Date, known: ConnectionTrust) {
     this.#connection = connection;
     this.#clock = clock;
-    this.#roots = roots;
+    this.#known = known;
   }
 
   /** @throws OperatorError when the roots for the connection cannot be read. */
@@ -43,10 +47,15 @@ export class CaChannel {
   }
 
   /** Reads the TLS options for the CA from their files. They are empty for plaintext. */
-  async tlsOptions(): Promise<ConnectionTls> {
+  async tlsOptions(): Promise<ClientTls> {
     const { address, files } = this.#connection;
     if (address.baseUrl.startsWith("http:")) return {};
-    return readConnectionTls(files, this.#clock(), this.#roots);
+    return readConnectionTls(files, this.#clock(), this.#known);
+  }
+
+  /** Whether the latest connection waits for the CA to finish the handshake of TLS. */
+  isInHandshake(): boolean {
+    return this.#current?.isInHandshake() ?? false;
   }
 
   reset(): void {
@@ -55,21 +64,20 @@ export class CaChannel {
   }
 }
 
-function openTransport(
-  { protocol, baseUrl }: CaAddress,
-  tls: ConnectionTls,
-): { transport: Transport; close(): void } {
+interface OpenTransport {
+  readonly transport: Transport;
+  readonly isInHandshake: () => boolean;
+  readonly close: () => void;
+}
+
+function openTransport({ protocol, baseUrl }: CaAddress, tls: ClientTls): OpenTransport {
   const limits = { baseUrl, readMaxBytes: maximumAnswerBytes };
   if (protocol === "grpc") {
-    const transport = createGrpcTransport({
-      ...limits,
-      nodeOptions: tls,
-      pingIntervalMs: 30_000,
-      pingTimeoutMs: 10_000,
-      idleConnectionTimeoutMs: 60_000,
-    });
+    const sessionManager = new Sessions(baseUrl, tls);
+    const transport = createGrpcTransport({ ...limits, sessionManager });
+    const isInHandshake = () => sessionManager.isInHandshake();
     // The transport closes itself when it has no open stream.
-    return { transport, close: () => undefined };
+    return { transport, isInHandshake, close: () => undefined };
   }
   const settings = { keepAlive: true, maxSockets: maximumConnections, timeout: 60_000 };
   const isPlaintext = baseUrl.startsWith("http:");
@@ -77,38 +85,112 @@ function openTransport(
   const options = { ...limits, httpVersion: "1.1" as const, nodeOptions: { agent } };
   const transport =
     protocol === "connect" ? createConnectTransport(options) : createGrpcWebTransport(options);
-  return { transport, close: () => agent.destroy() };
+  const isInHandshake = () => agent instanceof TlsAgent && agent.isInHandshake();
+  return { transport, isInHandshake, close: () => agent.destroy() };
 }
 
-type ConnectionTls = SecureContextOptions & { readonly servername?: string };
+const sessionTimes = {
+  pingIntervalMs: 30_000,
+  pingTimeoutMs: 10_000,
+  idleConnectionTimeoutMs: 60_000,
+};
 
-/** The roots for a connection whose file has these. */
-export type ServerRoots = (file: readonly X509Certificate[]) => readonly X509Certificate[];
+/** The HTTP/2 sessions of native gRPC, each on a connection that is opened before. */
+class Sessions extends Http2SessionManager {
+  readonly #open: () => Promise<Socket>;
+  readonly #opened: { next?: Socket };
+  readonly #opening = new SingleFlight<void>();
+  isInHandshake = (): boolean => false;
 
-/** @throws OperatorError when the roots cannot be read. */
+  constructor(baseUrl: string, tls: ClientTls) {
+    const opened: { next?: Socket } = {};
+    const createConnection = (): Socket => {
+      const { next } = opened;
+      delete opened.next;
+      if (next) return next;
+      throw unconnected;
+    };
+    super(baseUrl, sessionTimes, { ...tls, createConnection });
+    this.#open = () => connectSession(baseUrl, tls);
+    this.#opened = opened;
+  }
+
+  override async request(
+    ...call: Parameters<Http2SessionManager["request"]>
+  ): ReturnType<Http2SessionManager["request"]> {
+    try {
+      return await super.request(...call);
+    } catch (error) {
+      if (error !== unconnected) throw error;
+    }
+    await this.#opening.join(() => this.#connect());
+    return super.request(...call);
+  }
+
+  async #connect(): Promise<void> {
+    const next = await this.#open();
+    this.isInHandshake = watchHandshake(next);
+    this.#opened.next = next;
+  }
+}
+
+const unconnected = new Error("a new session has no connection yet");
+
+/** What the agent knows of the certificates of both sides of a connection. */
+export interface ConnectionTrust {
+  /** The roots for a connection whose file has these. */
+  readonly rootsFor: (file: readonly X509Certificate[]) => readonly X509Certificate[];
+  /** Whether a client certificate was revoked, or the root of it was withdrawn. Its file may have roots as well. */
+  readonly isWithdrawn: (leaf: X509Certificate, others: readonly X509Certificate[]) => boolean;
+}
+
+/**
+ * Reads the roots and the client certificate for connections to the CA. Without a file of roots it trusts the
+ * system's, for the whole process.
+ * @throws OperatorError if the roots cannot be read.
+ */
 export async function readConnectionTls(
   { rootFile, clientCertificate, serverName }: ConnectionFiles,
   now: Date,
-  roots: ServerRoots,
-): Promise<ConnectionTls> {
+  known: ConnectionTrust,
+): Promise<ClientTls> {
   const pem = await readRootFile(rootFile);
-  const ca = pem === undefined ? undefined : roots(parseCertificates(pem)).join("");
+  if (pem === undefined) trustSystemRoots();
+  const ca = pem === undefined ? undefined : known.rootsFor(parseCertificates(pem)).join("");
   return {
     ...(ca !== undefined && { ca }),
-    ...(serverName !== undefined && { servername: serverName }),
-    ...(clientCertificate && (await readClientCertificate(clientCertificate, now))),
+    ...(serverName !== undefined && judgedBy(serverName)),
+    ...(clientCertificate && (await readClientCertificate(clientCertificate, now, known))),
   };
 }
 
+/**
+ * Reads a client certificate and its key.
+ *
+ * @returns `undefined` for a certificate that has expired or was withdrawn: many servers end the connection for such
+ *   a certificate, although the token alone would suffice.
+ */
 async function readClientCertificate(
   files: { readonly key: string; readonly chain: string },
   now: Date,
+  known: ConnectionTrust,
 ): Promise<{ key: string; cert: string } | undefined> {
   const [key, cert] = await Promise.all([
     readPemFile(files.key).catch(() => undefined),
     readPemFile(files.chain).catch(() => undefined),
   ]);
-  const leaf = parseCertificates(cert ?? "")[0];
-  const isCurrent = leaf !== undefined && now < leaf.validToDate;
-  return key !== undefined && cert !== undefined && isCurrent ? { key, cert } : undefined;
+  const [leaf, ...others] = parseCertificates(cert ?? "");
+  if (key === undefined || cert === undefined || leaf === undefined) return undefined;
+  const isCurrent = leaf.validFromDate <= now && now < leaf.validToDate;
+  const isUsable = isCurrent && isKeyOf(leaf, key) && !known.isWithdrawn(leaf, others);
+  return isUsable ? { key, cert } : undefined;
+}
+
+/** Between two writes of its files, a folder has the key of another certificate. */
+function isKeyOf(leaf: X509Certificate, pem: string): boolean {
+  try {
+    return leaf.checkPrivateKey(createPrivateKey(pem));
+  } catch {
+    return false;
+  }
 }

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
+import { backoffs, callAttempts, isRefusal, retry } from "../../foundation/backoff.ts";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import {
@@ -9,21 +9,23 @@ import {
   traceFields,
   traceHeaders,
 } from "../../foundation/headers.ts";
-import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
+import type { Pause } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
-import { readTokenFileIfAny } from "../../program/files/small-file.ts";
-import { callFault } from "../../program/tls-policy.ts";
+import { systemCode } from "../../program/files/small-file.ts";
+import { callFault, handshakeHint } from "../../program/tls-policy.ts";
 import type { RequestSettings } from "../configuration/ca-settings.ts";
 import type { CaChannel } from "./ca-channel.ts";
+import { readToken } from "./token.ts";
 import { type CaAnswer, generateSubjectKey, IssuanceError, parseAnswer } from "./x509-svid.ts";
 
 interface CaClientPorts {
-  readonly channel: Pick<CaChannel, "transport" | "reset">;
+  readonly channel: Pick<CaChannel, "transport" | "isInHandshake" | "reset">;
   readonly random: () => number;
   readonly log: OperationLog;
+  readonly pause?: Pause;
 }
 
 interface CaCall<Answer> {
@@ -35,7 +37,7 @@ interface CaCall<Answer> {
   readonly onRetry?: (error: ConnectError, log: OperationLog) => void;
 }
 
-/** What an attempt sends beside its message. The headers prove who calls. */
+/** The headers and bounds of one attempt. The headers have the credential. */
 interface CallOptions {
   readonly headers: Headers;
   readonly signal: AbortSignal;
@@ -56,20 +58,37 @@ export class CaClient {
     this.#ports = ports;
   }
 
-  /** @throws IssuanceError */
+  /**
+   * Calls the CA, with up to five attempts, or with one while the last call has failed. Before each attempt it gets
+   * the token anew from its source; without a token file it calls unauthenticated and logs `token-missing`. After a failure the next
+   * call opens a new connection.
+   * @throws IssuanceError, with the reason of the last attempt.
+   */
   async call<Answer>({ send, signal, trace, onRetry }: CaCall<Answer>): Promise<Answer> {
-    const { channel, random } = this.#ports;
+    const { channel, random, pause } = this.#ports;
     const log = tracedLog(this.#ports.log, trace);
     const timeoutMs = this.#settings.attemptTimeoutMilliseconds;
-    const attempt = async (retries: number): Promise<Answer> => {
-      const headers = await requestHeaders(this.#settings, retries, log);
+    const attemptOnce = async (retries: number): Promise<Answer> => {
+      const headers = await requestHeaders(this.#settings, retries, log, signal);
       for (const [name, value] of Object.entries(traceHeaders(trace))) headers.set(name, value);
-      return await send(await channel.transport(), { headers, signal, timeoutMs });
+      const options = { headers, signal, timeoutMs };
+      return await send(await channel.transport(), options).catch((error: unknown) => {
+        throw channel.isInHandshake() ? outOfTime(error) : error;
+      });
     };
-    const attempts = this.#hasFailed ? 1 : maximumAttempts;
-    const retrying = (error: ConnectError): void => onRetry?.(error, log);
+    const attempt = (retries: number): Promise<Answer> =>
+      attemptOnce(retries).catch((error: unknown) => {
+        throw ConnectError.from(error);
+      });
+    const retryAfter = (error: unknown): 0 | undefined => {
+      if (!(error instanceof ConnectError && isWorthRetrying(error))) return undefined;
+      onRetry?.(error, log);
+      return 0;
+    };
+    const attempts = this.#hasFailed ? 1 : callAttempts;
     try {
-      const answer = await callWithRetry(attempt, { attempts, signal, random, onRetry: retrying });
+      const means = { backoff: backoffs.call, attempts, retryAfter, random, pause, signal };
+      const answer = await retry(attempt, means);
       this.#hasFailed = false;
       return answer;
     } catch (error) {
@@ -85,14 +104,16 @@ function tracedLog(log: OperationLog, trace: TraceContext): OperationLog {
 }
 
 async function requestHeaders(
-  { tokenFile, clusterId, headers }: RequestSettings,
+  { token: source, clusterId, headers }: RequestSettings,
   retries: number,
   log: OperationLog,
+  signal: AbortSignal,
 ): Promise<Headers> {
   const allHeaders = new Headers(headers);
-  const token = await readTokenFileIfAny(tokenFile).catch(tokenUnusable);
+  const token = await readToken(source, signal).catch(tokenUnusable);
   if (token !== undefined) allHeaders.set("authorization", `Bearer ${token}`);
-  else log.operation({ event: "token-missing", level: "warning", file: tokenFile });
+  else if (source.kind === "file")
+    log.operation({ event: "token-missing", level: "warning", file: source.path });
   if (clusterId !== "") allHeaders.set("clusterid", clusterId);
   if (retries > 0) allHeaders.set("x-retry-attempt", String(retries));
   return allHeaders;
@@ -102,12 +123,17 @@ function tokenUnusable(error: unknown): never {
   throw new IssuanceError("token-unusable", messageOf(error), error);
 }
 
-const refusals: ReadonlySet<Code> = new Set([
-  Code.Unauthenticated,
-  Code.PermissionDenied,
-  Code.InvalidArgument,
-  Code.Unimplemented,
-]);
+/** Replaces an error of the deadline by one that says that the handshake took too long. */
+function outOfTime(error: unknown): unknown {
+  const isLate = error instanceof ConnectError && error.code === Code.DeadlineExceeded;
+  return isLate ? new ConnectError(`it ${handshakeHint}`, error.code, {}, [], error) : error;
+}
+
+/** Whether the same call may succeed now. The agent's own faults last, and the CA may ask for a longer wait. */
+function isWorthRetrying(error: ConnectError): boolean {
+  const isOwn = error.cause instanceof IssuanceError || error.cause instanceof OperatorError;
+  return !isOwn && !isRefusal(error.code) && secondsToWait(error) === 0;
+}
 
 function toIssuanceError(error: unknown): unknown {
   if (error instanceof ConnectError === false) return error;
@@ -116,76 +142,24 @@ function toIssuanceError(error: unknown): unknown {
   if (error.cause instanceof OperatorError) {
     return new IssuanceError("authority-unreachable", error.cause.message, error);
   }
-  const fault = refusals.has(error.code) ? "authority-refused" : "authority-unreachable";
-  const detail = `the CA answered ${callFault(error)}`;
-  return new IssuanceError(fault, detail, error, secondsToWait(error));
+  const fault = isRefusal(error.code) ? "authority-refused" : "authority-unreachable";
+  const message = `${beginningOf(error)} ${callFault(error)}`;
+  return new IssuanceError(fault, message, error, secondsToWait(error));
 }
 
-export const maximumAttempts = 5;
-
-const backoff: Backoff = {
-  firstMilliseconds: 100,
-  longestMilliseconds: 800,
-  spread: [0.9, 1.1],
-};
-
-export function pauseMilliseconds(attempts: number, random: number): number {
-  return backoffMilliseconds(backoff, attempts, random);
+/** Says whose words follow. A connection that the agent or the system refuses is no answer. */
+function beginningOf({ code, cause }: ConnectError): string {
+  if (code === Code.DeadlineExceeded) return "no answer from the CA:";
+  return systemCode(cause) === undefined ? "the CA answered" : "no connection to the CA:";
 }
-
-/** Codes after which the same call may succeed (istio pkg/security/retry.go). */
-const retryable: ReadonlySet<Code> = new Set([
-  Code.Canceled,
-  Code.DeadlineExceeded,
-  Code.ResourceExhausted,
-  Code.Aborted,
-  Code.Internal,
-  Code.Unavailable,
-]);
 
 /**
  * The seconds for which a CA asks not to be called, or 0. A refusal that no retry can turn into a
  * certificate asks for nothing.
  */
 function secondsToWait({ code, metadata }: ConnectError): number {
-  if (!retryable.has(code)) return 0;
+  if (isRefusal(code)) return 0;
   return parseRetryAfter(metadata.get(retryAfterHeader)) ?? 0;
-}
-
-interface RetryOptions {
-  /** At least 1, at most {@link maximumAttempts}. */
-  readonly attempts: number;
-  readonly signal: AbortSignal;
-  /** At least 0 and less than 1. */
-  readonly random: () => number;
-  /** Called after each failed attempt that is followed by another. */
-  readonly onRetry: (error: ConnectError) => void;
-}
-
-/**
- * Makes so many attempts, up to the five of pilot-agent. The waits between them are 100, 200, 400 and 800 ms,
- * each up to a tenth longer or shorter. Only a retryable code leads to another attempt, and none does where
- * the CA asks for a wait, which is longer than these.
- *
- * @param call Gets the number of earlier attempts.
- * @throws ConnectError The error of the last attempt.
- */
-async function callWithRetry<T>(
-  call: (retries: number) => Promise<T>,
-  { attempts, signal, random, onRetry }: RetryOptions,
-): Promise<T> {
-  for (let retries = 0; ; retries++) {
-    try {
-      return await call(retries);
-    } catch (error) {
-      const failure = ConnectError.from(error);
-      const mayRetry = retryable.has(failure.code) && secondsToWait(failure) === 0;
-      const isLast = retries + 1 >= attempts || !mayRetry;
-      if (isLast || signal.aborted) throw failure;
-      onRetry(failure);
-    }
-    await sleep(pauseMilliseconds(retries + 1, random()), undefined, { signal });
-  }
 }
 
 /**
@@ -216,7 +190,7 @@ interface IssuePorts {
 /** Concurrent requests to the CA. A node proxy that starts must leave capacity for others. */
 const maximumRequests = 8;
 
-/** A client of CreateCertificate. Its requests are those of pilot-agent or of a node proxy. */
+/** Creates the function that requests certificates by CreateCertificate, as pilot-agent or a node proxy does. */
 export function issueThrough(
   { key, purpose, lifetimeSeconds, impersonates, certSigner }: RequestSettings,
   { ca, clock, metrics }: IssuePorts,

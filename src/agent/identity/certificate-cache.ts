@@ -10,7 +10,9 @@ import { dirname, join } from "node:path";
 import * as z from "zod/mini";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { boundsOf, parseJson } from "../../foundation/json.ts";
 import { concatBytes } from "../../foundation/octets.ts";
+import { LatestWrites } from "../../foundation/shared-work.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
@@ -18,7 +20,7 @@ import { crlsPem, parseCrls } from "../../program/bundle/documents.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
 import { readSmallFile, readSmallOctets, unlessMissing } from "../../program/files/small-file.ts";
 import type { CertificatePurpose } from "../configuration/ca-settings.ts";
-import type { CacheSettings } from "../configuration/configuration.ts";
+import type { CacheSettings } from "../configuration.ts";
 import {
   type CaAnswer,
   IssuanceError,
@@ -27,7 +29,7 @@ import {
   type X509Svid,
 } from "./x509-svid.ts";
 
-const recordForm = z.strictObject({
+const recordSchema = z.strictObject({
   elements: z.array(z.string()).check(z.minLength(2)),
   privateKey: z.string(),
   obtainedAt: z.pipe(
@@ -46,7 +48,7 @@ interface CachePorts {
 
 interface OpenedCache extends CachePorts {
   readonly folder: string;
-  /** Without it, the files are not sealed. */
+  /** The key that seals the files; if absent, they are stored unsealed. */
   readonly key: Uint8Array | undefined;
   readonly purpose: CertificatePurpose;
 }
@@ -54,7 +56,7 @@ interface OpenedCache extends CachePorts {
 /** Certificates, roots and CRLs that survive a restart. No method rejects, and every entry may be missing. */
 export class CertificateCache {
   readonly #opened: OpenedCache;
-  #lastWrite = Promise.resolve();
+  readonly #writes = new LatestWrites<string>((name, text) => this.#write(name, text));
 
   private constructor(opened: OpenedCache) {
     this.#opened = opened;
@@ -72,7 +74,7 @@ export class CertificateCache {
   }
 
   store(svid: X509Svid): Promise<void> {
-    return this.#writeInTurn(svid.spiffeId, toRecord(svid));
+    return this.#writes.write(svid.spiffeId, toRecord(svid));
   }
 
   /** The stored certificate, if it still passes every check of a CA's answer. */
@@ -86,7 +88,7 @@ export class CertificateCache {
   }
 
   storeRoots(pem: string): Promise<void> {
-    return this.#writeInTurn(rootsName, pem);
+    return this.#writes.write(rootsName, pem);
   }
 
   loadRoots(): Promise<string | undefined> {
@@ -94,17 +96,16 @@ export class CertificateCache {
   }
 
   storeCrls(crls: readonly Crl[]): Promise<void> {
-    return this.#writeInTurn(crlsName, crlsPem(crls));
+    return this.#writes.write(crlsName, crlsPem(crls));
   }
 
   loadCrls(): Promise<readonly Crl[] | undefined> {
     return this.#read(crlsName, (text) => (text === "" ? [] : parseCrls(text)));
   }
 
-  /** Writes run one after the other, because the later of two writes to one file must win. */
-  #writeInTurn(name: string, text: string): Promise<void> {
-    this.#lastWrite = this.#lastWrite.then(() => this.#write(name, text));
-    return this.#lastWrite;
+  /** Resolves once everything is stored that was to be. */
+  get stored(): Promise<void> | undefined {
+    return this.#writes.underWay;
   }
 
   async #write(name: string, text: string): Promise<void> {
@@ -128,7 +129,7 @@ export class CertificateCache {
   }
 }
 
-/** No certificate lives so long, so no workload needs a file that is older. */
+/** No certificate lives for longer, so an older file is of no use. */
 const longestLifeMilliseconds = 90 * 86_400_000;
 
 /** The name of a file of this cache, or of one that a process left unfinished. */
@@ -163,7 +164,9 @@ function parseRecord(
   { spiffeId, purpose }: { readonly spiffeId: SpiffeId; readonly purpose: CertificatePurpose },
   now: Date,
 ): CaAnswer {
-  const { elements, privateKey, obtainedAt } = recordForm.parse(JSON.parse(text));
+  const { elements, privateKey, obtainedAt } = recordSchema.parse(
+    parseJson(text, boundsOf(maximumOctets)),
+  );
   const requested = { spiffeId, privateKey: createPrivateKey(privateKey) };
   const answer = parseAnswer(elements, requested, now, purpose);
   // A wrong clock, then or now, must not delay the renewal.
@@ -188,8 +191,8 @@ async function readCacheKey(file: string): Promise<Uint8Array> {
 }
 
 /**
- * Replaces a file, and seals it with AES-256-GCM if there is a key. The name is associated data, so no
- * file can stand in for another.
+ * Replaces a file, and seals it with AES-256-GCM if there is a key. The file's name is associated data, so that no
+ * file can take the place of another.
  */
 async function writeSealed(
   path: string,

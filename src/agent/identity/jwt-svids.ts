@@ -3,9 +3,9 @@ import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { newTrace, type TraceContext, traceFields } from "../../foundation/headers.ts";
 import { waitFor } from "../../foundation/pause.ts";
-import { Semaphore } from "../../foundation/shared-work.ts";
+import { Semaphore, SingleFlight } from "../../foundation/shared-work.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
-import { type JwtSvid, readJwtSvid } from "../../pki/jose/jwt-svid.ts";
+import { JwtSvid } from "../../pki/jose/jwt-svid.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { JwtBundles } from "../trust/bundles.ts";
 import type { CaClient } from "./ca-client.ts";
@@ -31,10 +31,10 @@ interface JwtSvidsPorts {
 interface TokenState {
   held?: HeldToken | undefined;
   failure?: { readonly error: unknown; readonly until: number } | undefined;
-  pending?: Promise<void> | undefined;
+  readonly renewals: SingleFlight<void>;
 }
 
-/** Concurrent requests to the CA, those that wait for their turn, and the answers that are remembered. */
+/** The bounds of concurrent requests to the CA, of requests that wait, and of cached tokens. */
 const maximumRequests = 8;
 const maximumPending = 64;
 const maximumStates = 1_000;
@@ -42,8 +42,8 @@ const maximumStates = 1_000;
 /** A failure is repeated for this long without a call: a program that retries in a loop costs the CA nothing. */
 const failureMilliseconds = 5_000;
 
-/** Whoever has a good token waits no longer for its successor, however slow the CA is. */
-const patienceMilliseconds = 1_000;
+/** How long a caller waits for a newer token while the cached one is valid. */
+const deadlineMilliseconds = 1_000;
 
 /**
  * The JWT-SVIDs of the agent's identities. A token is given out until half of its life is over, and beyond that only
@@ -64,7 +64,11 @@ export class JwtSvids {
     this.#ending.abort();
   }
 
-  /** @throws IssuanceError The same for some seconds after a failure. */
+  /**
+   * Obtains a token for these audiences, from the cache or from the CA.
+   *
+   * @throws IssuanceError For some seconds after a failure, the error of that failure.
+   */
   async obtain(spiffeId: SpiffeId, audiences: readonly string[]): Promise<HeldToken> {
     const wanted = [...new Set(audiences)].toSorted();
     const state = this.#stateOf(JSON.stringify([spiffeId, ...wanted]));
@@ -72,8 +76,8 @@ export class JwtSvids {
     const held = this.#usable(state, now);
     if (held && now < held.renewsAt) return held;
     if (!state.failure || now.getTime() >= state.failure.until) {
-      state.pending ??= this.#renew(state, spiffeId, wanted);
-      await (held ? waitFor(state.pending, patienceMilliseconds) : state.pending);
+      const renewal = state.renewals.join(() => this.#renew(state, spiffeId, wanted));
+      await (held ? waitFor(renewal, deadlineMilliseconds) : renewal);
     }
     const token = this.#usable(state, this.#ports.clock());
     if (token) return token;
@@ -86,13 +90,16 @@ export class JwtSvids {
     return isGood && !bundles.isWithdrawn(held.trustDomain, held.keyId) ? held : undefined;
   }
 
-  /** The state of a key, which is now the one used last. The first without a request under way makes room. */
+  /**
+   * The state of a cached token, which becomes the most recently used one. A full cache evicts the least recently
+   * used one without a request under way.
+   */
   #stateOf(key: string): TokenState {
-    const state = this.#states.get(key) ?? {};
+    const state = this.#states.get(key) ?? { renewals: new SingleFlight() };
     this.#states.delete(key);
     this.#states.set(key, state);
     if (this.#states.size > maximumStates) {
-      const [oldest] = [...this.#states].find(([, { pending }]) => !pending) ?? [];
+      const [oldest] = [...this.#states].find(([, { renewals }]) => !renewals.underWay) ?? [];
       if (oldest !== undefined) this.#states.delete(oldest);
     }
     return state;
@@ -121,7 +128,6 @@ export class JwtSvids {
       log.operation({ event: "token-not-obtained", level: "warning", ...about, fault, detail });
     } finally {
       this.#pending--;
-      state.pending = undefined;
     }
   }
 
@@ -156,7 +162,7 @@ export class JwtSvids {
 
 function readAnswer(token: string, now: Date): JwtSvid {
   try {
-    return readJwtSvid(token, now);
+    return JwtSvid.read(token, now);
   } catch (error) {
     if (!(error instanceof CaError)) throw error;
     throw new IssuanceError("answer-malformed", error.message, error);

@@ -2,16 +2,18 @@ import { messageOf } from "../../foundation/errors.ts";
 import { type EventName, logFault, type OperationLog } from "../../foundation/events.ts";
 import { newTrace, type TraceContext, traceFields } from "../../foundation/headers.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
+import { renewalAt, retryAt } from "../../foundation/renewal-plan.ts";
+import { SingleFlight } from "../../foundation/shared-work.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
-import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
+import { SerialNumber } from "../../pki/encoding/serial-number.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import type { RenewalPolicy } from "../configuration/configuration.ts";
+import type { RenewalPolicy } from "../configuration.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import type { Issue } from "./ca-client.ts";
-import { hoursUntil, renewalAt, retryAt } from "./renewal-plan.ts";
 import { type CaAnswer, IssuanceError, type X509Svid } from "./x509-svid.ts";
 
-interface RefreshingPorts {
+/** What an identity needs, the same for all identities of an agent. */
+export interface RefreshingPorts {
   readonly issue: Issue;
   readonly trust: TrustRoots;
   readonly policy: RenewalPolicy;
@@ -23,6 +25,14 @@ interface RefreshingPorts {
   /** Stores each new certificate. Never rejects. */
   readonly store: (svid: X509Svid) => Promise<void>;
 }
+
+/** Why peers refuse a certificate that has not expired: the name of the event, and the sentence for reports. */
+const sentences = {
+  "authority-withdrawn": "its root was withdrawn",
+  "certificate-revoked": "it is revoked",
+} as const;
+
+type Refusal = keyof typeof sentences;
 
 /**
  * One identity whose certificate is renewed in time. While renewal fails, the identity serves its
@@ -38,8 +48,10 @@ export class RefreshingIdentity {
   #nextAttempt: Date;
   #failures = 0;
   #lastError: unknown;
-  #inFlight: Promise<void> | undefined;
+  readonly #attempts = new SingleFlight<void>();
   #storing: Promise<void> | undefined;
+  /** Why peers refuse the certificate. */
+  readonly #refusals = new Set<Refusal>();
 
   constructor(spiffeId: SpiffeId, ports: RefreshingPorts) {
     this.spiffeId = spiffeId;
@@ -54,6 +66,31 @@ export class RefreshingIdentity {
     return svid && this.#ports.clock() < svid.notAfter ? svid : undefined;
   }
 
+  /** Why the identity has no certificate that peers accept; `undefined` if it has one, as far as the agent knows. */
+  get fault(): string | undefined {
+    const { svid } = this;
+    const failure = this.#lastError === undefined ? undefined : messageOf(this.#lastError);
+    if (!svid) return failure ?? "no certificate yet";
+    const reasons = [
+      ...[...this.#refusals].map((refusal) => sentences[refusal]),
+      ...(this.#isSetBack ? ["it is not valid yet, because the clock was set back"] : []),
+    ];
+    if (reasons.length === 0) return undefined;
+    const why = `peers refuse the certificate: ${reasons.join(", ")}`;
+    return failure === undefined ? why : `${why}; ${failure}`;
+  }
+
+  /** Whether the clock has been set back to before the begin of the certificate. */
+  get #isSetBack(): boolean {
+    const { svid } = this;
+    const now = this.#ports.clock();
+    return svid !== undefined && now < svid.obtainedAt && now < svid.chain[0].validFromDate;
+  }
+
+  /**
+   * The identity for reports. It shows the last certificate even after its end, when {@link svid} is `undefined`, and
+   * the error of the last attempt, which a success clears.
+   */
   get status() {
     const svid = this.#svid;
     return {
@@ -74,10 +111,10 @@ export class RefreshingIdentity {
     const unsubscribe = trust.changes.add(() =>
       this.renewIf((svid) => !trust.verifies(svid, clock()), "authority-withdrawn"),
     );
-    await this.#singleFlight(() => this.#load());
+    await this.#attempts.join(() => this.#load());
     while (!signal.aborted) {
       const due = this.#nextAttempt;
-      await this.#sleep.until(due, signal);
+      await this.#sleep.until(due, signal, () => this.#failures === 0 && this.#isSetBack);
       // A caller of awaitSvid may have made the attempt already, or the sleep was interrupted.
       if (!signal.aborted && due === this.#nextAttempt) await this.#attempt();
     }
@@ -95,7 +132,7 @@ export class RefreshingIdentity {
    * @throws The error of the last attempt, at once, while the next attempt is not due.
    */
   async awaitSvid(): Promise<X509Svid> {
-    if (!this.svid) await this.#inFlight;
+    if (!this.svid) await this.#attempts.underWay;
     if (!this.svid && this.#nextAttempt <= this.#ports.clock()) await this.#attempt();
     const { svid } = this;
     if (svid) return svid;
@@ -104,15 +141,7 @@ export class RefreshingIdentity {
 
   /** Never rejects: a failure is kept as `#lastError`. */
   #attempt(): Promise<void> {
-    return this.#singleFlight(() => this.#renew());
-  }
-
-  /** A caller that comes while work is pending waits for that work. */
-  #singleFlight(work: () => Promise<void>): Promise<void> {
-    this.#inFlight ??= work().finally(() => {
-      this.#inFlight = undefined;
-    });
-    return this.#inFlight;
+    return this.#attempts.join(() => this.#renew());
   }
 
   async #load(): Promise<void> {
@@ -151,6 +180,7 @@ export class RefreshingIdentity {
   #install(svid: X509Svid, event: EventName, trace?: TraceContext): void {
     const { policy, random, log } = this.#ports;
     this.#svid = svid;
+    this.#refusals.clear();
     this.#failures = 0;
     this.#lastError = undefined;
     this.#nextAttempt = renewalAt(svid, policy, random());
@@ -160,7 +190,7 @@ export class RefreshingIdentity {
       level: "info",
       spiffeId: this.spiffeId,
       names,
-      serial: shownSerialNumber(serialNumber),
+      serial: SerialNumber.shown(serialNumber),
       notAfter: svid.notAfter.toISOString(),
       renewsAt: this.#nextAttempt.toISOString(),
       ...(trace && traceFields(trace)),
@@ -168,12 +198,17 @@ export class RefreshingIdentity {
     this.changes.notify();
   }
 
-  /** Renews at once if peers refuse the certificate. After a failure the retry that is due soon does it. */
-  renewIf(isRefused: (svid: X509Svid) => boolean, event: EventName): void {
+  /**
+   * Notes whether peers refuse the certificate, and renews it at once if they do. After a failure the retry that is due
+   * soon does it.
+   */
+  renewIf(isRefused: (svid: X509Svid) => boolean, event: Refusal): void {
     const { svid } = this;
+    this.#refusals.delete(event);
+    if (!svid || !isRefused(svid)) return;
+    this.#refusals.add(event);
     // The answer of a pending attempt is another certificate.
-    const willRetry = this.#failures > 0 || this.#inFlight !== undefined;
-    if (!svid || willRetry || !isRefused(svid)) return;
+    if (this.#failures > 0 || this.#attempts.underWay) return;
     const { clock, log } = this.#ports;
     log.operation({ event, level: "warning", spiffeId: this.spiffeId });
     this.#nextAttempt = clock();
@@ -181,52 +216,11 @@ export class RefreshingIdentity {
   }
 }
 
-export type IdentityStatus = RefreshingIdentity["status"];
-
-/** The identities that the agent keeps refreshed. */
-export class Identities {
-  /** Notified of each identity that gets another certificate or is removed. */
-  readonly changes: Subscribers<RefreshingIdentity> = new Subscribers();
-  readonly #ports: RefreshingPorts;
-  readonly #identities = new Map<string, RefreshingIdentity>();
-  readonly #running = new Set<Promise<void>>();
-
-  constructor(ports: RefreshingPorts) {
-    this.#ports = ports;
-  }
-
-  find(spiffeId: string): RefreshingIdentity | undefined {
-    return this.#identities.get(spiffeId);
-  }
-
-  all(): readonly RefreshingIdentity[] {
-    return [...this.#identities.values()];
-  }
-
-  /** Keeps the identity refreshed until it is removed. An identity that is known already stays as it is. */
-  add(spiffeId: SpiffeId): RefreshingIdentity {
-    const known = this.#identities.get(spiffeId);
-    if (known) return known;
-    const identity = new RefreshingIdentity(spiffeId, this.#ports);
-    this.#identities.set(spiffeId, identity);
-    identity.changes.add(() => this.changes.notify(identity));
-    const running = identity.run().finally(() => this.#running.delete(running));
-    this.#running.add(running);
-    return identity;
-  }
-
-  remove(spiffeId: SpiffeId): void {
-    const identity = this.#identities.get(spiffeId);
-    if (!identity) return;
-    this.#identities.delete(spiffeId);
-    identity.end();
-    this.#ports.trust.remove(spiffeId);
-    identity.changes.notify();
-  }
-
-  /** Ends every identity, and resolves when no request is pending. */
-  async end(): Promise<void> {
-    for (const identity of this.#identities.values()) identity.end();
-    await Promise.all(this.#running);
-  }
+/** The hours until a certificate ends, for operators: 0 for an expired or missing one. */
+export function hoursUntil(notAfter: Date | undefined, now: Date): number {
+  const milliseconds = (notAfter?.getTime() ?? 0) - now.getTime();
+  return Math.max(0, Math.round(milliseconds / 36_000) / 100);
 }
+
+/** The report of one identity. */
+export type IdentityStatus = RefreshingIdentity["status"];

@@ -1,6 +1,6 @@
 import { generateKeyPair, type KeyObject, type X509Certificate } from "node:crypto";
 import { promisify } from "node:util";
-import { namesWorkload, type SpiffeId } from "../../pki/spiffe-id.ts";
+import { SpiffeId } from "../../pki/spiffe-id.ts";
 import { isIssuedBy } from "../../program/bundle/mesh-roots.ts";
 import type { SubjectKey } from "../../program/certificate-request.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
@@ -86,7 +86,7 @@ function requireUsable(
         "the certificate is not for a server's DNS names",
       );
     }
-  } else if (!namesWorkload(leaf.subjectAltName, spiffeId)) {
+  } else if (!SpiffeId.isNamedBy(leaf.subjectAltName, spiffeId)) {
     throw new IssuanceError("identity-mismatch", `the certificate is not for ${spiffeId}`);
   }
   const isCurrent = leaf.validFromDate < leaf.validToDate && now < leaf.validToDate;
@@ -97,6 +97,7 @@ function requireUsable(
   }
 }
 
+/** The certificate and its intermediates as PEM, the leaf first. */
 export function chainPem({ chain }: X509Svid): string {
   return chain.map((certificate) => certificate.toString()).join("");
 }

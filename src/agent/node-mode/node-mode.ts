@@ -3,12 +3,13 @@ import { createServer, type Socket } from "node:net";
 import * as z from "zod/mini";
 import { messageOf } from "../../foundation/errors.ts";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
-import { jsonIn } from "../../foundation/json.ts";
+import { boundsOf, jsonIn } from "../../foundation/json.ts";
+import { CoalescedWork } from "../../foundation/shared-work.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
-import type { AgentConfiguration, AgentSubject } from "../configuration/configuration.ts";
+import type { AgentConfiguration, AgentSubject } from "../configuration.ts";
 import type { CertificateCache } from "../identity/certificate-cache.ts";
-import type { Identities } from "../identity/refreshing-identity.ts";
+import type { Identities } from "../identity/identities.ts";
 import { watchFile } from "../secrets/file-watch.ts";
 import { listenOnSocket } from "../sockets/unix-socket.ts";
 import {
@@ -76,7 +77,7 @@ interface FeedOptions {
 export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed> {
   const { path, listener, log, trustDomain } = options;
   let fault: string | undefined = `${path} has not been read`;
-  const read = async (): Promise<void> => {
+  const reads = new CoalescedWork(async () => {
     try {
       const workloads = parseWorkloadFile(await readSmallFile(path, maximumBytes), trustDomain);
       if (!listener.replaceAll(workloads)) throw new Error(tooManyWorkloads);
@@ -86,9 +87,9 @@ export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed>
       if (fault !== undefined) fault = messageOf(error);
       logFault(log, "workloads-unread", error, { level: "error", path });
     }
-  };
-  const unwatch = watchFile(path, () => void read(), { debounceMilliseconds: 100 });
-  await read();
+  });
+  const unwatch = watchFile(path, () => void reads.run(), { debounceMilliseconds: 100 });
+  await reads.run();
   return {
     get fault() {
       return fault;
@@ -97,7 +98,10 @@ export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed>
   };
 }
 
-/** @throws Error with the number of the first wrong line. */
+/**
+ * Parses lines of `uid namespace serviceaccount`. It ignores empty lines and what follows a `#`.
+ * @throws Error with the number of the first line that is malformed.
+ */
 export function parseWorkloadFile(text: string, trustDomain: TrustDomain): readonly Workload[] {
   return text.split("\n").flatMap((line, i) => {
     const [content = ""] = line.split("#");
@@ -114,12 +118,12 @@ export function parseWorkloadFile(text: string, trustDomain: TrustDomain): reado
 const maximumLineLength = 8 << 20;
 const maximumConnections = 64;
 
-const workloadForm = { uid: z.string(), namespace: z.string(), serviceAccount: z.string() };
+const workloadSchema = { uid: z.string(), namespace: z.string(), serviceAccount: z.string() };
 
-const commandForm = z.discriminatedUnion("op", [
-  z.strictObject({ op: z.literal("add"), ...workloadForm }),
+const commandSchema = z.discriminatedUnion("op", [
+  z.strictObject({ op: z.literal("add"), ...workloadSchema }),
   z.strictObject({ op: z.literal("remove"), uid: z.string() }),
-  z.strictObject({ op: z.literal("sync"), workloads: z.array(z.strictObject(workloadForm)) }),
+  z.strictObject({ op: z.literal("sync"), workloads: z.array(z.strictObject(workloadSchema)) }),
   z.strictObject({ op: z.literal("list") }),
 ]);
 
@@ -136,7 +140,7 @@ export async function startSocketFeed({
   const sockets = new Set<Socket>();
   let fault: string | undefined = "no list of the node's workloads has come (op sync)";
   const answer = (line: string): string => {
-    const command = commandForm.safeParse(jsonIn(line)).data;
+    const command = commandSchema.safeParse(jsonIn(line, boundsOf(maximumLineLength))).data;
     const result = command ? execute(command, trustDomain, listener) : refusal("not a command");
     if (command?.op === "sync" && result.ok) fault = undefined;
     return `${JSON.stringify(result)}\n`;
@@ -179,7 +183,7 @@ function readLines(socket: Socket, answer: (line: string) => string): void {
   });
 }
 
-type Command = z.output<typeof commandForm>;
+type Command = z.output<typeof commandSchema>;
 type AddCommand = Extract<Command, { readonly op: "add" }>;
 
 type CommandResult =

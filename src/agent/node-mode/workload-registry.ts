@@ -1,9 +1,4 @@
-import {
-  parseServiceAccount,
-  type SpiffeId,
-  type TrustDomain,
-  workloadSpiffeId,
-} from "../../pki/spiffe-id.ts";
+import { ServiceAccount, SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 
 interface WorkloadRegistryPorts {
   readonly addIdentity: (spiffeId: SpiffeId) => void;
@@ -12,12 +7,14 @@ interface WorkloadRegistryPorts {
   readonly lingerMilliseconds: number;
 }
 
-/** More workloads than any node runs. The limit protects the agent from a faulty feed. */
+/** No node runs more workloads. The limit protects the agent from a faulty feed. */
 const maximumWorkloads = 10_000;
 
 /**
- * Counts the workloads of each identity. The first workload adds the identity. Some time after the last
- * has gone, the registry removes it.
+ * Counts the workloads of each identity. The first workload of an identity calls `addIdentity`; `removeIdentity`
+ * follows `lingerMilliseconds` after the last one has gone, unless another one comes. Adding a known uid with another
+ * identity moves that workload. `add` and `replaceAll` return `false` and change nothing when there would be more
+ * than 10,000 workloads.
  */
 export class WorkloadRegistry implements WorkloadListener {
   readonly #ports: WorkloadRegistryPorts;
@@ -53,7 +50,8 @@ export class WorkloadRegistry implements WorkloadListener {
   replaceAll(workloads: readonly Workload[]): boolean {
     const next = new Map(workloads.map(({ uid, spiffeId }) => [uid, spiffeId]));
     if (next.size > maximumWorkloads) return false;
-    // Those that leave make room for those that come. Their identities linger, so none is dropped in between.
+    // Removes before it adds, so that the limit holds. The identities of removed workloads linger, so none is dropped
+    // in between.
     for (const uid of [...this.#workloads.keys()]) if (!next.has(uid)) this.remove(uid);
     for (const [uid, spiffeId] of next) this.add({ uid, spiffeId });
     return true;
@@ -90,6 +88,7 @@ export class WorkloadRegistry implements WorkloadListener {
   }
 }
 
+/** A pod on this node, with the identity that its account has. */
 export interface Workload {
   /** A pod's uid, or another name that no other workload has. */
   readonly uid: string;
@@ -106,13 +105,14 @@ export interface WorkloadListener {
   list(): readonly Workload[];
 }
 
+/** A source that keeps a {@link WorkloadRegistry} up to date. */
 export interface WorkloadFeed {
   /** Why the workloads of the node are not all known yet; `undefined` once they are. */
   readonly fault: string | undefined;
   close(): Promise<void>;
 }
 
-const uidForm = /^[A-Za-z0-9._-]{1,253}$/;
+const uidPattern = /^[A-Za-z0-9._-]{1,253}$/;
 
 /** The workload with these names, or `undefined` for an invalid name. */
 export function parseWorkload(
@@ -121,7 +121,7 @@ export function parseWorkload(
   namespace: string,
   serviceAccount: string,
 ): Workload | undefined {
-  const account = parseServiceAccount(namespace, serviceAccount);
-  if (!account || !uidForm.test(uid)) return undefined;
-  return { uid, spiffeId: workloadSpiffeId(trustDomain, account) };
+  const account = ServiceAccount.parse(namespace, serviceAccount);
+  if (!account || !uidPattern.test(uid)) return undefined;
+  return { uid, spiffeId: SpiffeId.ofWorkload(trustDomain, account) };
 }

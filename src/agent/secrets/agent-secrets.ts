@@ -1,7 +1,9 @@
 import { OperatorError } from "../../foundation/errors.ts";
-import { readSmallFile, unlessMissing } from "../../program/files/small-file.ts";
-import type { AgentConfiguration } from "../configuration/configuration.ts";
-import type { Identities, RefreshingIdentity } from "../identity/refreshing-identity.ts";
+import { pemFault, readPemFile } from "../../program/files/pem-file.ts";
+import { unlessMissing } from "../../program/files/small-file.ts";
+import type { AgentConfiguration } from "../configuration.ts";
+import type { Identities } from "../identity/identities.ts";
+import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { chainPem, privateKeyPem } from "../identity/x509-svid.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
@@ -75,7 +77,10 @@ function identitySecrets(
   };
 }
 
-/** The roots of the agent's own trust domain. Before any is known, a load waits for the first answer. */
+/**
+ * Serves the roots of the agent's own trust domain. Until one is known, a load waits for the first response of the
+ * CA.
+ */
 function rootSecrets(trust: TrustRoots, awaitFirst: () => Promise<unknown>): SecretSource {
   const load = async (): Promise<Secret> => {
     if (trust.current.length === 0) await awaitFirst();
@@ -87,8 +92,6 @@ function rootSecrets(trust: TrustRoots, awaitFirst: () => Promise<unknown>): Sec
 
 /** A CRL of a million revoked certificates has about forty of these. */
 const maximumOctets = 64 << 20;
-
-const crlBlock = /-----BEGIN X509 CRL-----\s+[A-Za-z0-9+/=\s]+-----END X509 CRL-----/;
 
 type ServedCrls = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled">;
 
@@ -138,8 +141,9 @@ export function withCrls(
 }
 
 async function readCrls(file: string): Promise<string> {
-  const text = (await unlessMissing(readSmallFile(file, maximumOctets))) ?? "";
+  const text = (await unlessMissing(readPemFile(file, maximumOctets))) ?? "";
   if (text.trim() === "") return "";
-  if (crlBlock.test(text)) return text;
-  throw new OperatorError(`${file} holds no CRL`);
+  const fault = pemFault(text, "X509 CRL");
+  if (fault === undefined) return text;
+  throw new OperatorError(`${file} ${fault}`);
 }

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
+import { CoalescedWork } from "../../foundation/shared-work.ts";
 
 /** A reload of a server takes seconds. */
 const usualLimitSeconds = 60;
@@ -18,8 +19,7 @@ export class ChangeHook {
   readonly #log: OperationLog;
   readonly #limitSeconds: number;
   #child: ChildProcess | undefined;
-  #running: Promise<void> | undefined;
-  #isDue = false;
+  readonly #runs = new CoalescedWork(() => this.#run());
   #isClosed = false;
   #fault: string | undefined;
 
@@ -29,37 +29,29 @@ export class ChangeHook {
     this.#limitSeconds = limitSeconds;
   }
 
-  /** Why the programs behind the command may use old files: the failure of its last run. */
+  /** The failure of the command's last run: what it should have reloaded may still use old files. */
   get fault(): string | undefined {
     return this.#fault;
   }
 
   /** Runs the command, or has a running one followed by another. */
   run(): void {
-    if (this.#isClosed) return;
-    this.#isDue = true;
-    this.#running ??= this.#runAll().finally(() => {
-      this.#running = undefined;
-      if (this.#isDue) this.run();
-    });
+    if (!this.#isClosed) void this.#runs.run();
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#isDue = false;
     this.#end();
-    await this.#running;
+    await this.#runs.underWay;
   }
 
-  async #runAll(): Promise<void> {
-    while (this.#isDue) {
-      this.#isDue = false;
-      const failure = await this.#runOnce();
-      if (this.#isClosed) return;
-      this.#fault = failure && `RAMPART_ON_CHANGE ${failure}`;
-      if (failure === undefined) this.#log.operation({ event: "on-change-run", level: "info" });
-      else this.#log.operation({ event: "on-change-failed", level: "error", detail: failure });
-    }
+  async #run(): Promise<void> {
+    if (this.#isClosed) return;
+    const failure = await this.#runOnce();
+    if (this.#isClosed) return;
+    this.#fault = failure && `RAMPART_ON_CHANGE ${failure}`;
+    if (failure === undefined) this.#log.operation({ event: "on-change-run", level: "info" });
+    else this.#log.operation({ event: "on-change-failed", level: "error", detail: failure });
   }
 
   async #runOnce(): Promise<string | undefined> {

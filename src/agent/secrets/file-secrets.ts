@@ -1,12 +1,13 @@
 import { createPrivateKey } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { getCACertificates } from "node:tls";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
-import { parseCertificates, readPemFile } from "../../program/files/pem-file.ts";
+import { parseCertificates, pemFault, readPemFile } from "../../program/files/pem-file.ts";
+import { systemRoots } from "../../program/system-roots.ts";
 import { watchFile } from "./file-watch.ts";
 import type { Secret, SecretSource } from "./secret-source.ts";
 
+/** What the secrets from files take from the agent. */
 export interface FileSecretPorts {
   readonly debounceMilliseconds: number;
   readonly log: OperationLog;
@@ -19,20 +20,20 @@ const retryTimeoutMilliseconds = 10_000;
 const maximumReads = 4;
 
 /**
- * Secrets from files. Every load reads the files anew. A load repeats while the key does not fit the
- * certificate, because a writer replaces the two files one after the other.
+ * Serves secrets from files, which each load reads again. A load is repeated while the key does not fit the
+ * certificate, because writers replace the two files one after the other.
  */
 export function fileSecrets(
   find: (name: string) => FileResource | undefined,
   ports: FileSecretPorts,
 ): SecretSource {
   const { debounceMilliseconds, log, metrics } = ports;
-  const room = new Semaphore(maximumReads);
+  const reads = new Semaphore(maximumReads);
   return {
     async load(name) {
       const resource = find(name);
       if (!resource) throw new Error("no such resource");
-      return await withRetry(() => room.run(() => read(resource)), debounceMilliseconds).catch(
+      return await withRetry(() => reads.run(() => read(resource)), debounceMilliseconds).catch(
         (error: unknown) => {
           metrics.fileSecretFailed();
           logFault(log, "file-secret-unusable", error, { level: "error", name });
@@ -65,20 +66,17 @@ async function withRetry<T>(work: () => Promise<T>, firstWait: number): Promise<
   }
 }
 
-let systemRoots: string | undefined;
-
 async function read(resource: FileResource): Promise<Secret> {
   if (resource.kind === "certificate") return await readPair(resource);
   if (resource.kind === "system-roots") {
-    systemRoots ??= rootsIn(getCACertificates("system").join("\n"));
-    return { kind: "roots", pem: systemRoots };
+    return { kind: "roots", pem: rootsIn(systemRoots()) };
   }
   return { kind: "roots", pem: rootsIn(await readPemFile(resource.file)) };
 }
 
 function rootsIn(pem: string): string {
   const roots = parseCertificates(pem);
-  if (roots.length === 0) throw new Error("there is no certificate in the file");
+  if (roots.length === 0) throw new Error(`the file ${pemFault(pem) ?? "holds no certificate"}`);
   return roots.map((root) => root.toString()).join("");
 }
 
@@ -92,6 +90,7 @@ async function readPair(files: { readonly chainFile: string; readonly keyFile: s
   return { kind: "certificate" as const, chainPem, privateKeyPem };
 }
 
+/** A secret of files, as its resource name describes it. */
 export type FileResource =
   | { readonly kind: "certificate"; readonly chainFile: string; readonly keyFile: string }
   | { readonly kind: "roots"; readonly file: string }

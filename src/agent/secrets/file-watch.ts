@@ -51,7 +51,9 @@ export function watchFile(
   return () => clearTimeout(timer);
 }
 
-/** What tells two contents of a file apart without a read of it: a file behind another link has another state. */
+/**
+ * A state that changes with a file's content, found without reading it. A file behind another link has another state.
+ */
 function stateOf(path: string): string {
   const found = unlessAbsent(() => statSync(path, { bigint: true }));
   return found ? [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(" ") : "";

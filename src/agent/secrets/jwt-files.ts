@@ -1,13 +1,13 @@
-import { mkdir } from "node:fs/promises";
-import { dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
+import { retryAt } from "../../foundation/renewal-plan.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
-import type { JwtFile } from "../configuration/configuration.ts";
+import { withinPlace } from "../../program/files/descriptor-path.ts";
+import type { JwtFile } from "../configuration.ts";
 import type { JwtSvids } from "../identity/jwt-svids.ts";
-import { retryAt } from "../identity/renewal-plan.ts";
 import type { JwtBundles } from "../trust/bundles.ts";
 
 interface JwtFilesOptions {
@@ -78,9 +78,10 @@ export class JwtFiles {
 }
 
 async function write({ path, owner }: JwtFile, token: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o755 });
-  await replaceFile(path, token, {
-    mode: 0o600,
-    give: owner && ((handle) => handle.chown(owner.uid, owner.gid)),
-  });
+  await withinPlace(dirname(path), (folder) =>
+    replaceFile(join(folder, basename(path)), token, {
+      mode: 0o600,
+      give: owner && ((handle) => handle.chown(owner.uid, owner.gid)),
+    }),
+  );
 }

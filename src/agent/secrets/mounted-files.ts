@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
-import { parseCertificates, readPemFileNow } from "../../program/files/pem-file.ts";
+import { parseCertificates, pemFault, readPemFileNow } from "../../program/files/pem-file.ts";
 import type { FileResource, FileSecretPorts } from "./file-secrets.ts";
 import { watchFile } from "./file-watch.ts";
 import { defaultResource, rootResource } from "./secret-source.ts";
@@ -16,7 +16,7 @@ const certificates = "./etc/certs";
 interface MountedFilesOptions extends FileSecretPorts {
   /** The folder that the agent itself writes to. Files in it are not mounted. */
   readonly outputFolder: string | undefined;
-  /** Whether every certificate comes from files (`FILE_MOUNTED_CERTS`), whenever they come. */
+  /** Whether all certificates come from files (`FILE_MOUNTED_CERTS`), even if the files come late. */
   readonly isRequired: boolean;
   /** The base of the relative paths: the working directory of the agent. */
   readonly base?: string;
@@ -116,17 +116,18 @@ function faultOfPair({ chainFile, keyFile }: PairFiles): string | undefined {
 
 function faultOfRoots(file: string): string | undefined {
   try {
-    return parseCertificates(readPemFileNow(file)).length > 0
-      ? undefined
-      : `${file} holds no certificate`;
+    const pem = readPemFileNow(file);
+    if (parseCertificates(pem).length > 0) return undefined;
+    return `${file} ${pemFault(pem) ?? "holds no certificate"}`;
   } catch (error) {
     return `${file}: ${codeOf(error)}`;
   }
 }
 
 function expiry(chainFile: string, now: Date): string | undefined {
-  const notAfter = leafOf(chainFile)?.validToDate;
-  return notAfter && now >= notAfter ? `${chainFile} expired` : undefined;
+  const leaf = leafOf(chainFile);
+  if (leaf && now < leaf.validFromDate) return `${chainFile} is not valid yet`;
+  return leaf && now >= leaf.validToDate ? `${chainFile} expired` : undefined;
 }
 
 function leafOf(chainFile: string): X509Certificate | undefined {

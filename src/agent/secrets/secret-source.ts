@@ -1,9 +1,11 @@
+/** CRLs for a verifier. */
 export interface Crls {
   readonly pem: string;
   /** Whether they are about leaves alone. Otherwise each CA on a path needs one. */
   readonly isOfLeaves: boolean;
 }
 
+/** What Envoy gets by SDS: a certificate with its key, or roots with the CRLs beside them. */
 export type Secret =
   | { readonly kind: "certificate"; readonly chainPem: string; readonly privateKeyPem: string }
   | {
@@ -12,6 +14,7 @@ export type Secret =
       readonly revocation?: Crls;
     };
 
+/** A source of secrets by their names, and of notices when they change. */
 export interface SecretSource {
   /**
    * The current secret of this name, after a pending attempt to obtain it.
@@ -39,4 +42,6 @@ export async function loadAll(
 
 /** Istio's names for a proxy's own certificate and for the roots. */
 export const defaultResource = "default";
+
+/** Istio's name of the resource with the roots of the mesh. */
 export const rootResource = "ROOTCA";

@@ -1,16 +1,14 @@
 import { Code, ConnectError, type ContextValues, type ServiceImpl } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
+import type {
+  DiscoveryRequest,
+  DiscoveryResponse,
+} from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
 import type { SecretDiscoveryService } from "../../gen/envoy/service/secret/v3/sds_pb.ts";
 import type { SecretSource } from "../secrets/secret-source.ts";
-import {
-  FullResponses,
-  FullSubscription,
-  IncrementalSubscription,
-  requireSecretType,
-  type Subscription,
-} from "./secret-subscriptions.ts";
-import { type HoldNames, holdNames, takeRoom } from "./socket-bounds.ts";
+import { Responses, requireSecretType, Subscription } from "./secret-subscriptions.ts";
+import { type HoldNames, holdNames, takePermit } from "./socket-bounds.ts";
 
 interface SecretDiscoveryPorts {
   readonly source: SecretSource;
@@ -18,22 +16,16 @@ interface SecretDiscoveryPorts {
   readonly log: OperationLog;
 }
 
-/** Envoy's secret discovery service: both streaming protocols, and the unary call. */
+/** Envoy's secret discovery service: the stream and the unary call. As in Istio, its incremental protocol is unimplemented. */
 export function createSecretDiscovery(
   ports: SecretDiscoveryPorts,
-): ServiceImpl<typeof SecretDiscoveryService> {
-  const { source } = ports;
-  const responses = new FullResponses(ports);
+): Omit<ServiceImpl<typeof SecretDiscoveryService>, "deltaSecrets"> {
+  const responses = new Responses(ports);
   return {
     streamSecrets: (requests, { values }) => {
-      const room = roomOf(values);
-      const subscription = new FullSubscription(responses, room.take);
-      return discoveryStream(requests, subscription, ports, room);
-    },
-    deltaSecrets: (requests, { values }) => {
-      const room = roomOf(values);
-      const subscription = new IncrementalSubscription(source, room.take);
-      return discoveryStream(requests, subscription, ports, room);
+      const bounds = roomOf(values);
+      const subscription = new Subscription(responses, bounds.take);
+      return discoveryStream(requests, subscription, ports, bounds);
     },
     async fetchSecrets(request, { values }) {
       requireSecretType(request.typeUrl);
@@ -45,17 +37,17 @@ export function createSecretDiscovery(
   };
 }
 
-/** The room for the answers of a stream, which come one after the other, and for its names. */
-interface Room {
+/** The bounds of one stream: of unread responses, which come one after the other, and of names. */
+interface StreamBounds {
   readonly take: () => Promise<void>;
   readonly leave: () => void;
   readonly hold: HoldNames;
 }
 
-function roomOf(values: ContextValues): Room {
+function roomOf(values: ContextValues): StreamBounds {
   let leave = (): void => {};
   const take = async (): Promise<void> => {
-    leave = await values.get(takeRoom)();
+    leave = await values.get(takePermit)();
   };
   return { take, leave: () => leave(), hold: values.get(holdNames) };
 }
@@ -66,12 +58,12 @@ function roomOf(values: ContextValues): Room {
  *
  * The generator waits until a response is written, so a client that does not read costs the memory of two.
  */
-async function* discoveryStream<Request, Response>(
-  requests: AsyncIterable<Request>,
-  subscription: Subscription<Request, Response>,
+async function* discoveryStream(
+  requests: AsyncIterable<DiscoveryRequest>,
+  subscription: Subscription,
   { source, log }: SecretDiscoveryPorts,
-  room: Omit<Room, "take">,
-): AsyncGenerator<Response> {
+  bounds: Omit<StreamBounds, "take">,
+): AsyncGenerator<DiscoveryResponse> {
   const changed = new ChangedNames(source);
   const incoming = requests[Symbol.asyncIterator]();
   let next = nextOf(incoming);
@@ -81,10 +73,10 @@ async function* discoveryStream<Request, Response>(
       if (event?.done) return;
       if (event) next = nextOf(incoming);
       const response = event
-        ? await answer(subscription, event.value, changed, { log, room })
+        ? await answer(subscription, event.value, changed, { log, room: bounds })
         : await push(subscription, changed.shift());
       if (response) yield response;
-      room.leave();
+      bounds.leave();
     }
   } finally {
     changed.watchOnly(new Set());
@@ -98,12 +90,12 @@ function nextOf<T>(incoming: AsyncIterator<T>): Promise<IteratorResult<T>> {
   return next;
 }
 
-async function answer<Request, Response>(
-  subscription: Subscription<Request, Response>,
-  request: Request,
+async function answer(
+  subscription: Subscription,
+  request: DiscoveryRequest,
   changed: ChangedNames,
-  { log, room }: { readonly log: OperationLog; readonly room: Pick<Room, "hold"> },
-): Promise<Response | undefined> {
+  { log, room }: { readonly log: OperationLog; readonly room: Pick<StreamBounds, "hold"> },
+): Promise<DiscoveryResponse | undefined> {
   const result = subscription.receive(request);
   if (result.outcome === "refused") throw new ConnectError(result.reason, Code.InvalidArgument);
   if (result.outcome === "rejected") {
@@ -116,10 +108,10 @@ async function answer<Request, Response>(
   return await subscription.respond(result.names).catch((error) => refuse(result.names, error));
 }
 
-async function push<Request, Response>(
-  subscription: Subscription<Request, Response>,
+async function push(
+  subscription: Subscription,
   name: string | undefined,
-): Promise<Response | undefined> {
+): Promise<DiscoveryResponse | undefined> {
   if (name === undefined) return undefined;
   return await subscription.push(name).catch((error) => refuse([name], error));
 }

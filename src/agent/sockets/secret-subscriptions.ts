@@ -4,24 +4,11 @@ import { type Any, anyPack } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { SecretSchema } from "../../gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
 import {
-  type DeltaDiscoveryRequest,
-  type DeltaDiscoveryResponse,
-  DeltaDiscoveryResponseSchema,
   type DiscoveryRequest,
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { loadAll, type Secret, type SecretSource } from "../secrets/secret-source.ts";
-
-/** One of the two protocols of discovery on one stream. */
-export interface Subscription<Request, Response> {
-  readonly watched: ReadonlySet<string>;
-  receive(request: Request): RequestOutcome;
-  /** The response to a request for these resources, or `undefined` if the client has all of them. */
-  respond(names: readonly string[]): Promise<Response | undefined>;
-  /** The response for a changed resource, or `undefined` if the client has its current version. */
-  push(name: string): Promise<Response | undefined>;
-}
 
 type RequestOutcome =
   | { readonly outcome: "refused"; readonly reason: string }
@@ -31,8 +18,8 @@ type RequestOutcome =
 
 const silent: RequestOutcome = { outcome: "silent" };
 
-/** Creates the responses of the state-of-the-world protocol, and numbers them across all streams. */
-export class FullResponses {
+/** Creates the responses of discovery, and numbers them across all streams. */
+export class Responses {
   readonly #source: SecretSource;
   readonly #clock: () => Date;
   #count = 0;
@@ -42,7 +29,7 @@ export class FullResponses {
     this.#clock = clock;
   }
 
-  /** @param takeRoom Waits for room for the response. */
+  /** @param takeRoom Waits until the client has read enough of the earlier responses. */
   async create(
     names: readonly string[],
     takeRoom: () => Promise<void>,
@@ -57,14 +44,15 @@ export class FullResponses {
   }
 }
 
-export class FullSubscription implements Subscription<DiscoveryRequest, DiscoveryResponse> {
-  readonly #responses: FullResponses;
+/** The secrets that one stream subscribes to, and the version of each that its client has. */
+export class Subscription {
+  readonly #responses: Responses;
   readonly #takeRoom: () => Promise<void>;
   readonly #state = new StateOfTheWorld();
   /** The version of each resource that was last sent to the client. */
   readonly #sent = new Map<string, string>();
 
-  constructor(responses: FullResponses, takeRoom: () => Promise<void>) {
+  constructor(responses: Responses, takeRoom: () => Promise<void>) {
     this.#responses = responses;
     this.#takeRoom = takeRoom;
   }
@@ -80,12 +68,14 @@ export class FullSubscription implements Subscription<DiscoveryRequest, Discover
     return outcome;
   }
 
+  /** The response to a request for these resources. */
   async respond(names: readonly string[]): Promise<DiscoveryResponse> {
     const response = await this.#responses.create(names, this.#takeRoom);
     this.#recordSent(names, response);
     return response;
   }
 
+  /** The response for a changed resource, or `undefined` if the client has its current version. */
   async push(name: string): Promise<DiscoveryResponse | undefined> {
     const response = await this.#responses.create([name], this.#takeRoom);
     const [resource] = response.resources;
@@ -104,8 +94,8 @@ export class FullSubscription implements Subscription<DiscoveryRequest, Discover
 }
 
 /**
- * The state of one stream of the state-of-the-world protocol. Its rules are those of istiod and
- * pilot-agent (istio pkg/xds/server.go shouldRespond).
+ * The state of one stream of the state-of-the-world protocol, by the rules of istiod and pilot-agent (istio
+ * pkg/xds/server.go shouldRespond).
  */
 export class StateOfTheWorld {
   #hasNode = false;
@@ -141,70 +131,9 @@ export class StateOfTheWorld {
   }
 }
 
-/**
- * The incremental protocol on one stream. The version of a resource is its hash, so it stays the same
- * when the agent restarts. A request both acknowledges a response and changes the names. A stale nonce needs no
- * rule, because each request names its resources.
- */
-export class IncrementalSubscription
-  implements Subscription<DeltaDiscoveryRequest, DeltaDiscoveryResponse>
-{
-  readonly #source: SecretSource;
-  readonly #takeRoom: () => Promise<void>;
-  readonly watched = new Set<string>();
-  /** The version of each resource that the client has. */
-  readonly #versions = new Map<string, string>();
-  #hasNode = false;
-
-  constructor(source: SecretSource, takeRoom: () => Promise<void>) {
-    this.#source = source;
-    this.#takeRoom = takeRoom;
-  }
-
-  receive(request: DeltaDiscoveryRequest): RequestOutcome {
-    requireSecretType(request.typeUrl);
-    const names = new Set(request.resourceNamesSubscribe);
-    if (!this.#hasNode) {
-      if (!request.node?.id) return { outcome: "refused", reason: "missing node information" };
-      // Only what the stream watches has a bound, and only a hash may be a version of ours.
-      for (const [name, version] of Object.entries(request.initialResourceVersions))
-        if (names.has(name) && version.length === versionLength) this.#versions.set(name, version);
-    }
-    this.#hasNode = true;
-    for (const name of request.resourceNamesUnsubscribe) {
-      this.watched.delete(name);
-      this.#versions.delete(name);
-    }
-    for (const name of names) {
-      // A client that subscribes again has lost the resource.
-      if (this.watched.has(name)) this.#versions.delete(name);
-      this.watched.add(name);
-    }
-    if (names.size > 0) return { outcome: "answer", names: [...names] };
-    if (request.errorDetail) return { outcome: "rejected", detail: request.errorDetail.message };
-    return silent;
-  }
-
-  async respond(names: readonly string[]): Promise<DeltaDiscoveryResponse | undefined> {
-    const secrets = await loadAll(this.#source, names, this.#takeRoom);
-    const loaded = secrets.map((secret, i) => {
-      const resource = toResource(names[i] ?? "", secret);
-      return { name: names[i] ?? "", version: resourceVersion(resource), resource };
-    });
-    const resources = loaded.filter(({ name, version }) => this.#versions.get(name) !== version);
-    for (const { name, version } of resources) this.#versions.set(name, version);
-    if (resources.length === 0) return undefined;
-    const nonce = randomUUID();
-    return create(DeltaDiscoveryResponseSchema, { resources, typeUrl: secretTypeUrl, nonce });
-  }
-
-  push(name: string): Promise<DeltaDiscoveryResponse | undefined> {
-    return this.respond([name]);
-  }
-}
-
 const secretTypeUrl = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 
+/** Serializes a secret as the `tls.v3.Secret` that Envoy reads. */
 export function toResource(name: string, secret: Secret): Any {
   const type =
     secret.kind === "certificate"
@@ -234,11 +163,9 @@ const inline = (pem: string) => ({
   specifier: { case: "inlineBytes" as const, value: encoder.encode(pem) },
 });
 
-const versionLength = 32;
-
 /** The version of a resource: a hash of its content, which does not reveal the private key in it. */
 function resourceVersion({ value }: Any): string {
-  return createHash("sha256").update(value).digest("hex").slice(0, versionLength);
+  return createHash("sha256").update(value).digest("hex");
 }
 
 /** Refuses a request for another type than secrets. An empty type URL means secrets. */

@@ -4,24 +4,25 @@ import { Code, ConnectError, type ContextKey, createContextKey } from "@connectr
 import { Semaphore } from "../../foundation/shared-work.ts";
 
 /**
- * Waits until there is room for one more answer. The answer takes room until the returned function is called, or its
- * stream closes.
+ * Waits until one more response may be sent. The returned function releases it, as does the end of its stream.
  *
- * @throws ConnectError when the stream closes before.
+ * @throws ConnectError if the stream closes before.
  */
-export type TakeRoom = () => Promise<() => void>;
+export type TakePermit = () => Promise<() => void>;
 
-/** Without a socket there is always room. */
-export const takeRoom: ContextKey<TakeRoom> = createContextKey<TakeRoom>(async () => () => {});
+/** By default, without a socket, nothing is bounded. */
+export const takePermit: ContextKey<TakePermit> = createContextKey<TakePermit>(
+  async () => () => {},
+);
 
 /**
- * Counts the names that a stream holds, in place of those that it held.
+ * Sets the names that a stream watches, instead of those before.
  *
- * @throws ConnectError for more than a proxy has, or for longer ones.
+ * @throws ConnectError for more names than a proxy has, or for longer ones.
  */
 export type HoldNames = (names: Iterable<string>) => void;
 
-/** Without a socket nothing counts. */
+/** By default, without a socket, names are not counted. */
 export const holdNames: ContextKey<HoldNames> = createContextKey<HoldNames>(() => {});
 
 /** An answer with a large CRL takes a mebibyte. */
@@ -31,14 +32,14 @@ const maximum = { all: 64, ofSession: 2 };
 const longestMilliseconds = 10_000;
 
 /**
- * The answers that the peers of a socket have not read yet: few of each connection, and few in all. A connection that
- * does not read one in time ends.
+ * Bounds the responses that the peers of a socket have not read yet: two for each connection, and 64 in all. A
+ * connection that does not read one within ten seconds is destroyed.
  */
-export class AnswerRoom {
+export class UnreadResponses {
   readonly #all = new Semaphore(maximum.all);
   readonly #ofSession = new WeakMap<Http2Session, Semaphore>();
 
-  of(stream: ServerHttp2Stream): TakeRoom {
+  of(stream: ServerHttp2Stream): TakePermit {
     const { session } = stream;
     const held = new Set<() => void>();
     stream.once("close", () => {
@@ -72,13 +73,16 @@ const gone = (): ConnectError => new ConnectError("the caller has gone", Code.Ca
 /** Each process of a workload has a connection, and in node mode each process of the node. */
 const maximumSessions = 512;
 
-/** Of one stream: a node has some hundred identities. */
+/** The most names of one stream. A node has some hundred identities. */
 const maximumNames = 1_024;
 
-/** Of one stream, those of files: Envoy has one in each. An answer with many would not fit into memory. */
+/**
+ * The most names of files in one stream. Envoy asks for one in each stream, and a response with many would not fit
+ * into memory.
+ */
 const maximumFiles = 4;
 
-/** Two paths are in one. */
+/** The longest name, which may have two paths in it. */
 const longestName = 8_192;
 
 /**
@@ -88,7 +92,7 @@ const longestName = 8_192;
 const maximumWeight = 8_192;
 const octetsOfOne = 2_048;
 
-/** Of one stream. Its last message stays in memory until the next one comes. */
+/** What one stream holds. Its last message stays in memory until the next one comes. */
 interface Load {
   /** A closed stream no longer knows it. */
   readonly session: Http2Session;

@@ -10,7 +10,6 @@ import {
 } from "node:http2";
 import { connect, type Server } from "node:net";
 import { dirname } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import {
   Code,
   ConnectError,
@@ -23,15 +22,14 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
+import { backoffs, retry } from "../../foundation/backoff.ts";
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { capTimeouts } from "../../foundation/headers.ts";
-import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
-import { steadyPath } from "../../program/files/steady-path.ts";
-import { AnswerRoom, holdNames, Sessions, takeRoom } from "./socket-bounds.ts";
+import { descriptorPath } from "../../program/files/descriptor-path.ts";
+import { holdNames, Sessions, takePermit, UnreadResponses } from "./socket-bounds.ts";
 
 const attempts = 5;
-const backoff: Backoff = { firstMilliseconds: 200, longestMilliseconds: 1_600 };
 
 /**
  * Listens on a Unix socket. It replaces the socket of a dead process, and does not disturb a live one.
@@ -43,20 +41,16 @@ const backoff: Backoff = { firstMilliseconds: 200, longestMilliseconds: 1_600 };
  */
 export async function listenOnSocket(server: Server, path: string, mode: number): Promise<number> {
   await mkdir(dirname(path), { recursive: true, mode: 0o750 });
-  for (let attempt = 1; ; attempt++) {
+  const listen = async (): Promise<void> => {
     if (await isServed(path)) {
       throw new ConfigurationError([`another process serves on ${path}`]);
     }
     await rm(path, { force: true });
-    try {
-      server.listen(path);
-      await once(server, "listening");
-      break;
-    } catch (error) {
-      if (attempt === attempts) throw error;
-      await sleep(backoffMilliseconds(backoff, attempt));
-    }
-  }
+    server.listen(path);
+    await once(server, "listening");
+  };
+  const retryAfter = (error: unknown) => (error instanceof ConfigurationError ? undefined : 0);
+  await retry(listen, { backoff: backoffs.call, attempts, retryAfter, random: () => 0 });
   const granted = (await isOpenToAll(dirname(path))) ? mode & 0o770 : mode;
   await permit(path, granted);
   return granted;
@@ -65,13 +59,13 @@ export async function listenOnSocket(server: Server, path: string, mode: number)
 /** Opens what is at a path for nothing but its permissions, on Linux. Node has no name for it. */
 const O_PATH = process.platform === "linux" ? 0o10000000 : 0;
 
-/** Sets the permissions of a socket, and of nothing that somebody has put in its place. */
+/** Sets the permissions of a socket without following links. Throws if the path no longer leads to a socket. */
 async function permit(path: string, mode: number): Promise<void> {
   if (O_PATH === 0) return chmod(path, mode);
   await using opened = await open(path, O_PATH | constants.O_NOFOLLOW);
   const found = await opened.stat();
   if (!found.isSocket()) throw new Error(`something else is in place of the socket ${path}`);
-  await chmod(steadyPath(opened, path), mode);
+  await chmod(descriptorPath(opened, path), mode);
 }
 
 const othersMayEnter = 0o001;
@@ -98,6 +92,7 @@ async function isServed(path: string): Promise<boolean> {
   }
 }
 
+/** An HTTP/2 server that listens on a Unix socket. */
 export interface Http2Socket {
   readonly path: string;
   /** Cuts every stream. Clients reconnect to the next agent. */
@@ -149,7 +144,7 @@ interface RpcSocketOptions {
 
 /** The names of a node's identities, their versions, and what Envoy says of itself. */
 const maximumMessageBytes = 1 << 18;
-/** Of one connection: a proxy has one for each secret. */
+/** The most streams of one connection. A proxy has one for each secret. */
 const maximumStreams = 1_000;
 
 /** Serves plaintext gRPC on a Unix socket. Only the permissions of the socket and of its folder restrict its clients. */
@@ -160,25 +155,25 @@ export async function serveOnSocket({
   log,
 }: RpcSocketOptions): Promise<Http2Socket> {
   const protocols = { grpc: true, grpcWeb: false, connect: false };
-  // Each field that nobody knows would take a hundred times its octets.
+  // Unknown fields are dropped, because each would take a hundred times its octets in memory.
   const binaryOptions = { readUnknownFields: false };
   const readMaxBytes = maximumMessageBytes;
   const router = createConnectRouter({ ...protocols, readMaxBytes, binaryOptions });
   routes(router);
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
   const settings = { maxConcurrentStreams: maximumStreams };
-  const room = new AnswerRoom();
+  const unread = new UnreadResponses();
   return serveHttp2({ path, mode, server: { settings }, log }, (server, sessions) => {
     server.on("request", (request, response) => {
       const handler = handlers.get(request.url);
-      if (handler) void answer(handler, request, response, { room, sessions, log });
+      if (handler) void answer(handler, request, response, { unread: unread, sessions, log });
       else response.writeHead(404).end();
     });
   });
 }
 
 interface SocketParts {
-  readonly room: AnswerRoom;
+  readonly unread: UnreadResponses;
   readonly sessions: Sessions;
   readonly log: OperationLog;
 }
@@ -187,14 +182,14 @@ async function answer(
   handler: UniversalHandler,
   request: Http2ServerRequest,
   response: Http2ServerResponse,
-  { room, sessions, log }: SocketParts,
+  { unread: room, sessions, log }: SocketParts,
 ): Promise<void> {
   // gRPC libraries send the path of the socket, which does not parse in a URL.
   request.headers[":authority"] = "localhost";
   try {
     const { stream } = response;
     const values = createContextValues()
-      .set(takeRoom, room.of(stream))
+      .set(takePermit, room.of(stream))
       .set(holdNames, (names) => sessions.hold(stream, names));
     const call = universalRequestFromNodeRequest(request, response, undefined, values);
     const header = capTimeouts(call.header);

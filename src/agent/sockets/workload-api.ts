@@ -18,15 +18,15 @@ import {
   X509BundlesResponseSchema,
   X509SVIDResponseSchema,
 } from "../../gen/spiffe/workload_pb.ts";
-import { validateJwtSvid } from "../../pki/jose/jwt-svid.ts";
-import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
+import { JwtSvid } from "../../pki/jose/jwt-svid.ts";
+import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import type { JwtSvids } from "../identity/jwt-svids.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { IssuanceError } from "../identity/x509-svid.ts";
 import type { FederatedBundles, JwtBundles } from "../trust/bundles.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
-import { takeRoom } from "./socket-bounds.ts";
+import { takePermit } from "./socket-bounds.ts";
 
 interface WorkloadApiView extends JwtProfileView {
   /** The only identity. Of a node that has many, SDS serves the X509-SVIDs. */
@@ -79,7 +79,7 @@ async function bundlesResponse(view: WorkloadApiView) {
     const first = identity?.awaitSvid() ?? Promise.reject(new Error("there is no root yet"));
     await first.catch(throwUnavailable);
   }
-  const own = { [trustDomainSpiffeId(trustDomain)]: joinDer(trust.served) };
+  const own = { [SpiffeId.ofTrustDomain(trustDomain)]: joinDer(trust.served) };
   const crl = await crlOf(view);
   return create(X509BundlesResponseSchema, { crl, bundles: { ...federated(view), ...own } });
 }
@@ -92,7 +92,7 @@ async function crlOf({ revocation }: WorkloadApiView): Promise<Uint8Array[]> {
 
 function federated({ federation }: WorkloadApiView): Record<string, Uint8Array> {
   const entries = [...federation.current].map(
-    ([trustDomain, roots]) => [trustDomainSpiffeId(trustDomain), joinDer(roots)] as const,
+    ([trustDomain, roots]) => [SpiffeId.ofTrustDomain(trustDomain), joinDer(roots)] as const,
   );
   return Object.fromEntries(entries);
 }
@@ -137,7 +137,7 @@ export async function* snapshots<Answer extends DescMessage>(
         const state = await take();
         if (last === undefined || !equals(schema, last, state)) {
           last = state;
-          const leave = await values.get(takeRoom)();
+          const leave = await values.get(takePermit)();
           yield state;
           leave();
         }
@@ -153,6 +153,7 @@ export async function* snapshots<Answer extends DescMessage>(
   }
 }
 
+/** What the JWT profile of the Workload API reads of the agent. */
 export interface JwtProfileView {
   readonly trustDomain: TrustDomain;
   readonly jwtSvids: JwtSvids;
@@ -197,7 +198,7 @@ export function createJwtProfile(view: JwtProfileView): JwtProfile {
       requireAudiences([audience]);
       requireBundle(view);
       const keysOf = (domain: TrustDomain) => jwtBundles.keysOf(domain);
-      const validated = validateJwtSvid(svid, audience, keysOf, clock());
+      const validated = JwtSvid.validate(svid, audience, keysOf, clock());
       const { spiffeId, claims } = await validated.catch(throwInvalid);
       // They were parsed as JSON.
       return create(ValidateJWTSVIDResponseSchema, { spiffeId, claims: claims as JsonObject });
@@ -223,7 +224,7 @@ function requireAudiences(audiences: readonly string[]): void {
   throw new ConnectError(message, Code.InvalidArgument);
 }
 
-/** Without the keys of the own trust domain the agent can neither serve them nor judge a token. */
+/** Requires the keys of the agent's own trust domain, without which it can neither serve them nor verify a token. */
 function requireBundle({ jwtBundles, trustDomain }: JwtProfileView): void {
   if (jwtBundles.keysOf(trustDomain)) return;
   throw new ConnectError("the bundle of the CA has not been read yet", Code.Unavailable);

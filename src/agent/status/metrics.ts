@@ -1,5 +1,6 @@
 import { type Counter, Registry } from "prom-client";
-import { addCounter, addReadSeries } from "../../program/metrics.ts";
+import type { LogOutput } from "../../program/log-output.ts";
+import { addCounter, addLostLines, addReadSeries } from "../../program/metrics.ts";
 import type { IssuanceMetrics } from "../identity/ca-client.ts";
 
 interface MetricsView {
@@ -32,6 +33,11 @@ export class AgentMetrics implements IssuanceMetrics {
     "Published CRLs that were refused.",
   );
 
+  constructor(logOutput?: LogOutput) {
+    addLostLines(this.registry, logOutput);
+  }
+
+  /** Registers the gauges that read this view at each scrape. It is called once. */
   observe({ expiries, bundle, crlExpiries }: MetricsView, clock: () => Date): void {
     const secondsUntil = (instant: Date): number => (instant.getTime() - clock().getTime()) / 1000;
     const gauge = (name: string, help: string, read: ReadGauge, ...labelNames: string[]): void =>

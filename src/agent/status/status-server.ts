@@ -1,10 +1,12 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import type { SocketAddress } from "../../foundation/addresses.ts";
+import { SingleFlight } from "../../foundation/shared-work.ts";
+import type { SocketAddress } from "../../foundation/socket-address.ts";
 import { parseNoMore } from "../../program/http/http-exchange.ts";
+import { runtimeFaults } from "../../program/runtime.ts";
+import type { AgentStatus } from "../agent-status.ts";
 import type { ProxyControl } from "../envoy/envoy-process.ts";
-import type { AgentStatus } from "./agent-status.ts";
 
 interface StatusView {
   readonly status: () => AgentStatus;
@@ -92,14 +94,10 @@ function isNext(socket: Socket, response: ServerResponse): boolean {
 
 /** What all requests share that come until it has ended, and for a while after. */
 function shared<T>(ask: () => Promise<T>, milliseconds = 0): () => Promise<T> {
-  let current: Promise<T> | undefined;
-  const forget = (): void => {
-    current = undefined;
-  };
-  return () => {
-    current ??= ask().finally(() => setTimeout(forget, milliseconds).unref());
-    return current;
-  };
+  const flight = new SingleFlight<T>();
+  const forget = (): void => flight.forget();
+  const work = () => ask().finally(() => setTimeout(forget, milliseconds).unref());
+  return () => flight.join(work, () => true);
 }
 
 async function answer(
@@ -116,7 +114,8 @@ async function answer(
     case "/readyz":
     case "/healthz/ready": {
       const { isReady, reasons } = await statusWithProxy(view);
-      return end(response, isReady ? 200 : 503, "application/json", json({ isReady, reasons }));
+      const readiness = json({ isReady, reasons, runtime: runtimeFaults() });
+      return end(response, isReady ? 200 : 503, "application/json", readiness);
     }
     case "/metrics":
       return end(response, 200, metricsType, await view.metrics());

@@ -1,28 +1,22 @@
 import type { X509Certificate } from "node:crypto";
 import { Subscribers } from "../../foundation/subscribers.ts";
-import { webCryptoProvider } from "../../pki/crypto-provider.ts";
-import {
-  type KeySet,
-  toJwk,
-  type VerificationKey,
-  verificationKeys,
-} from "../../pki/jose/key-set.ts";
-import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
-import type { SpiffeBundle } from "../../program/bundle/documents.ts";
+import { KeySet } from "../../pki/jose/key-set.ts";
+import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
+import { bundleAfter, type SpiffeBundle } from "../../program/bundle/documents.ts";
 
-/** More keys than a CA withdraws while one of its tokens lives. */
+/** A CA withdraws fewer keys than this during the life of one token. */
 const maximumWithdrawn = 100;
 
 /** The keys for JWT-SVIDs of the own trust domain and of federated ones, each from its own bundle. */
 export class JwtBundles {
   readonly changes: Subscribers = new Subscribers();
-  readonly #keys = new Map<TrustDomain, readonly VerificationKey[]>();
+  readonly #keys = new Map<TrustDomain, KeySet>();
   readonly #withdrawn = new Set<string>();
 
   update(trustDomain: TrustDomain, keys: KeySet): void {
     const before = this.#keys.get(trustDomain);
     if (before && namesOf(before) === namesOf(keys)) return;
-    this.#keys.set(trustDomain, verificationKeys(keys, webCryptoProvider));
+    this.#keys.set(trustDomain, keys);
     for (const { keyId = "" } of before ?? []) this.#withdrawn.add(`${trustDomain} ${keyId}`);
     for (const { keyId = "" } of keys) this.#withdrawn.delete(`${trustDomain} ${keyId}`);
     const [oldest = ""] = this.#withdrawn;
@@ -31,7 +25,7 @@ export class JwtBundles {
   }
 
   /** The keys of a trust domain; `undefined` before its first bundle, and for one without a bundle. */
-  keysOf(trustDomain: TrustDomain): readonly VerificationKey[] | undefined {
+  keysOf(trustDomain: TrustDomain): KeySet | undefined {
     return this.#keys.get(trustDomain);
   }
 
@@ -43,8 +37,8 @@ export class JwtBundles {
   /** A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys name no use: some libraries skip `jwt-svid`. */
   get documents(): Record<string, Uint8Array> {
     const entries = [...this.#keys].map(([trustDomain, keys]) => {
-      const set = { keys: keys.map(toJwk) };
-      return [trustDomainSpiffeId(trustDomain), encoder.encode(JSON.stringify(set))] as const;
+      const set = { keys: keys.map(KeySet.toJwk) };
+      return [SpiffeId.ofTrustDomain(trustDomain), encoder.encode(JSON.stringify(set))] as const;
     });
     return Object.fromEntries(entries);
   }
@@ -68,10 +62,10 @@ export class FederatedBundles {
     return new Map(entries.filter(([, roots]) => roots.length > 0));
   }
 
-  /** Takes a bundle, unless it is older than the known one, or has a root of another trust domain. */
-  update(trustDomain: TrustDomain, bundle: SpiffeBundle): FederatedOutcome {
-    const known = this.#bundles.get(trustDomain);
-    if (known && bundle.sequence < known.sequence) return "sequence-backwards";
+  /** Takes a bundle, unless it is an older one by {@link bundleAfter}, or has a root of another trust domain. */
+  update(trustDomain: TrustDomain, published: SpiffeBundle): FederatedOutcome {
+    const bundle = bundleAfter(this.#bundles.get(trustDomain), published);
+    if (!bundle) return "sequence-backwards";
     if (bundle.roots.some((root) => namesAnotherTrustDomain(root, trustDomain)))
       return "other-trust-domain";
     this.#bundles.set(trustDomain, bundle);

@@ -11,12 +11,13 @@ import {
 import { crlDocument, type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
 import { readRootFile } from "../../program/files/pem-file.ts";
 import { systemCode } from "../../program/files/small-file.ts";
-import type { ClientTls } from "../../program/http/http-client.ts";
-import type { AgentConfiguration } from "../configuration/configuration.ts";
+import type { ClientTls } from "../../program/http/tunnel.ts";
+import type { AgentConfiguration } from "../configuration.ts";
 import type { FederatedBundles, JwtBundles } from "./bundles.ts";
 import type { Revocation } from "./revocation.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
+/** What the followers of the CA's bundle and CRLs need. */
 export interface FollowersOptions {
   readonly configuration: AgentConfiguration;
   readonly channel: { tlsOptions(): Promise<ClientTls> };
@@ -50,12 +51,13 @@ export function ownCrlFollower(
       common.failed(message, error);
     },
   });
-  revocation.awaiting.add(() => follower.hurry());
+  revocation.awaiting.add(() => follower.pollNow());
   return follower;
 }
 
 type Common = "url" | "failed" | "longestRefreshSeconds" | "clock" | "random";
 
+/** The options that every follower of this agent has, with a log of the event `unread` for each failure. */
 export function commonOptions(
   url: string,
   { configuration, clock, random, log }: FollowersOptions,
@@ -112,7 +114,10 @@ const noBundle: readonly number[] = [404, 405, 415];
 /** The errors of a connection to a server that speaks HTTP/2 alone. */
 const http2Alone = /^HPE_|NO_APPLICATION_PROTOCOL$/;
 
-/** Over TLS, istiod closes a connection without HTTP/2. So does a CA that restarts, but not so often in a row. */
+/**
+ * How many closed connections in a row mean that the server is an istiod, which closes TLS connections without
+ * HTTP/2. A restarting CA closes fewer.
+ */
 const closuresOfRefusal = 3;
 
 /** The errors of a certificate that none of the roots has issued. */
@@ -127,8 +132,8 @@ export class OwnBundle implements FollowerState {
   readonly #follower: DocumentFollower<SpiffeBundle> | undefined;
   readonly #found = Promise.withResolvers<void>();
   #fault: string | undefined;
-  /** Why the CA's certificate is not accepted, while it is below no known root. */
-  #strange: string | undefined;
+  /** Why the CA's certificate is not accepted, while its chain leads to no root that the agent trusts. */
+  #untrusted: string | undefined;
   #closures = 0;
 
   constructor(options: FollowersOptions) {
@@ -140,9 +145,11 @@ export class OwnBundle implements FollowerState {
     if (!isBundleAssumed || !isBeside) this.#found.resolve();
   }
 
-  /** Why roots, taints and CRLs are not followed; `undefined` while they are, or where nobody wants it. */
+  /**
+   * Why roots, taints and CRLs are not followed; `undefined` while they are, or if the configuration turns that off.
+   */
   get fault(): string | undefined {
-    return this.#fault ?? this.#strange ?? this.#outage;
+    return this.#fault ?? this.#untrusted ?? this.#outage;
   }
 
   /** What keeps the bundle from being read, once none has been current for an hour or since the start. */
@@ -168,7 +175,7 @@ export class OwnBundle implements FollowerState {
     await this.#follower?.run(signal);
   }
 
-  /** Resolves when the CA is known to publish what is beside its bundle, the CRLs, or when the signal aborts. */
+  /** Resolves once the agent knows that the CA publishes CRLs beside its bundle, or when the signal aborts. */
   async found(signal: AbortSignal): Promise<void> {
     signal.addEventListener("abort", () => this.#found.resolve());
     if (!signal.aborted) await this.#found.promise;
@@ -184,14 +191,14 @@ export class OwnBundle implements FollowerState {
       tlsOptions: () => channel.tlsOptions(),
       onDocument: (bundle) => this.#take(bundle),
       onConfirmed: () => {
-        this.#strange = undefined;
+        this.#untrusted = undefined;
         trust.confirmBundle();
       },
       failed: (message, error) => {
         if (this.#isRefusal(error)) return this.#unfollow(`${url} has no bundle: ${message}`);
         common.failed(message, error);
         this.#judgeRoots(url, error);
-        // Not an istiod: what is beside the bundle may be read meanwhile.
+        // An HTTP status shows that the CA is no istiod, so the CRLs beside the bundle may be read meanwhile.
         if (error instanceof FetchError && error.status !== undefined) this.#found.resolve();
       },
       nextPoll: (planned) =>
@@ -208,7 +215,7 @@ export class OwnBundle implements FollowerState {
     const level = isAccepted ? "info" : "error";
     log.operation({ event: "bundle-read", level, outcome, sequence, roots: roots.length });
     this.#fault = undefined;
-    this.#strange = undefined;
+    this.#untrusted = undefined;
     this.#found.resolve();
     return isAccepted;
   }
@@ -227,17 +234,18 @@ export class OwnBundle implements FollowerState {
   }
 
   /**
-   * Says what to do where roots have changed faster than this agent could follow. No answer of such a server counts:
-   * it may be a thief's whose root was withdrawn.
+   * Logs what the operator must do when the server's chain ends at no root that this agent trusts. The agent ignores
+   * the server's responses, because the server may hold the stolen key of a root that was withdrawn.
    */
   #judgeRoots(url: string, error: unknown): void {
     const { configuration, log } = this.#options;
     const { rootFile } = configuration.ca.files;
     if (rootFile === undefined || !(error instanceof FetchError)) return;
     if (!unknownRoot.test(systemCode(error.cause) ?? "")) return;
-    const isNew = this.#strange === undefined;
-    this.#strange = `roots, taints and CRLs are not followed: ${url} shows a certificate of no root that this agent knows; if the CA's roots have changed, put today's into ${rootFile}`;
-    if (isNew) log.operation({ event: "bundle-unfollowed", level: "error", detail: this.#strange });
+    const isNew = this.#untrusted === undefined;
+    this.#untrusted = `roots, taints and CRLs are not followed: ${url} shows a certificate of no root that this agent knows; if the CA's roots have changed, put today's into ${rootFile}`;
+    if (isNew)
+      log.operation({ event: "bundle-unfollowed", level: "error", detail: this.#untrusted });
   }
 
   #unfollow(why: string): void {

@@ -1,9 +1,9 @@
 import type { X509Certificate } from "node:crypto";
-import type { EventName, OperationLog } from "../../foundation/events.ts";
+import type { OperationLog } from "../../foundation/events.ts";
 import { InterruptibleSleep, waitFor } from "../../foundation/pause.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
-import { shownSerialNumber } from "../../pki/encoding/serial-number.ts";
-import { type Crl, namedIn } from "../../pki/x509/crl/crl.ts";
+import { SerialNumber } from "../../pki/encoding/serial-number.ts";
+import { Crl } from "../../pki/x509/crl/crl.ts";
 import {
   type CrlFault,
   type MeshAuthorities,
@@ -22,7 +22,7 @@ interface RenewableIdentities {
   all(): readonly {
     readonly svid: InUse | undefined;
     /** Renews the certificate in use at once if peers refuse it. */
-    renewIf(isRefused: (svid: InUse) => boolean, event: EventName): void;
+    renewIf(isRefused: (svid: InUse) => boolean, event: "certificate-revoked"): void;
   }[];
   readonly changes: { add(listener: () => void): () => void };
 }
@@ -108,7 +108,7 @@ export class Revocation {
     return this.#pem;
   }
 
-  /** Every CRL that is known, used or not. */
+  /** All CRLs that were read, including those that are not used. */
   get all(): readonly Crl[] {
     return this.#known.all;
   }
@@ -120,6 +120,12 @@ export class Revocation {
     return missing === undefined
       ? "no CRL of the CA is current"
       : `revoked certificates are not refused: the root ${missing.subject} has no current CRL`;
+  }
+
+  /** Whether a CRL in use names the certificate. */
+  names(leaf: X509Certificate): boolean {
+    const own = new Set([SerialNumber.shown(leaf.serialNumber)]);
+    return this.crls.some((crl) => Crl.named(crl, own).length > 0);
   }
 
   /** Takes the CRLs of an earlier run, which count until the CA answers. One that has run out meanwhile is no fault. */
@@ -139,7 +145,10 @@ export class Revocation {
     return faults.length === 0;
   }
 
-  /** A CRL often comes before its root, and some CAs publish those of authorities that the mesh never meets. */
+  /**
+   * Logs each set of errors once. A CRL without a known issuer is no error, because a CRL often comes before its
+   * root, and some CAs publish CRLs of authorities that this mesh never meets.
+   */
   #logFaults(all: readonly CrlFault[], faults: readonly CrlFault[]): void {
     const { log, metrics } = this.#ports;
     const detail = [...new Set(all)].join(", ");
@@ -195,7 +204,8 @@ export class Revocation {
     if (!isSame) this.#pem = crlsPem(crls);
     this.#ports.trust.holdBack(this.#usable.awaited);
     const isUsed = crls.length > 0;
-    // After a taint with immediate effect the CRL of the only root comes within a moment.
+    // After a taint with immediate effect, the CRL of the only root follows within a moment, so this is not logged at
+    // once.
     if (isUsed !== this.#isSaidUsed && (isUsed || !isAwaiting)) this.#logUse(isUsed);
     if (isSame) return;
     this.#renewRevoked();
@@ -206,8 +216,7 @@ export class Revocation {
   #renewRevoked(): void {
     const all = this.#ports.identities.all();
     const own = new Set(all.flatMap(({ svid }) => (svid ? serialOf(svid) : [])));
-    const revoked = new Set(this.crls.flatMap((crl) => namedIn(crl, own)));
-    if (revoked.size === 0) return;
+    const revoked = new Set(this.crls.flatMap((crl) => Crl.named(crl, own)));
     for (const each of all) {
       each.renewIf((svid) => revoked.has(serialOf(svid)), "certificate-revoked");
     }
@@ -226,5 +235,5 @@ export class Revocation {
   }
 }
 
-/** As {@link namedIn} compares it. */
-const serialOf = ({ chain: [leaf] }: InUse): string => shownSerialNumber(leaf.serialNumber);
+/** The serial number in the form that {@link Crl.named} compares. */
+const serialOf = ({ chain: [leaf] }: InUse): string => SerialNumber.shown(leaf.serialNumber);

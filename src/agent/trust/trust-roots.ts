@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import type { SpiffeBundle } from "../../program/bundle/documents.ts";
+import { bundleAfter, type SpiffeBundle } from "../../program/bundle/documents.ts";
 import { isIssuedBy, MeshRoots } from "../../program/bundle/mesh-roots.ts";
 
 type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
@@ -29,10 +29,11 @@ export class TrustRoots {
   readonly changes: Subscribers = new Subscribers();
   /** The fingerprints of each answer's roots, by SPIFFE ID. */
   readonly #answers = new Map<string, readonly string[]>();
-  /** Every known root, once, by fingerprint: a thousand answers bring the same roots. */
+  /** Every known root once, by its fingerprint, because a thousand responses bring the same roots. */
   readonly #certificates = new Map<string, X509Certificate>();
   readonly #restored = new Set<string>();
-  readonly #withdrawn = new Set<string>();
+  /** The withdrawn roots by their fingerprints. */
+  readonly #withdrawn = new Map<string, X509Certificate>();
   readonly #mesh: MeshRoots;
   #bundle: SpiffeBundle | undefined;
   #heldBack: readonly X509Certificate[] = [];
@@ -49,7 +50,7 @@ export class TrustRoots {
     return this.#mesh.current;
   }
 
-  /** Those that verifiers get: all but the new ones whose CRLs are awaited. */
+  /** The roots that verifiers get: all except new ones that wait for their CRLs. */
   get served(): readonly X509Certificate[] {
     return this.#served;
   }
@@ -72,7 +73,7 @@ export class TrustRoots {
     end();
   }
 
-  /** Takes the roots of an answer. They replace those of the last answer for the same identity. */
+  /** Takes the roots of a response, in place of those of the last response for the same identity. */
   updateFromAnswer({ svid, roots }: RootedChain): void {
     for (const name of this.#restored) this.#answers.delete(name);
     this.#restored.clear();
@@ -97,17 +98,18 @@ export class TrustRoots {
     if (roots.length > 0) this.restore("", roots);
   }
 
-  /** As {@link MeshRoots.forConnection}. */
+  /** The roots for a connection, by {@link MeshRoots.forConnection}. */
   forConnection(file: readonly X509Certificate[]): readonly X509Certificate[] {
     return this.#mesh.forConnection(file);
   }
 
-  /** Takes the published bundle, unless it is empty or older than the known one. */
-  updateFromBundle(bundle: SpiffeBundle): BundleOutcome {
+  /** Takes the published bundle, unless it is empty, or an older one by {@link bundleAfter}. */
+  updateFromBundle(published: SpiffeBundle): BundleOutcome {
     const known = this.#bundle;
-    if (bundle.roots.length === 0) return "empty";
-    if (known && bundle.sequence < known.sequence) return "sequence-backwards";
-    for (const root of known?.roots ?? []) this.#withdrawn.add(root.fingerprint256);
+    if (published.roots.length === 0) return "empty";
+    const bundle = bundleAfter(known, published);
+    if (!bundle) return "sequence-backwards";
+    for (const root of known?.roots ?? []) this.#withdrawn.set(root.fingerprint256, root);
     for (const root of bundle.roots) this.#withdrawn.delete(root.fingerprint256);
     this.#bundle = bundle;
     this.#intern(bundle.roots);
@@ -115,7 +117,7 @@ export class TrustRoots {
     return this.#merge() ? "changed" : "unchanged";
   }
 
-  /** Keeps roots from verifiers, in place of those of the last call. */
+  /** Withholds roots from verifiers, instead of those of the last call. */
   holdBack(roots: readonly X509Certificate[]): void {
     this.#heldBack = roots;
     if (this.#serve()) this.changes.notify();
@@ -134,6 +136,19 @@ export class TrustRoots {
   /** Whether a verifier with these roots accepts the certificate. */
   verifies({ chain }: Pick<Chain, "chain">, now: Date): boolean {
     return isIssuedBy(chain, this.current, now);
+  }
+
+  /**
+   * Whether a certificate leads to a root that the bundle withdrew, and to none that the mesh has now. One of another CA
+   * does not.
+   *
+   * @param others The intermediates of the certificate, and roots.
+   */
+  hasWithdrawn(leaf: X509Certificate, others: readonly X509Certificate[], now: Date): boolean {
+    if (this.#withdrawn.size === 0) return false;
+    const chain = [leaf, ...others.filter(({ subject, issuer }) => subject !== issuer)];
+    const former = [...this.#withdrawn.values()];
+    return isIssuedBy(chain, former, now) && !isIssuedBy(chain, this.current, now);
   }
 
   /** Whether an answer's certificate leads to a root that no newer bundle has withdrawn. */

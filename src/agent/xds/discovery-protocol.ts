@@ -8,9 +8,10 @@ import {
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { StatusSchema } from "../../gen/google/rpc/status_pb.ts";
 
+/** What the proxy reads of a discovery request that it passes on. */
 export interface RequestPeek {
   readonly typeUrl: string;
-  /** Why Envoy rejects a response; `undefined` where it does not. */
+  /** Why Envoy rejects a response; `undefined` if the request is no rejection. */
   readonly rejection: string | undefined;
 }
 
@@ -39,6 +40,7 @@ function protocolOf(
   };
 }
 
+/** Both variants of xDS, by the path of their RPC. */
 export const discoveryProtocols: ReadonlyMap<string, DiscoveryProtocol> = new Map(
   [
     protocolOf("incremental", "DeltaAggregatedResources", DeltaDiscoveryRequestSchema),
@@ -103,7 +105,7 @@ function fieldsOf(
 
 const utf8 = new TextDecoder();
 
-/** No type is longer, and nobody reads more of a rejection. */
+/** The longest type URL, and the longest part of a rejection that is kept. */
 const maximumTextOctets = 1_024;
 
 const text = (octets: Uint8Array | undefined): string =>

@@ -5,6 +5,7 @@ import { codeFromHttpStatus } from "@connectrpc/connect/protocol-connect";
 /** The code of success, which Connect's own codes of gRPC lack. */
 export const ok = 0;
 
+/** The end of a gRPC call. */
 export interface GrpcStatus {
   readonly code: number;
   readonly message: string;
@@ -24,6 +25,7 @@ export function parseStatus(headers: IncomingHttpHeaders): GrpcStatus | undefine
   };
 }
 
+/** Writes a status as gRPC trailers. */
 export function toTrailers({ code, message, details }: GrpcStatus): OutgoingHttpHeaders {
   return {
     "grpc-status": String(code),
@@ -71,7 +73,7 @@ export function statusOfReset(errorCode: number): GrpcStatus {
 
 const closing = "transport is closing";
 
-/** Whether a stream may end so in normal operation, such as when istiod restarts. */
+/** Whether this end of a stream is normal, as when istiod restarts. */
 export function isExpected({ code, message }: GrpcStatus): boolean {
   if (code === Code.Unavailable) return /client disconnected|is closing|EOF/.test(message);
   return code === ok || code === Code.Canceled || code === Code.DeadlineExceeded;
@@ -97,6 +99,7 @@ export class FrameError extends Error {
   }
 }
 
+/** Puts an uncompressed message into a gRPC frame. */
 export function toFrame(message: Uint8Array): Buffer {
   const frame = Buffer.alloc(headOctets + message.length);
   frame.writeUInt32BE(message.length, 1);
@@ -104,6 +107,7 @@ export function toFrame(message: Uint8Array): Buffer {
   return frame;
 }
 
+/** The message of a gRPC frame, without its head and without a copy. */
 export const messageIn = (frame: Buffer): Buffer => frame.subarray(headOctets);
 
 /** Cuts a stream of octets into whole frames, each with its head. It holds no more than one of them. */
@@ -133,7 +137,7 @@ export class Frames {
     return complete;
   }
 
-  /** Makes room for the message that the head announces. Its memory is not touched before its octets come. */
+  /** Allocates memory for the message that the head announces. The system maps it only as octets arrive. */
   #makeRoom(): void {
     const head = this.#frame;
     if (head[0] !== 0) throw new FrameError(Code.Internal, "a frame is compressed or damaged");

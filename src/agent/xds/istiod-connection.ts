@@ -2,22 +2,25 @@ import { existsSync } from "node:fs";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import { type Pause, waitFor } from "../../foundation/pause.ts";
-import { readTokenFileIfAny, systemCode } from "../../program/files/small-file.ts";
+import { systemCode } from "../../program/files/small-file.ts";
+import { connectSession } from "../../program/http/tunnel.ts";
+import { handshakeHint, isInHandshake } from "../../program/tls-policy.ts";
 import type { ConnectionFiles } from "../configuration/ca-settings.ts";
 import type { IstiodSettings } from "../configuration/xds-settings.ts";
-import { readConnectionTls, type ServerRoots } from "../identity/ca-channel.ts";
+import { type ConnectionTrust, readConnectionTls } from "../identity/ca-channel.ts";
+import { readToken } from "../identity/token.ts";
 
-/** How the connection measures time, and which roots count beside those of its file. */
+/** The clock of the connection, and what the agent knows of the certificates in its files. */
 export interface ConnectionPorts {
   readonly clock: () => Date;
   readonly pause: Pause;
-  readonly roots: ServerRoots;
+  readonly known: ConnectionTrust;
 }
 
 const connectMilliseconds = 5_000;
 const windowOctets = 1 << 20;
 
-/** In MiB. The queue of requests has a bound of its own, and this must not come first. */
+/** The memory of the HTTP/2 session in MiB. The queue of requests has its own bound, which must be reached first. */
 const sessionMemory = 256;
 
 const grpcHeaders = {
@@ -28,23 +31,29 @@ const grpcHeaders = {
 };
 
 /**
- * Opens a stream to istiod, on a connection of its own. It reads the token, the roots and the client
- * certificate anew.
+ * Opens a stream to istiod on a connection of its own. It reads the token, the roots and the client certificate again
+ * each time.
  *
- * @throws Error with a sentence for the operator. It names the code of a fault, and quotes nothing of the peer.
+ * @throws Error with a sentence for the operator, which has the code of the error and quotes nothing that the peer
+ *   has sent.
  */
 export async function connectToIstiod(
   settings: IstiodSettings,
   path: string,
-  { clock, pause, roots }: ConnectionPorts,
+  { clock, pause, known }: ConnectionPorts,
   signal: AbortSignal,
 ) {
-  const { address, isPlaintext, headers, tokenFile } = settings;
-  const tls = isPlaintext ? {} : await readConnectionTls(filesOf(settings), clock(), roots);
-  const token = isPlaintext ? undefined : await readTokenFileIfAny(tokenFile);
+  const { address, isPlaintext, headers } = settings;
+  const tls = isPlaintext ? {} : await readConnectionTls(filesOf(settings), clock(), known);
+  const token = isPlaintext ? undefined : await readToken(settings.token, signal);
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const session = connect(`${isPlaintext ? "http" : "https"}://${address}`, {
+  const origin = `${isPlaintext ? "http" : "https"}://${address}`;
+  const socket = await connectSession(origin, tls).catch((cause: unknown) => {
+    throw unreachable(address, cause);
+  });
+  const session = connect(origin, {
     ...tls,
+    createConnection: () => socket,
     settings: { enablePush: false, initialWindowSize: windowOctets },
     maxSessionMemory: sessionMemory,
   });
@@ -57,8 +66,7 @@ export async function connectToIstiod(
     stream = session.request({ ":path": path, ...grpcHeaders, ...headers, ...authorization });
   } catch (cause) {
     session.destroy();
-    const why = whyOf(state.error ?? cause);
-    throw new OperatorError(`istiod at ${address} cannot be reached: ${why}`, { cause });
+    throw unreachable(address, state.error ?? cause);
   }
   void keepAlive(session, pause, ended.signal).then((outcome) => {
     if (outcome === "over") return;
@@ -78,6 +86,7 @@ export async function connectToIstiod(
   };
 }
 
+/** An open connection to istiod. */
 export type IstiodConnection = Readonly<Awaited<ReturnType<typeof connectToIstiod>>>;
 
 function filesOf({ files, preferredRootFile }: IstiodSettings): ConnectionFiles {
@@ -102,14 +111,18 @@ async function connected(
 ): Promise<void> {
   const opened = new Promise<true>((resolve) => session.once("connect", () => resolve(true)));
   const isOpen = await waitFor(opened, connectMilliseconds, until(signal, wait));
-  if (!isOpen) throw new Error("no answer in time");
+  if (!isOpen)
+    throw new Error(isInHandshake(session.socket) ? `it ${handshakeHint}` : "no answer in time");
 }
 
-/** The same waits, which end with the signal as well. */
+/** Makes a wait end with the signal as well. */
 const until =
   (signal: AbortSignal, wait: Pause): Pause =>
   (milliseconds, done = signal) =>
     wait(milliseconds, AbortSignal.any([signal, done]));
+
+const unreachable = (address: string, cause: unknown): OperatorError =>
+  new OperatorError(`istiod at ${address} cannot be reached: ${whyOf(cause)}`, { cause });
 
 const whyOf = (error: unknown): string => systemCode(error) ?? messageOf(error);
 

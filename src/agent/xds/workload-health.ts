@@ -87,7 +87,7 @@ export function watchWorkload(
   return watchHealth(probe, ask, ports, signal);
 }
 
-/** Asks Envoy before the workload, because no peer reaches the workload without it. */
+/** Makes a probe that asks Envoy before the workload, because peers reach the workload only through Envoy. */
 export function behind(proxy: EnvoyFaults | undefined, ask: Prober): Prober {
   return async (signal) => (await proxy?.faults())?.[0] ?? (await ask(signal));
 }

@@ -104,6 +104,7 @@ export class XdsStatus {
   }
 }
 
+/** The report of the XDS proxy for the agent's status. */
 export type XdsReport = ReturnType<XdsStatus["report"]>;
 
 /** The counters of the XDS proxy, under Istio's names. */

@@ -20,12 +20,14 @@ import {
 } from "./grpc.ts";
 import type { IstiodConnection } from "./istiod-connection.ts";
 
+/** How a proxied stream ended, and which side ended it. */
 export interface StreamEnd {
   readonly by: "istiod" | "envoy" | "agent";
   readonly status: GrpcStatus;
   readonly wasConnected: boolean;
 }
 
+/** A discovery response that the proxy has received from istiod. */
 export interface SeenResponse {
   readonly typeUrl: string;
   readonly octets: number;
@@ -46,7 +48,7 @@ interface StreamParts {
   readonly protocol: DiscoveryProtocol;
   readonly connect: (path: string, signal: AbortSignal) => Promise<IstiodConnection>;
   readonly observer: StreamObserver;
-  /** The last known health, or `undefined` before the first probe. */
+  /** The workload's health by the last probe; `undefined` before the first one. */
   readonly health: () => WorkloadHealth | undefined;
 }
 
@@ -163,7 +165,7 @@ export class XdsStream {
     );
     downstream.on("drain", () => stream.resume());
     stream.once("end", () => {
-      // A cut stream ends too. Its status is known when it closes.
+      // An aborted stream ends as well. Its status is known when it closes.
       if (!stream.aborted) this.#end("istiod", status ?? noStatus);
     });
     stream.once("close", () => this.#end("istiod", status ?? statusOfEnd(istiod)));

@@ -1,3 +1,4 @@
+import type { TokenSubject } from "../../authn/subject-claims.ts";
 import { CaError, type Refusal } from "../../foundation/errors.ts";
 import {
   createOperationLog,
@@ -33,13 +34,17 @@ export interface AuditEvent {
   peer?: string;
   /** The IP address of a gateway's client, as the gateway says. */
   forwardedPeer?: string;
-  /** How the caller has proved who it is: by its token, its certificate, or one that a gateway forwards. */
+  /**
+   * How the caller was authenticated: by its token, by its certificate, or by a certificate that a gateway forwards.
+   */
   proof?: "token" | "certificate" | "forwarded";
   /** The caller's certificate: its serial number, its authority, and the time and issuer of the last token behind it. */
   callerSerialNumber?: string;
   callerAuthority?: string;
   provedAt?: Date;
   provedBy?: string;
+  /** The subject and claims of a token that is not a ServiceAccount's, and the entry of `subjects` that matched. */
+  tokenSubject?: TokenSubject;
   spiffeId?: string;
   cluster?: string;
   issuer?: string;

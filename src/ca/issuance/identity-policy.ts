@@ -3,13 +3,7 @@ import type { Caller } from "../../authn/caller.ts";
 import type { NodeAuthorizer } from "../../authn/token-issuer.ts";
 import { CaError, type ImpersonationRule } from "../../foundation/errors.ts";
 import type { BoundAccount, Pods } from "../../kubernetes/pods.ts";
-import {
-  parseServiceAccount,
-  parseWorkloadSpiffeId,
-  type SpiffeId,
-  type TrustDomain,
-  workloadSpiffeId,
-} from "../../pki/spiffe-id.ts";
+import { ServiceAccount, SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Product } from "./product.ts";
 
 /**
@@ -36,14 +30,15 @@ export function createIdentityPolicy(trustDomain: TrustDomain): IdentityPolicy {
   async function impersonated(caller: Caller, requested: string, now: Date): Promise<SpiffeId> {
     const { issuer } = caller;
     const signer = issuer?.clusterSigner?.(caller.account);
-    if (!issuer || !(signer || issuer.isNodeAccount(caller.account))) throw deny("account");
-    const workload = parseWorkloadSpiffeId(requested);
+    if (!issuer || !(signer || issuer.isNodeAccount?.(caller.account))) throw deny("account");
+    const workload = SpiffeId.parseWorkload(requested);
     if (!workload) throw deny("identity");
     if (workload.trustDomain !== trustDomain) throw deny("trust-domain");
     if (!issuer.mayVouchFor(workload.account)) throw deny("namespace");
-    if (!signer) await issuer.requireNode(caller, workload.account, now);
-    else if (!signer.maySignFor(workload.account)) throw deny("reach");
-    return workloadSpiffeId(trustDomain, workload.account);
+    if (signer) {
+      if (!signer.maySignFor(workload.account)) throw deny("reach");
+    } else await issuer.requireNode?.(caller, workload.account, now);
+    return SpiffeId.ofWorkload(trustDomain, workload.account);
   }
   return (caller, requested, now) =>
     requested === "" ? caller.spiffeId : impersonated(caller, requested, now);
@@ -54,7 +49,7 @@ const podName = z.string().check(z.regex(/^[a-z0-9][a-z0-9.-]{0,252}$/));
 export const podUid: z.ZodMiniString = z.string().check(z.regex(/^[A-Za-z0-9-]{1,64}$/));
 
 /** Whom a signer of a cluster asks for: a pod, or the account that requests a certificate for a service. */
-const holderForm = z.object({
+const holderSchema = z.object({
   PodName: z.optional(podName),
   PodUid: z.optional(podUid),
   NodeName: z.optional(podName),
@@ -67,7 +62,8 @@ const holderForm = z.object({
  * established it. From any other caller such names are ignored, because its own token or certificate tells more.
  *
  * @returns `undefined` if a signer asks for somebody whom it does not name.
- * @throws CaError `csr-malformed`
+ * @throws CaError `csr-malformed`; `impersonation-denied` for a requester in whose namespace the signer's issuer may not
+ *   vouch.
  */
 export function holderOf(
   caller: Caller,
@@ -76,20 +72,21 @@ export function holderOf(
   request: { readonly impersonatedIdentity: string; readonly metadata?: unknown },
 ): BoundAccount | undefined {
   if (request.impersonatedIdentity === "" && kind !== "serving") return caller;
-  if (!caller.issuer?.clusterSigner?.(caller.account)) return caller;
-  const parsed = holderForm.safeParse(request.metadata ?? {});
+  const { issuer } = caller;
+  if (!issuer?.clusterSigner?.(caller.account)) return caller;
+  const parsed = holderSchema.safeParse(request.metadata ?? {});
   if (!parsed.success) throw malformed();
   const { PodName, PodUid, NodeName, Requester, TokenId: tokenId } = parsed.data;
   const pod = PodName && PodUid ? { name: PodName, uid: PodUid } : undefined;
   const node = NodeName ? { name: NodeName } : undefined;
   if (kind !== "serving") {
-    const asked = parseWorkloadSpiffeId(spiffeId);
+    const asked = SpiffeId.parseWorkload(spiffeId);
     return asked && pod && node && { account: asked.account, pod, node };
   }
   if (Requester === undefined) return undefined;
-  const [namespace = "", name = ""] = Requester.split("/", 2);
-  const account = parseServiceAccount(namespace, name);
+  const account = ServiceAccount.parseName(Requester);
   if (!account) throw malformed();
+  if (!issuer.mayVouchFor(account)) throw deny("namespace");
   return { account, pod, node, tokenId };
 }
 
@@ -113,13 +110,13 @@ function deny(rule: ImpersonationRule): CaError {
 export function createPodAuthorizer(pods: Pods): NodeAuthorizer {
   return async ({ account, pod: bound, node }, requested, now) => {
     // The name becomes part of a path.
-    if (!bound || !parseServiceAccount(account.namespace, bound.name)) throw deny("pod");
+    if (!bound || !ServiceAccount.parse(account.namespace, bound.name)) throw deny("pod");
     const pod = await pods.find(account.namespace, bound, now);
     if (!pod) throw deny("pod");
     if (pod.uid !== bound.uid) throw deny("pod-uid");
     if (pod.account !== account.name) throw deny("pod-account");
     // A node's name has the form of an account's. It becomes part of a selector.
-    if (!parseServiceAccount(account.namespace, pod.node)) throw deny("node");
+    if (!ServiceAccount.parse(account.namespace, pod.node)) throw deny("node");
     if (node && node.name !== pod.node) throw deny("node");
     if (!(await pods.isOn(pod.node, requested, now))) throw deny("instance");
   };

@@ -1,10 +1,11 @@
+import type { Caller } from "../../authn/caller.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
-import { toBase64 } from "../../pki/encoding/base64.ts";
-import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
-import { leafHash } from "../../tlog/merkle.ts";
+import type { BoundAccount } from "../../kubernetes/pods.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import type { AuditEvent } from "./audit-event.ts";
-import { formatEntry, type LogEntry } from "./log-entry.ts";
+import type { Evidence, TokenEntry } from "./log-entry.ts";
 
 /** The place of an entry. */
 export interface LogPosition {
@@ -14,19 +15,18 @@ export interface LogPosition {
 }
 
 /** The entry of a CA certificate. A log has it once, under this name. */
-interface LoggedAuthority {
+export interface LoggedAuthority {
   readonly name: string;
   readonly entry: Bytes;
 }
 
 /**
- * The log of everything that a CA issues.
+ * A log to which entries are appended.
  *
- * An append that resolves is durable: the entry is at its index in every checkpoint to come, behind those
- * of its authorities. An append that rejects may be in the log all the same, once or twice, and readers
- * count by serial number.
+ * An append that resolves is durable: the entry is at its index in every later checkpoint, after the entries of its
+ * authorities. An append that rejects may be in the log nevertheless, once or twice; readers count by serial number.
  */
-export interface IssuanceLog {
+export interface AppendOnlyLog {
   readonly mode: LogMode;
   /** @throws CaError `log-unavailable` */
   readonly append: (
@@ -42,6 +42,12 @@ export interface IssuanceLog {
   readonly troubles: () => readonly string[];
 }
 
+/** The log of everything that a CA issues. */
+export interface IssuanceLog extends AppendOnlyLog {
+  /** Records a certificate or a token before its caller gets it. @throws CaError `log-unavailable` */
+  readonly record: (issued: Issued, recording: Recording) => Promise<void>;
+}
+
 /**
  * The treatment of a certificate that cannot be logged. With `required`, nobody gets it. With `best-effort`,
  * its caller gets it, and the audit trail has its entry.
@@ -49,48 +55,11 @@ export interface IssuanceLog {
 export type LogMode = "required" | "best-effort";
 
 /** The circumstances of a record. */
-interface Recording {
+export interface Recording {
   /** The view whose authority has signed. */
   readonly view: AuthorityView;
   readonly signal: AbortSignal;
   readonly audit: Pick<AuditEvent, "log" | "logIndex" | "logEntry">;
-}
-
-/** Records a certificate or a token before its caller gets it. @throws CaError `log-unavailable` */
-export async function recordIssuance(
-  { mode, append }: IssuanceLog,
-  entry: LogEntry,
-  { view, signal, audit }: Recording,
-): Promise<void> {
-  const octets = formatEntry(entry);
-  try {
-    const { origin, index } = await append(octets, signal, authoritiesOf(view, entry.at));
-    audit.log = origin;
-    audit.logIndex = index;
-  } catch (error) {
-    audit.log = "unlogged";
-    if (mode === "required") throw toLogUnavailable(error);
-    audit.logEntry = toBase64(octets);
-  }
-}
-
-const authoritiesOfViews = new WeakMap<AuthorityView, readonly LoggedAuthority[]>();
-
-/**
- * The entries of every CA certificate that the mesh trusts or that signs. One that nobody has minted shows in
- * the log, even if no leaf of it does.
- */
-function authoritiesOf(view: AuthorityView, at: string): readonly LoggedAuthority[] {
-  const known = authoritiesOfViews.get(view);
-  if (known) return known;
-  const { trustBundle, issuer } = view;
-  const certificates = [...trustBundle.roots, ...(issuer?.authority.intermediates ?? [])];
-  const entries = certificates.map((certificate) => ({
-    name: toHex(leafHash(certificate)),
-    entry: formatEntry({ kind: "certificate", certificate, at, proof: "authority" }),
-  }));
-  authoritiesOfViews.set(view, entries);
-  return entries;
 }
 
 /** The refusal of a certificate whose entry a log did not take, and why. */
@@ -100,4 +69,22 @@ export const logUnavailable = (why: string, cause?: unknown): CaError =>
 /** Any failure of a log as {@link logUnavailable}. */
 export function toLogUnavailable(error: unknown): CaError {
   return error instanceof CaError ? error : logUnavailable(messageOf(error), error);
+}
+
+/** What a CA has issued: to a caller, or a certificate to itself. */
+export type Issued =
+  | (IssuedToCaller & { readonly certificate: Bytes })
+  | (IssuedToCaller & { readonly token: TokenEntry["token"] })
+  | { readonly at: Date; readonly certificate: Bytes };
+
+/** How a caller came by what was issued. */
+export interface IssuedToCaller {
+  readonly caller: Caller;
+  readonly at: Date;
+  /** The caller's own, or the one that a node proxy asked for. */
+  readonly spiffeId: SpiffeId;
+  readonly signer?: string | undefined;
+  /** Whom the certificate is for; by default the bearer of the caller's own token. */
+  readonly holder?: BoundAccount | undefined;
+  readonly evidence?: Evidence;
 }

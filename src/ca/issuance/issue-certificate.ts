@@ -2,10 +2,10 @@ import type { Caller } from "../../authn/caller.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { OpenAuthority, SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
-import { toPem } from "../../pki/encoding/pem.ts";
+import { Pem } from "../../pki/encoding/pem.ts";
 import { isPostQuantum } from "../../pki/signature-algorithm.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
+import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { issueIntermediate } from "../../pki/x509/intermediate.ts";
 import {
   issueLeaf,
@@ -14,8 +14,8 @@ import {
 } from "../../pki/x509/leaf/certificate-signer.ts";
 import type { IdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
 import type { LeafContent } from "../../pki/x509/leaf/to-be-signed.ts";
-import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
-import { refuseSubjectKey, type SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { PodKeyProof } from "../../pki/x509/pod-key-proof.ts";
+import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import {
   earlier,
   type LeafLifetimes,
@@ -27,10 +27,9 @@ import { type DeniableRequest, type Denial, requireNotDenied } from "../denial.t
 import type { Policy } from "../policy/policy.ts";
 import type { Hindrances } from "../readiness.ts";
 import { type AuditEvent, type RequestContext, requireWaitingCaller } from "./audit-event.ts";
-import { grantedOrder, grantedTo } from "./granted.ts";
 import { holderOf, type IdentityPolicy } from "./identity-policy.ts";
-import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
-import { callerEntry } from "./log-entry.ts";
+import { grantedOrder, grantedTo } from "./internal/granted.ts";
+import type { IssuanceLog } from "./issuance-log.ts";
 import {
   type CertificateProduct,
   orderFor,
@@ -39,6 +38,7 @@ import {
   type TokenPolicy,
 } from "./product.ts";
 import { type Quotas, requireQuotas } from "./quotas.ts";
+import { requireFirstUse, type UseToken } from "./single-use.ts";
 
 /** A caller's request. Nobody has verified anything in it. */
 export interface CertificateRequest {
@@ -66,7 +66,7 @@ export interface Issuance extends Signers, Hindrances {
   /** The denials of the configuration, which count whatever the store says. */
   readonly configuredDenials: readonly Denial[];
   readonly leafLifetimes: LeafLifetimes;
-  /** Absent where there are no rules. */
+  /** Absent if the configuration has no rules. */
   readonly policy?: Policy | undefined;
   readonly cryptoProvider: CryptoProvider;
   /** Absent on a platform without limits. */
@@ -75,6 +75,8 @@ export interface Issuance extends Signers, Hindrances {
   readonly tokens?: TokenPolicy | undefined;
   /** Absent where nothing is logged. */
   readonly issuanceLog?: IssuanceLog | undefined;
+  /** Absent on a platform that cannot tell a token's first use. */
+  readonly useToken?: UseToken | undefined;
 }
 
 /**
@@ -93,7 +95,7 @@ export async function issueCertificate(
   { now, signal, audit }: RequestContext,
 ): Promise<string[]> {
   const { identityPolicy, leafLifetimes, cryptoProvider } = issuance;
-  // Usually the policy answers at once, and an await would cost a turn of the microtask queue.
+  // The identity policy usually returns no promise, and an await would cost a turn of the microtask queue.
   const identity = identityPolicy(caller, request.impersonatedIdentity, now);
   const spiffeId = typeof identity === "string" ? identity : await identity;
   audit.spiffeId = spiffeId;
@@ -123,6 +125,7 @@ export async function issueCertificate(
     now,
   );
   requireWaitingCaller(signal);
+  if (caller.singleUse) await requireFirstUse(issuance.useToken, caller, now);
   const content = { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) };
   const leaf = await issueProduct(issuer, product, content);
   audit.authority = id;
@@ -132,15 +135,17 @@ export async function issueCertificate(
     const { der: certificate } = leaf;
     const signer = signerNameOf(product);
     const { evidence } = granted;
-    const issued = { at: now, certificate, spiffeId, signer, holder, evidence };
-    const entry = callerEntry(caller, issued);
-    await recordIssuance(issuance.issuanceLog, entry, { view, signal, audit });
+    const issued = { caller, at: now, certificate, spiffeId, signer, holder, evidence };
+    await issuance.issuanceLog.record(issued, { view, signal, audit });
   }
   audit.outcome = "issued";
-  return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];
+  return [Pem.format("CERTIFICATE", leaf.der), ...view.chainPem];
 }
 
-/** Before the policy is asked, so that a refusal says what for, and after. */
+/**
+ * Notes the product in the audit event. It is called before the policy decides, so that a refusal says what was
+ * requested, and again afterwards.
+ */
 function noteProduct(audit: AuditEvent, product: CertificateProduct): void {
   const signer = signerNameOf(product);
   if (signer !== undefined) audit.signer = signer;
@@ -173,8 +178,8 @@ function usefulLife(
 }
 
 /**
- * Every key proves itself by the signature of its CSR. Kubernetes before 1.36 has no CSR for the key of a
- * pod, but a signature over the UID of that pod.
+ * Verifies that the caller has the private key: by the signature of its CSR, or by a signature over the UID of its
+ * pod, as Kubernetes before 1.36 requests certificates for pods.
  */
 function provedKey(
   { csrPem, podKeyProof }: CertificateRequest,
@@ -182,8 +187,8 @@ function provedKey(
   cryptoProvider: CryptoProvider,
 ): Promise<SubjectPublicKey> {
   return podKeyProof && issuer?.clusterSigner?.(account)
-    ? parseProvedPublicKey(csrPem, podKeyProof, cryptoProvider)
-    : parseCertificateSigningRequest(csrPem, cryptoProvider);
+    ? PodKeyProof.parseKey(csrPem, podKeyProof, cryptoProvider)
+    : CertificateSigningRequest.parse(csrPem, cryptoProvider);
 }
 
 function proofFor(spiffeId: SpiffeId, { spiffeId: own, proof }: Caller): IdentityProof {
@@ -194,7 +199,7 @@ function proofFor(spiffeId: SpiffeId, { spiffeId: own, proof }: Caller): Identit
 function requireFittingKey(publicKey: SubjectPublicKey, authority: SigningAuthority): void {
   const { algorithm } = publicKey;
   if (isPostQuantum(algorithm) && algorithm !== authority.publicKey.algorithm) {
-    throw refuseSubjectKey("parameter-set");
+    throw SubjectPublicKey.refuse("parameter-set");
   }
 }
 
@@ -204,7 +209,10 @@ function requireIssuer({ issuer, reasons }: AuthorityView): OpenAuthority {
   throw new CaError({ reason: "no-signing-authority", why }, why);
 }
 
-/** A CA below asks for as long as it likes, and gets what this one can publish its root for. */
+/**
+ * The requested lifetime. A subordinate CA may request any, which is clamped to the time for which this CA can
+ * publish its root.
+ */
 function requestedSecondsOf(
   { kind }: CertificateProduct,
   { requestedSeconds }: CertificateRequest,

@@ -1,19 +1,19 @@
 import type { Caller } from "../../authn/caller.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
-import { randomSerialNumber } from "../../pki/encoding/serial-number.ts";
-import { type OpenTokenKey, signToken, tokenKeyAt } from "../../pki/jose/token-key.ts";
+import { SerialNumber } from "../../pki/encoding/serial-number.ts";
+import { JsonWebSignature } from "../../pki/jose/json-web-signature.ts";
+import { type OpenTokenKey, TokenKey } from "../../pki/jose/token-key.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import { addSeconds, earlier, wholeSeconds } from "../../pki/x509/validity.ts";
+import { addSeconds, earlier, leafBackdateSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import { type RequestContext, requireWaitingCaller } from "./audit-event.ts";
-import { grantedTo } from "./granted.ts";
 import { holderOf } from "./identity-policy.ts";
-import { recordIssuance } from "./issuance-log.ts";
+import { grantedTo } from "./internal/granted.ts";
 import { type Issuance, requireUndenied } from "./issue-certificate.ts";
-import { circumstancesOf, type LogEntry } from "./log-entry.ts";
 import type { TokenPolicy, TokenProduct } from "./product.ts";
 import { requireQuotas } from "./quotas.ts";
+import { requireFirstUse } from "./single-use.ts";
 
 /** A caller's request for a token. Nobody has verified anything in it. */
 export interface TokenRequest {
@@ -32,7 +32,7 @@ export interface IssuedToken {
 }
 
 const maximumAudiences = 8;
-const audienceForm = /^[\x21-\x7e]{1,255}$/;
+const audiencePattern = /^[\x21-\x7e]{1,255}$/;
 
 /**
  * Issues a JWT-SVID (SPIFFE JWT-SVID §3) to an authenticated caller, by the rules of certificates: the same
@@ -64,8 +64,9 @@ export async function issueToken(
   const view = await issuance.authorities.at(now);
   const key = requireKey(view, tokens, now);
   requireWaitingCaller(signal);
+  await requireFirstUse(issuance.useToken, caller, now);
   const { audiences } = product;
-  const jti = toHex(randomSerialNumber());
+  const jti = toHex(SerialNumber.random());
   const claims = {
     iss: tokens.issuer,
     sub: spiffeId,
@@ -73,13 +74,15 @@ export async function issueToken(
     ...times(now, expiresAt),
     jti,
   };
-  const token = await signToken(key, claims);
+  const token = await JsonWebSignature.sign(key, claims);
   Object.assign(audit, { authority: key.id, serialNumber: jti, notAfter: expiresAt, audiences });
   if (issuance.issuanceLog) {
-    const entry: LogEntry = {
-      kind: "token",
-      ...circumstancesOf(caller, { at: now, spiffeId, holder }),
-      ...evidence,
+    const issued = {
+      caller,
+      at: now,
+      spiffeId,
+      holder,
+      evidence,
       token: {
         spiffeId,
         audiences: [...audiences],
@@ -89,26 +92,28 @@ export async function issueToken(
         algorithm: key.algorithm,
       },
     };
-    await recordIssuance(issuance.issuanceLog, entry, { view, signal, audit });
+    await issuance.issuanceLog.record(issued, { view, signal, audit });
   }
   audit.outcome = "issued";
   return { token, spiffeId, expiresAt };
 }
 
-const times = (now: Date, expiresAt: Date): { readonly iat: number; readonly exp: number } => ({
-  iat: Math.floor(now.getTime() / 1000),
-  exp: Math.floor(expiresAt.getTime() / 1000),
-});
+/** Backdates `iat` as a leaf's notBefore: relying parties without a leeway have clocks that are behind, too. */
+function times(now: Date, expiresAt: Date): { readonly iat: number; readonly exp: number } {
+  const issuedAt = Math.floor(now.getTime() / 1000);
+  const exp = Math.floor(expiresAt.getTime() / 1000);
+  return { iat: issuedAt - leafBackdateSeconds(exp - issuedAt), exp };
+}
 
 /**
- * The token that a caller may have. Its issuer's table says for which audiences; an audience that nobody knows
- * and one that is forbidden get one answer.
+ * Decides the audiences of a caller's token by the table of its issuer. An audience that does not exist and one that
+ * is forbidden get the same refusal.
  *
  * @throws CaError `token-request-malformed`, `audience-denied`
  */
 function tokenFor({ issuer, provedBy }: Caller, requested: readonly string[]): TokenProduct {
   const audiences = [...new Set(requested)];
-  const isWellFormed = audiences.every((audience) => audienceForm.test(audience));
+  const isWellFormed = audiences.every((audience) => audiencePattern.test(audience));
   if (!isWellFormed || audiences.length === 0 || requested.length > maximumAudiences) {
     const detail = `a token is for 1 to ${maximumAudiences} audiences of at most 255 printable characters`;
     throw new CaError({ reason: "token-request-malformed" }, detail);
@@ -118,22 +123,25 @@ function tokenFor({ issuer, provedBy }: Caller, requested: readonly string[]): T
   throw new CaError({ reason: "audience-denied" }, "the caller may have no token for the audience");
 }
 
-/** @throws CaError `lifetime-too-long` */
+/** Requires that the requested lifetime is at most `MAX_JWT_TTL`. @throws CaError `lifetime-too-long` */
 function requireLife({ requestedSeconds }: TokenRequest, { maximumSeconds }: TokenPolicy): void {
   if (requestedSeconds <= BigInt(maximumSeconds)) return;
   const detail = "the caller asks for a longer life than MAX_JWT_TTL";
   throw new CaError({ reason: "lifetime-too-long", requestedSeconds, maximumSeconds }, detail);
 }
 
-/** Whoever came by a certificate alone has no token beyond the last proof behind it. */
+/**
+ * The end of a token's life. A caller with a certificate gets no token that outlives the certificate's last proof, so
+ * that a stolen certificate is not worth more than that.
+ */
 function endOf(seconds: number, { provedUntil }: Caller, now: Date): Date {
   const end = addSeconds(wholeSeconds(now), seconds);
   return provedUntil ? wholeSeconds(earlier(end, provedUntil)) : end;
 }
 
-/** @throws CaError `no-signing-authority` */
+/** Selects the key that signs tokens now. @throws CaError `no-signing-authority` */
 function requireKey({ store }: AuthorityView, { algorithm }: TokenPolicy, now: Date): OpenTokenKey {
-  const key = tokenKeyAt(store.tokenKeys, algorithm, now);
+  const key = TokenKey.signingAt(store.tokenKeys, algorithm, now);
   if (key) return key;
   const why = "no key for tokens signs at this time: relying parties must know it first";
   throw new CaError({ reason: "no-signing-authority", why }, why);

@@ -1,9 +1,7 @@
 import * as z from "zod/mini";
-import type { Caller } from "../../authn/caller.ts";
+import { parseJson } from "../../foundation/json.ts";
 import { concatBytes } from "../../foundation/octets.ts";
-import type { BoundAccount } from "../../kubernetes/pods.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import { effects } from "../policy/policy.ts";
 
@@ -22,7 +20,7 @@ const circumstances = {
   /** The cluster of the token, or of the last token behind the caller's certificate. */
   cluster: z.optional(text),
   issuer: z.optional(text),
-  /** The certificate by which the caller proved itself, and the last token behind it. */
+  /** The certificate that authenticated the caller, and the last token behind it. */
   callerSerialNumber: z.optional(text),
   callerAuthority: z.optional(text),
   provedAt: z.optional(instant),
@@ -44,57 +42,76 @@ const decision = {
   /** The rule in shadow that would have decided, and what it would have changed. */
   shadowRule: z.optional(text),
   shadowEffect: z.optional(z.enum(effects)),
-  /** The life that the caller asked for, in seconds; 0 where it asked for none. */
+  /** The lifetime that the caller requested, in seconds; 0 if it requested none. */
   requestedSeconds: z.optional(z.int().check(z.nonnegative())),
-  /** The life that counts as asked for in its place: the default, or what a rule made of it. */
+  /** The lifetime used instead of the requested one: the default, or the one by a rule. */
   grantedSeconds: z.optional(z.int().check(z.nonnegative())),
-  /** Whom it is for, `<namespace>/<account>`, where the certificate does not say. */
+  /** Whom the certificate is for, `<namespace>/<account>`, if the certificate does not show it. */
   account: z.optional(text),
   /** The signer that the caller asked for, where a rule has chosen another one; empty for none. */
   certSigner: z.optional(text),
-  /** `unnamed` where a signer of a cluster did not say whom it is for. */
+  /** `unnamed` if a signer of a cluster did not say whom the certificate is for. */
   holder: z.optional(z.literal("unnamed")),
-  /** `assumed` where a certificate of istiod does not say which of several issuers has vouched for it. */
+  /**
+   * `assumed` if the caller has a certificate of istiod, which does not say which of several issuers authenticated
+   * its holder.
+   */
   vouched: z.optional(z.literal("assumed")),
+};
+
+/** The field that version 3 adds: what a token said that is no ServiceAccount's. */
+const claimed = {
+  /**
+   * `unknown` if the caller has a certificate that was obtained with such a token, because the certificate does not
+   * contain it.
+   */
+  tokenSubject: z.optional(
+    z.union([
+      z.strictObject({ sub: text, entry: text, claims: z.record(text, text) }),
+      z.literal("unknown"),
+    ]),
+  ),
 };
 
 /** What version 2 says of the decision. */
 export type Evidence = { readonly [K in keyof typeof decision]?: CertificateEntry[K] };
 
-/** A JWT-SVID without its signature: nobody can make the token of it. */
+/** A JWT-SVID without its signature, so that the log holds no usable token. */
 const issuedToken = z.strictObject({
   spiffeId: text,
   audiences: z.array(text).check(z.minLength(1), z.maxLength(8)),
   expiresAt: instant,
-  /** In the form of a serial number. */
+  /** The token's id, which has the form of a serial number. */
   jti: z.string().check(z.regex(/^01[0-9a-f]{32}$/)),
   /** The `kid` and the `alg` of its header. */
   key: text,
   algorithm: text,
 });
 
-const firstForm = z.strictObject(circumstances);
-const certificateForm = z.strictObject({
+const firstSchema = z.strictObject(circumstances);
+const certificateSchema = z.strictObject({
   kind: z.literal("certificate"),
   ...circumstances,
   ...decision,
+  ...claimed,
 });
-const tokenForm = z.strictObject({
+const tokenSchema = z.strictObject({
   kind: z.literal("token"),
   ...circumstances,
   ...decision,
+  ...claimed,
   token: issuedToken,
 });
-const secondForm = z.union([certificateForm, tokenForm]);
+const laterSchema = z.union([certificateSchema, tokenSchema]);
 
-/** The entry of a certificate: all of it, and how its caller proved itself. */
-export interface CertificateEntry extends Readonly<z.output<typeof certificateForm>> {
+/** The entry of a certificate: the whole certificate, and how its caller was authenticated. */
+export interface CertificateEntry extends Readonly<z.output<typeof certificateSchema>> {
   /** DER. */
   readonly certificate: Bytes;
 }
 
 /** The entry of a JWT-SVID. */
-export type TokenEntry = Readonly<z.output<typeof tokenForm>>;
+export type TokenEntry = Readonly<z.output<typeof tokenSchema>>;
 
 /**
  * An entry of the issuance log. It never holds a credential, a hash of one, a token that was issued, a CSR or
@@ -106,15 +123,16 @@ export type LogEntry = CertificateEntry | TokenEntry;
  * The octets of an entry: its version, the length of the certificate, the certificate, JSON. A token has a
  * certificate of no length.
  *
- * An entry that needs nothing of version 2 is written in version 1, which older readers know.
+ * An entry is written in the lowest version that has its fields, which older readers know.
  */
 export function formatEntry(entry: LogEntry): Bytes {
   const { certificate, ...rest } = entry.kind === "token" ? { ...entry, certificate: none } : entry;
   const { kind, ...first } = rest;
   const isFirst =
-    kind === "certificate" && Object.keys(decision).every((name) => !hasField(rest, name));
+    kind === "certificate" &&
+    Object.keys({ ...decision, ...claimed }).every((name) => !hasField(rest, name));
   const head = new Uint8Array(3);
-  head[0] = isFirst ? 1 : 2;
+  head[0] = isFirst ? 1 : laterVersion(entry);
   new DataView(head.buffer).setUint16(1, certificate.length);
   const json = new TextEncoder().encode(JSON.stringify(isFirst ? first : rest));
   return concatBytes(head, certificate, json);
@@ -122,20 +140,27 @@ export function formatEntry(entry: LogEntry): Bytes {
 
 const none: Bytes = new Uint8Array();
 
+const laterVersion = ({ tokenSubject }: Pick<LogEntry, "tokenSubject">): 2 | 3 =>
+  tokenSubject === undefined ? 2 : 3;
+
 const hasField = (entry: object, name: string): boolean =>
   (entry as Readonly<Record<string, unknown>>)[name] !== undefined;
 
-/** @throws LogError `form` */
+/**
+ * Parses an entry of the issuance log, of the first or the second format.
+ * @throws LogError `form` if it is malformed.
+ */
 export function parseEntry(octets: Uint8Array): LogEntry {
   const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
-  if (octets.length < 3 || view.getUint8(0) < 1 || view.getUint8(0) > 2) throw malformed();
+  const version = octets.length < 3 ? 0 : view.getUint8(0);
+  if (version < 1 || version > 3) throw malformed();
   const end = 3 + view.getUint16(1);
   if (end > octets.length) throw malformed();
   try {
-    const json = new TextDecoder("utf-8", { fatal: true }).decode(octets.subarray(end));
+    const json = parseJson(octets.subarray(end));
     const certificate = octets.slice(3, end) as Bytes;
-    const rest =
-      view.getUint8(0) === 1 ? firstOf(JSON.parse(json)) : secondForm.parse(JSON.parse(json));
+    const rest = version === 1 ? firstOf(json) : laterSchema.parse(json);
+    if (version !== 1 && version !== laterVersion(rest)) throw malformed();
     if (rest.kind === "certificate") return { certificate, ...rest };
     if (certificate.length > 0) throw malformed();
     return rest;
@@ -144,9 +169,9 @@ export function parseEntry(octets: Uint8Array): LogEntry {
   }
 }
 
-const firstOf = (json: unknown): z.output<typeof certificateForm> => ({
+const firstOf = (json: unknown): z.output<typeof certificateSchema> => ({
   kind: "certificate",
-  ...firstForm.parse(json),
+  ...firstSchema.parse(json),
 });
 
 /** The DER of an entry's certificate; `undefined` of a token's. */
@@ -155,58 +180,4 @@ export const certificateOf = (entry: LogEntry): Bytes | undefined =>
 
 function malformed(cause?: unknown): LogError {
   return new LogError("form", "not an entry of an issuance log", cause);
-}
-
-/** A certificate that was issued to a caller. */
-interface Issued {
-  readonly at: Date;
-  /** DER. */
-  readonly certificate: Bytes;
-  /** Of the certificate: the caller's own, or the one that a node proxy asked for. */
-  readonly spiffeId: SpiffeId;
-  readonly signer?: string | undefined;
-  /** Whom it is for. The caller's own token counts where nobody else is named. */
-  readonly holder?: BoundAccount | undefined;
-  readonly evidence?: Evidence;
-}
-
-/** The entry of a certificate that a caller asked for. */
-export function callerEntry(caller: Caller, issued: Issued): CertificateEntry {
-  const { certificate, evidence } = issued;
-  return { kind: "certificate", certificate, ...circumstancesOf(caller, issued), ...evidence };
-}
-
-/** How what a caller asked for came about. */
-export function circumstancesOf(
-  caller: Caller,
-  { at, spiffeId, signer, holder }: Omit<Issued, "certificate">,
-): Omit<CertificateEntry, "kind" | "certificate"> {
-  const { gateway, certificate: shown } = caller;
-  const { pod, node, tokenId = caller.tokenId } = holder ?? caller;
-  const isForItself = spiffeId === caller.spiffeId && holder === caller;
-  const issuer = caller.issuer ?? caller.provedBy;
-  return {
-    at: at.toISOString(),
-    proof: proofKindOf(caller),
-    cluster: issuer?.cluster,
-    issuer: issuer?.name,
-    callerSerialNumber: shown?.serialNumber,
-    callerAuthority: shown?.authority,
-    provedAt: shown && caller.proof.provedAt.toISOString(),
-    impersonator: isForItself ? undefined : caller.spiffeId,
-    gateway: gateway?.spiffeId,
-    signer,
-    pod,
-    node,
-    tokenId,
-  };
-}
-
-/** How a caller has proved who it is: by its token, its certificate, or one that a gateway forwards. */
-export function proofKindOf({
-  gateway,
-  certificate,
-}: Caller): "token" | "certificate" | "forwarded" {
-  if (gateway) return "forwarded";
-  return certificate ? "certificate" : "token";
 }

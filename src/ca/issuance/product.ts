@@ -3,9 +3,10 @@ import type { ClusterSigner } from "../../authn/token-issuer.ts";
 import { isDnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { TokenAlgorithm } from "../../pki/jose/token-key.ts";
-import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
+import { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../../pki/x509/intermediate.ts";
 import type { Authorities } from "../authorities.ts";
+import { intermediateSigner, maximumServingNames, servingSigner } from "./signer-names.ts";
 import type { NamedSigner } from "./signers.ts";
 
 /**
@@ -24,7 +25,7 @@ export interface TokenProduct {
 export interface TokenPolicy {
   /** The `iss` of every token, byte for byte. */
   readonly issuer: string;
-  /** Of new keys. */
+  /** The algorithm of new keys. */
   readonly algorithm: TokenAlgorithm;
   readonly defaultSeconds: number;
   readonly maximumSeconds: number;
@@ -36,12 +37,12 @@ export type CertificateProduct =
   | {
       readonly kind: "workload";
       readonly signer?: string;
-      /** Beside the SPIFFE ID, as a rule gives them. */
+      /** DNS names that a rule adds to the SPIFFE ID. */
       readonly dnsNames?: readonly string[] | undefined;
     }
   /** A serving certificate, for a gateway or for a service. */
   | { readonly kind: "serving"; readonly dnsNames: readonly string[] }
-  /** The certificate of a CA below this one. */
+  /** The certificate of a subordinate CA. */
   | { readonly kind: "intermediate"; readonly rights: IntermediateRights };
 
 /** A certificate to be, and the authorities that sign it. */
@@ -55,12 +56,6 @@ export interface Signers {
   readonly authorities: Authorities;
   readonly signers: ReadonlyMap<string, NamedSigner>;
 }
-
-/** The `CertSigner` of a request for a serving certificate. */
-export const servingSigner = "serving";
-
-/** The `CertSigner` of a request for an intermediate CA. */
-export const intermediateSigner = "intermediate";
 
 /**
  * Decides what a request asks for, by its `CertSigner` and the rights of its caller. Never falls back to
@@ -92,7 +87,7 @@ export function orderFor(
       "no signer of the requested name is configured",
     );
   }
-  const account = parseWorkloadSpiffeId(spiffeId)?.account;
+  const account = SpiffeId.parseWorkload(spiffeId)?.account;
   if (account && signer.mayUse(caller, account)) {
     return { authorities: signer.authorities, product: { kind: "workload", signer: name } };
   }
@@ -110,9 +105,6 @@ export function signerNameOf(product: CertificateProduct): string | undefined {
       return intermediateSigner;
   }
 }
-
-/** As many as a table may give to a gateway. */
-export const maximumServingNames = 32;
 
 /**
  * The DNS names of a caller's serving certificate; `undefined` for a caller that gets none.

@@ -14,8 +14,8 @@ export type Quota = (key: string, now: Date) => number | Promise<number>;
 export type Quotas = Readonly<Record<QuotaName, Quota>>;
 
 /**
- * Takes one certificate from the quota of the caller, then from that of the issuer that vouches for it, or that did so
- * last: a caller without a quota takes nothing from the others.
+ * Takes one certificate from the caller's quota, then one from the quota of the issuer that authenticated the caller,
+ * or did so last. If the caller's quota is used up, the issuer's is not charged.
  *
  * A pod counts by itself, because a thousand replicas of one account may start at once. A node proxy asks
  * for hundreds of workloads, so each of them counts by itself.

@@ -1,11 +1,12 @@
 import type { Caller } from "../../authn/caller.ts";
 import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
+import { TrustBundle } from "../../pki/authority/trust-bundle.ts";
 import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
-import { toPem } from "../../pki/encoding/pem.ts";
+import { Pem } from "../../pki/encoding/pem.ts";
 import { isPostQuantum } from "../../pki/signature-algorithm.ts";
 import type { ServiceAccount } from "../../pki/spiffe-id.ts";
-import { parseCertificate } from "../../pki/x509/certificate.ts";
-import { hasPostQuantumKey } from "../../pki/x509/subject-public-key.ts";
+import { Certificate } from "../../pki/x509/certificate.ts";
+import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
 
@@ -19,7 +20,7 @@ export interface NamedSigner {
 /** The authorities of a signer, or those without a name, as others see them. */
 export interface BundlePart {
   readonly authorities: Authorities;
-  /** Whether its post-quantum roots are in the bundles of the others as well: an operator says so. */
+  /** Whether the bundles of the other signers contain its post-quantum roots as well, which an operator decides. */
   readonly sharesPostQuantum: boolean;
 }
 
@@ -57,7 +58,7 @@ export function uniteBundles(own: Authorities, others: readonly BundlePart[]): A
 const isKnown = (view: AuthorityView | Promise<AuthorityView>): view is AuthorityView =>
   !(view instanceof Promise);
 
-/** @param areShared Whether the post-quantum roots of each view count. */
+/** Unites the views of several authorities. @param areShared Whether the post-quantum roots of each view join the bundle. */
 function unitedView(views: readonly AuthorityView[], areShared: readonly boolean[]): AuthorityView {
   const [own] = views;
   if (!own) throw new Error("no authorities to unite");
@@ -67,7 +68,7 @@ function unitedView(views: readonly AuthorityView[], areShared: readonly boolean
   const roots = [...distinct(shared).values()];
   const isIn = (i: number) => (issuer: OpenAuthority) =>
     areShared[i] === true || !isPostQuantum(issuer.authority.publicKey.algorithm);
-  const pem = roots.map((root) => toPem("CERTIFICATE", root)).join("");
+  const pem = roots.map((root) => Pem.format("CERTIFICATE", root)).join("");
   return {
     ...own,
     crlIssuers: views
@@ -76,12 +77,12 @@ function unitedView(views: readonly AuthorityView[], areShared: readonly boolean
     apart: views.flatMap(({ crlIssuers }, i) => crlIssuers.filter((each) => !isIn(i)(each))),
     trustBundle: { roots, pem },
     chainPem: [...own.chainPem.slice(0, -1), pem],
-    sequence: Math.max(...views.map(({ sequence }) => sequence)),
+    sequence: TrustBundle.sequence(views.map(({ history }) => history)),
   };
 }
 
 const isPostQuantumRoot = (root: Bytes): boolean =>
-  hasPostQuantumKey(parseCertificate(root).toBeSigned.spki);
+  SubjectPublicKey.isPostQuantum(Certificate.parse(root).toBeSigned.spki);
 
 /** Sorted, so that every signer has the same bundle. */
 function distinct(roots: readonly Bytes[]): ReadonlyMap<string, Bytes> {

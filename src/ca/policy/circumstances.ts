@@ -5,8 +5,8 @@ import { keyTypeNames, products, proofs } from "./rule.ts";
 const known = z.optional(z.string());
 
 /**
- * What is known of a request, in the words of the rules that are held against it, and what an audit line says of it.
- * The default Worker needs the type alone, so its form has a file of its own.
+ * The attributes of a request that rules match, and that an audit line records. The schema has a file of its own,
+ * because the default Worker needs only its type.
  */
 export const circumstances = z.object({
   cluster: known,
@@ -16,21 +16,30 @@ export const circumstances = z.object({
   node: known,
   caller: z.object({ namespace: known, account: known }),
   /**
-   * What nobody tells, and what is absent therefore: the issuer behind a certificate of istiod, the account for
-   * which an old signer asks, the node behind a certificate or a name that a gateway forwards.
+   * The attributes that a request does not show: the issuer behind a certificate of istiod, the account for which an
+   * old signer asks, the node and the claims behind a certificate or a name that a gateway forwards.
    */
-  hidden: z.optional(z.readonly(z.array(z.enum(["issuer", "account", "node"])))),
-  /** Of a certificate: when a token was last accepted for it. */
+  hidden: z.optional(z.readonly(z.array(z.enum(["issuer", "account", "node", "claims"])))),
+  /** For a caller with a certificate, when a token was last accepted for it. */
   provedAt: z.optional(instant),
   proof: z.enum(proofs),
   product: z.enum(products),
   signer: known,
-  /** Seconds; 0 where the caller asks for none, absent where an old entry of the log does not say. */
+  /**
+   * The requested lifetime in seconds: 0 if the caller requests none, absent if an old entry of the log does not
+   * record it.
+   */
   requested: z.optional(z.number()),
-  /** Absent of a token, which has no key of its caller. */
+  /** The type of the subject key; absent for a token, which has none. */
   key_type: z.optional(z.enum(keyTypeNames)),
-  /** Of a token. */
+  /** The recorded claims of a token that is no ServiceAccount's. */
+  claims: z.optional(z.readonly(z.record(z.string(), z.string()))),
+  /** The audiences of a requested token. */
   audiences: z.optional(z.readonly(z.array(z.string()))),
 });
+
+/** The circumstances of a request as its log entry records them, parsed. */
 export type Circumstances = Readonly<z.output<typeof circumstances>>;
+
+/** A circumstance that an entry leaves out. */
 export type Hidden = NonNullable<Circumstances["hidden"]>[number];

@@ -1,4 +1,5 @@
 import { sha256 } from "@noble/hashes/sha2.js";
+import { recordedClaim } from "../../authn/subject-claims.ts";
 import { dnsLabel, isDnsName } from "../../foundation/addresses.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
@@ -6,7 +7,7 @@ import type { LeafLifetimes } from "../../pki/x509/validity.ts";
 import type { Circumstances, Hidden } from "./circumstances.ts";
 import type { Condition, PolicyTable, RuleTable } from "./rule.ts";
 
-/** Whether a condition holds; `undefined` where the circumstances do not tell. */
+/** Whether a condition matches; `undefined` if the request does not show it. */
 type Fit = boolean | undefined;
 
 /** A rule, ready to be held against requests. */
@@ -16,14 +17,14 @@ export interface Rule extends RuleTable {
 
 /** The rule that decides, and what comes of it. */
 export interface Decision {
-  /** None where no rule fits. */
+  /** The rule; `undefined` if none matches. */
   readonly rule: Rule | undefined;
-  /** Whether it is known that the rule fits. */
+  /** Whether the rule matches for certain: no attribute that it needs is hidden. */
   readonly isCertain: boolean;
   readonly outcome: Outcome;
 }
 
-/** What the live rules decide, and what a rule in shadow before them would. */
+/** The decision of the live rules, and the decision of the rule in shadow that matches before them. */
 export interface Decisions {
   readonly live: Decision;
   readonly shadow: Decision | undefined;
@@ -36,35 +37,65 @@ export interface Policy {
   readonly rules: readonly Rule[];
 }
 
-/** The rules of a table. */
-export function createPolicy(table: PolicyTable): Policy {
-  const tables = table.rules.map((each) => ({ ...each, shadow: each.shadow || table.shadow }));
-  const hash = toHex(sha256(new TextEncoder().encode(JSON.stringify(tables))));
-  return { hash, rules: tables.map((each) => ({ ...each, fits: fitOf(each) })) };
-}
+export const Policy = {
+  /** The rules of a table. */
+  create(table: PolicyTable): Policy {
+    const tables = table.rules.map((each) => ({ ...each, shadow: each.shadow || table.shadow }));
+    const hash = toHex(sha256(new TextEncoder().encode(JSON.stringify(tables))));
+    return { hash, rules: tables.map((each) => ({ ...each, fits: fitOf(each) })) };
+  },
 
-/** Walks through the rules. The first that fits decides; the first in shadow before it would have. */
-export function decide(
-  { rules }: Policy,
-  circumstances: Circumstances,
-  lifetimes: LeafLifetimes,
-): Decisions {
-  const decision = (rule?: Rule, isCertain = true): Decision => ({
-    rule,
-    isCertain,
-    outcome: outcomeOf(rule, circumstances, lifetimes, isCertain),
-  });
-  let shadow: Decision | undefined;
-  for (const rule of rules) {
-    if (rule.shadow && shadow) continue;
-    const fit = rule.fits(circumstances);
-    if (fit === false) continue;
-    const found = decision(rule, fit === true);
-    if (!rule.shadow) return { live: found, shadow };
-    shadow = found;
-  }
-  return { live: decision(), shadow };
-}
+  /** Walks through the rules. The first that fits decides; the first in shadow before it would have. */
+  decide({ rules }: Policy, circumstances: Circumstances, lifetimes: LeafLifetimes): Decisions {
+    const decision = (rule?: Rule, isCertain = true): Decision => ({
+      rule,
+      isCertain,
+      outcome: outcomeOf(rule, circumstances, lifetimes, isCertain),
+    });
+    let shadow: Decision | undefined;
+    for (const rule of rules) {
+      if (rule.shadow && shadow) continue;
+      const fit = rule.fits(circumstances);
+      if (fit === false) continue;
+      const found = decision(rule, fit === true);
+      if (!rule.shadow) return { live: found, shadow };
+      shadow = found;
+    }
+    return { live: decision(), shadow };
+  },
+
+  /** The hidden attributes of a request; empty if it shows all of them. */
+  hidden: (found: Readonly<Record<Hidden, boolean>>): Pick<Circumstances, "hidden"> => {
+    const hidden = (["issuer", "account", "node", "claims"] as const).filter((each) => found[each]);
+    return hidden.length > 0 ? { hidden } : {};
+  },
+
+  /** The texts of a condition, except claims, with the attribute that each is compared to and what may hide that. */
+  texts: ({ caller = {}, ...when }: Condition): readonly Text[] => [
+    [when.cluster, (c) => c.cluster, "issuer"],
+    [when.issuer, (c) => c.issuer, "issuer"],
+    [when.namespace, (c) => c.namespace, "account"],
+    [when.account, (c) => c.account, "account"],
+    [when.node, (c) => c.node, "node"],
+    [caller.namespace, (c) => c.caller.namespace],
+    [caller.account, (c) => c.caller.account],
+    [when.signer, (c) => c.signer],
+    [when.proof, (c) => c.proof],
+    [when.product, (c) => c.product],
+    [when.key_type, (c) => c.key_type],
+  ],
+
+  /** How one outcome differs from another, for counts. */
+  effect(after: Outcome, before: Outcome): Effect {
+    if (after.denied !== undefined) return before.denied === undefined ? "denied" : "same";
+    if (before.denied !== undefined) return "allowed";
+    if (after.signer !== before.signer) return "changed";
+    if (after.dnsNames?.join() !== before.dnsNames?.join()) return "changed";
+    if (after.lifeSeconds === before.lifeSeconds) return "same";
+    if (after.lifeSeconds === undefined || before.lifeSeconds === undefined) return "unknown";
+    return after.lifeSeconds < before.lifeSeconds ? "shortened" : "changed";
+  },
+};
 
 function fitOf(rule: RuleTable): Rule["fits"] {
   const tests = testsOf(rule);
@@ -81,38 +112,22 @@ function fitOf(rule: RuleTable): Rule["fits"] {
 
 type Test = (circumstances: Circumstances) => Fit;
 
-/** Those that are hidden; nothing where all is shown. */
-export const hiddenIn = (
-  found: Readonly<Record<Hidden, boolean>>,
-): Pick<Circumstances, "hidden"> => {
-  const hidden = (["issuer", "account", "node"] as const).filter((each) => found[each]);
-  return hidden.length > 0 ? { hidden } : {};
-};
-
 type Read = (circumstances: Circumstances) => string | undefined;
 
-/** The texts of a condition, what each is held against, and what may hide that. */
-export const textsOf = ({
-  caller = {},
-  ...when
-}: Condition): readonly (readonly [readonly string[] | undefined, Read, Hidden?])[] => [
-  [when.cluster, (c) => c.cluster, "issuer"],
-  [when.issuer, (c) => c.issuer, "issuer"],
-  [when.namespace, (c) => c.namespace, "account"],
-  [when.account, (c) => c.account, "account"],
-  [when.node, (c) => c.node, "node"],
-  [caller.namespace, (c) => c.caller.namespace],
-  [caller.account, (c) => c.caller.account],
-  [when.signer, (c) => c.signer],
-  [when.proof, (c) => c.proof],
-  [when.product, (c) => c.product],
-  [when.key_type, (c) => c.key_type],
-];
+type Text = readonly [globs: readonly string[] | undefined, read: Read, hidden?: Hidden];
+
+const claimsOf = ({ claims = {} }: Condition): readonly Text[] =>
+  Object.entries(claims).map(([name, globs]) => [
+    globs,
+    ({ claims: found = {} }) => recordedClaim({ claims: found }, name),
+    "claims",
+  ]);
 
 function testsOf({ when, then, since }: RuleTable): readonly Test[] {
   // What is hidden may be what a rule denies. Any other rule fits what is shown alone.
   const unshown: Fit = then.deny === undefined ? false : undefined;
-  const ofTexts = textsOf(when).flatMap(([globs, read, hider]): Test[] => {
+  const texts = [...Policy.texts(when), ...claimsOf(when)];
+  const ofTexts = texts.flatMap(([globs, read, hider]): Test[] => {
     const without: Test = (c) => {
       if (!hider || !c.hidden?.includes(hider)) return false;
       return hider === "node" && isYounger(c, since) ? false : unshown;
@@ -148,10 +163,10 @@ export interface Outcome {
   readonly denied?: string | undefined;
   /** Whether it would get something for another audience. */
   readonly isForAudience?: boolean;
-  /** The life that counts as asked for; `undefined` where nobody knows what was. */
+  /** The lifetime to grant; `undefined` if it is unknown what was requested. */
   readonly lifeSeconds: number | undefined;
   readonly signer: string | undefined;
-  /** Of a workload, beside its SPIFFE ID. */
+  /** The DNS names that a workload's certificate gets beside its SPIFFE ID. */
   readonly dnsNames?: readonly string[] | undefined;
 }
 
@@ -190,8 +205,8 @@ const areAllowed = (audiences: readonly string[] = [], globs: readonly string[] 
   audiences.every(nameAllowList(globs));
 
 /**
- * A placeholder is a whole label, and an account with a dot has no DNS name: so two accounts have one name only
- * where the template says so.
+ * The DNS names by a rule's templates. A placeholder is a whole label, and an account with a dot gets no DNS name, so
+ * two accounts share a name only if the template has no placeholder.
  */
 function dnsNamesOf(
   templates: readonly string[],
@@ -208,8 +223,9 @@ function dnsNamesOf(
 }
 
 /**
- * More than the CA's own maximum is not shortened, but refused as without a rule. A default of a rule may be
- * meant for certificates, which live longer than tokens.
+ * The lifetime under a rule. A request beyond the CA's own maximum is not shortened but refused, as without a rule. A
+ * rule's default may be meant for certificates, which live longer than tokens, so it is bounded by the product's
+ * maximum.
  */
 function lifeUnder(
   { maximum_life: maximum = Number.POSITIVE_INFINITY, default_life }: RuleTable["then"],
@@ -224,15 +240,6 @@ function lifeUnder(
 
 /** The differences that a rule makes. */
 export const effects = ["denied", "allowed", "shortened", "changed", "same", "unknown"] as const;
-export type Effect = (typeof effects)[number];
 
-/** How one outcome differs from another, for counts. */
-export function effectOf(after: Outcome, before: Outcome): Effect {
-  if (after.denied !== undefined) return before.denied === undefined ? "denied" : "same";
-  if (before.denied !== undefined) return "allowed";
-  if (after.signer !== before.signer) return "changed";
-  if (after.dnsNames?.join() !== before.dnsNames?.join()) return "changed";
-  if (after.lifeSeconds === before.lifeSeconds) return "same";
-  if (after.lifeSeconds === undefined || before.lifeSeconds === undefined) return "unknown";
-  return after.lifeSeconds < before.lifeSeconds ? "shortened" : "changed";
-}
+/** What a rule does to the requests that it matches. */
+export type Effect = (typeof effects)[number];

@@ -1,9 +1,8 @@
 import * as z from "zod/mini";
 import { isDnsName } from "../../foundation/addresses.ts";
-import { jsonText } from "../../foundation/json.ts";
-import { durationSeconds, instant } from "../../foundation/text.ts";
+import { durationSeconds, instant, jsonText } from "../../foundation/text.ts";
 
-/** A text alone stands for a list of it. */
+/** Accepts one text in place of a list with one. */
 const oneOrMore = <Output extends string>(one: z.ZodMiniType<Output, string>) =>
   z.pipe(
     z.transform((value: unknown) => (typeof value === "string" ? [value] : value)),
@@ -17,11 +16,16 @@ const patterns = (form: RegExp) =>
 const choices = <const Choice extends string>(all: readonly [Choice, ...Choice[]]) =>
   oneOrMore(z.enum(all));
 
+/** The types of subject keys, as a rule's condition names them. */
 export const keyTypeNames = [
   ...(["EC-P256", "EC-P384", "EC-P521", "RSA", "Ed25519"] as const),
   ...(["ML-DSA-44", "ML-DSA-65", "ML-DSA-87"] as const),
 ] as const;
+
+/** The ways in which a caller can be authenticated, as a rule's condition names them. */
 export const proofs = ["token", "certificate", "forwarded"] as const;
+
+/** What this CA issues, as a rule's condition names it. */
 export const products = ["workload", "serving", "intermediate", "token"] as const;
 
 const namespace = patterns(/^[a-z0-9*-]{1,63}$/);
@@ -29,11 +33,11 @@ const account = patterns(/^[a-z0-9.*-]{1,253}$/);
 const keyTypes = choices(keyTypeNames);
 const life = durationSeconds.check(z.refine((seconds) => seconds > 0, "must be longer than 0s"));
 
-/** What must be true of a request. Everything in it is what the CA itself has established. */
+/** The condition of a rule. It uses only attributes that the CA itself has established. */
 const condition = z.strictObject({
   cluster: z.optional(patterns(/^[A-Za-z0-9._/*-]{1,253}$/)),
   issuer: z.optional(patterns(/^[\x21-\x7e]{1,1024}$/)),
-  /** Of the identity that is issued; of a serving certificate, whom it is for. */
+  /** The namespace of the issued identity; for a serving certificate, of whom it is for. */
   namespace: z.optional(namespace),
   account: z.optional(account),
   /** Who asks: a gateway, a node proxy, a signer, or the workload itself. */
@@ -42,11 +46,17 @@ const condition = z.strictObject({
   ),
   node: z.optional(patterns(/^[a-z0-9.*-]{1,253}$/)),
   proof: z.optional(choices(proofs)),
-  /** The `CertSigner` of the request, where it names one. */
+  /** The `CertSigner` of the request; a request without one matches no pattern. */
   signer: z.optional(patterns(/^[a-z0-9.*-]{1,63}$/)),
   product: z.optional(choices(products)),
   requested_over: z.optional(durationSeconds),
   key_type: z.optional(keyTypes),
+  /** Recorded claims of a token that is no ServiceAccount's, by their paths. */
+  claims: z.optional(
+    z
+      .record(z.string(), patterns(/^[^\p{Cc}]{1,256}$/u))
+      .check(z.refine((each) => Object.keys(each).length > 0, "must name a claim")),
+  ),
 });
 
 /** A name of a host, in which `{namespace}` and `{account}` stand for a whole label. */
@@ -68,7 +78,7 @@ const effect = z.strictObject({
   signer: z.optional(z.string().check(z.maxLength(63))),
   /** The audiences that a token may be for. */
   audiences: z.optional(patterns(/^[\x21-\x7e]{1,255}$/)),
-  /** Beside the SPIFFE ID of a workload; never what a request says. */
+  /** DNS names that a workload gets beside its SPIFFE ID. Names in the request are never used. */
   dns_names: z.optional(z.array(dnsTemplate).check(z.minLength(1), z.maxLength(8))),
 });
 
@@ -79,7 +89,7 @@ const name = z
 const rule = z.strictObject({
   name,
   shadow: z._default(z.boolean(), false),
-  /** From when on every process knows of a rule that denies by the node. */
+  /** The instant from which every process knows of a rule that denies by the node. */
   since: z.optional(instant),
   when: z._default(condition, {}),
   then: z._default(effect, {}),
@@ -101,7 +111,10 @@ export const question = z.strictObject({
   audiences: z.optional(z.array(plainText).check(z.maxLength(8))),
   requested: z.prefault(durationSeconds, "0s"),
   key_type: z._default(z.enum(keyTypeNames), "EC-P256"),
+  claims: z.optional(z.record(z.string(), plainText)),
 });
+
+/** A parsed request of `rampart policy explain` or a test case: what the policy is asked about. */
 export type Question = z.output<typeof question>;
 
 /** A case of `rampart policy test`; what `expect` leaves out may be anything. */
@@ -133,6 +146,12 @@ export const policyTable = z.pipe(jsonText, table);
 
 /** An ordered list of rules. The first one that fits a request decides. */
 export type PolicyTable = z.output<typeof table>;
+
+/** A parsed rule of the table `POLICY`. */
 export type RuleTable = PolicyTable["rules"][number];
+
+/** The parsed condition `when` of a rule: all its members must match. */
 export type Condition = RuleTable["when"];
+
+/** What this CA issues, as a rule's condition names it. */
 export type Product = NonNullable<Condition["product"]>[number];

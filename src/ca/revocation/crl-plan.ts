@@ -55,8 +55,8 @@ export function planCrl(
   const farthest = addSeconds(now, leaveSeconds);
   const knownFrom = own.reduce((at, each) => later(at, earlier(each.knownFrom, farthest)), period);
   const latest = own.reduce((at, each) => later(at, each.revokedAt), period);
-  // Backdated as leaves are, for verifiers whose clocks are behind; the entries as well, because no CRL knows
-  // of what comes after it.
+  // thisUpdate is backdated like a leaf's notBefore, for verifiers whose clocks are slow. The revocation dates are
+  // backdated as well, because none may be later than thisUpdate.
   const thisUpdate = addSeconds(earlier(latest, wholeSeconds(now)), -backdateSeconds);
   const revoked = entriesAt(own, addSeconds(knownFrom, -leaveSeconds)).map((entry) => ({
     ...entry,
@@ -74,7 +74,10 @@ export function planCrl(
   };
 }
 
-/** The first revocation of a certificate counts. Those that had expired by then are left out. */
+/**
+ * The entries at an instant. The first revocation of a certificate counts, and certificates that had expired by then
+ * are left out.
+ */
 function entriesAt(own: readonly RevocationContent[], expiredBy: Date): RevokedCertificate[] {
   const seconds = secondsOf(expiredBy);
   const entries = new Map<string, RevokedCertificate>();

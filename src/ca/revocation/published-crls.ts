@@ -3,9 +3,9 @@ import { messageOf } from "../../foundation/errors.ts";
 import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
 import { type Bytes, bytesEqual, fingerprintOf, toHex } from "../../pki/encoding/bytes.ts";
-import { toPem } from "../../pki/encoding/pem.ts";
-import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
-import { crlIssuerOf, isCrlOf } from "../../pki/x509/crl/crl.ts";
+import { Pem } from "../../pki/encoding/pem.ts";
+import { Certificate } from "../../pki/x509/certificate.ts";
+import { Crl } from "../../pki/x509/crl/crl.ts";
 import { maySignCrls, prepareCrl, signCrl } from "../../pki/x509/crl/signed-crl.ts";
 import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
@@ -23,20 +23,20 @@ export interface PublishedCrl {
   readonly digest: string;
 }
 
-/** The CRLs of all authorities whose roots are in the trust bundle, and of those that are kept apart. */
+/** The CRLs of all authorities in the trust bundle, and of those that are kept out of it. */
 export interface PublishedCrls {
-  /** In the order of the authorities' ids, those that are kept apart at the end. */
+  /** All CRLs in the order of the authorities' ids, with those that are kept out of the bundle at the end. */
   readonly crls: readonly PublishedCrl[];
-  /** Those of the bundle's authorities and roots. */
+  /** The CRLs of the bundle's authorities and roots. */
   readonly ofBundle: readonly PublishedCrl[];
-  /** Those of the bundle's authorities as PEM blocks `X509 CRL`; empty if none can sign one. */
+  /** The CRLs of the bundle's authorities as PEM blocks `X509 CRL`; empty if none can sign one. */
   readonly pem: string;
-  /** Of these, as {@link PublishedCrl.digest}. */
+  /** The digest of `pem`, made like {@link PublishedCrl.digest}. */
   readonly digest: string;
 }
 
 /**
- * Gives the current CRLs: those of this period with every revocation that the store has shown.
+ * Loads the current CRLs: those of this period, with every revocation that the store has shown.
  *
  * @throws CaError `store-unreachable`, `too-many-waiting`.
  */
@@ -72,8 +72,8 @@ const maximumWaiting = 5000;
 const longestSigningMilliseconds = 30_000;
 
 /**
- * The CRLs that this process signs. It keeps them until a revocation, an authority or the period changes. An authority
- * that cannot sign CRLs is left out, and the log says so.
+ * Signs CRLs, and keeps each until a revocation, its authority or the period changes. An authority that cannot sign
+ * CRLs is left out and logged.
  */
 export class SignedCrls {
   readonly #configuration: CrlConfiguration;
@@ -83,8 +83,8 @@ export class SignedCrls {
 
   constructor(configuration: CrlConfiguration) {
     this.#configuration = configuration;
-    const room = new Semaphore(maximumWaiting);
-    this.#signing = configuration.shareWork(room, longestSigningMilliseconds);
+    const capacity = new Semaphore(maximumWaiting);
+    this.#signing = configuration.shareWork(capacity, longestSigningMilliseconds);
   }
 
   readonly at: CrlSource = async (now) => {
@@ -114,7 +114,7 @@ export class SignedCrls {
     const ofRoots = await Promise.all(input.roots.map(publishedOf));
     const ofAuthorities = crls.filter(({ authority }) => input.inBundle.has(authority));
     const ofBundle = [...ofAuthorities, ...ofRoots];
-    const pem = ofBundle.map(({ der }) => toPem("X509 CRL", der)).join("");
+    const pem = ofBundle.map(({ der }) => Pem.format("X509 CRL", der)).join("");
     const digests = ofBundle.map(({ digest }) => digest).join();
     const digest = await digestOf(new TextEncoder().encode(digests));
     this.#signed = crls;
@@ -183,7 +183,7 @@ export function crlGapsIn(view: AuthorityView): readonly string[] {
   const uncovered = trustBundle.roots.filter(
     (der) =>
       !authorities.some(({ certificate }) => bytesEqual(certificate.der, der)) &&
-      !withCrl.some(({ crl }) => isCrlOf(crl, crlIssuerOf(parseCertificate(der)))),
+      !withCrl.some(({ crl }) => Crl.isOf(crl, Crl.issuer(Certificate.parse(der)))),
   );
   return able.length === 0
     ? []

@@ -3,20 +3,16 @@ import { messageOf } from "../../foundation/errors.ts";
 import { leadSeconds, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
-import { isSelfIssued } from "../../pki/path/certification-path.ts";
-import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
+import { CaCertificate } from "../../pki/path/certification-path.ts";
+import { Certificate } from "../../pki/x509/certificate.ts";
 import { isSignedByKey } from "../../pki/x509/certificate-signature.ts";
-import { type Crl, crlIssuerOf, isCrlOf, parseCrl } from "../../pki/x509/crl/crl.ts";
+import { Crl } from "../../pki/x509/crl/crl.ts";
 import { maySignCrls, prepareCrl, signCrl } from "../../pki/x509/crl/signed-crl.ts";
 import type { CertificateSigner } from "../../pki/x509/leaf/certificate-signer.ts";
-import {
-  keyIdentifier,
-  parseSubjectPublicKey,
-  type SubjectPublicKey,
-} from "../../pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import type { AuthorityView } from "../authority-view.ts";
-import { type Mint, storeStatement } from "../mint.ts";
+import { Mint } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 import { type CrlLengths, planCrl } from "./crl-plan.ts";
 
@@ -34,7 +30,7 @@ export function rootCrlsIn({
   const found = new Map<Crl, Certificate>();
   const { crl: stored } = store.statements;
   for (const der of stored.length > 0 ? trustBundle.roots : []) {
-    const root = parseCertificate(der);
+    const root = Certificate.parse(der);
     const crl = newestOf(root, stored);
     if (crl) found.set(crl, root);
   }
@@ -42,18 +38,24 @@ export function rootCrlsIn({
 }
 
 function newestOf(root: Certificate, stored: readonly Crl[]): Crl | undefined {
-  const issuer = crlIssuerOf(root);
+  const issuer = Crl.issuer(root);
   return stored
-    .filter((crl) => isCrlOf(crl, issuer))
+    .filter((crl) => Crl.isOf(crl, issuer))
     .reduce<Crl | undefined>((a, b) => (a && numberOf(a) >= numberOf(b) ? a : b), undefined);
 }
 
 const numberOf = ({ number = 0n }: Crl): bigint => number;
 
-/** Eight months, of which six are left at least: a service that is away for long ends no CRL. */
+/**
+ * A root's CRL is valid for at least eight months and is replaced while six are left, so that it does not expire during
+ * a long outage of the key service.
+ */
 const shortestLifetimeSeconds = 240 * 86_400;
 
-/** A CRL is good until the last intermediate leaves that it may be about, even if the mesh moves elsewhere. */
+/**
+ * The lifetime of a root's CRL: longer than any intermediate that it may be about, so that it is valid until the last
+ * one expires even if the mesh moves to another CA.
+ */
 export function rootCrlLengths(phaseLengths: PhaseLengths): CrlLengths {
   const longest = phaseLengths.signingSeconds + 2 * leadSeconds(phaseLengths);
   const lifetimeSeconds = Math.max(shortestLifetimeSeconds, Math.ceil((longest * 4) / 3));
@@ -86,7 +88,13 @@ export async function keepRootCrls(mints: readonly Mint[], now: Date): Promise<v
 
 function rootOf({ crlRoot }: Mint): [string, CertificateSigner][] {
   // A CRL of a key below another CA is of no use without one of that CA's, which is not in the set of this one.
-  if (!(crlRoot && maySignCrls(crlRoot.signer) && isSelfIssued(crlRoot.signer.certificate)))
+  if (
+    !(
+      crlRoot &&
+      maySignCrls(crlRoot.signer) &&
+      CaCertificate.isSelfIssued(crlRoot.signer.certificate)
+    )
+  )
     return [];
   return [[toHex(crlRoot.signer.certificate.toBeSigned.spki), crlRoot.signer]];
 }
@@ -106,15 +114,15 @@ async function keepCrl(
   const [own] = stores;
   // A store with a record and without an authority would have lost it.
   if (!own || own.authorities.length === 0) return;
-  const authority = toHex(keyIdentifier(publicKeyOf(root)));
+  const authority = toHex(SubjectPublicKey.keyIdentifier(publicKeyOf(root)));
   const lengths = rootCrlLengths(keeper.phaseLengths);
   const revoked = await revokedBelow(root, stores, now);
   const revocations = revoked.map((each) => ({ authority, ...revocationOf(each, lengths) }));
   const content = planCrl(authority, revocations, lengths, now);
   const known = newestOf(root.certificate, own.statements.crl);
   if (known && numberOf(known) >= BigInt(`0x${toHex(content.number)}`)) return;
-  const crl = parseCrl(await signCrl(root, prepareCrl(root, content)));
-  await storeStatement(keeper, "crl", crl);
+  const crl = Crl.parse(await signCrl(root, prepareCrl(root, content)));
+  await Mint.storeStatement(keeper, "crl", crl);
   keeper.log.operation({
     event: "root-crl-signed",
     level: "info",
@@ -126,7 +134,7 @@ async function keepCrl(
 }
 
 const publicKeyOf = ({ certificate }: CertificateSigner): SubjectPublicKey =>
-  parseSubjectPublicKey(certificate.toBeSigned.spki);
+  SubjectPublicKey.parse(certificate.toBeSigned.spki);
 
 /** The tainted intermediates of a root that have left the bundle. */
 async function revokedBelow(

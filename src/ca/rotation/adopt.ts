@@ -1,18 +1,17 @@
 import { taintedSubject } from "../../custody/record-kinds.ts";
 import { requireForeign } from "../../pki/authority/foreign-authority.ts";
-import { adoptedSchedule, type PhaseLengths } from "../../pki/authority/schedule.ts";
+import { type PhaseLengths, Schedule } from "../../pki/authority/schedule.ts";
 import {
   type AuthorityCertificates,
-  createSigningAuthority,
-  type SigningAuthority,
+  SigningAuthority,
 } from "../../pki/authority/signing-authority.ts";
 import { taintsOf } from "../../pki/authority/taint.ts";
-import { createAdditionalRoot } from "../../pki/authority/trust-bundle.ts";
+import { AdditionalRoot } from "../../pki/authority/trust-bundle.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
-import { parseCertificate } from "../../pki/x509/certificate.ts";
+import { Certificate } from "../../pki/x509/certificate.ts";
 import { maySignCrls } from "../../pki/x509/crl/signed-crl.ts";
 import { earlier } from "../../pki/x509/validity.ts";
-import { addAuthority, type Mint, storeStatement } from "../mint.ts";
+import { addAuthority, Mint } from "../mint.ts";
 
 /** An authority that signed for this mesh before Rampart did. */
 interface AdoptedAuthority {
@@ -39,12 +38,12 @@ export async function adoptAuthority(
   const { certificate, intermediates, roots } = certificates;
   for (const der of [certificate, ...intermediates, ...roots]) requireForeign(mint, der);
   const expiresAt = firstExpiry(certificates);
-  const schedule = adoptedSchedule(lengthsOf(mint, expiresAt, now), expiresAt, now);
+  const schedule = Schedule.adopted(lengthsOf(mint, expiresAt, now), expiresAt, now);
   const others = additionalRoots.filter(
     (der) => !certificates.roots.some((own) => bytesEqual(own, der)),
   );
   for (const der of others) await trustRoot(mint, der, schedule.publishedFrom);
-  const authority = await createSigningAuthority(certificates, schedule);
+  const authority = await SigningAuthority.create(certificates, schedule);
   const detail = "an authority of an existing mesh is in the store, and signs";
   // Verifiers have its root already, even if it may not sign CRLs.
   const crl = maySignCrls(authority) ? mint.crl : undefined;
@@ -66,7 +65,7 @@ export async function adoptAuthority(
  */
 export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Promise<void> {
   requireForeign(mint, der);
-  const root = createAdditionalRoot(der, publishedFrom);
+  const root = AdditionalRoot.create(der, publishedFrom);
   const stored = await mint.store.load();
   if (taintsOf(mint.configuredTaints, [root]).length > 0) {
     throw new Error("TAINTED_AUTHORITIES has this root");
@@ -75,7 +74,7 @@ export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Pr
     throw new Error("a root that was removed does not come back");
   }
   if (stored.some(({ kind, id }) => kind === "root" && id === root.id)) return;
-  await storeStatement(mint, "root", root);
+  await Mint.storeStatement(mint, "root", root);
   mint.log.operation({
     event: "root-trusted",
     level: "info",
@@ -97,6 +96,6 @@ function lengthsOf(
 
 function firstExpiry({ certificate, intermediates, roots }: AuthorityCertificates): Date {
   return [certificate, ...intermediates, ...roots]
-    .map((der) => parseCertificate(der).toBeSigned.validity.notAfter)
+    .map((der) => Certificate.parse(der).toBeSigned.validity.notAfter)
     .reduce((first, notAfter) => earlier(first, notAfter));
 }

@@ -1,22 +1,11 @@
 import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
-import {
-  createIntermediateRequest,
-  type IntermediateRequest,
-} from "../../pki/authority/new-authority.ts";
+import { IntermediateRequest } from "../../pki/authority/new-authority.ts";
 import { leadSeconds, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
-import {
-  type CaCertificate,
-  isSelfIssued,
-  parseCaCertificate,
-} from "../../pki/path/certification-path.ts";
-import {
-  maximumCertificates,
-  type VerifiedAuthority,
-  verifyAuthority,
-} from "../../pki/path/verified-authority.ts";
+import { CaCertificate } from "../../pki/path/certification-path.ts";
+import { maximumCertificates, VerifiedAuthority } from "../../pki/path/verified-authority.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import type { Mint } from "../mint.ts";
 import { openStored } from "../opened-store.ts";
@@ -31,8 +20,8 @@ interface Predecessor {
 }
 
 /**
- * Asks the CA upstream for an intermediate, for a fresh key, and installs the answer. The key is dropped
- * if there is no good answer, so that a failure leaves nothing behind, and the next run begins anew.
+ * Requests an intermediate of the upstream CA for a fresh key, and installs the response. If the response is no good,
+ * the key is dropped and nothing is stored, so the next run begins anew.
  *
  * @throws UpstreamError
  */
@@ -43,7 +32,7 @@ export async function askUpstream(
 ): Promise<SigningAuthority> {
   const { upstream, trustDomain, authorityKey, phaseLengths } = mint;
   if (!upstream) throw new Error("AUTHORITY_ROOT is upstream, and no CA upstream was composed");
-  const request = await createIntermediateRequest(trustDomain, authorityKey);
+  const request = await IntermediateRequest.create(trustDomain, authorityKey);
   const lifetimeSeconds = phaseLengths.signingSeconds + 2 * leadSeconds(phaseLengths);
   const { authorities } = await openStored(await mint.store.load(), mint);
   const knownRoots = authorities.flatMap(({ roots }) => roots);
@@ -52,7 +41,7 @@ export async function askUpstream(
     const verified = await verifyAnswer(mint, request, answer, now);
     requireProgress(verified, predecessor, mint.phaseLengths, now);
     const { extractablePrivateKey } = request;
-    // The upstream may publish more roots than its answer leads to, such as its next one.
+    // The upstream CA may publish more roots than the one above the intermediate, such as its next one.
     const otherRoots = verified.additionalRoots;
     return await installIntermediate(mint, { verified, extractablePrivateKey, otherRoots }, now);
   } catch (error) {
@@ -61,7 +50,11 @@ export async function askUpstream(
   }
 }
 
-/** @throws OperatorError for an answer that no import would let in, or that is not for this key. */
+/**
+ * Verifies the response of the upstream CA, by the rules of an import.
+ *
+ * @throws OperatorError for a response that an import would refuse, or that is not for this key.
+ */
 async function verifyAnswer(
   { trustDomain }: Mint,
   { publicKey }: IntermediateRequest,
@@ -76,9 +69,9 @@ async function verifyAnswer(
   if (!bytesEqual(authority.publicKey.spki, publicKey.spki)) {
     throw new OperatorError("a certificate for another key");
   }
-  if (isSelfIssued(authority)) throw new OperatorError("a self-signed certificate");
+  if (CaCertificate.isSelfIssued(authority)) throw new OperatorError("a self-signed certificate");
   const anchors = roots.map((der, i) => parse(der, `root ${i + 1}`));
-  return verifyAuthority({ authority, others, anchors }, trustDomain, now);
+  return VerifiedAuthority.verify({ authority, others, anchors }, trustDomain, now);
 }
 
 /**
@@ -108,7 +101,7 @@ function requireProgress(
 
 function parse(der: Bytes, place: string): CaCertificate {
   try {
-    return parseCaCertificate(der, place);
+    return CaCertificate.parse(der, place);
   } catch (error) {
     if (!(error instanceof DerError || error instanceof CaError)) throw error;
     throw new OperatorError(`${place}: ${messageOf(error)}`);

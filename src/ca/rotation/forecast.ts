@@ -1,12 +1,13 @@
+import { createTaint, type Departure } from "../../pki/authority/new-taint.ts";
 import type { RotationState } from "../../pki/authority/rotation.ts";
 import { lastSignature, mintDue, planRotation } from "../../pki/authority/rotation.ts";
 import {
-  nextSchedule,
   type PhaseLengths,
+  Schedule,
   type ScheduledAuthority,
 } from "../../pki/authority/schedule.ts";
-import { nextSigningAuthority, signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
-import { applyTaints, createTaint, type Departure } from "../../pki/authority/taint.ts";
+import { SigningAuthority } from "../../pki/authority/signing-authority.ts";
+import { applyTaints } from "../../pki/authority/taint.ts";
 import { later } from "../../pki/x509/validity.ts";
 import type { OpenedStore } from "../opened-store.ts";
 
@@ -60,7 +61,7 @@ function mintEvents(
 ): ForecastEvent[] {
   const signsUntil = lastSignature(authorities);
   const mintedAt = later(mintDue(signsUntil, lengths), now);
-  const next = { id: "next", schedule: nextSchedule(lengths, signsUntil, mintedAt) };
+  const next = { id: "next", schedule: Schedule.next(lengths, signsUntil, mintedAt) };
   return [{ at: mintedAt, id: "next", event: "minted" }, ...eventsOf(next)];
 }
 
@@ -115,13 +116,13 @@ function successorIn(
   now: Date,
 ): Pick<TaintForecast, "successor" | "successorSignsFrom"> {
   const authorities = applyTaints(state.authorities, state.taints);
-  const signing = signingAuthorityAt(authorities, now);
+  const signing = SigningAuthority.at(authorities, now);
   if (signing) return { successor: signing.id, successorSignsFrom: now };
   const minted = planRotation(state, lengths, now).flatMap((step) =>
     step.act === "mint" ? [{ id: "next", schedule: step.schedule }] : [],
   );
   // An authority that is minted now may sign at once, and so before the next one.
-  const [successor] = [nextSigningAuthority(authorities, now) ?? [], minted]
+  const [successor] = [SigningAuthority.nextAt(authorities, now) ?? [], minted]
     .flat()
     .toSorted((a, b) => a.schedule.signsFrom.getTime() - b.schedule.signsFrom.getTime());
   return { successor: successor?.id, successorSignsFrom: successor?.schedule.signsFrom };

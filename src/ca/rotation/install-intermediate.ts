@@ -1,24 +1,17 @@
-import type { StoredRecord } from "../../custody/authority-store.ts";
-import { openKeyed, sealKeyed } from "../../custody/keyed-statement.ts";
-import type { AuthorityRequest } from "../../custody/record-kinds.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { requireForeign } from "../../pki/authority/foreign-authority.ts";
-import { createIntermediateRequest } from "../../pki/authority/new-authority.ts";
 import { lastSignature, rootSince } from "../../pki/authority/rotation.ts";
-import { installedSchedule, type Schedule } from "../../pki/authority/schedule.ts";
-import {
-  createSigningAuthority,
-  type SigningAuthority,
-} from "../../pki/authority/signing-authority.ts";
+import { Schedule } from "../../pki/authority/schedule.ts";
+import { SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { spiffeIdsOf } from "../../pki/path/path-rules.ts";
 import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
 import { maySignCrls } from "../../pki/x509/crl/signed-crl.ts";
-import { keyIdentifier } from "../../pki/x509/subject-public-key.ts";
-import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
-import { addAuthority, type Mint, storeRecord } from "../mint.ts";
+import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { addAuthority, type Mint } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 
 /** An intermediate whose path and key were verified. */
@@ -26,7 +19,7 @@ export interface NewIntermediate {
   readonly verified: VerifiedAuthority;
   /** The key of its certificate. */
   readonly extractablePrivateKey: CryptoKey;
-  /** Roots that it brings beside its own; they leave the bundle with it. DER. */
+  /** Roots that come with the intermediate beside its own, and leave the bundle with it. DER. */
   readonly otherRoots: readonly Bytes[];
 }
 
@@ -50,7 +43,7 @@ export async function installIntermediate(
   const schedule = scheduleFor(mint, store, verified, now);
   const [own] = verified.certificates.roots;
   const roots = [...(own ? [own] : []), ...otherRoots].slice(0, maximumCertificates);
-  const authority = await createSigningAuthority({ ...verified.certificates, roots }, schedule);
+  const authority = await SigningAuthority.create({ ...verified.certificates, roots }, schedule);
   if (mint.crl && !maySignCrls(authority)) {
     throw new OperatorError(
       'the key usage of the intermediate lacks cRLSign: have it certified with that, or set CRL = "off"',
@@ -61,7 +54,7 @@ export async function installIntermediate(
   return authority;
 }
 
-/** The SPIFFE ID of a signing certificate has no path (X509-SVID §3.2). An imported one may: istiod's has. */
+/** The SPIFFE ID of a signing certificate has no path (X509-SVID §3.2). An imported certificate may have one, as istiod's does. */
 function requireNoPath({ path: [authority] }: VerifiedAuthority): void {
   const found = spiffeIdsOf(authority).find((id) => id.slice("spiffe://".length).includes("/"));
   if (found === undefined) return;
@@ -84,14 +77,17 @@ function requireNewKey(
   { authorities, refusals }: OpenedStore,
   { path: [authority] }: VerifiedAuthority,
 ) {
-  const id = toHex(keyIdentifier(authority.publicKey));
+  const id = toHex(SubjectPublicKey.keyIdentifier(authority.publicKey));
   if (![...authorities, ...refusals].some((each) => each.id === id)) return;
   throw new OperatorError(
     `${authority.title}: the store has an authority with this key: a key is certified once, make a new one`,
   );
 }
 
-/** A signer that joins a mesh waits, as its first authority does, until every verifier has its root. */
+/**
+ * Until when other authorities sign for this mesh. In an empty store that joins an existing mesh this is the last
+ * instant that a `Date` can hold, so that the first authority signs only after its root has propagated.
+ */
 function othersSignUntil(
   { joinsMesh }: Mint,
   { authorities, taints }: OpenedStore,
@@ -111,7 +107,7 @@ function scheduleFor(
   const published = applyTaints([...authorities, ...additionalRoots], taints);
   const [root] = certificates.roots;
   const visible = addSeconds(now, lengths.propagationSeconds);
-  const schedule = installedSchedule(
+  const schedule = Schedule.installed(
     lengths,
     {
       expiresAt: notAfter,
@@ -130,48 +126,4 @@ function scheduleFor(
   const usual = addSeconds(schedule.signsFrom, lengths.signingSeconds);
   if (authorityRoot !== "self" || schedule.signsUntil <= usual) return schedule;
   return { ...schedule, signsUntil: usual };
-}
-
-/** Makes a key, seals it, and stores it with its CSR. The key is never anywhere else. */
-export async function makeRequest(
-  mint: Mint,
-  now: Date,
-): Promise<Pick<AuthorityRequest, "id" | "csr">> {
-  const { extractablePrivateKey, ...request } = await createIntermediateRequest(
-    mint.trustDomain,
-    mint.authorityKey,
-  );
-  const requested = { ...request, requestedAt: wholeSeconds(now) };
-  await storeRecord(mint, await sealKeyed("request", requested, extractablePrivateKey, mint));
-  mint.log.operation({
-    event: "intermediate-requested",
-    level: "info",
-    detail: "a request for an intermediate is in the store, with its key sealed",
-    authority: request.id,
-  });
-  return request;
-}
-
-/** Deletes a request with its key: no certificate for it can be installed any more. */
-export async function withdrawRequest(mint: Mint, id: string): Promise<void> {
-  await mint.store.delete({ kind: "request", id });
-  mint.log.operation({
-    event: "request-withdrawn",
-    level: "info",
-    detail: "a request for an intermediate was deleted, with its key",
-    authority: id,
-  });
-}
-
-/** The key of an open request, for the record of its authority. @throws RecordError */
-export async function requestedKey(
-  mint: Mint,
-  { id }: Pick<AuthorityRequest, "id">,
-): Promise<CryptoKey> {
-  const stored = await mint.store.load();
-  const record = stored.find(
-    (each): each is StoredRecord => each.kind === "request" && each.id === id,
-  );
-  if (!record) throw new Error("an opened request that the store does not hold");
-  return (await openKeyed("request", record, mint)).privateKey;
 }

@@ -7,7 +7,7 @@ import type { OpenedStore } from "../opened-store.ts";
 export interface NextStep {
   /** `request` and `install` are a person's. `ask` is the cron's, and a person's when it does not succeed. */
   readonly act: "request" | "install" | "ask";
-  /** From when it is due; `undefined` for the first authority of a store, which may come at any time. */
+  /** From when the step is due; `undefined` for the first authority of a store, which may come at any time. */
   readonly due: Date | undefined;
   /** Until when it is in time; later, an intermediate under a new root signs before every verifier knows that root. */
   readonly deadline: Date | undefined;

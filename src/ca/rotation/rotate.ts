@@ -1,11 +1,11 @@
-import { resealAuthority } from "../../custody/authority-record.ts";
+import { AuthorityRecord } from "../../custody/authority-record.ts";
 import {
   type AuthorityStore,
-  recordKey,
+  RecordName,
   type StoredRecord,
 } from "../../custody/authority-store.ts";
-import { resealKeyed } from "../../custody/keyed-statement.ts";
-import { resealStatement } from "../../custody/statement.ts";
+import { KeyedStatement } from "../../custody/keyed-statement.ts";
+import { Statement } from "../../custody/statement.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import {
   lastSignature,
@@ -13,11 +13,10 @@ import {
   planRotation,
   type RotationStep,
 } from "../../pki/authority/rotation.ts";
-import { firstSchedule, joiningSchedule, type Schedule } from "../../pki/authority/schedule.ts";
+import { Schedule } from "../../pki/authority/schedule.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
-import { planTokenKeys } from "../../pki/jose/token-key.ts";
-import { exposuresAt, missingTaintsAt } from "../authority-view.ts";
-import { carryOutKeyPlan, type Mint, mintAuthority, storeRecord } from "../mint.ts";
+import { exposuresAt, missingTaintsAt, unrecordedTaintsAt } from "../authority-view.ts";
+import { carryOutKeyPlan, Mint, planKeys } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 import { expiredRevocations } from "../revocation/revocations.ts";
 import { askUpstream } from "./ask-upstream.ts";
@@ -38,15 +37,15 @@ export async function rotate(mint: Mint, now: Date): Promise<void> {
   else {
     try {
       await foundUnlessLost(mint, now);
-      return await carryOutKeyPlan(mint, [], now);
+      return await carryOutKeyPlan(mint, planKeys(mint, undefined, now));
     } catch (fault) {
       logFault(mint, fault);
       throw fault;
     }
   }
   const opened = await openStored(stored, mint);
-  const refused = new Set(opened.refusals.map(recordKey));
-  const readable = stored.filter((record) => !refused.has(recordKey(record)));
+  const refused = new Set(opened.refusals.map(RecordName.key));
+  const readable = stored.filter((record) => !refused.has(RecordName.key(record)));
   const done = opened.authorities.length > 0 ? await carryOut(mint, opened, readable, now) : [];
   const faults = done.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
   for (const fault of faults) logFault(mint, fault);
@@ -59,10 +58,13 @@ function logFault({ log }: Mint, fault: unknown): void {
   log.operation({ event: "rotation-fault", level: "error", detail: messageOf(fault) });
 }
 
-/** Rotates the unnamed authorities and those of every named signer. A fault of one does not stop the others. */
+/**
+ * Rotates the unnamed authorities and those of every named signer. An error of one does not stop the others, and is
+ * thrown at the end.
+ */
 export async function rotateAll(mints: readonly Mint[], now: Date): Promise<void> {
   const runs = await Promise.allSettled(mints.map((mint) => rotate(mint, now)));
-  // After the rotation, so that a new root has its CRL before the bundle has the root.
+  // Runs after the rotation, so that a new root has a CRL before the bundle contains the root.
   const keep = mints.find(({ crlRoot }) => crlRoot)?.crlRoot?.keep;
   runs.push(...(await Promise.allSettled([keep?.(mints, now)])));
   const faults = runs.flatMap((run) => (run.status === "rejected" ? [run.reason] : []));
@@ -79,7 +81,7 @@ async function carryOut(
 ): Promise<readonly PromiseSettledResult<void>[]> {
   const steps = planRotation(opened, mint.phaseLengths, now);
   const { propagationSeconds } = mint.phaseLengths;
-  const keys = planTokenKeys(opened.tokenKeys, mint.tokenAlgorithm, propagationSeconds, now);
+  const keys = planKeys(mint, opened, now);
   const isPruned = ({ kind, id }: StoredRecord): boolean =>
     (kind === "tokenKey" && keys.prune.includes(id)) ||
     (kind === "authority" && steps.some((step) => step.act === "prune" && step.id === id));
@@ -91,7 +93,8 @@ async function carryOut(
     kind === "revocation" && expired.some((each) => each.id === id);
   return Promise.allSettled([
     ...steps.map((step) => carryOutStep(mint, opened, step, now)),
-    carryOutKeyPlan(mint, opened.tokenKeys, now),
+    carryOutKeyPlan(mint, keys),
+    ...unrecordedTaintsAt(opened, now).map((taint) => Mint.recordTaint(mint, taint)),
     ...answered.map((record) => dropRequest(mint, record)),
     ...expired.map((name) => mint.store.delete(name)),
     ...readable
@@ -108,7 +111,7 @@ async function carryOutStep(
 ): Promise<void> {
   if (step.act === "mint") {
     logCause(mint, step.cause, step.schedule);
-    return mintAuthority(mint, step.schedule);
+    return Mint.mintAuthority(mint, step.schedule);
   }
   if (step.act === "ask") {
     const signsUntil = lastSignature(applyTaints(opened.authorities, opened.taints));
@@ -140,7 +143,7 @@ async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
   const resealed = await resealRecord(mint, record);
   if (!resealed) return;
   // An operator may have deleted or replaced it meanwhile.
-  if (!(await storeRecord(mint, resealed, record.value))) return;
+  if (!(await Mint.storeRecord(mint, resealed, record.value))) return;
   mint.log.operation({
     event: "record-resealed",
     level: "info",
@@ -154,10 +157,10 @@ async function resealRecord(
   mint: Mint,
   { kind, id, value }: StoredRecord,
 ): Promise<StoredRecord | undefined> {
-  if (kind === "authority") return resealAuthority({ kind, id, value }, mint);
+  if (kind === "authority") return AuthorityRecord.reseal({ kind, id, value }, mint);
   if (kind === "request" || kind === "tokenKey")
-    return resealKeyed(kind, { kind, id, value }, mint);
-  return resealStatement({ kind, id, value }, mint);
+    return KeyedStatement.reseal(kind, { kind, id, value }, mint);
+  return Statement.reseal({ kind, id, value }, mint);
 }
 
 const causeDetails: Readonly<Record<Exclude<MintCause, "due">, string>> = {
@@ -193,19 +196,18 @@ function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
 /** The stores in which this process has seen an authority. */
 const founded = new WeakSet<AuthorityStore>();
 
-/** Whoever empties a store on the very day of its inception gets no new CA from the program that knew the old one. */
+/**
+ * Founds a CA by {@link foundIfEmpty}, unless this process has seen an authority in the store: a store that was
+ * emptied on its inception date gets no new CA.
+ */
 async function foundUnlessLost(mint: Mint, now: Date): Promise<void> {
   if (!founded.has(mint.store)) return foundIfEmpty(mint, now);
   throw new Error("the store held authorities and holds none now: restore a backup");
 }
 
 /**
- * Gives an empty store its first authority, on the day that the operator named. On any other day an
- * empty store has lost its records, and a new CA would cut the mesh in two: the store stays empty.
- *
- * Two runs at once may make two authorities; both are published before either signs.
- *
- * @throws Error if the store is empty on another day, so that the platform shows a failed run.
+ * Creates the first authority of an empty store. With `AUTHORITY_ROOT = "upstream"` the upstream CA signs its
+ * certificate.
  */
 export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
   const records = await mint.store.load();
@@ -228,13 +230,16 @@ export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
   await foundAuthority(mint, now);
 }
 
-/** Gives an empty store its first authority, whose certificate a CA upstream signs where there is one. */
+/**
+ * Creates the first authority; the caller has seen that the store is empty. The upstream CA signs its certificate if the
+ * configuration names one. An authority that joins a mesh is published before it signs.
+ */
 export async function foundAuthority(mint: Mint, now: Date): Promise<void> {
   if (mint.authorityRoot === "upstream") await askUpstream(mint, undefined, now);
-  else await mintAuthority(mint, inceptionSchedule(mint, now));
+  else await Mint.mintAuthority(mint, inceptionSchedule(mint, now));
 }
 
 /** The schedule of the first authority in the store. */
 function inceptionSchedule({ joinsMesh, phaseLengths }: Mint, now: Date): Schedule {
-  return (joinsMesh ? joiningSchedule : firstSchedule)(phaseLengths, now);
+  return (joinsMesh ? Schedule.joining : Schedule.first)(phaseLengths, now);
 }

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { Configuration } from "../../config/configuration.ts";
-import { credentialName } from "../../config/issuer-table.ts";
+import { credentialName } from "../../config/secrets.ts";
 import { dayOf, isOver } from "../../config/signer-table.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { OperatorError } from "../../foundation/errors.ts";
@@ -48,7 +48,10 @@ export interface DeploymentChoice {
 
 type DatedChoice = DeploymentChoice & { readonly now: Date };
 
-/** @throws OperatorError for a missing or invalid configuration. */
+/**
+ * Opens the store that the options choose: a deployed Worker's, that of `rampart serve`, or the local Worker's.
+ * @throws OperatorError for a missing or invalid configuration.
+ */
 export async function openDeployment(
   choice: DeploymentChoice,
   environment: NodeJS.ProcessEnv,
@@ -236,7 +239,7 @@ export interface Deployment {
   readonly directory?: string;
   /** Absent where the CA certifies its port itself. */
   readonly certificateFiles?: CertificateFiles | undefined;
-  /** Where the CA itself says whether it is ready, if its configuration tells. */
+  /** The URL of the CA's `/readyz`; absent if the configuration does not tell it. */
   readonly readyUrl?: string | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** What the platform of a function keeps from it. */

@@ -1,17 +1,17 @@
-import { execFile } from "node:child_process";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { promisify } from "node:util";
 import { parse } from "yaml";
 import * as z from "zod/mini";
-import { isSecretKey } from "../../config/configuration.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { type Fetch, FetchError, readText, toFetchError } from "../../foundation/fetch.ts";
 import { inEnglish } from "../../foundation/text.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
 import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
-import { readSmallFile } from "../../program/files/small-file.ts";
+import { readSmallFile, unlessMissing } from "../../program/files/small-file.ts";
 import { fetchWith } from "../../program/http/http-client.ts";
+import { parseProxy } from "../../program/http/proxies.ts";
+import { judgedBy } from "../../program/http/tunnel.ts";
+import { type Credential, pluginSchema, runPlugin } from "./credential-plugin.ts";
 
 /** A cluster, reached as kubectl would. */
 export interface ClusterLogin {
@@ -32,48 +32,99 @@ const maximumFileOctets = 16 * 1024 * 1024;
 const text = z.optional(z.string());
 const textOrNone = z._default(z.string(), "");
 
-const clusterForm = z.object({
+const clusterSchema = z.object({
   server: z.url({ protocol: /^https$/ }),
   "certificate-authority": text,
   "certificate-authority-data": text,
-  "insecure-skip-tls-verify": z.optional(z.literal(false)),
+  "insecure-skip-tls-verify": z.optional(
+    z.literal(false, { error: "must be false: the server would not be verified" }),
+  ),
+  "tls-server-name": text,
+  "proxy-url": text,
+  extensions: z.optional(z.array(z.object({ name: z.string(), extension: z.unknown() }))),
 });
-const pluginForm = z.object({
-  apiVersion: z.string(),
-  command: z.string(),
-  args: z.nullish(z.array(z.string())),
-  env: z.nullish(z.array(z.object({ name: z.string(), value: z.string() }))),
-});
-const userForm = z.object({
+/** A key that client-go obeys and Rampart does not support, so that the login would be another one. It is refused. */
+const unfollowed = z.optional(z.undefined({ error: "is not followed: use a login without it" }));
+
+const userSchema = z.object({
   token: text,
   tokenFile: text,
   "client-certificate": text,
   "client-certificate-data": text,
   "client-key": text,
   "client-key-data": text,
-  exec: z.optional(pluginForm),
+  exec: z.optional(pluginSchema),
+  as: unfollowed,
+  "as-uid": unfollowed,
+  "as-groups": unfollowed,
+  "as-user-extra": unfollowed,
+  username: unfollowed,
+  password: unfollowed,
+  "auth-provider": unfollowed,
 });
-const contextForm = z.object({ cluster: z.string(), user: textOrNone });
+const contextSchema = z.object({ cluster: z.string(), user: textOrNone });
 
 /** Entries stay `unknown` until they are chosen: other clusters and users may be malformed. */
-const form = z.object({
+const schema = z.object({
   "current-context": textOrNone,
   clusters: z._default(z.array(z.object({ name: z.string(), cluster: z.unknown() })), []),
   users: z._default(z.array(z.object({ name: z.string(), user: z.unknown() })), []),
   contexts: z._default(z.array(z.object({ name: z.string(), context: z.unknown() })), []),
 });
 
-/** The path that kubectl uses. */
-function defaultKubeconfig({ KUBECONFIG = "" }: NodeJS.ProcessEnv): string {
-  const [first] = KUBECONFIG.split(":");
-  return first || join(homedir(), ".kube", "config");
+type Kubeconfig = z.infer<typeof schema>;
+
+/** The files that kubectl reads: what an earlier one has, none after it changes. */
+function usualFiles(environment: NodeJS.ProcessEnv): readonly string[] {
+  const given = (environment["KUBECONFIG"] ?? "").split(":").filter((path) => path !== "");
+  return given.length > 0 ? given : [join(homeOf(environment), ".kube", "config")];
+}
+
+/** @throws OperatorError where neither a variable nor the list of users has it. */
+function homeOf({ HOME }: NodeJS.ProcessEnv): string {
+  try {
+    return HOME || homedir();
+  } catch {
+    throw new OperatorError("there is no HOME with a kubeconfig: name the file in KUBECONFIG");
+  }
+}
+
+interface KubeconfigFile {
+  readonly path: string;
+  readonly content: Kubeconfig;
+}
+
+/** Reads the files in order. Like client-go, it passes over a missing one if there is another. @throws OperatorError */
+async function readFiles(paths: readonly string[]): Promise<readonly KubeconfigFile[]> {
+  const files: KubeconfigFile[] = [];
+  for (const path of paths) {
+    const reading = readFileText(path);
+    const text = await (paths.length > 1 ? unlessMissing(reading) : reading);
+    if (text === undefined) continue;
+    files.push({ path, content: parseAs(schema, parseYaml(text, path) ?? {}, path) });
+  }
+  if (files.length === 0) throw new OperatorError(`none of ${paths.join(", ")} exists`);
+  return files;
+}
+
+/** An entry of the first file that has it, with that file's path. */
+function entryOf<Entry extends { readonly name: string }>(
+  files: readonly KubeconfigFile[],
+  entriesOf: (file: Kubeconfig) => readonly Entry[],
+  name: string,
+): { readonly path: string; readonly entry: Entry } | undefined {
+  for (const { path, content } of files) {
+    const entry = entriesOf(content).find((each) => each.name === name);
+    if (entry) return { path, entry };
+  }
+  return undefined;
 }
 
 /**
- * The cluster of a context.
+ * The cluster of a context, as client-go reads it.
  *
- * @param chosenPath By default the file that kubectl uses.
- * @param contextName By default the current one of that file.
+ * @param chosenPath By default the files that kubectl uses, as one.
+ * @param contextName By default the current one of the first file that has one.
  * @throws OperatorError for a missing or malformed file, and for settings that would not verify TLS.
  */
 export async function readKubeconfig(
@@ -81,22 +132,41 @@ export async function readKubeconfig(
   contextName: string | undefined,
   environment: NodeJS.ProcessEnv,
 ): Promise<ClusterLogin> {
-  const path = chosenPath ?? defaultKubeconfig(environment);
-  const file = parseAs(form, parseYaml(await readFileText(path), path), path);
-  const name = contextName ?? file["current-context"];
-  const context = file.contexts.find((each) => each.name === name);
-  if (!context) throw new OperatorError(`${path} has no context ${JSON.stringify(name)}`);
-  const chosen = parseAs(contextForm, context.context, path);
-  const entry = file.clusters.find((each) => each.name === chosen.cluster);
-  if (!entry) throw new OperatorError(`${path} has no cluster ${JSON.stringify(chosen.cluster)}`);
-  const cluster = parseAs(clusterForm, entry.cluster, path);
-  const user = file.users.find((each) => each.name === chosen.user)?.user;
-  const octets: TextOf = (data, at) => textOf(data, at, dirname(resolve(path)));
-  const ca = await octets(cluster["certificate-authority-data"], cluster["certificate-authority"]);
+  const paths = chosenPath === undefined ? usualFiles(environment) : [chosenPath];
+  const files = await readFiles(paths);
+  const all = files.map(({ path }) => path).join(":");
+  const current = files.map(({ content }) => content["current-context"]).find(Boolean);
+  const name = contextName ?? current ?? "";
+  const context = entryOf(files, ({ contexts }) => contexts, name);
+  if (!context) throw new OperatorError(`${all} has no context ${JSON.stringify(name)}`);
+  const chosen = parseAs(contextSchema, context.entry.context, context.path);
+  const found = entryOf(files, ({ clusters }) => clusters, chosen.cluster);
+  if (!found) throw new OperatorError(`${all} has no cluster ${JSON.stringify(chosen.cluster)}`);
+  const cluster = parseAs(clusterSchema, found.entry.cluster, found.path);
+  const ca = await textOf(
+    cluster["certificate-authority-data"],
+    cluster["certificate-authority"],
+    folderOf(found.path),
+  );
+  const user = entryOf(files, ({ users }) => users, chosen.user);
+  const path = user?.path ?? all;
+  const login = parseAs(userSchema, user?.entry.user ?? {}, path);
+  const {
+    token = "",
+    cert,
+    key,
+  } = login.exec
+    ? await runPlugin(login.exec, folderOf(path), { ...cluster, ca }, environment)
+    : await credentialOf(login, folderOf(path));
+  const { "tls-server-name": serverName, "proxy-url": proxyUrl } = cluster;
+  const proxy = proxyUrl ? parseProxy(proxyUrl, `${found.path}: proxy-url`) : undefined;
+  const tls = {
+    ...(ca !== undefined && { ca }),
+    ...(cert && key && { cert, key }),
+    ...(serverName && judgedBy(serverName)),
+  };
+  const fetch = fetchWith(tls, "anywhere", proxy && (() => proxy));
   const server = cluster.server.replace(/\/+$/, "");
-  const login = parseAs(userForm, user ?? {}, path);
-  const { token = "", cert, key } = await credentialOf(login, octets, environment);
-  const fetch = fetchWith({ ...(ca !== undefined && { ca }), ...(cert && key && { cert, key }) });
   return {
     name,
     server,
@@ -105,6 +175,8 @@ export async function readKubeconfig(
     client: createKubernetesClient({ server, credential: () => token }, fetch),
   };
 }
+
+const folderOf = (path: string): string => dirname(resolve(path));
 
 /** zod's messages do not quote the value. */
 function parseAs<T>(shape: z.ZodMiniType<T>, value: unknown, path: string): T {
@@ -115,68 +187,17 @@ function parseAs<T>(shape: z.ZodMiniType<T>, value: unknown, path: string): T {
   throw new OperatorError(`${place}: ${issue?.message}`);
 }
 
-type TextOf = (data: string | undefined, file: string | undefined) => Promise<string | undefined>;
-
-interface Credential {
-  readonly token: string | undefined;
-  readonly cert: string | undefined;
-  readonly key: string | undefined;
-}
-
+/** A token's file takes precedence over a token in the text; for certificates and keys, the text does. */
 async function credentialOf(
-  login: z.infer<typeof userForm>,
-  octets: TextOf,
-  environment: NodeJS.ProcessEnv,
+  login: z.infer<typeof userSchema>,
+  folder: string,
 ): Promise<Credential> {
-  if (login.exec) return runPlugin(login.exec, environment);
-  const token = login.token ?? (await octets(undefined, login.tokenFile))?.trim();
+  const inFile = await textOf(undefined, login.tokenFile, folder);
   return {
-    token,
-    cert: await octets(login["client-certificate-data"], login["client-certificate"]),
-    key: await octets(login["client-key-data"], login["client-key"]),
+    token: inFile?.trim() ?? login.token,
+    cert: await textOf(login["client-certificate-data"], login["client-certificate"], folder),
+    key: await textOf(login["client-key-data"], login["client-key"], folder),
   };
-}
-
-const pluginAnswer = z.object({
-  kind: z.literal("ExecCredential"),
-  status: z.object({ token: text, clientCertificateData: text, clientKeyData: text }),
-});
-
-/** Runs a credential plugin of the kubeconfig, as client-go does. */
-async function runPlugin(
-  { command, args, env, apiVersion }: z.infer<typeof pluginForm>,
-  environment: NodeJS.ProcessEnv,
-): Promise<Credential> {
-  const info = { apiVersion, kind: "ExecCredential", spec: { interactive: false } };
-  const variables = Object.fromEntries((env ?? []).map(({ name, value }) => [name, value]));
-  try {
-    const { stdout } = await promisify(execFile)(command, args ?? [], {
-      env: childEnvironment(environment, {
-        ...variables,
-        KUBERNETES_EXEC_INFO: JSON.stringify(info),
-      }),
-      timeout: 30_000,
-    });
-    const { status } = pluginAnswer.parse(JSON.parse(stdout));
-    return { token: status.token, cert: status.clientCertificateData, key: status.clientKeyData };
-  } catch {
-    // The output may be the credential.
-    throw new OperatorError(`the credential plugin ${JSON.stringify(command)} gave no credential`);
-  }
-}
-
-/**
- * The environment for another program, such as a credential plugin of a kubeconfig, or wrangler: this
- * process's own, without the secrets of the CA.
- */
-export function childEnvironment(
-  own: NodeJS.ProcessEnv,
-  more: Readonly<Record<string, string>> = {},
-): NodeJS.ProcessEnv {
-  const entries = Object.entries(own).filter(
-    ([name]) => name !== "RAMPART_PASSPHRASE" && !isSecretKey(name),
-  );
-  return { ...Object.fromEntries(entries), ...more };
 }
 
 async function textOf(
@@ -188,7 +209,10 @@ async function textOf(
   return file === undefined ? undefined : readFileText(resolve(folder, file));
 }
 
-/** @throws OperatorError */
+/**
+ * Reads a small text file, which may be a pipe.
+ * @throws OperatorError if it cannot be read or is too long.
+ */
 export function readFileText(path: string): Promise<string> {
   return readSmallFile(path, maximumFileOctets, { mayBePipe: true });
 }

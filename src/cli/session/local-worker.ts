@@ -9,9 +9,10 @@ import {
   configurationKeys,
   parseConfiguration,
 } from "../../config/configuration.ts";
-import { credentialName } from "../../config/issuer-table.ts";
+import { credentialName } from "../../config/secrets.ts";
 import { isDnsName } from "../../foundation/addresses.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
+import { parseJson } from "../../foundation/json.ts";
 import { refuseSecrets } from "../../node/files/configuration-file.ts";
 import { otherRuntime } from "../../program/runtime.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
@@ -144,9 +145,10 @@ function readable<T>(config: string, read: () => T): T {
 const require: NodeJS.Require = createRequire(import.meta.url);
 
 /**
- * The path of wrangler: that of the Worker's project, or the one beside this program.
+ * The module of wrangler that Node runs: that of the Worker's project, or the one beside this program.
  *
  * @param config The project's `wrangler.toml`.
+ * @throws OperatorError if none is installed, and under Deno or Bun.
  */
 export function wranglerPath(config: string): string {
   const folder = dirname(config);
@@ -175,7 +177,10 @@ export interface WorkerTools {
   readonly workerd: string;
 }
 
-/** @throws OperatorError where wrangler is not installed. */
+/**
+ * The versions of wrangler and workerd that the configuration's folder has.
+ * @throws OperatorError if wrangler is not installed.
+ */
 export function installedTools(config: string): WorkerTools {
   const folder = dirname(wranglerPath(config));
   return {
@@ -186,6 +191,6 @@ export function installedTools(config: string): WorkerTools {
 
 function versionOf(name: string, folder: string): string {
   const path = require.resolve(`${name}/package.json`, { paths: [folder] });
-  const manifest: { readonly version: string } = JSON.parse(readFileSync(path, "utf8"));
+  const manifest = parseJson(readFileSync(path)) as { readonly version: string };
   return manifest.version;
 }

@@ -6,15 +6,15 @@ import { join } from "node:path";
 import { promisify, stripVTControlCharacters } from "node:util";
 import * as z from "zod/mini";
 import { OperatorError } from "../../foundation/errors.ts";
-import { jsonIn } from "../../foundation/json.ts";
+import { jsonIn, unbounded } from "../../foundation/json.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
-import { childEnvironment } from "./kubeconfig.ts";
+import { childEnvironment } from "./credential-plugin.ts";
 import { wranglerPath } from "./local-worker.ts";
 
 const run = promisify(execFile);
 
-const listForm = z.array(z.object({ name: z.string() }));
-const bulkForm = z.record(z.string(), z.nullable(z.string()));
+const listSchema = z.array(z.object({ name: z.string() }));
+const bulkSchema = z.record(z.string(), z.nullable(z.string()));
 
 /**
  * The deployed KV namespace through `wrangler kv`, which uses wrangler's own login. A value is passed in a
@@ -29,12 +29,12 @@ export function createRemoteNamespace(
     runWrangler(config, env, environment, ["kv", ...words, "--binding", "AUTHORITIES", "--remote"]);
   return {
     async list() {
-      const keys = parseAnswer(await wrangler("key", "list"), listForm);
+      const keys = parseAnswer(await wrangler("key", "list"), listSchema);
       return { keys, list_complete: true };
     },
     async get(keys) {
       const answer = await withFile(JSON.stringify(keys), (file) => wrangler("bulk", "get", file));
-      const found = parseAnswer(answer, bulkForm);
+      const found = parseAnswer(answer, bulkSchema);
       return new Map(keys.map((key) => [key, found[key] ?? null]));
     },
     async put(key, value) {
@@ -89,7 +89,7 @@ function outputOf(error: unknown): string {
 
 /** Wrangler may print lines before its JSON. */
 function parseAnswer<T>(stdout: string, form: z.ZodMiniType<T>): T {
-  const answer = form.safeParse(jsonIn(stdout.slice(stdout.search(/^[[{]/m))));
+  const answer = form.safeParse(jsonIn(stdout.slice(stdout.search(/^[[{]/m)), unbounded));
   if (answer.success) return answer.data;
   throw new OperatorError("wrangler's answer has an unknown form");
 }

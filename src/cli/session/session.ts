@@ -6,8 +6,7 @@ import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream-authori
 import type { Configuration } from "../../config/configuration.ts";
 import {
   type AuthorityStore,
-  type RecordName,
-  recordKey,
+  RecordName,
   type StoredRecord,
 } from "../../custody/authority-store.ts";
 import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
@@ -35,6 +34,7 @@ export interface Session {
   readonly currentView: () => Promise<AuthorityView | undefined>;
 }
 
+/** The options that choose a deployment, and how a verb acts on it. */
 export interface SessionOptions extends DeploymentChoice {
   readonly dryRun?: boolean;
   readonly json?: boolean;
@@ -97,7 +97,7 @@ async function sessionOn(
   if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
     throw new OperatorError(`SIGNERS has no signer ${JSON.stringify(signer)}`);
   }
-  const store = createSessionStore(toldStore(terminal, deployment, options), isDry);
+  const store = createSessionStore(reportingStore(terminal, deployment, options), isDry);
   const chosen = { ...deployment, store, signerStore: () => store };
   const stores = await storesAt(chosen, now, isDry || terminal.isWatched ? errorsOf(log) : log);
   const mint = signer === undefined ? stores.mint : stores.signerMints.get(signer);
@@ -119,13 +119,13 @@ async function sessionOn(
 }
 
 /** The chosen store, with progress on a terminal. A failure of it is an OperatorError and no defect of the verb. */
-function toldStore(
+function reportingStore(
   terminal: Terminal,
   { store, signerStore, place }: Deployment,
   options: SessionOptions,
 ): AuthorityStore {
   const chosen = options.signer === undefined ? store : signerStore(options.signer);
-  const told = <T>(doing: string, done: string, work: () => Promise<T>): Promise<T> =>
+  const reporting = <T>(doing: string, done: string, work: () => Promise<T>): Promise<T> =>
     terminal.progress(
       `${doing} the ${place}`,
       () =>
@@ -137,9 +137,9 @@ function toldStore(
       options,
     );
   return {
-    load: () => told("reading", "read", () => chosen.load()),
-    put: (...record) => told("writing to", "written", () => chosen.put(...record)),
-    delete: (name) => told("writing to", "written", () => chosen.delete(name)),
+    load: () => reporting("reading", "read", () => chosen.load()),
+    put: (...record) => reporting("writing to", "written", () => chosen.put(...record)),
+    delete: (name) => reporting("writing to", "written", () => chosen.delete(name)),
   };
 }
 
@@ -148,6 +148,7 @@ const askNobody: UpstreamAuthority = async () => {
   throw new UpstreamError("a dry run does not ask the CA upstream for anything");
 };
 
+/** Loads the store and unseals its records. Records that do not open are among its `refusals`. */
 export async function openStore({ mint }: Session): Promise<OpenedStore> {
   const stored = await mint.store.load();
   return openStored(stored, mint);
@@ -161,7 +162,10 @@ export async function openToWrite(session: Session): Promise<OpenedStore> {
   throw new OperatorError(`${unopened} Compare KEK with your copy of it: nothing was written`);
 }
 
-/** @throws OperatorError if a record did not open: an incomplete answer is a failure. */
+/**
+ * Requires that every record of the store has opened, because an incomplete answer would be wrong.
+ * @throws OperatorError with the number of those that did not.
+ */
 export function requireAllOpen({ refusals }: OpenedStore): void {
   if (refusals.length > 0)
     throw new OperatorError(`the store holds records that do not open: ${refusals.length}`);
@@ -200,7 +204,7 @@ export function typedCommand(
   ].join(" ");
 }
 
-/** A word for a POSIX shell. */
+/** Quotes a word for a POSIX shell if it needs quotation marks. */
 export const quoted = (word: string): string =>
   /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
@@ -223,18 +227,18 @@ export function createSessionStore(store: AuthorityStore, isDry: boolean): Sessi
     changes,
     async load() {
       before ??= store.load();
-      const untouched = (await before).filter((record) => !written.has(recordKey(record)));
+      const untouched = (await before).filter((record) => !written.has(RecordName.key(record)));
       return [...untouched, ...[...written.values()].filter((record) => record !== undefined)];
     },
     async put(record, before) {
       if (!isDry && !(await store.put(record, before))) return false;
-      written.set(recordKey(record), record);
+      written.set(RecordName.key(record), record);
       changes.push({ act: "put", name: record });
       return true;
     },
     async delete(name) {
       if (!isDry) await store.delete(name);
-      written.set(recordKey(name), undefined);
+      written.set(RecordName.key(name), undefined);
       changes.push({ act: "delete", name });
     },
   };

@@ -7,6 +7,7 @@ import { addSeconds } from "../../pki/x509/validity.ts";
 /** The exit codes of every verb, for scripts: a code never changes its meaning. */
 export const exitCodes = { done: 0, failed: 1, usage: 2, attention: 3, broken: 4 } as const;
 
+/** How a command ended, which decides its exit code. */
 export type Outcome = keyof typeof exitCodes;
 
 /** The meaning of each exit code, for `--help` and the reference. */
@@ -51,20 +52,20 @@ export const typedAs =
     throw new InvalidArgumentError(fault);
   };
 
-/** Of an option that is a duration. */
+/** Parses an option that is a duration. */
 export const typedSeconds = typedAs(
   durationSeconds,
   "must be a duration in whole seconds, such as 24h or 90m",
 );
 
-/** Of an option that says how often. */
+/** Parses an option that is an interval. */
 export function typedInterval(text: string): number {
   const seconds = typedSeconds(text);
   if (seconds > 0) return seconds;
   throw new InvalidArgumentError("must be longer than 0s");
 }
 
-/** Of an option that is a number from 1 on. */
+/** Parses an option that is a number from 1 on. */
 export const typedNumber =
   (most: number) =>
   (text: string): number => {
@@ -73,7 +74,7 @@ export const typedNumber =
     throw new InvalidArgumentError(`must be a number from 1 to ${most}`);
   };
 
-/** Of an option that is an instant in RFC 3339, or how long it is ago, in days as well. */
+/** Parses an option that is an instant in RFC 3339, or says how long ago it was, in days as well. */
 export const typedInstant =
   (clock: () => Date) =>
   (text: string): string => {
@@ -125,7 +126,10 @@ const addDryRun = (command: Command): Command =>
 /** The longest note for other operators, in characters. */
 const maximumWhy = 200;
 
-/** @throws OperatorError for a `--why` that has more than one line, or a long one. */
+/**
+ * Requires that a `--why` is one line and not too long; without one there is nothing to require.
+ * @throws OperatorError otherwise.
+ */
 export function requireWhy(why: string | undefined): void {
   if (why === undefined || (why.length <= maximumWhy && !/\p{Cc}/u.test(why))) return;
   throw usageError(`--why must be one line of at most ${maximumWhy} characters`);

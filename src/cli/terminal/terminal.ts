@@ -29,7 +29,7 @@ const starts: ReadonlyMap<string, string> = new Map([
 
 /** A verb in backticks, or at the start of a line. Others are names of programs. */
 const commands =
-  /(`|^ *)rampart (?=(?:authority|certificate|cluster|deny|doctor|kek|log|policy|root)\b)/gm;
+  /(`|^ *)rampart (?=(?:authority|certificate|cluster|deny|doctor|issuer|kek|log|policy|root)\b)/gm;
 
 /**
  * Where a verb is typed: its streams, its environment and its clock. No verb uses `console` or `process` for these.
@@ -67,7 +67,7 @@ export class Terminal implements Screen {
     return this.#process.stderr.isTTY ?? false;
   }
 
-  /** For the standard output. */
+  /** Styles a text for the standard output. */
   readonly styled = (meaning: Meaning, text: string): string =>
     this.#screen(this.#process.stdout).styled(meaning, text);
 
@@ -172,7 +172,7 @@ export class Terminal implements Screen {
     this.#process.exitCode = code;
   }
 
-  /** For the standard error stream. */
+  /** Styles a text for the standard error stream. */
   readonly #said = (meaning: Meaning, text: string): string =>
     this.#screen(this.#process.stderr).styled(meaning, text);
 
@@ -199,7 +199,7 @@ async function typedLine(
 
 /** What a text is laid out for. */
 export interface Screen {
-  /** The columns of a line; infinitely many where nobody breaks lines. */
+  /** The columns of a line; infinite if the output is no terminal. */
   readonly width: number;
   /** A text in the colour of its meaning, where colours show. */
   readonly styled: (meaning: Meaning, text: string) => string;
@@ -216,6 +216,7 @@ const formats = {
   quiet: "dim",
 } as const satisfies Record<Meaning, Parameters<typeof styleText>[0]>;
 
+/** A stream that may be a terminal, with its width. */
 export type ScreenStream = NodeJS.WritableStream & {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -230,15 +231,15 @@ export const screenOf = (stream: ScreenStream, environment: Environment): Screen
   styled: (meaning, text) => styleText(formats[meaning], text, { stream }),
 });
 
-/** The widest line on a terminal that does not tell its width. */
+/** The width of a terminal that does not report one. */
 export const usualWidth = 100;
 
 /** A narrower terminal breaks lines by itself. */
 const narrowest = 40;
 
 /**
- * The columns that a stream has room for: those of the terminal, or as many as `COLUMNS` says. A pipe or a file
- * has room for all, so that each row is one line for `grep` and `awk`.
+ * The columns of a stream: those of the terminal, or as many as `COLUMNS` says. For a pipe or a file they are
+ * infinite, so that each row is one line for `grep` and `awk`.
  */
 function widthOf({ isTTY, columns }: ScreenStream, { COLUMNS: wished }: Environment): number {
   if (wished !== undefined && /^[1-9]\d{0,4}$/.test(wished)) {

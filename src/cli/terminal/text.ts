@@ -53,7 +53,7 @@ export function wrap(line: string, width: number, indent: string): readonly stri
   return [line.slice(0, end).trimEnd(), ...wrap(indent + rest, width, indent)];
 }
 
-/** As much of a line as fits. A style, which takes no room, is not cut in two. */
+/** The beginning of a line that fits into a width. Styles take no width and are not cut in two. */
 function headOf(line: string, width: number): string {
   let end = 0;
   let columns = 0;

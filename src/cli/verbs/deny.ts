@@ -1,8 +1,8 @@
 import { Command } from "commander";
 import { deniedForms, toDenial } from "../../ca/denial.ts";
-import { knownFrom, storeStatement } from "../../ca/mint.ts";
+import { Mint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
-import { deniableSubject, formatDenied } from "../../config/distrust.ts";
+import { deniableSubject, isShownByToken } from "../../config/distrust.ts";
 import { type DenialContent, statementKinds } from "../../custody/record-kinds.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { durationSeconds, instant } from "../../foundation/text.ts";
@@ -75,6 +75,10 @@ const denialsIn = (
   { denials }: OpenedStore,
 ): readonly DenialStatus[] => denialStatuses(denials, configuration.configuredDenials, now);
 
+/**
+ * Denies a subject after a confirmation. A subject that is denied for as long already is left as it is.
+ * @throws OperatorError for a subject that cannot be denied, and without the confirmation.
+ */
 export async function add(session: Session, typed: string, options: AddOptions): Promise<void> {
   const { terminal, mint, isDry } = session;
   const subject = subjectOf(session, typed);
@@ -92,9 +96,9 @@ export async function add(session: Session, typed: string, options: AddOptions):
     );
   }
   await confirmIn(session, `Give ${subject} no certificate ${endOf(asked)}?`, options);
-  // The question may have waited for long, and nobody knows of the denial before it is written.
+  // Made after the question, which may have waited for long: no process knows of the denial before it is written.
   const denial = denialOf(session, subject, options, terminal.clock());
-  await storeStatement(mint, "denial", denial);
+  await Mint.storeStatement(mint, "denial", denial);
   mint.log.operation({
     event: "denial-added",
     level: "warning",
@@ -102,7 +106,7 @@ export async function add(session: Session, typed: string, options: AddOptions):
     subject,
     ...(denial.until && { until: denial.until.toISOString() }),
   });
-  const knownBy = knownFrom(mint, terminal.clock());
+  const knownBy = Mint.knownFrom(mint, terminal.clock());
   await printStored(session);
   if (isDry) return;
   terminal.print(
@@ -124,7 +128,7 @@ function denialOf(
 ): DenialContent {
   requireWhy(why);
   const end = until === undefined ? undefined : parseEnd(until, now);
-  return { subject, knownFrom: knownFrom(mint, now), until: end, why };
+  return { subject, knownFrom: Mint.knownFrom(mint, now), until: end, why };
 }
 
 /** The subject of which a CA can know somebody, as the CA compares it. @throws OperatorError */
@@ -146,6 +150,10 @@ function parseEnd(text: string, now: Date): Date {
   );
 }
 
+/**
+ * Removes a subject's denial from the store after a confirmation. A denial of the configuration is not ended by it.
+ * @throws OperatorError if the store has none.
+ */
 export async function remove(
   session: Session,
   typed: string,
@@ -179,6 +187,7 @@ async function printStored(session: Session): Promise<void> {
   terminal.print(formatDenials(terminal, denialsIn(session, await openStore(session)), "nobody"));
 }
 
+/** Formats denials as a table; `ifNone` if there are none. */
 export function formatDenials(
   screen: Screen,
   denials: readonly DenialStatus[],
@@ -192,4 +201,17 @@ export function formatDenials(
     printable(why ?? ""),
   ]);
   return formatTable(screen, ["SUBJECT", "STATED IN", "UNTIL", "WHY"], rows, ["WHY"]);
+}
+
+/** The entry of `DENIED` that states a denial, in TOML. */
+export function formatDenied(denial: DenialContent): string {
+  const { subject, knownFrom, until, why } = denial;
+  const read = toDenial(denial);
+  const members = [
+    `subject = ${JSON.stringify(subject)}`,
+    ...(read && isShownByToken(read) ? [`since = "${knownFrom.toISOString()}"`] : []),
+    ...(until ? [`until = "${until.toISOString()}"`] : []),
+    ...(why === undefined ? [] : [`why = ${JSON.stringify(why)}`]),
+  ];
+  return `{ ${members.join(", ")} }`;
 }

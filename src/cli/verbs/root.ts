@@ -1,16 +1,12 @@
 import { Command } from "commander";
-import { type Mint, recordTaint } from "../../ca/mint.ts";
+import { Mint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { trustRoot } from "../../ca/rotation/adopt.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { applyTaints, taintsOf } from "../../pki/authority/taint.ts";
-import {
-  type AdditionalRoot,
-  createAdditionalRoot,
-  retireRoot,
-} from "../../pki/authority/trust-bundle.ts";
+import { AdditionalRoot } from "../../pki/authority/trust-bundle.ts";
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
-import { isSelfIssued } from "../../pki/path/certification-path.ts";
+import { CaCertificate } from "../../pki/path/certification-path.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { authoritiesIn } from "../../status/authorities.ts";
 import {
@@ -77,6 +73,10 @@ async function list(session: Session, options: SessionOptions): Promise<void> {
   );
 }
 
+/**
+ * Adds the roots of a PEM file to the trust bundle, published once every replica can have them.
+ * @throws OperatorError for a certificate that is no root, or that the bundle cannot take.
+ */
 export async function add(session: Session, file: string): Promise<void> {
   const certificates = readCertificates(await loadSource(file, maximumOctets));
   for (const certificate of certificates) requireRoot(certificate, file, session.now);
@@ -84,7 +84,7 @@ export async function add(session: Session, file: string): Promise<void> {
   const { propagationSeconds } = session.mint.phaseLengths;
   const publishedFrom = addSeconds(wholeSeconds(session.now), propagationSeconds);
   const roots = await Promise.all(
-    certificates.map(({ der }) => createAdditionalRoot(der, publishedFrom)),
+    certificates.map(({ der }) => AdditionalRoot.create(der, publishedFrom)),
   );
   for (const root of roots) requireAddable(root, store, session.mint);
   const trusted = new Set(store.additionalRoots.map(({ id }) => id));
@@ -100,7 +100,7 @@ export async function add(session: Session, file: string): Promise<void> {
 
 function requireRoot(certificate: ImportedCertificate, file: string, now: Date): void {
   const { verifier } = certificate;
-  if (!isSelfIssued(certificate) || !verifier.verify(verifier.publicKey))
+  if (!CaCertificate.isSelfIssued(certificate) || !verifier.verify(verifier.publicKey))
     throw new OperatorError(
       `${file}: holds a certificate that is not self-signed, so it is no root`,
     );
@@ -129,20 +129,24 @@ function requireAddable(
     );
   }
   const owner = authorities.find(({ certificate }) => bytesEqual(certificate.der, root));
-  // As an additional root it would stay when a taint removes its authority.
+  // Refused, because as an additional root it would stay trusted when a taint removes its authority.
   if (owner) throw new OperatorError(`${id} is the root of authority ${owner.id}`);
 }
 
+/**
+ * Schedules the removal of an additional root from the trust bundle, after a confirmation.
+ * @throws OperatorError if no root, or more than one, has the prefix `id`.
+ */
 export async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
   const { mint, now } = session;
   const { additionalRoots, taints } = await openToWrite(session);
-  // With the schedules that taints leave them: a removal can only be moved to an earlier time.
+  // Applies the existing taints first, because a removal that is scheduled can only be moved to an earlier time.
   const root = findByIdPrefix(applyTaints(additionalRoots, taints), id, "additional root");
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
   const question = `Remove ${root.id} from the trust bundle at ${formatInstant(at)}? Verifiers refuse its certificates from then on.`;
   await confirmIn(session, question, options);
-  const taint = retireRoot(root, at, now);
-  await recordTaint(mint, taint);
+  const taint = AdditionalRoot.retire(root, at, now);
+  await Mint.recordTaint(mint, taint);
   await printStoreSummary(session);
   printTaintedAuthorities(session, taint);
 }

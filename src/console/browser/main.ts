@@ -38,14 +38,18 @@ async function refresh(): Promise<void> {
   } catch (error) {
     if (number !== requests || !state) return;
     const why = error instanceof Error ? error.message : String(error);
-    state.textContent = `not answering, and what is below is old: ${why}`;
+    state.textContent = `The CA does not answer. What is below is old. (${why})`;
     shown.delete(state);
     document.body.classList.add("old");
   }
 }
 
 async function fetchPage(): Promise<Document> {
-  const response = await fetch(addressOf(search?.value ?? ""), { cache: "no-store" });
+  // The page's URL may contain a password, and a URL with a password cannot be fetched.
+  const response = await fetch(location.origin + addressOf(search?.value ?? ""), {
+    cache: "no-store",
+    signal: AbortSignal.timeout(pollMilliseconds),
+  });
   const text = await response.text();
   if (!response.ok) throw new Error(text.trim());
   return new DOMParser().parseFromString(policy.createHTML(text), "text/html");

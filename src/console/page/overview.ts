@@ -1,7 +1,7 @@
 import { html } from "hono/html";
 import type { ForecastEvent } from "../../ca/rotation/forecast.ts";
 import { type AuthorityStatus, isStepDue, nextActs } from "../../status/authorities.ts";
-import type { Severity } from "../../status/finding.ts";
+import { type Severity, withCommands } from "../../status/finding.ts";
 import type { CaStatus } from "../../status/status.ts";
 import { badge, count, foreign, instant, type Markup, shortHex } from "./format.ts";
 
@@ -104,7 +104,10 @@ const severities: Readonly<Record<Severity, Markup>> = {
 };
 
 /** The findings, each with its reason and its remedy. */
-export function checkup({ findings, ready, needsAttention }: CaStatus): Markup {
+export function checkup(
+  { findings, ready, needsAttention }: CaStatus,
+  typed: (words: string) => string,
+): Markup {
   const isWell = ready && needsAttention.length === 0;
   return html`<p class="quiet">Of the records, the configuration, and what this CA knows of its issuers and clusters. <code>rampart doctor</code> looks further: it asks issuers and API servers anew, and looks at clocks, files and versions.</p>
     ${findings.length === 0 ? html`<p>${isWell ? badge("good", "healthy") : ""} Nothing was found.</p>` : ""}
@@ -116,16 +119,16 @@ export function checkup({ findings, ready, needsAttention }: CaStatus): Markup {
         why,
         remedy,
       }) => html`<li>${severities[severity]} <strong>${foreign(what)}</strong>
-      <div>${foreign(why)}</div>${remedyPart(remedy)}
+      <div>${foreign(why)}</div>${remedyPart(withCommands(remedy, typed))}
       <div class="quiet">${name}</div></li>`,
     )}</ul>`;
 }
 
 /** A remedy that is one command. */
-const commandForm = /^`([^`]+)`$/;
+const commandPattern = /^`([^`]+)`$/;
 
 function remedyPart(remedy: string): Markup {
-  const [, command] = commandForm.exec(remedy) ?? [];
+  const [, command] = commandPattern.exec(remedy) ?? [];
   if (command !== undefined) return html`<pre><code>${command}</code></pre>`;
   const parts = remedy.split("`");
   return html`<p>→ ${parts.map((part, i) => (i % 2 === 1 ? html`<code>${part}</code>` : foreign(part)))}</p>`;

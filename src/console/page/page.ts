@@ -12,12 +12,14 @@ interface PageContent {
   readonly query: string;
   /** The entries of the log, rendered, or a sentence. */
   readonly logResults: Markup | string;
+  /** The words of a command as they act on this CA. */
+  readonly typed: (words: string) => string;
   /** The script with the live parts; absent where there is none. */
   readonly script?: { readonly path: string; readonly integrity: string } | undefined;
 }
 
 /** The whole page. It is complete without its script. */
-export function page({ status, query, logResults, script }: PageContent): Markup {
+export function page({ status, query, logResults, script, typed }: PageContent): Markup {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -45,7 +47,7 @@ ${script ? html`<script type="module" src="${script.path}" integrity="${script.i
 ${sections.map(
   ({ id, heading, render }) => html`<section id="${id}" aria-label="${heading ?? "Overview"}">
   ${heading ? html`<h2>${heading}</h2>` : ""}
-  <div data-live="${id}">${render(status)}</div>
+  <div data-live="${id}">${render(status, typed)}</div>
 </section>
 `,
 )}
@@ -76,7 +78,7 @@ interface Section {
   readonly id: string;
   /** Absent for the part whose headings say enough. */
   readonly heading?: string;
-  readonly render: (status: CaStatus) => Markup;
+  readonly render: (status: CaStatus, typed: (words: string) => string) => Markup;
 }
 
 /** These parts in the order of the page. */
@@ -119,6 +121,7 @@ nav a{text-decoration:none;padding:.2rem 0}
 nav a:hover{text-decoration:underline}
 main:focus{outline:0}
 .old main{filter:grayscale(1)}
+.old .state{flex-basis:100%;padding:1rem;background:var(--bad);color:var(--page);font-size:1.25rem}
 section{margin:1.25rem 0 0;padding:1.25rem 1.5rem 1.5rem;background:var(--card);border:1px solid var(--line);border-radius:10px}
 #overview{padding:0;border:0;background:none}
 h2{font-size:1.0625rem;font-weight:650;margin:0 0 .9rem}

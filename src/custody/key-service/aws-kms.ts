@@ -1,6 +1,7 @@
+import { membersOf } from "../../foundation/json.ts";
 import { toBase64 } from "../../pki/encoding/base64.ts";
 import { fingerprintOf } from "../../pki/encoding/bytes.ts";
-import { type AwsKeys, signedHeaders } from "../shared/aws-signature.ts";
+import { type AwsKeys, awsDomain, signedHeaders } from "./aws-signature.ts";
 import { type Credential, KeyServiceError, type OpenKey } from "./key-service.ts";
 import {
   type Access,
@@ -9,13 +10,12 @@ import {
   callsTo,
   digestOf,
   faultIn,
-  membersOf,
   octetsIn,
   requireSameKey,
   textsIn,
 } from "./service-call.ts";
 
-const arnForm =
+const arnPattern =
   /^\/?(arn:aws[a-z-]*:kms:([a-z0-9-]{1,64}):\d{12}:)((?:key|alias)\/[A-Za-z0-9/_-]{1,256})$/;
 
 /** What is wrong, in the words of AWS: its name for the error, and its message. */
@@ -34,14 +34,13 @@ const dialect = {
 
 /** A key of AWS KMS: `awskms:///arn:aws:kms:<region>:<account>:key/<id>`. `undefined` for another URI. */
 export const awsKey: OpenKey = ({ origin, path, uri }, means) => {
-  const [, owner = "", region = "", name = ""] = arnForm.exec(path) ?? [];
+  const [, owner = "", region = "", name = ""] = arnPattern.exec(path) ?? [];
   if (name === "") return undefined;
   const arn = owner + name;
-  const suffix = region.startsWith("cn-") ? ".cn" : "";
-  const url = `${origin ?? `https://kms.${region}.amazonaws.com${suffix}`}/`;
+  const url = `${origin ?? `https://kms.${region}.${awsDomain(region)}`}/`;
 
   const ask = callsTo(means, {
-    obtain: async () => keysIn(await means.credential("awskms"), means.clock()),
+    obtain: async () => awsKeysIn(await means.credential("awskms"), means.clock()),
     url: () => url,
     request: (keys: AwsKeys, action, body) =>
       signed(keys, { url, region, action }, means.clock(), body),
@@ -75,11 +74,15 @@ export const awsKey: OpenKey = ({ origin, path, uri }, means) => {
   };
 };
 
-/** More than this goes as a digest. */
+/** AWS KMS takes longer messages only as a digest. */
 const longestMessage = 4096;
 
-/** `<id>:<secret>`, or what `aws configure export-credentials` prints. */
-function keysIn(credential: Credential, now: Date): Access<AwsKeys> {
+/**
+ * Reads keys of AWS: `<id>:<secret>`, or what `aws configure export-credentials` prints.
+ *
+ * @throws KeyServiceError for keys that are missing or have expired.
+ */
+export function awsKeysIn(credential: Credential, now: Date): Access<AwsKeys> {
   const [, AccessKeyId, SecretAccessKey] = /^(\w+):(.+)$/.exec(`${credential}`) ?? [];
   const keys = { AccessKeyId, SecretAccessKey, ...membersOf(credential) };
   const [accessKeyId = "", secretAccessKey = ""] = textsIn(keys, [

@@ -1,14 +1,14 @@
+import { membersOf } from "../../foundation/json.ts";
 import { parseBase64Url, toBase64Url } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { toX509Signature } from "../../pki/signature-algorithm.ts";
-import { type Call, KeyServiceError, type KeyServiceMeans, type OpenKey } from "./key-service.ts";
+import { toX509Signature } from "../../pki/signature-encoding.ts";
+import { type Call, type KeyServiceContext, KeyServiceError, type OpenKey } from "./key-service.ts";
 import {
   type Access,
   callsTo,
   digestOf,
   faultIn,
   grant,
-  membersOf,
   octetsIn,
   readyToken,
   requireSameKey,
@@ -16,7 +16,7 @@ import {
   withBearer,
 } from "./service-call.ts";
 
-const pathForm = /^\/keys\/[A-Za-z0-9-]{1,127}\/[0-9a-f]{32}$/;
+const pathPattern = /^\/keys\/[A-Za-z0-9-]{1,127}\/[0-9a-f]{32}$/;
 const version = "?api-version=2025-07-01";
 
 /** What is wrong, in the words of Azure. */
@@ -33,7 +33,7 @@ const dialect = {
 
 /** A version of a key of Azure Key Vault or Managed HSM: `azurekms://<vault>/keys/<name>/<version>`. */
 export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
-  if (origin === undefined || !pathForm.test(path)) return undefined;
+  if (origin === undefined || !pathPattern.test(path)) return undefined;
   const [, service = "vault.azure.net"] = /\.((?:vault|managedhsm)\..+)/.exec(origin) ?? [];
 
   const asked = callsTo(means, {
@@ -77,9 +77,9 @@ export const transform = async (
 ): Promise<Bytes> =>
   octetsIn(await call(act, { alg, value: toBase64Url(octets) }), "value", parseBase64Url);
 
-/** By a client secret, by a federated token, or a token that the machine has. */
+/** Obtains a token by a client secret, by a federated token, or from the machine. */
 async function tokenFor(
-  { fetch, credential }: KeyServiceMeans,
+  { fetch, credential }: KeyServiceContext,
   resource: string,
 ): Promise<Access<string>> {
   const given = await credential("azurekms", resource);

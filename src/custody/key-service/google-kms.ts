@@ -1,9 +1,9 @@
+import { type Members, membersOf } from "../../foundation/json.ts";
 import { toBase64, toBase64Url } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import {
+  type KeyServiceContext,
   KeyServiceError,
-  type KeyServiceMeans,
-  type Members,
   type OpenKey,
   type WrappingContext,
 } from "./key-service.ts";
@@ -13,7 +13,6 @@ import {
   digestOf,
   faultIn,
   grant,
-  membersOf,
   octetsIn,
   octetsOfPem,
   readyToken,
@@ -22,7 +21,7 @@ import {
   withBearer,
 } from "./service-call.ts";
 
-const form =
+const pattern =
   /^gcpkms:\/\/(?:[^/]+\/)?(projects\/[\w.:-]+\/locations\/[\w-]+\/keyRings\/[\w-]+\/cryptoKeys\/[\w-]+(?:\/cryptoKeyVersions\/\d+)?)$/;
 
 const rights: Readonly<Record<string, string>> = {
@@ -46,7 +45,7 @@ const place = "at this path, which ends in a version for a root alone";
 
 /** A key of Google Cloud KMS by its resource name; one that signs has its version. */
 export const googleKey: OpenKey = ({ uri, origin }, means) => {
-  const [, name = ""] = form.exec(uri) ?? [];
+  const [, name = ""] = pattern.exec(uri) ?? [];
   if (name === "") return undefined;
   const usual = uri.startsWith("gcpkms://projects/");
   const url = `${usual ? "https://cloudkms.googleapis.com" : origin}/v1/${name}`;
@@ -84,14 +83,23 @@ export const googleKey: OpenKey = ({ uri, origin }, means) => {
 
 const text = new TextEncoder();
 
+/** The member `additionalAuthenticatedData` that binds a wrapped key to its context, with its CRC. */
 export const boundTo = (context: WrappingContext) =>
   checked("additionalAuthenticatedData", text.encode(JSON.stringify(context)));
 
+/**
+ * The members of a request with these octets in base64 and their CRC-32C, by which Google KMS notices corruption on
+ * the way.
+ */
 export const checked = (name: string, octets: Bytes) => ({
   [name]: toBase64(octets),
   [`${name}Crc32c`]: crc32c(octets),
 });
 
+/**
+ * Reads octets from a response and verifies their CRC-32C.
+ * @throws KeyServiceError if they are absent or do not match it.
+ */
 export function checkedIn(answer: Members, name: string): Bytes {
   const octets = octetsIn(answer, name);
   if (`${answer[`${name}Crc32c`]}` === crc32c(octets)) return octets;
@@ -110,8 +118,8 @@ function crc32c(octets: Uint8Array): string {
 
 const scope = "https://www.googleapis.com/auth/cloudkms";
 
-/** By the key of a service account (RFC 7523), or a token that the machine has. */
-async function tokenFor({ fetch, clock, credential }: KeyServiceMeans): Promise<Access<string>> {
+/** Obtains a token by the key of a service account (RFC 7523), or from the machine. */
+async function tokenFor({ fetch, clock, credential }: KeyServiceContext): Promise<Access<string>> {
   const given = await credential("gcpkms");
   const ready = readyToken(given);
   if (ready) return ready;

@@ -26,6 +26,13 @@ export interface LeaseParts {
   readonly leaseSeconds: number;
   readonly keyServices: KeyServices;
   readonly clock: () => Date;
+  /**
+   * Milliseconds of a clock that is never set back. It may stop while the machine sleeps, whereas the wall clock goes
+   * on.
+   */
+  readonly monotonic: () => number;
+  /** At least 0 and less than 1. */
+  readonly random: () => number;
   readonly log: OperationLog;
   readonly shareWork: WorkSharing;
   /** Goes on with work that no call waits for. Absent where work ends with its call. */
@@ -35,11 +42,14 @@ export interface LeaseParts {
 /** The KEKs of one opening, by the names of the signers; those of the unnamed authorities have the name "". */
 interface Opening {
   readonly at: Date;
+  readonly atMonotonic: number;
   readonly rings: ReadonlyMap<string, readonly Kek[]>;
 }
 
-/** A lease is renewed this often in its time, so that an outage may last for nearly all of it. */
+/** A lease is renewed this often in its time at least, so that an outage may last for nearly all of it. */
 const renewalsInLease = 10;
+/** The largest random part of each pause, so that processes that started together do not call the service together. */
+const jitter = 1 / 4;
 const longestRetrySeconds = 30;
 const shortestRetrySeconds = 2;
 
@@ -47,7 +57,7 @@ const shortestRetrySeconds = 2;
 const longestOpeningMilliseconds = 30_000;
 const maximumWaiting = 5000;
 
-/** A clock that was set back must not lengthen a lease. */
+/** A clock that was set back further is wrong now, or was at the opening. */
 const toleratedSetBackSeconds = 60;
 
 const never = new Date(0);
@@ -109,7 +119,14 @@ export class KekLease implements HeldKeks {
   #holds(now: Date): boolean {
     const until = this.until();
     if (!(this.#opened && until)) return false;
-    return addSeconds(this.#opened.at, -toleratedSetBackSeconds) <= now && now < until;
+    const { at, atMonotonic } = this.#opened;
+    const heldSeconds = (this.#parts.monotonic() - atMonotonic) / 1000;
+    const isWithin = addSeconds(at, -toleratedSetBackSeconds) <= now && now < until;
+    return isWithin && heldSeconds < this.#parts.leaseSeconds;
+  }
+
+  #later(now: Date, seconds: number): Date {
+    return addSeconds(now, seconds * (1 - jitter * this.#parts.random()));
   }
 
   /** After a failure, calls are refused at once until it is time to ask again. */
@@ -132,12 +149,13 @@ export class KekLease implements HeldKeks {
     const seconds = this.#holds(now)
       ? Math.min(longestRetrySeconds, leaseSeconds / renewalsInLease)
       : shortestRetrySeconds;
-    this.#due = addSeconds(now, seconds);
+    this.#due = this.#later(now, seconds);
   }
 
   async #open(): Promise<void> {
-    const { keks, clock, leaseSeconds, log } = this.#parts;
+    const { keks, clock, monotonic, leaseSeconds, log } = this.#parts;
     const at = clock();
+    const atMonotonic = monotonic();
     try {
       const opened = await Promise.all(keks.map((kek) => this.#import(kek)));
       const names = ["", ...this.#parts.signers];
@@ -145,8 +163,8 @@ export class KekLease implements HeldKeks {
         name,
         opened.flatMap((each) => each[i] ?? []),
       ]);
-      this.#opened = { at, rings: new Map(rings) };
-      this.#due = addSeconds(at, leaseSeconds / renewalsInLease);
+      this.#opened = { at, atMonotonic, rings: new Map(rings) };
+      this.#due = this.#later(at, leaseSeconds / renewalsInLease);
       this.#fault = undefined;
     } catch (error) {
       this.#fault = messageOf(error);
@@ -161,7 +179,10 @@ export class KekLease implements HeldKeks {
     }
   }
 
-  /** The KEK, and those of the named signers. Its octets are overwritten, and no code can export the keys. */
+  /**
+   * Imports the unwrapped KEK and derives those of the named signers. Its octets are overwritten afterwards, and no
+   * code can export the keys.
+   */
   async #import(kek: ConfiguredKek): Promise<readonly Kek[]> {
     const { signers, trustDomain, keyServices } = this.#parts;
     const octets = "octets" in kek ? kek.octets : await openWrapped(kek, trustDomain, keyServices);
@@ -175,7 +196,7 @@ export class KekLease implements HeldKeks {
 /** Anybody may ask `/readyz`: the address of a key, with the account that has it, is for the log and for verbs. */
 const withoutUris = (said: string): string => said.replace(/(\w+):\/\/\S+/g, "$1");
 
-/** What the services bind a KEK to. Both stand in their logs. */
+/** The context to which key services bind a wrapped KEK. Both fields appear in the services' own logs. */
 export const contextOf = (trustDomain: string, id: string) => ({
   "rampart-kek": id,
   "rampart-trust-domain": trustDomain,

@@ -1,15 +1,16 @@
+import { isSafeToFetch } from "../../foundation/addresses.ts";
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { Fetch } from "../../foundation/fetch.ts";
-import { isSafeToFetch } from "../../foundation/text.ts";
+import type { Members } from "../../foundation/json.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { SignatureAlgorithm } from "../../pki/signature-algorithm.ts";
 
-/** What binds a wrapped KEK to its place. Names stand in the service's own log, and are no secret. */
+/** The names to which a wrapped KEK is bound. They appear in the service's own log and are not secret. */
 export type WrappingContext = Readonly<Record<string, string>>;
 
 /** A key in a key service, which never gives it away. The service is as little trusted as a CA upstream. */
 export interface ServiceKey {
-  /** As the operator wrote it. */
+  /** The URI as the operator wrote it. */
   readonly uri: string;
   /** @throws KeyServiceError */
   readonly unwrap: (ciphertext: Bytes, context: WrappingContext) => Promise<Bytes>;
@@ -20,9 +21,6 @@ export interface ServiceKey {
 
 /** Has the service do an act, by its own name for it, with a key. @throws KeyServiceError */
 export type Call = (act: string, body?: object) => Promise<Members>;
-
-/** The members of a JSON object; none of anything else. */
-export type Members = Readonly<Record<string, unknown>>;
 
 /** Why a key service did not do its work, as a clause behind its name. It never holds a credential. */
 export class KeyServiceError extends Error {
@@ -36,7 +34,7 @@ export type ServiceName = "awskms" | "gcpkms" | "azurekms" | "hashivault";
 export type Credential = string | Members;
 
 /** What a platform gives to reach key services. */
-export interface KeyServiceMeans {
+export interface KeyServiceContext {
   readonly fetch: Fetch;
   readonly clock: () => Date;
   /** The credential for a service; a token of it is for the audience. @throws KeyServiceError */
@@ -53,24 +51,24 @@ export interface KeyPlace {
 }
 
 /** Opens the key at a place; `undefined` for a place of no key. */
-export type OpenKey = (place: KeyPlace, means: KeyServiceMeans) => ServiceKey | undefined;
+export type OpenKey = (place: KeyPlace, means: KeyServiceContext) => ServiceKey | undefined;
 
 /** The key of a URI. @throws ConfigurationError for a URI that is of no key */
 export type KeyServices = (uri: string) => ServiceKey;
 
-const uriForm = /^([a-z]+):\/\/([^/?#\s]*)(\/[^?#\s]*)(?:\?([^#\s]*))?$/;
+const uriPattern = /^([a-z]+):\/\/([^/?#\s]*)(\/[^?#\s]*)(?:\?([^#\s]*))?$/;
 
 /** Opens keys by their URIs, each once, so that its tokens are asked for once. */
 export function openKeyServices(
   services: Readonly<Record<ServiceName, OpenKey>>,
-  means: KeyServiceMeans,
+  means: KeyServiceContext,
 ): KeyServices {
   const known = new Map<string, ServiceKey>();
   const byScheme = new Map<string, OpenKey>(Object.entries(services));
   return (uri) => {
-    const [, scheme = "", host = "", path = "", query] = uriForm.exec(uri) ?? [];
+    const [, scheme = "", host = "", path = "", query] = uriPattern.exec(uri) ?? [];
     const options = new URLSearchParams(query);
-    // HTTPS, but for this machine itself, unless the URI says so.
+    // Plain HTTP is allowed for this machine itself alone, and not if the URI has the option `tls`.
     const origins = [`http://${host}`, `https://${host}`];
     const origin = origins.slice(options.has("tls") ? 1 : 0).find(isSafeToFetch);
     const place = { uri, origin, path, options };

@@ -1,9 +1,10 @@
 import { CaError } from "../../foundation/errors.ts";
+import { membersOf } from "../../foundation/json.ts";
 import { toBase64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { markOf } from "../kek.ts";
 import { transform } from "./azure-key-vault.ts";
 import * as google from "./google-kms.ts";
@@ -15,7 +16,7 @@ import {
   type ServiceKey,
   type ServiceName,
 } from "./key-service.ts";
-import { membersOf, octetsIn, octetsOfPem, textOf } from "./service-call.ts";
+import { octetsIn, octetsOfPem, textOf } from "./service-call.ts";
 import { rootFor, wrongKind } from "./service-root.ts";
 import * as transit from "./vault-transit.ts";
 
@@ -40,7 +41,8 @@ const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
   },
   gcpkms: {
     types: "a KEK takes ENCRYPT_DECRYPT, a root ASYMMETRIC_SIGN",
-    // What wraps opens at once, and compares: that tells more than the service's word that it got all.
+    // The caller unwraps the result at once and compares it, which shows more than the service's own statement that
+    // it has received all octets.
     wrap: async ({ call }, octets, context) => {
       const body = { ...google.checked("plaintext", octets), ...google.boundTo(context) };
       return google.checkedIn(await call(":encrypt", body), "ciphertext");
@@ -49,7 +51,8 @@ const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
   },
   azurekms: {
     types: "a KEK takes RSA, a root EC P-256, P-384 or RSA",
-    // RSA-OAEP binds no context, and whoever has the public key can wrap: the mark of a KEK binds it.
+    // RSA-OAEP binds no context, and anybody who has the public key can wrap. Therefore the KEK's mark binds the
+    // context.
     wrap: ({ call }, octets) => transform(call, "/wrapkey", "RSA-OAEP-256", octets),
     publicKey: async ({ call }) => spkiOf(membersOf((await call(""))["key"])),
   },
@@ -122,7 +125,7 @@ export async function createServiceRoot(
   now: Date,
 ): Promise<Bytes> {
   const publicKey = await operate(key, (acts) =>
-    acts.publicKey(key).then(parseSubjectPublicKey).catch(orWrongKind),
+    acts.publicKey(key).then(SubjectPublicKey.parse).catch(orWrongKind),
   );
   return rootFor([key], publicKey, { trustDomain, lifetimeSeconds, now });
 }

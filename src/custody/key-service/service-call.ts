@@ -1,19 +1,14 @@
+import { isSafeToFetch } from "../../foundation/addresses.ts";
 import { type Fetch, readText, toFetchError } from "../../foundation/fetch.ts";
-import { jsonIn } from "../../foundation/json.ts";
-import { isSafeToFetch } from "../../foundation/text.ts";
+import { jsonIn, type Members, membersOf } from "../../foundation/json.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import {
   type Call,
   type Credential,
+  type KeyServiceContext,
   KeyServiceError,
-  type KeyServiceMeans,
-  type Members,
 } from "./key-service.ts";
-
-/** None of anything but a JSON object. */
-export const membersOf = (json: unknown): Members =>
-  typeof json === "object" && json !== null ? { ...json } : {};
 
 /** An answer of a service, whatever its status. */
 export interface Answer {
@@ -27,12 +22,12 @@ const timeoutMilliseconds = 5_000;
 
 const maximumOctets = 65_536;
 
-/** What a header has room for: an error about anything else may quote it. */
-const headerForm = /^[ -~]{0,20000}$/;
+/** Text that fits into a header. The error that Node throws for any other text might quote a credential. */
+const headerPattern = /^[ -~]{0,20000}$/;
 
 /** Sends a request whose answer is bounded in time and size. No redirect is followed. @throws KeyServiceError */
 export async function ask(fetch: Fetch, url: string, init: Asked): Promise<Answer> {
-  if (!Object.values(init.headers).every((value) => headerForm.test(value)))
+  if (!Object.values(init.headers).every((value) => headerPattern.test(value)))
     throw new KeyServiceError("takes a credential of one line of visible ASCII alone");
   const signal = init.signal ?? AbortSignal.timeout(timeoutMilliseconds);
   const read = async (): Promise<Answer> => {
@@ -60,6 +55,7 @@ export const inJson = (body?: object, headers: Readonly<Record<string, string>> 
   body: body ? JSON.stringify(body) : null,
 });
 
+/** A POST with these fields as `application/x-www-form-urlencoded`. */
 export const inForm = (fields: Readonly<Record<string, string>>) => ({
   method: "POST",
   headers: { "content-type": "application/x-www-form-urlencoded" },
@@ -80,7 +76,7 @@ export function octetsIn(members: Members, name: string, parse = parseBase64): B
   throw new KeyServiceError(`answered a ${name} that cannot be decoded`);
 }
 
-/** The octets in one PEM block; `undefined` for what is none. */
+/** The octets of one PEM block; `undefined` for any other text. */
 export const octetsOfPem = (pem: string): Bytes | undefined =>
   parseBase64(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
 
@@ -89,24 +85,27 @@ export async function digestOf(bytes: Bytes, hash = "SHA-256"): Promise<Bytes> {
   return new Uint8Array(await crypto.subtle.digest(hash, bytes));
 }
 
+/**
+ * Requires that the service has used the key that it was asked to use.
+ * @throws KeyServiceError otherwise.
+ */
 export function requireSameKey(isSame: boolean): void {
   if (!isSame) throw new KeyServiceError("answered for another key");
 }
 
-/** What lets in, and for how many seconds: 0 for what is looked for each time. */
+/** A token or ticket for calls, and for how many seconds it may be reused: 0 if it is obtained for each call. */
 export interface Access<T> {
   readonly pass: T;
   readonly seconds: number;
 }
 
-/** What lets in, asked for again a minute before it ends, or as soon as it is refused. */
-function remembered<T>(clock: () => Date, obtain: () => Promise<Access<T>>) {
+/** Remembers what lets in. It is asked for again a minute before it ends, or as soon as it is refused. */
+export function remembered<T>(obtain: (now: Date) => Promise<Access<T>>) {
   let known: { readonly pass: T; readonly until: number } | undefined;
-  return async (isRefused: boolean): Promise<T> => {
-    const now = clock().getTime();
-    if (known && now < known.until && !isRefused) return known.pass;
-    const { pass, seconds } = await obtain();
-    known = { pass, until: now + 1000 * Math.min(seconds - 60, 43_200) };
+  return async (now: Date, isRefused = false): Promise<T> => {
+    if (known && now.getTime() < known.until && !isRefused) return known.pass;
+    const { pass, seconds } = await obtain(now);
+    known = { pass, until: now.getTime() + 1000 * Math.min(seconds - 60, 43_200) };
     return pass;
   };
 }
@@ -117,7 +116,11 @@ export const tokenIn = (members: Members): Access<string> => ({
   seconds: Number(members["expires_in"]) || 0,
 });
 
-/** The token of an OAuth grant. @throws KeyServiceError */
+/**
+ * Requests the token of an OAuth grant. One without `expires_in` ends at once.
+ *
+ * @throws KeyServiceError for a URL that is not https, a status other than 200, and an answer without a token.
+ */
 export async function grant(
   fetch: Fetch,
   url: string,
@@ -144,7 +147,7 @@ export function textsIn(credential: Credential, names: readonly string[]): strin
 export const readyToken = (credential: Credential): Access<string> | undefined =>
   membersOf(credential)["access_token"] ? tokenIn(membersOf(credential)) : undefined;
 
-/** What may be wrong, and our sentence for it behind the name of the key. */
+/** The causes of an error, with the sentence for each, which follows the name of the key. */
 const sentences = {
   clock: "refuses the time of the request: set the clock of this machine",
   expired: "refuses the credential, which has expired",
@@ -157,7 +160,7 @@ const sentences = {
   version: "no longer allows this version of the key",
   missing: "has no such key {place}",
   type: "has a key of another use or type",
-  // Nobody can tell these apart.
+  // A service gives the same error for all three causes.
   misfit: "does not open the ciphertext: it is of another key, trust domain or KEK id",
   sealed: "is sealed, or stands by",
   tls: "takes TLS alone: add ?tls to its URI",
@@ -173,7 +176,7 @@ type Words = Partial<Record<"right" | "place", string>>;
 
 const ofAnyService: Dialect = { throttled: /^429/, inside: /^5/ };
 
-/** Whoever refuses a credential may say that its time is over, and says it in words of its own. */
+/** The errors of services that issue tokens. Some say that a credential has expired, each in its own words. */
 export const refusal: Dialect = {
   clock: /iat and exp|time range|not.{1,9}valid|issued at/i,
   expired: /expired/i,
@@ -181,7 +184,9 @@ export const refusal: Dialect = {
   credential: /^/,
 };
 
-/** The fault in an answer. @param code The service's own name for it, if that is to stand in our sentence. */
+/**
+ * Finds the sentence for a service's error. @param code The service's own name for it, if the sentence is to have it.
+ */
 export function faultIn(
   { status }: Answer,
   dialect: Dialect,
@@ -196,30 +201,31 @@ export function faultIn(
   return new KeyServiceError(`${filled} (status ${status}${code && `, ${code}`})`);
 }
 
-/** In what services differ, each of which is asked by JSON over HTTPS. */
+/** How one service is called, as far as the services differ. Each is called by JSON over HTTPS. */
 interface Wire<T> {
   readonly obtain: () => Promise<Access<T>>;
   readonly url: (act: string) => string;
   readonly request: (pass: T, act: string, body?: object) => Asked | Promise<Asked>;
-  /** Whether an answer says that what let in is not, or no longer, good. */
+  /** Whether a response means that the token or ticket is not valid, or no longer. By default that is status 401. */
   readonly isRefused?: (answer: Answer) => boolean;
   readonly fault: (answer: Answer, act: string) => KeyServiceError;
 }
 
+/** A request with a JSON body, authorized by a bearer token. */
 export const withBearer = (token: string, _: string, body?: object): Asked =>
   inJson(body, { authorization: `Bearer ${token}` });
 
 /** Asks a service to do an act with a key. @throws KeyServiceError unless the status is 200 */
 export function callsTo<T>(
-  { fetch, clock }: KeyServiceMeans,
+  { fetch, clock }: KeyServiceContext,
   { obtain, url, request, isRefused = ({ status }) => status === 401, fault }: Wire<T>,
 ): Call {
-  const access = remembered(clock, obtain);
+  const access = remembered(obtain);
   return async (act, body) => {
     const send = async (again = false): Promise<Answer> =>
-      ask(fetch, url(act), await request(await access(again), act, body));
+      ask(fetch, url(act), await request(await access(clock(), again), act, body));
     let answer = await send();
-    // A pass may be revoked before it ends, and another may be had.
+    // The token may have been revoked before it expired, so a new one is obtained once.
     if (isRefused(answer)) answer = await send(true);
     if (answer.status === 200) return answer.members;
     throw fault(answer, act);

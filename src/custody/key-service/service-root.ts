@@ -1,17 +1,12 @@
 import { selfSign } from "../../pki/authority/new-authority.ts";
 import type { SigningKey } from "../../pki/crypto-provider.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
-import {
-  type CaCertificate,
-  isIssuedBy,
-  isSelfIssued,
-  parseCaCertificate,
-} from "../../pki/path/certification-path.ts";
+import { CaCertificate } from "../../pki/path/certification-path.ts";
 import { signatureAlgorithmOf } from "../../pki/signature-algorithm.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { parseCertificate } from "../../pki/x509/certificate.ts";
+import { Certificate } from "../../pki/x509/certificate.ts";
 import { isSignedByKey } from "../../pki/x509/certificate-signature.ts";
-import { readRequestedKey } from "../../pki/x509/certificate-signing-request.ts";
+import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { issueIntermediate } from "../../pki/x509/intermediate.ts";
 import {
   type CertificateSigner,
@@ -73,16 +68,19 @@ export async function certifyBelow(
   if (notAfter <= now) throw new KeyServiceError("has a root that has expired: make a new one");
   const { der } = await issueIntermediate(signerOf(keys, root), {
     rights: { trustDomain, pathLength: 0, isConstrained: false },
-    publicKey: readRequestedKey(csr),
+    publicKey: CertificateSigningRequest.readKey(csr),
     validity: { notBefore: addSeconds(now, -backdateSeconds), notAfter },
   });
   const others = [root, ...above];
-  const chain = others.filter((each) => !isSelfIssued(each)).map((each) => each.der);
-  return { chain: [der, ...chain], roots: others.filter(isSelfIssued).map((each) => each.der) };
+  const chain = others.filter((each) => !CaCertificate.isSelfIssued(each)).map((each) => each.der);
+  return {
+    chain: [der, ...chain],
+    roots: others.filter(CaCertificate.isSelfIssued).map((each) => each.der),
+  };
 }
 
 function parseAll(certificates: readonly Bytes[]): [CaCertificate, ...CaCertificate[]] {
-  const [root, ...above] = certificates.map((der, i) => parseCaCertificate(der, `root ${i + 1}`));
+  const [root, ...above] = certificates.map((der, i) => CaCertificate.parse(der, `root ${i + 1}`));
   if (!root) throw new Error("a root without a certificate");
   return [root, ...above];
 }
@@ -105,16 +103,19 @@ async function latestOf(
 ): Promise<CaCertificate> {
   let latest = configured;
   for (const der of knownRoots) {
-    const { spki, validity } = parseCertificate(der).toBeSigned;
+    const { spki, validity } = Certificate.parse(der).toBeSigned;
     const isLater = validity.notBefore > latest.toBeSigned.validity.notBefore;
     if (!isLater || !bytesEqual(spki, configured.publicKey.spki)) continue;
-    const known = parseCaCertificate(der, "a root of the store");
-    if (await isIssuedBy(known, configured)) latest = known;
+    const known = CaCertificate.parse(der, "a root of the store");
+    if (await CaCertificate.isIssuedBy(known, configured)) latest = known;
   }
   return latest;
 }
 
-/** A root that somebody else signed or named is renewed by whoever made it. */
+/**
+ * Renews the root before it is too old for a new intermediate. A root that another CA signed or named is left as it
+ * is, because only its maker can renew it.
+ */
 async function renewedIfDue(
   { keys, trustDomain }: ServiceRoot,
   root: CaCertificate,
@@ -122,10 +123,11 @@ async function renewedIfDue(
   now: Date,
 ): Promise<CaCertificate> {
   const { subject, validity } = root.toBeSigned;
-  const isOwn = isSelfIssued(root) && bytesEqual(subject, organizationName(trustDomain));
+  const isOwn =
+    CaCertificate.isSelfIssued(root) && bytesEqual(subject, organizationName(trustDomain));
   if (!isOwn || !isRenewalDue(validity, lifetimeSeconds, now)) return root;
   const own = { trustDomain, lifetimeSeconds: lifeOf(validity), now };
-  return parseCaCertificate(await rootFor(keys, root.publicKey, own), "the renewed root");
+  return CaCertificate.parse(await rootFor(keys, root.publicKey, own), "the renewed root");
 }
 
 const lifeOf = ({ notBefore, notAfter }: Validity): number =>
@@ -137,7 +139,12 @@ export function isRenewalDue(validity: Validity, lifetimeSeconds: number, now: D
   return lifeOf(validity) > leastSeconds && addSeconds(now, leastSeconds) > validity.notAfter;
 }
 
-/** @throws KeyServiceError */
+/**
+ * Makes a self-signed root certificate for a key that signs in its service. Its validity begins before `now` by the
+ * usual backdate.
+ * @param keys The key in each place of the service: the first that signs is used.
+ * @throws KeyServiceError if the key is of a type that no root may have, or no place signs with it.
+ */
 export function rootFor(
   keys: readonly ServiceKey[],
   publicKey: SubjectPublicKey,
@@ -157,6 +164,7 @@ export function rootFor(
 
 const kinds: readonly string[] = ["EC-P256", "EC-P384", "RSA"];
 
+/** The end of a sentence about a key of the service that can sign no root. */
 export const wrongKind =
   "has a key of another type: a root takes EC P-256, EC P-384, or RSA of 2048 to 4096 bits";
 

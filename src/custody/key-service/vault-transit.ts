@@ -1,25 +1,19 @@
+import { type Members, membersOf } from "../../foundation/json.ts";
 import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import {
-  type Call,
-  KeyServiceError,
-  type Members,
-  type OpenKey,
-  type WrappingContext,
-} from "./key-service.ts";
+import { type Call, KeyServiceError, type OpenKey, type WrappingContext } from "./key-service.ts";
 import {
   ask,
   callsTo,
   faultIn,
   inJson,
-  membersOf,
   octetsIn,
   refusal,
   textOf,
   textsIn,
 } from "./service-call.ts";
 
-const pathForm = /^\/([A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*)\/keys\/([A-Za-z0-9_.-]{1,128})$/;
+const pathPattern = /^\/([A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*)\/keys\/([A-Za-z0-9_.-]{1,128})$/;
 
 /** What is wrong, in the words of Vault. */
 const dialect = {
@@ -35,7 +29,7 @@ const dialect = {
 
 /** A key of the transit engine of Vault or OpenBao: `hashivault://<host>/<mount>/keys/<name>`. */
 export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
-  const [, mount = "", name = ""] = pathForm.exec(path) ?? [];
+  const [, mount = "", name = ""] = pathPattern.exec(path) ?? [];
   const version = Number(options.get("version") ?? 0);
   const isVersion = Number.isSafeInteger(version) && version >= 0;
   if (name === "" || origin === undefined || !isVersion) return undefined;

@@ -2,6 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { LatestWrites } from "../../foundation/shared-work.ts";
 import { MeshRoots } from "../../program/bundle/mesh-roots.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
 import { parseCertificates, readPemFile, readRootFile } from "../../program/files/pem-file.ts";
@@ -75,8 +76,7 @@ class RootCache {
   readonly #file: string;
   readonly #log: OperationLog;
   #latest = "";
-  /** One write comes after the other. */
-  written: Promise<void> = Promise.resolve();
+  readonly #writes = new LatestWrites<string>((_, record) => this.#replace(record));
 
   constructor(folder: string, log: OperationLog) {
     this.#folder = folder;
@@ -96,15 +96,21 @@ class RootCache {
   write(record: string): void {
     if (record === this.#latest) return;
     this.#latest = record;
-    this.written = this.written
-      .then(() => this.#replace(record))
-      .catch((error: unknown) => logFault(this.#log, "cache-unwritten", error));
+    void this.#writes.write(this.#file, record);
+  }
+
+  get written(): Promise<void> | undefined {
+    return this.#writes.underWay;
   }
 
   async #replace(record: string): Promise<void> {
     const folder = this.#folder;
-    await makeFolder(folder, await ownerOf(folder));
     const give = (file: FileHandle) => leaveToOwner(file, folder);
-    await replaceFile(this.#file, record, { mode: 0o600, give });
+    try {
+      await makeFolder(folder, await ownerOf(folder));
+      await replaceFile(this.#file, record, { mode: 0o600, give });
+    } catch (error) {
+      logFault(this.#log, "cache-unwritten", error);
+    }
   }
 }

@@ -1,18 +1,19 @@
 import { logFault, type OperationLog } from "../../foundation/events.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
-import { toPem } from "../../pki/encoding/pem.ts";
+import { Pem } from "../../pki/encoding/pem.ts";
 import type { KeySet } from "../../pki/jose/key-set.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
-import { type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
+import { bundleAfter, type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
 import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
 import { ServerRoots } from "./server-roots.ts";
 
 /** The standard's own. */
 const usualRefreshSeconds = 300;
+const noKeys: KeySet = [];
 
 /** The bundle of a CA, which is followed. */
 export class UpstreamBundle {
@@ -22,20 +23,20 @@ export class UpstreamBundle {
   readonly #log: OperationLog;
   readonly #asked = Promise.withResolvers<void>();
   readonly #following: ReturnType<typeof followUpstream>;
+  #latest: SpiffeBundle | undefined;
   #current: NumberedBundle | undefined;
-  #jwtKeys: KeySet = [];
-  #refreshSeconds = usualRefreshSeconds;
 
   private constructor(
     source: UpstreamPlace,
     context: ServerContext,
-    known: NumberedBundle | undefined,
+    known: SpiffeBundle | undefined,
     serverRoots: ServerRoots,
   ) {
     this.source = source;
     this.serverRoots = serverRoots;
     this.#log = context.log;
-    this.#current = known;
+    this.#latest = known;
+    this.#current = known && numberedBundle(known);
     const document = {
       path: "/bundle.json",
       kind: spiffeBundle,
@@ -53,7 +54,7 @@ export class UpstreamBundle {
   static async follow(
     source: UpstreamPlace,
     context: ServerContext,
-    known?: NumberedBundle,
+    known?: SpiffeBundle,
     former?: ServerRoots,
   ): Promise<UpstreamBundle> {
     const serverRoots = new ServerRoots(source, context.log, former);
@@ -64,11 +65,14 @@ export class UpstreamBundle {
   /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
   readonly current = (): NumberedBundle | undefined => this.#current;
 
+  /** The same with all that it says. */
+  readonly latest = (): SpiffeBundle | undefined => this.#latest;
+
   /** The keys for JWT-SVIDs in the same bundle. */
-  readonly jwtKeys = (): KeySet => this.#jwtKeys;
+  readonly jwtKeys = (): KeySet => this.#latest?.jwtKeys ?? noKeys;
 
   /** How often the CA wants to be asked. */
-  readonly refreshSeconds = (): number => this.#refreshSeconds;
+  readonly refreshSeconds = (): number => this.#latest?.refreshSeconds ?? usualRefreshSeconds;
 
   /** Why the bundle may be old: no sentence, or one. */
   readonly faults = (): readonly string[] => this.#following.faults();
@@ -84,18 +88,19 @@ export class UpstreamBundle {
     await this.serverRoots.kept();
   };
 
-  #accept(bundle: SpiffeBundle): boolean {
-    const next = numberedBundle(bundle);
-    const refusal = refusalOf(next, this.#current);
-    if (refusal !== undefined) {
-      this.#failed(refusal);
+  #accept(published: SpiffeBundle): boolean {
+    const bundle = bundleAfter(this.#latest, published);
+    if (!bundle || bundle.roots.length === 0) {
+      const { sequence } = published;
+      const older = `the CA publishes bundle ${sequence}, older than ${this.#latest?.sequence}`;
+      this.#failed(bundle ? "the CA publishes a trust bundle without a root" : older);
       return false;
     }
+    const next = numberedBundle(bundle);
     logChange(this.#log, next, this.#current);
+    this.#latest = bundle;
     this.#current = next;
     this.serverRoots.learn(bundle.roots);
-    this.#refreshSeconds = bundle.refreshSeconds;
-    this.#jwtKeys = bundle.jwtKeys;
     this.#asked.resolve();
     return true;
   }
@@ -117,22 +122,17 @@ function logChange(
 }
 
 function numberedBundle({ sequence, roots }: SpiffeBundle): NumberedBundle {
-  return { sequence, pem: roots.map(({ raw }) => toPem("CERTIFICATE", raw)).join("") };
+  return { sequence, pem: roots.map(({ raw }) => Pem.format("CERTIFICATE", raw)).join("") };
 }
 
 /** An empty bundle would withdraw the whole mesh, so it is more likely a mistake. */
-function refusalOf(next: NumberedBundle, current: NumberedBundle | undefined): string | undefined {
-  if (next.pem === "") return "the CA publishes a trust bundle without a root";
-  if (current === undefined || next.sequence >= current.sequence) return undefined;
-  return `the CA publishes bundle ${next.sequence}, older than ${current.sequence}`;
-}
-
-/** The longest time between two requests to a CA that does not hold its answers. */
+/** The longest time between two requests to a CA without long polling. */
 const longestRefreshSeconds = 30;
 
 /** The longest time that a CA is asked to hold its answer. */
 const longestWaitSeconds = 300;
 
+/** A document that a program follows at the CA. */
 export interface UpstreamDocument<Document>
   extends Pick<
     DocumentFollowerOptions<Document>,
@@ -165,7 +165,7 @@ export function followUpstream<Document>(
   });
   const running = follower.run(ending.signal);
   return {
-    hurry: () => follower.hurry(),
+    hurry: () => follower.pollNow(),
     faults: () => (follower.lastError === undefined ? [] : [follower.lastError]),
     end: (): Promise<void> => {
       ending.abort();

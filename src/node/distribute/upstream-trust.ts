@@ -1,6 +1,6 @@
-import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
+import { maximumContentOctets } from "../../delivery/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
-import { toPem } from "../../pki/encoding/pem.ts";
+import { Pem } from "../../pki/encoding/pem.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
 import { type MeshAuthorities, MeshCrls } from "../../program/bundle/crls.ts";
 import { crlDocument, crlsPem } from "../../program/bundle/documents.ts";
@@ -28,8 +28,9 @@ export interface UpstreamTrust {
 }
 
 /**
- * A kubelet takes some minutes to bring a ConfigMap to a proxy, and those of roots and CRLs one after the other. An outage
- * of the API server is longer. A root that waits for a minute delays no rotation, and the CA publishes its CRL with it.
+ * A kubelet takes some minutes to bring a ConfigMap to a proxy, and brings those of roots and of CRLs one after the
+ * other. An outage of the API server takes longer. A root that waits a minute for its CRL delays no rotation, and the
+ * CA publishes both together.
  */
 const times = { margin: 600, awaited: 60, kept: 600 };
 
@@ -50,7 +51,7 @@ export async function followUpstreamTrust(
 ): Promise<UpstreamTrust> {
   const { log, clock } = context;
   const before = former?.published.source.upstream === source.upstream ? former : undefined;
-  const known = before?.published.current();
+  const known = before?.published.latest();
   const serverRoots = former?.published.serverRoots;
   const published = await UpstreamBundle.follow(source, context, known, serverRoots);
   const authorities = rootsOf(published.current);
@@ -60,7 +61,7 @@ export async function followUpstreamTrust(
   });
   const usable = () => {
     const now = lists.known.usable(authorities(), clock());
-    if (now.isAwaiting) lists.hurry();
+    if (now.isAwaiting) lists.pollNow();
     return now;
   };
   let served: NumberedBundle | undefined;
@@ -72,7 +73,7 @@ export async function followUpstreamTrust(
       const { roots, awaited } = usable();
       if (awaited.length === 0) served = all;
       else {
-        const pem = roots.map(({ raw }) => toPem("CERTIFICATE", raw)).join("");
+        const pem = roots.map(({ raw }) => Pem.format("CERTIFICATE", raw)).join("");
         if (served?.pem !== pem) served = { pem, sequence: served?.sequence ?? all.sequence };
       }
       return served;
@@ -133,7 +134,7 @@ class FollowedCrls {
   }
 
   /** Has the CA asked now, and at most once a second. */
-  hurry(): void {
+  pollNow(): void {
     const now = this.#context.clock().getTime();
     if (Math.abs(now - this.#hurriedAt) < awaitedMilliseconds) return;
     this.#hurriedAt = now;
@@ -199,7 +200,7 @@ function rootsOf(bundle: UpstreamBundle["current"]): () => MeshAuthorities {
 /** Writes CRLs as the content of a ConfigMap, once for the same CRLs, and tells why it is empty. */
 function contentOf(tell: (why: string) => void) {
   let latest: (NumberedBundle & { readonly crls: readonly Crl[] }) | undefined;
-  let told: string | undefined;
+  let logged: string | undefined;
   return (crls: readonly Crl[], missing: string | undefined): NumberedBundle => {
     const isSame =
       latest?.crls.length === crls.length && crls.every((crl) => latest?.crls.includes(crl));
@@ -210,8 +211,8 @@ function contentOf(tell: (why: string) => void) {
     }
     const isTooLong = latest.pem.length > maximumContentOctets;
     const why = isTooLong ? `they have more than ${maximumContentOctets} octets` : missing;
-    if (why !== undefined && why !== told) tell(`no proxy gets CRLs: ${why}`);
-    told = why;
+    if (why !== undefined && why !== logged) tell(`no proxy gets CRLs: ${why}`);
+    logged = why;
     return isTooLong ? { pem: "", sequence: latest.sequence } : latest;
   };
 }

@@ -1,11 +1,8 @@
 import { parse, TomlDate, TomlError } from "smol-toml";
-import { isSecretKey } from "../../config/configuration.ts";
-import { areDigests } from "../../config/optional-parts.ts";
-import { ConfigurationError, messageOf, OperatorError } from "../../foundation/errors.ts";
+import { areDigests, isSecretKey } from "../../config/secrets.ts";
+import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { FetchError } from "../../foundation/fetch.ts";
-import type { Credential } from "../../kubernetes/client.ts";
-import { type FileKinds, readSmallFile, readTokenFile } from "../../program/files/small-file.ts";
+import { type FileKinds, readSmallFile } from "../../program/files/small-file.ts";
 
 /** Room for a thousand tables of issuers with their keys. */
 const maximumOctets = 16 * 1024 * 1024;
@@ -40,7 +37,10 @@ function isLike(name: string, key: string): boolean {
   );
 }
 
-/** Warns of variables that look like keys and that no program reads: whoever set them relies on them. */
+/**
+ * Warns of variables that look like keys of the configuration and that no program reads, because an operator who set
+ * one relies on it.
+ */
 export function warnOfUnread(
   keys: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
@@ -71,7 +71,10 @@ export async function readConfigurationFile(
   return { ...written, ...given };
 }
 
-/** @throws ConfigurationError for a secret in a file, and for digests that the environment would hide. */
+/**
+ * Requires that a configuration file has no secret. Digests of console tokens are none.
+ * @throws ConfigurationError for a secret, and for digests that the environment would hide.
+ */
 export function refuseSecrets(
   written: Readonly<Record<string, unknown>>,
   place: string,
@@ -113,31 +116,3 @@ function plain(value: unknown): unknown {
 /** The key for the file of a credential: the credential's own name, and `_FILE`. */
 export const credentialFileName: RegExp =
   /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64}|KEY_CREDENTIAL_[A-Z]{1,16}|UPSTREAM_CREDENTIAL)_FILE$/;
-
-/** The credential in a file: a bearer token, or in a form of its own. */
-export function credentialInFile(
-  path: string,
-  readFile: (path: string) => Promise<string> = readTokenFile,
-): Credential {
-  return async () => {
-    try {
-      return await readFile(path);
-    } catch (error) {
-      throw new FetchError(`cannot be asked: ${messageOf(error)}`, { cause: error });
-    }
-  };
-}
-
-/** Reads every credential once at the start, while an operator watches. @throws ConfigurationError */
-export async function requireCredentials(
-  credentials: ReadonlyMap<string, Credential>,
-): Promise<void> {
-  const faults: string[] = [];
-  for (const [name, read] of credentials) {
-    await Promise.resolve(read()).catch((error: unknown) => {
-      if (!(error instanceof FetchError)) throw error;
-      faults.push(`${name}: ${error.message}`);
-    });
-  }
-  if (faults.length > 0) throw new ConfigurationError(faults);
-}

@@ -5,8 +5,7 @@ import {
   type AuthorityStore,
   maximumRecordOctets,
   maximumRecords,
-  type RecordName,
-  recordKey,
+  RecordName,
   recordKinds,
   type StoredRecord,
 } from "../../custody/authority-store.ts";
@@ -16,7 +15,7 @@ import { flushFolder, replaceFile } from "../../program/files/atomic-file.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
 
-/** A process has so many descriptors, and the connections of callers need them. */
+/** How many files are open at once, because the connections of callers need descriptors as well. */
 const filesAtOnce = 16;
 
 const recordName = /^([0-9a-f][0-9a-f-]{1,127})\.json$/;
@@ -207,7 +206,7 @@ const folderOf = (directory: string, kind: RecordKind): string =>
 
 function pathOf(directory: string, name: RecordName): string {
   if (!recordName.test(`${name.id}.json`)) throw new Error("a record's id is hexadecimal");
-  return join(directory, `${recordKey(name)}.json`);
+  return join(directory, `${RecordName.key(name)}.json`);
 }
 
 function ignoring(code: string): (error: unknown) => undefined {

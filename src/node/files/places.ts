@@ -1,20 +1,20 @@
 import * as z from "zod/mini";
 import { clusterName, signerName, together, trustDomainText } from "../../config/form.ts";
-import { bracketed, parseListenAddress } from "../../foundation/addresses.ts";
+import { bracketed } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
+import { parseListenAddress } from "../../foundation/socket-address.ts";
 import { baseUrl, parsedText } from "../../foundation/text.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
-import { configMapName, usualConfigMap } from "../../kubernetes/root-config-map.ts";
-import { readRootFile } from "../../program/files/pem-file.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
-import { credentialInFile } from "./configuration-file.ts";
+import { configMapName, usualConfigMap } from "../../kubernetes/names.ts";
+import { fetchTrustingFile } from "../../program/http/http-client.ts";
+import { credentialInFile } from "./credential-file.ts";
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** Where a kubelet keeps the token of a pod. */
 export const accountTokenFile: string = `${account}/token`;
 
-/** A line break at the end of a path, for instance, names a file that nobody has. */
+/** A path without control characters: a line break at its end, for instance, would name another file. */
 export const filePath = z
   .string()
   .check(z.regex(/^\P{Cc}+$/u, "must be a path, without control characters"));
@@ -31,7 +31,10 @@ type ApiServerValues = z.infer<z.ZodMiniObject<typeof apiServerKeys>>;
 /** The environment, in which a pod finds the address of its API server. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** @throws ConfigurationError */
+/**
+ * Reads where the API server is: what the configuration names, or what a pod finds in its environment.
+ * @throws ConfigurationError if there is neither.
+ */
 export function apiServerPlaceOf(read: ApiServerValues, environment: Environment) {
   const isInCluster = read.KUBERNETES_SERVER === undefined;
   const server = read.KUBERNETES_SERVER ?? serverOf(environment);
@@ -57,13 +60,16 @@ function serverOf({
   return `https://${bracketed(host)}:${port}`;
 }
 
-/** @throws OperatorError when the roots of the API server's certificate cannot be read. */
+/**
+ * Opens a client of an API server. It reads the token file again for each request.
+ * @throws OperatorError if the roots of the API server's certificate cannot be read.
+ */
 export async function openApiServer({
   server,
   serverRootsFile,
   tokenFile,
 }: ApiServerPlace): Promise<KubernetesClient> {
-  const fetch = fetchTrusting(await readRootFile(serverRootsFile));
+  const fetch = await fetchTrustingFile(serverRootsFile);
   return createKubernetesClient({ server, credential: credentialInFile(tokenFile) }, fetch);
 }
 
@@ -83,7 +89,10 @@ export const placeKeys = {
 
 type PlaceValues = ApiServerValues & z.infer<z.ZodMiniObject<typeof placeKeys>>;
 
-/** @throws ConfigurationError */
+/**
+ * Reads where a program delivers the CA's roots: in ConfigMaps, in a ClusterTrustBundle, or both.
+ * @throws ConfigurationError with every error; also if they are delivered nowhere.
+ */
 export function rootPlacesOf(read: PlaceValues, environment: Environment) {
   const { place, configMap } = together({
     place: () => apiServerPlaceOf(read, environment),
@@ -103,6 +112,7 @@ export function rootPlacesOf(read: PlaceValues, environment: Environment) {
   };
 }
 
+/** Where a program delivers the CA's roots. */
 export type RootPlaces = Readonly<ReturnType<typeof rootPlacesOf>>;
 
 /** Istio's signer by default (docs/explanation/istio.md#root-distribution). */
@@ -118,7 +128,7 @@ export const upstreamKeys = {
   CACHE: z.optional(filePath),
 };
 
-/** The keys of any program that calls the CA. */
+/** The configuration keys that every program which calls the CA has. */
 export const accessKeys = {
   ...upstreamKeys,
   TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
@@ -126,17 +136,19 @@ export const accessKeys = {
   CLUSTER: z._default(clusterName, "Kubernetes"),
 };
 
+/** Reads where the CA is, and the roots that verify its certificate. */
 export function upstreamPlaceOf(read: z.infer<z.ZodMiniObject<typeof upstreamKeys>>) {
   return {
     /** `https`, or `http` on the loopback interface. No slash at the end. */
     upstream: read.UPSTREAM,
     /** PEM of the roots of the CA's own certificate, instead of the system's. */
     upstreamRootsFile: read.UPSTREAM_CA_FILE,
-    /** A folder for the roots that replace those of that file after a restart. */
+    /** The folder that keeps the newest roots over a restart, in place of those of the file. */
     cacheFolder: read.CACHE,
   };
 }
 
+/** Where the CA is, and the roots that verify its certificate. */
 export type UpstreamPlace = Readonly<ReturnType<typeof upstreamPlaceOf>>;
 
 /** The CA, and the account by which it knows the program. The only secret, a token, is in a file. */

@@ -22,9 +22,9 @@ export async function ownerOf(path: string): Promise<Owner> {
 }
 
 /**
- * Makes a folder and those above it that are missing. Root gives them to the owner.
+ * Makes a folder and the missing folders above it. As root it gives them to the owner.
  *
- * @returns The topmost folder that it has made; `undefined` if all were there.
+ * @returns The topmost folder that it has made; `undefined` if all existed.
  */
 export async function makeFolder(
   path: string,
@@ -32,7 +32,7 @@ export async function makeFolder(
   mode = 0o700,
 ): Promise<string | undefined> {
   const first = await mkdir(path, { recursive: true, mode }).catch(async (fault: unknown) => {
-    // Of a read-only file system Node says ENOENT here, and what is true without the option.
+    // On a read-only file system Node reports ENOENT here; without the option it reports the true error.
     if (systemCode(fault) !== "ENOENT") throw fault;
     await mkdir(path, { mode });
     return path;
@@ -99,6 +99,13 @@ export async function asOwner<T>(folder: string, work: () => Promise<T>): Promis
 }
 
 function foreign(folder: string, { uid }: Owner): OperatorError {
+  if (uid === 0) {
+    const user = `${process.geteuid?.()}:${process.getegid?.()}`;
+    return new OperatorError(
+      `${folder} belongs to root, perhaps since a restore as root, and this user cannot use it.\n` +
+        `Type, if this user runs the server: sudo chown -R ${user} ${folder}`,
+    );
+  }
   return new OperatorError(
     `${folder} belongs to user ${uid}, who could not read what this user writes there.\n` +
       `Type: sudo --preserve-env=KEK -u '#${uid}' rampart …`,

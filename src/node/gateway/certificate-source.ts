@@ -5,10 +5,11 @@ import {
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { GatewayCredentials, Upstream } from "./upstream.ts";
 
+/** A request for a certificate of the gateway or of a signer's subject. */
 export interface CertificateAsk {
   /** The CSR, or a public key with its proof in the metadata. */
   readonly csrPem: string;
-  /** The CA's own lifetime without it. */
+  /** If absent, the CA grants its default lifetime. */
   readonly requestedSeconds?: number;
   readonly metadata: JsonObject;
 }

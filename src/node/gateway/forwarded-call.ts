@@ -1,21 +1,24 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Registry } from "prom-client";
 import { parseClientCertificate } from "../../authn/client-certificate.ts";
-import { forwardingHeaders, forwardsHeader } from "../../authn/forwarded-certificate.ts";
+import { forwardingHeaders, forwardsHeader } from "../../authn/forwarding-headers.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
-import { addressOf } from "../../foundation/addresses.ts";
-import { CaError, messageOf, rejectCredential } from "../../foundation/errors.ts";
+import { CaError, messageOf, OperatorError, rejectCredential } from "../../foundation/errors.ts";
 import type { Level } from "../../foundation/events.ts";
-import { traceFields, traceHeaders, traceOf } from "../../foundation/headers.ts";
-import { toPem } from "../../pki/encoding/pem.ts";
+import {
+  requestIdHeader,
+  requestIdOf,
+  traceFields,
+  traceHeaders,
+  traceOf,
+} from "../../foundation/headers.ts";
+import { Pem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addCounter } from "../../program/metrics.ts";
-import { requestIdHeader, requestIdOf } from "../../transport/rpc/audited-call.ts";
 import { toConnectError, unavailableError } from "../../transport/rpc/connect-error.ts";
 import { forwardedPeerHeader, gatewayHeader, type Peer } from "../../transport/rpc/rpc.ts";
 import type { UnaryCall } from "../../transport/rpc/unary-call.ts";
-import { Shares } from "../limits/shares.ts";
-import { Turn } from "../limits/turn.ts";
+import type { SlowCalls } from "./slow-calls.ts";
 import {
   type GatewayCredentials,
   type OwnAuthorization,
@@ -25,6 +28,7 @@ import {
   UpstreamRefusal,
 } from "./upstream.ts";
 
+/** What the gateway needs to forward a call. */
 export interface Forwarding {
   readonly upstream: Upstream;
   readonly slowCalls: SlowCalls;
@@ -38,7 +42,7 @@ export interface Forwarding {
 }
 
 /** A call, and its caller as TLS has authenticated it. */
-export interface ForwardedCall extends Omit<UnaryCall, "deadline"> {
+export interface ForwardedCall extends Omit<UnaryCall, "deadline" | "message"> {
   readonly peer: Peer;
   /** Whether the message has the caller's credential, and none of its headers counts. */
   readonly isProvedByMessage?: boolean;
@@ -47,12 +51,31 @@ export interface ForwardedCall extends Omit<UnaryCall, "deadline"> {
 /** How the gateway hands a body to the CA. */
 export type Send<Answer> = (message: Uint8Array, call: UpstreamCall) => Promise<Answer>;
 
-/** @throws ConnectError what the caller gets. */
+/** Sends the message of a call to the CA, once it is there. @throws ConnectError what the caller gets. */
+export type Sending = <Answer>(
+  message: () => Promise<Uint8Array>,
+  send: Send<Answer>,
+) => Promise<Answer>;
+
+/**
+ * Forwards a call once its caller is admitted.
+ * @throws ConnectError with the code and sentence for the caller.
+ */
 export async function forward<Answer>(
   forwarding: Forwarding,
-  call: ForwardedCall,
+  call: ForwardedCall & Pick<UnaryCall, "message">,
   send: Send<Answer>,
 ): Promise<Answer> {
+  const sending = await admit(forwarding, call);
+  return sending(call.message, send);
+}
+
+/**
+ * Finds the credential of a call, before anything of its message is read.
+ *
+ * @throws ConnectError what the caller gets.
+ */
+export async function admit(forwarding: Forwarding, call: ForwardedCall): Promise<Sending> {
   const { slowCalls, log, clock, ended } = forwarding;
   const begun = clock();
   const trace = traceOf(call.header);
@@ -64,32 +87,50 @@ export async function forward<Answer>(
     ended(outcome);
   };
   let isSent = false;
-  try {
-    const credential = await headersFor(forwarding, call);
-    const headers = { ...credential, ...traceHeaders(trace), [requestIdHeader]: requestId };
-    const { timeoutMs } = call;
-    const message = await call.message();
-    isSent = true;
-    const answer = await slowCalls.wait(call.peer.address, call.signal, (signal) =>
-      send(message, { headers, signal, timeoutMs }),
-    );
-    report(answered, "ok");
-    return answer;
-  } catch (error) {
+  const failed = (error: unknown): ConnectError => {
     const answer = toCallersError(error, begun);
     report(endingOf(error, isSent), Code[answer.code]);
-    throw answer;
-  }
+    return answer;
+  };
+  const [first, second] = await credentialsFor(forwarding, call).catch((error) => {
+    throw failed(error);
+  });
+  const callBy = (credential: Credential, signal: AbortSignal): UpstreamCall => {
+    const headers = { ...credential, ...traceHeaders(trace), [requestIdHeader]: requestId };
+    return { headers, signal, timeoutMs: call.timeoutMs };
+  };
+  return async (message, send) => {
+    try {
+      const octets = await message();
+      isSent = true;
+      const answer = await slowCalls.wait(call.peer.address, call.signal, (signal) =>
+        send(octets, callBy(first, signal)).catch((error: unknown) => {
+          if (second && isUnauthenticated(error)) return send(octets, callBy(second, signal));
+          throw error;
+        }),
+      );
+      report(answered, "ok");
+      return answer;
+    } catch (error) {
+      throw failed(error);
+    }
+  };
 }
 
+/** The headers that prove who calls. */
+type Credential = Readonly<Record<string, string>>;
+
+const isUnauthenticated = (error: unknown): boolean =>
+  error instanceof UpstreamRefusal && error.code === Code.Unauthenticated;
+
 /**
- * The headers that prove who calls. For a client certificate they are the gateway's own credential and
- * the certificate; otherwise they are the caller's token. A caller's own `x-forwarded-client-cert` is dropped.
+ * The caller's credentials, in the order in which the CA tries them: the certificate with the gateway's own credential,
+ * if it can be forwarded, then the token. A caller's own `x-forwarded-client-cert` is dropped.
  */
-async function headersFor(
+async function credentialsFor(
   { credentials, ownAuthorization, trustDomain, clock }: Forwarding,
   { header, peer: { clientCertificate, address }, isProvedByMessage = false }: ForwardedCall,
-): Promise<Record<string, string>> {
+): Promise<readonly [Credential, (Credential | undefined)?]> {
   // The CA would take the token of a gateway before this one for the caller's own.
   if (header.get(forwardsHeader) !== null)
     throw rejectCredential("form", "another gateway has forwarded it, and one hop counts");
@@ -100,16 +141,23 @@ async function headersFor(
   };
   const clusterid = header.get("clusterid");
   const cluster = clusterid !== null && { clusterid };
-  if (isProvedByMessage) return { ...door, ...cluster };
-  if (clientCertificate) {
+  if (isProvedByMessage) return [{ ...door, ...cluster }];
+  const authorization = header.get("authorization");
+  const byToken = authorization === null ? undefined : { authorization, ...door, ...cluster };
+  if (!clientCertificate) {
+    if (byToken) return [byToken];
+    throw new ConnectError("request authentication failed", Code.Unauthenticated);
+  }
+  try {
     // A connection may outlive the certificate that opened it.
     const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
-    const client = forwardingHeaders(toPem("CERTIFICATE", clientCertificate), spiffeId);
-    return { ...(await credentials()), ...door, ...client };
+    const client = forwardingHeaders(Pem.format("CERTIFICATE", clientCertificate), spiffeId);
+    return [{ ...(await credentials()), ...door, ...client }, byToken];
+  } catch (error) {
+    const isOfCertificate = error instanceof CaError || error instanceof OperatorError;
+    if (byToken && isOfCertificate) return [byToken];
+    throw error;
   }
-  const authorization = header.get("authorization");
-  if (authorization !== null) return { authorization, ...door, ...cluster };
-  throw new ConnectError("request authentication failed", Code.Unauthenticated);
 }
 
 /** Without an answer of the CA the caller gets `Unavailable`, because a retry may succeed. */
@@ -179,6 +227,7 @@ function endingOf(error: unknown, isSent: boolean): CallEnding {
       };
 }
 
+/** Registers the metric of forwarded calls. @returns The function that counts one. */
 export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) => void {
   const calls = addCounter(
     registry,
@@ -187,63 +236,4 @@ export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) 
     "outcome",
   );
   return (outcome) => calls.inc({ outcome });
-}
-
-interface SlowCall {
-  readonly address: string;
-  readonly end: () => void;
-}
-
-/** Milliseconds, far more than the CA needs: by turns, few calls have to share the connections to it. */
-const usualPatience = 1_000;
-
-/** Connections to the CA are left for these beside those of calls with a turn. */
-const usualMaximum = 96;
-
-/**
- * The calls for which the CA waits itself, such as for an issuer that never answers. They pass their turns on,
- * within a bound: beyond it the oldest of the address with most ends, in the network with most.
- */
-export class SlowCalls {
-  readonly #patience: number;
-  readonly #maximum: number;
-  readonly #shares = new Shares<SlowCall, "calls">({ calls: 0 });
-
-  constructor(patienceMilliseconds: number = usualPatience, maximum: number = usualMaximum) {
-    this.#patience = patienceMilliseconds;
-    this.#maximum = maximum;
-  }
-
-  /**
-   * @param answer Gets a signal that aborts with the call's own, and where the call has to end for another.
-   * @throws UpstreamFault for a call that has to end for another.
-   */
-  async wait<Answer>(
-    peer: string | undefined,
-    signal: AbortSignal,
-    answer: (ending: AbortSignal) => Promise<Answer>,
-  ): Promise<Answer> {
-    const ending = new AbortController();
-    // `AbortSignal.any` keeps both signals in lists of weak references, which costs far more.
-    const gone = (): void => ending.abort(signal.reason);
-    if (signal.aborted) gone();
-    signal.addEventListener("abort", gone);
-    const fault = (): Error => new UpstreamFault("the CA is slow, and too many wait for it");
-    const call = { address: addressOf(peer), end: () => ending.abort(fault()) };
-    try {
-      const passed = (): void => this.#take(call);
-      return await Turn.aside(() => answer(ending.signal), { after: this.#patience, passed });
-    } finally {
-      this.#shares.remove(call, "calls");
-    }
-  }
-
-  #take(call: SlowCall): void {
-    this.#shares.add(call, "calls");
-    if (this.#shares.inAll("calls") <= this.#maximum) return;
-    const oldest = this.#shares.oldestOfLargest("calls");
-    if (!oldest) return;
-    this.#shares.remove(oldest, "calls");
-    oldest.end();
-  }
 }

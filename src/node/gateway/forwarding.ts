@@ -5,7 +5,7 @@ import {
   type MessageInitShape,
   toBinary,
 } from "@bufbuild/protobuf";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
@@ -13,7 +13,7 @@ import {
   createCertificatePath,
   createJwtSvidPath,
   tokenExchangePath,
-} from "../../transport/http/routes.ts";
+} from "../../transport/http/paths.ts";
 import { createFallback } from "../../transport/rpc/fallback.ts";
 import { fastPathFor } from "../../transport/rpc/fast-path.ts";
 import { bodyInTime } from "../../transport/rpc/request-body.ts";
@@ -23,13 +23,13 @@ import {
   type RpcResponse,
   type RpcService,
 } from "../../transport/rpc/rpc.ts";
-import { type Forwarding, forward, type Send } from "./forwarded-call.ts";
+import { admit, type Forwarding, forward, type Send, type Sending } from "./forwarded-call.ts";
 
 const platform: HttpAbilities = { hasTrailers: true };
 
 /**
- * Forwards what the CA issues to the CA, by its paths. The gateway decides nothing but whose client certificate it
- * verified. On the fast path it does not parse the message or the answer.
+ * Proxies the issuance RPCs to the CA, routed by path. The gateway adds whose client certificate it has verified and
+ * decides nothing else. On the fast path it parses neither the request message nor the response.
  */
 export function forwardingRpcs(forwarding: Forwarding): ReadonlyMap<string, RpcService> {
   const { createCertificate, createJwtSvid } = forwarding.upstream;
@@ -44,19 +44,31 @@ export function forwardingRpcs(forwarding: Forwarding): ReadonlyMap<string, RpcS
   ]);
 }
 
-/** Connect parses every call that the fast path does not take. */
+const sendingKey = createContextKey<Sending>(() => {
+  throw new Error("a call that nobody has admitted");
+});
+
+/** Connect parses every call that the fast path does not take, once the call has a credential. */
 function forwardingRpc<I extends DescMessage, O extends DescMessage>(
   forwarding: Forwarding,
   method: DescMethodUnary<I, O>,
   send: Send<Uint8Array>,
 ): RpcService {
-  const fallback = createFallback(platform, method, async (request, context) => {
-    const { requestHeader: header, signal, values } = context;
-    const message = async () => toBinary(method.input, request);
-    const call = { header, signal, timeoutMs: context.timeoutMs(), message };
-    const answer = await forward(forwarding, { ...call, peer: values.get(peerKey) }, send);
-    return fromBinary(method.output, answer) as MessageInitShape<O>;
-  });
+  const fallback = createFallback(
+    platform,
+    method,
+    async (request, { values }) => {
+      const answer = await values.get(sendingKey)(
+        async () => toBinary(method.input, request),
+        send,
+      );
+      return fromBinary(method.output, answer) as MessageInitShape<O>;
+    },
+    async ({ requestHeader: header, signal, values, timeoutMs }) => {
+      const call = { header, signal, timeoutMs: timeoutMs(), peer: values.get(peerKey) };
+      values.set(sendingKey, await admit(forwarding, call));
+    },
+  );
   return async (request) => {
     const peer = request.contextValues?.get(peerKey) ?? {};
     const fastPath = fastPathFor(request, platform);

@@ -8,9 +8,9 @@ import {
   rootPlacesOf,
   upstreamAccessOf,
 } from "../files/places.ts";
-import { certificateFilesOf, servingKeys } from "../serve/serve-configuration.ts";
+import { certificateFilesOf, servingKeys } from "../serving-keys.ts";
 
-const form = z.strictObject({
+const schema = z.strictObject({
   ...accessKeys,
   ...servingKeys,
   DELIVER_ROOTS: z._default(z.boolean(), false),
@@ -19,7 +19,7 @@ const form = z.strictObject({
 });
 
 /** The names of all keys, in the order of the table in docs/how-to/gateway.md. */
-export const gatewayKeys: readonly string[] = Object.keys(form.shape);
+export const gatewayKeys: readonly string[] = Object.keys(schema.shape);
 
 /** The keys that count only after a restart: those of ports, and what the metrics show. */
 export const gatewayRestartKeys: readonly string[] = [
@@ -31,14 +31,15 @@ export const gatewayRestartKeys: readonly string[] = [
 ];
 
 /**
+ * Parses the configuration of the gateway.
  * @param environment Where a pod finds its API server.
- * @throws ConfigurationError
+ * @throws ConfigurationError with every error.
  */
 export function parseGatewayConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment = {},
 ) {
-  const read = parseForm(form, values);
+  const read = parseForm(schema, values);
   return {
     ...upstreamAccessOf(read),
     ...together({

@@ -1,6 +1,6 @@
 import { generateKeyPair, X509Certificate } from "node:crypto";
 import { isDeepStrictEqual, promisify } from "node:util";
-import { servingSigner } from "../../ca/issuance/product.ts";
+import { servingSigner } from "../../ca/issuance/signer-names.ts";
 import { logFault } from "../../foundation/events.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { isIssuedBy } from "../../program/bundle/mesh-roots.ts";
@@ -9,7 +9,7 @@ import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { Program } from "../../program/program.ts";
 import { createRefreshing } from "../../program/recurrence.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
-import { type RefreshingRoots, refreshRoots } from "../distribute/distribute.ts";
+import { type RefreshingRoots, refreshRoots } from "../distribute/roots-delivery.ts";
 import { followUpstreamTrust, type UpstreamTrust } from "../distribute/upstream-trust.ts";
 import type { ServerContext } from "../server.ts";
 import {
@@ -30,6 +30,7 @@ import {
   type Upstream,
 } from "./upstream.ts";
 
+/** The parts of a running gateway that depend on its configuration. */
 export interface GatewayWork {
   readonly configuration: GatewayConfiguration;
   readonly forwarded: ReadonlyMap<string, RpcService>;
@@ -38,11 +39,17 @@ export interface GatewayWork {
   readonly roots: RefreshingRoots | undefined;
   readonly certificateAt: ServingCertificateSource;
   readonly ownAuthorization: OwnAuthorization;
-  /** Ends all but the calls under way, the last of which closes the connections to the CA. */
+  /** Ends everything but the calls under way. The last of them closes the connections to the CA. */
   readonly end: () => Promise<void>;
 }
 
-/** @throws OperatorError when roots of the CA or of the API server cannot be read. */
+/**
+ * Starts what a gateway does behind its ports: the roots that it follows, the connection to the CA, the delivery of roots,
+ * the forwarding of calls, and its serving certificate. It ends what it has started when a later part fails.
+ *
+ * @param before The parts for the former configuration. Their roots are taken over where CA and places are the same.
+ * @throws OperatorError if the roots of the CA or of the API server cannot be read.
+ */
 export async function beginGatewayWork(
   configuration: GatewayConfiguration,
   context: Program<ServerContext> & Pick<Forwarding, "ended" | "slowCalls">,
@@ -119,15 +126,22 @@ function servingCertificate(
   return createRefreshing({
     fetch: () => requestCertificate(certificate),
     // Before half of its life is over, and soon where its root has left the bundle: callers refuse it.
-    dueAt: ({ chainPem }, fetchedAt) => {
-      const roots = parseCertificates(published.current()?.pem ?? "");
-      const isAccepted =
-        roots.length === 0 || isIssuedBy(parseCertificates(chainPem), roots, fetchedAt);
-      if (!isAccepted) return addSeconds(fetchedAt, refusedSeconds);
-      return renewalOf(new X509Certificate(chainPem).validToDate, fetchedAt);
-    },
+    dueAt: (current, fetchedAt) =>
+      isBelowRoots(current, published, fetchedAt)
+        ? renewalOf(new X509Certificate(current.chainPem).validToDate, fetchedAt)
+        : addSeconds(fetchedAt, refusedSeconds),
     failed: (error) => logFault(log, "renewal-failed", error, { what: "serving certificate" }),
   });
+}
+
+/** Whether a certificate of the CA leads to a root of its bundle, if that is known. */
+export function isBelowRoots(
+  { chainPem }: ServingCertificate,
+  published: UpstreamTrust["published"],
+  now: Date,
+): boolean {
+  const roots = parseCertificates(published.current()?.pem ?? "");
+  return roots.length === 0 || isIssuedBy(parseCertificates(chainPem), roots, now);
 }
 
 const generate = promisify(generateKeyPair);

@@ -1,28 +1,32 @@
 import type { PortState } from "../../ca/readiness.ts";
-import type { RootsReport } from "../../delivery/root-delivery.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import { untilEnding } from "../../foundation/pause.ts";
 import { addReadyGauge, begin, type Program } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { waiting } from "../../transport/http/long-poll.ts";
+import { tokenExchangePath } from "../../transport/http/paths.ts";
 import { unavailable } from "../../transport/http/polled-endpoint.ts";
-import { createProbedApp, tokenExchangePath } from "../../transport/http/routes.ts";
+import { createProbedApp } from "../../transport/http/probes.ts";
 import type { Peer, RpcService } from "../../transport/rpc/rpc.ts";
-import { addRootGauges } from "../distribute/distribute.ts";
+import type { RootsReport } from "../distribute/delivery-progress.ts";
+import { addRootGauges } from "../distribute/roots-delivery.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
-import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
+import { listenInPlaintext } from "../http/listener.ts";
 import { RenewingListener } from "../http/renewing-listener.ts";
-import { createMonitoringRoutes, createRpcMetrics, type Routes } from "../http/routes.ts";
+import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
+import { createRpcMetrics } from "../http/rpc-metrics.ts";
+import { listenWithTls } from "../http/tls-listener.ts";
 import { openGuard } from "../limits/guard.ts";
 import type { FollowingProgram, RunningServer, ServerContext } from "../server.ts";
-import { countForwardedCalls, SlowCalls } from "./forwarded-call.ts";
+import { countForwardedCalls } from "./forwarded-call.ts";
 import {
   type GatewayConfiguration,
   gatewayKeys,
   gatewayRestartKeys,
   parseGatewayConfiguration,
 } from "./gateway-configuration.ts";
-import { beginGatewayWork, type GatewayWork } from "./gateway-work.ts";
+import { beginGatewayWork, type GatewayWork, isBelowRoots } from "./gateway-work.ts";
+import { SlowCalls } from "./slow-calls.ts";
 import { addTrustRoutes } from "./trust-routes.ts";
 
 /**
@@ -83,6 +87,11 @@ async function openGateway(
   port = new RenewingListener({
     ...program,
     certificateAt: (now) => work.current().certificateAt(now),
+    isAccepted: (certificate, now) => {
+      const { configuration: inForce, trust } = work.current();
+      // The certificate of the files may be another CA's, whose roots only the callers know.
+      return Boolean(inForce.certificateFiles) || isBelowRoots(certificate, trust.published, now);
+    },
     clientRootsAt: () => clientRootsOf(work.current(), life.ending),
     listen: (credentials) => {
       const verification = { ...program, trustDomain: configuration.trustDomain };
@@ -144,7 +153,6 @@ function routesOf(
   });
   return {
     rpcs: new Map([...forwarded, ...forCallers.rpcs]),
-    streamingRpcs: forCallers.streamingRpcs,
     monitoringRpcs: forMonitoring,
     fetch,
     log,

@@ -1,7 +1,8 @@
 import type { Context, Hono } from "hono";
 import { untilEnding } from "../../foundation/pause.ts";
-import { type NumberedBundle, toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
-import { type KeySet, toJwk } from "../../pki/jose/key-set.ts";
+import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import { KeySet } from "../../pki/jose/key-set.ts";
 import { crlsPem } from "../../program/bundle/documents.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import { LongPolls, type Waiter } from "../../transport/http/long-poll.ts";
@@ -53,7 +54,10 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
     readWritten(wholeBundle, async ({ pem, sequence, jwtKeys }) => {
       const ders = parseCertificates(pem).map(({ raw }) => Uint8Array.from(raw));
       const bundle = await toSpiffeBundle(ders, sequence, trust().published.refreshSeconds());
-      const keys = [...bundle.keys, ...jwtKeys.map((key) => ({ ...toJwk(key), use: "jwt-svid" }))];
+      const keys = [
+        ...bundle.keys,
+        ...jwtKeys.map((key) => ({ ...KeySet.toJwk(key), use: "jwt-svid" })),
+      ];
       return representationOf(`${JSON.stringify({ ...bundle, keys })}\n`, "application/json");
     }),
   );

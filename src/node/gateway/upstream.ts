@@ -4,7 +4,8 @@ import * as z from "zod/mini";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
-import { jsonText } from "../../foundation/json.ts";
+import { jsonIn } from "../../foundation/json.ts";
+import { jsonText } from "../../foundation/text.ts";
 import { readTokenFile } from "../../program/files/small-file.ts";
 import { HttpClient, parseTarget } from "../../program/http/http-client.ts";
 import type { WholeAnswer } from "../../program/http/http-exchange.ts";
@@ -12,9 +13,10 @@ import {
   createCertificatePath,
   createJwtSvidPath,
   tokenExchangePath,
-} from "../../transport/http/routes.ts";
+} from "../../transport/http/paths.ts";
 import { gatewaySentence } from "../../transport/rpc/connect-error.ts";
 
+/** The CA behind a gateway or a signer. */
 export interface Upstream {
   readonly createCertificate: UpstreamRpc;
   readonly createJwtSvid: UpstreamRpc;
@@ -35,6 +37,7 @@ export interface Upstream {
  */
 type UpstreamRpc = (message: Uint8Array, call: UpstreamCall) => Promise<Uint8Array>;
 
+/** The headers and the bounds of one call to the CA. */
 export interface UpstreamCall {
   readonly headers: Readonly<Record<string, string>>;
   /** Ends the call, which then rejects with the reason of the signal. */
@@ -48,7 +51,7 @@ export type GatewayCredentials = () => Promise<{
   readonly clusterid: string;
 }>;
 
-const claimsForm = z.pipe(jsonText, z.object({ exp: z.number() }));
+const claimsSchema = z.pipe(jsonText, z.object({ exp: z.number() }));
 
 /**
  * The credential of a token in a file. Each call reads it anew, because the kubelet replaces it.
@@ -64,7 +67,7 @@ export function tokenInFile(
   return async () => {
     const token = await readTokenFile(path);
     const claims = Buffer.from(token.split(".")[1] ?? "", "base64url").toString();
-    const { exp = Infinity } = claimsForm.safeParse(claims).data ?? {};
+    const { exp = Infinity } = claimsSchema.safeParse(claims).data ?? {};
     if (1000 * exp > clock().getTime()) return { authorization: `Bearer ${token}`, clusterid };
     throw new OperatorError(`${path} holds a token that has expired`);
   };
@@ -100,7 +103,12 @@ const maximumOctets = 256 * 1024;
 /** No CA waits longer, and Connect allows ten digits. */
 const longestTimeoutMs = 1e9;
 
-/** @param roots PEM of the roots of the CA's own certificate at this moment; `undefined` for the system's. */
+/**
+ * Opens a client of the CA with a pool of connections. It makes no connection before the first call, and a connection
+ * that stands keeps the roots by which it was verified.
+ * @param roots PEM of the roots that verify the CA's own certificate, read at each call; `undefined` for the
+ *   system's.
+ */
 export function openUpstream(url: string, roots: () => string | undefined): Upstream {
   const client = new HttpClient({}, maximumConnections);
   const poster = (path: string) => {
@@ -136,7 +144,7 @@ const oauthStatuses: readonly number[] = [200, 400, 404, 429, 503];
 
 function isOfOauth({ status, headers, octets }: WholeAnswer): boolean {
   const isJson = headers["content-type"] === "application/json";
-  return isJson && oauthStatuses.includes(status) && oauthForm.safeParse(textOf(octets)).success;
+  return isJson && oauthStatuses.includes(status) && oauthSchema.safeParse(jsonIn(octets)).success;
 }
 
 function connectHeaders(timeoutMs: number | undefined): Record<string, string> {
@@ -169,15 +177,11 @@ const forwardedCodes: ReadonlySet<Code> = new Set([
 /** A CA may issue no tokens. */
 const codesOfTokens: ReadonlySet<Code> = new Set([...forwardedCodes, Code.Unimplemented]);
 
-const errorForm = z.pipe(
-  jsonText,
-  z.object({ code: z.string(), message: z._default(z.string(), "refused") }),
-);
-const oauthForm = z.pipe(
-  jsonText,
-  z.union([z.object({ access_token: z.string() }), z.object({ error: z.string() })]),
-);
-const textOf = (octets: Uint8Array): string => new TextDecoder().decode(octets);
+const errorSchema = z.object({ code: z.string(), message: z._default(z.string(), "refused") });
+const oauthSchema = z.union([
+  z.object({ access_token: z.string() }),
+  z.object({ error: z.string() }),
+]);
 const longestMessage = 512;
 
 /** The CA's own refusal of a call, as the caller gets it. */
@@ -217,7 +221,7 @@ function refusalIn(
   { status, headers, octets }: WholeAnswer,
   codes: ReadonlySet<Code>,
 ): UpstreamRefusal | UpstreamFault {
-  const { data: error } = errorForm.safeParse(textOf(octets));
+  const { data: error } = errorSchema.safeParse(jsonIn(octets));
   const named = codeFromString(error?.code ?? "");
   const code = named ?? codeFromHttpStatus(status);
   // A proxy without the path answers 404, which counts as Unimplemented too.

@@ -2,11 +2,11 @@ import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import { parseConnectTimeout, parseGrpcTimeout } from "../../foundation/headers.ts";
-import { sharedOctetsOf, sharedParts } from "../../transport/http/polled-endpoint.ts";
-import { pathOf as requestPathOf } from "../../transport/http/routes.ts";
+import { pathOf as requestPathOf } from "../../transport/http/paths.ts";
+import { sharedOctetsOf, sharedParts } from "../../transport/http/shared-octets.ts";
 import { maximumBodyOctets, messageTooLarge, tooSlow } from "../../transport/rpc/request-body.ts";
 import type { Peer, RpcRequest } from "../../transport/rpc/rpc.ts";
-import type { Place } from "../limits/exchanges.ts";
+import type { Permit } from "../limits/exchanges.ts";
 import type { Routes, StreamedResponse } from "./routes.ts";
 
 /** The origin of every request URL. No route reads the host of a request. */
@@ -61,14 +61,14 @@ function written(stream: Writable, chunk: Uint8Array): Promise<void> {
   });
 }
 
-/** Whether nobody reads what is written any more. */
+/** Whether the stream is closed, so that what is written to it reaches nobody. */
 export const isOver = ({ destroyed, closed }: Writable): boolean => destroyed || closed;
 
 /** Writes a chunk, which counts as held until the caller reads on. */
 export async function writeChunk(
   stream: Writable,
   chunk: Uint8Array,
-  { hold }: Pick<Place, "hold">,
+  { reserve: hold }: Pick<Permit, "reserve">,
 ): Promise<void> {
   hold(chunk.length);
   if (isOver(stream)) return;
@@ -77,23 +77,24 @@ export async function writeChunk(
 }
 
 /**
- * Sends the body of an answer as fast as its caller reads it: a slow caller holds two chunks of a large body, and one
- * of a body that all callers share, because encryption copies it. The last chunk leaves with the end.
+ * Sends the body of a response as fast as its client reads it. A slow client keeps two chunks of a large body in
+ * memory, and one chunk of a body that all clients share, because encryption copies it. The last chunk is sent with
+ * END_STREAM.
  */
 export async function sendBody(
   stream: Writable,
   response: Response,
-  place: Pick<Place, "hold">,
+  permit: Pick<Permit, "reserve">,
   ended: () => void = () => {},
 ): Promise<void> {
   const shared = sharedOctetsOf(response);
   let last: Uint8Array | undefined;
   for await (const chunk of shared ? sharedParts(shared) : (response.body ?? [])) {
-    if (last) await writeChunk(stream, last, place);
+    if (last) await writeChunk(stream, last, permit);
     if (isOver(stream)) return;
     last = chunk;
   }
-  place.hold(last?.length ?? 0);
+  permit.reserve(last?.length ?? 0);
   if (!isOver(stream)) stream.end(last, ended);
 }
 
@@ -110,37 +111,38 @@ interface Arrival {
   /** Makes the request without its body, once its turn has come. */
   readonly call: () => Omit<RpcRequest, "body">;
   readonly peer: Peer;
-  readonly place: Place;
+  readonly permit: Permit;
 }
 
 /**
- * The answer to a request, made in the turn of its address: by the RPC of this path, or else by the fetch handler.
+ * Makes the response to a request once its address has a turn: by the RPC of this path, or else by the fetch handler.
  *
- * @returns `undefined` where nobody waits for an answer any more.
+ * @returns `undefined` if the caller has gone, or was refused.
  */
 export async function answerOf(
-  { rpcs, streamingRpcs, fetch }: Routes,
-  { path, incoming, headers, call, peer, place }: Arrival,
+  { rpcs, fetch }: Routes,
+  { path, incoming, headers, call, peer, permit }: Arrival,
 ): Promise<StreamedResponse | Response | undefined> {
   const rpc = rpcs.get(path);
   if (rpc) {
-    const body = await bodyOf(incoming, headers, place.hold);
-    return place.inTurn(() => rpc({ ...call(), body }));
+    const body = await bodyOf(incoming, headers, permit.reserve);
+    return permit.inTurn(() => rpc({ ...call(), body }));
   }
-  const streaming = streamingRpcs?.get(path);
-  if (streaming) return place.inTurn(() => streaming({ ...call(), body: incoming }));
-  // Only RPCs read a body. What nobody reads would wait in pieces, each of which takes more than it has.
+  // Only RPCs read a body. Octets that nobody reads would wait in chunks, each of which takes more memory than its
+  // content.
   incoming.resume();
-  return place.inTurn(async (passTurn) => {
+  return permit.inTurn(async (yieldTurn) => {
     const { method, url, headers: fields, signal } = call();
     const request = new Request(url, { method, headers: fields(), signal });
     // `Request` resolves dot segments, and every path has one spelling.
     if (requestPathOf(request) !== path) return new Response("not found\n", { status: 404 });
-    return fetch(request, { ...peer, passTurn });
+    return fetch(request, { ...peer, yieldTurn });
   });
 }
 
-/** The most pieces of a body that are kept apart: each takes some 200 octets, and a stranger may send single octets. */
+/**
+ * The most chunks of a body before they are joined: each takes some 200 octets, and a caller may send single octets.
+ */
 const mostChunks = 64;
 
 /** Reads a body that has arrived. */
@@ -179,7 +181,7 @@ export function bodyOf(
         throw refusal();
       });
     };
-    // By events: an iterator of a stream costs as much as the rest of an exchange over HTTP/2.
+    // Reads by events, because iterating a stream costs as much as the rest of an exchange over HTTP/2.
     const take = (chunk: Buffer): void => {
       octets += chunk.length;
       chunks.push(chunk);

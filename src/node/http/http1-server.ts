@@ -2,12 +2,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
 import { headersOf, parseNoMore } from "../../program/http/http-exchange.ts";
-import { isGrpcContentType } from "../../transport/http/routes.ts";
+import { isGrpcContentType } from "../../transport/rpc/grpc-frames.ts";
 import { type Peer, peerKey } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
-import type { Exchange, Place } from "../limits/exchanges.ts";
+import type { Exchange, Permit } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
-import { longPenaltyMilliseconds, restTimeoutOf } from "../limits/limits.ts";
+import { bodyTimeoutOf, longBanMilliseconds } from "../limits/limits.ts";
 import {
   answerOf,
   anyOrigin,
@@ -59,23 +59,23 @@ export function createHttp1Server(
   };
   const server = createServer(options, (request, response) => {
     const opened = connectionOf(request.socket);
-    // Node goes on with what it has read of a socket that is cut.
+    // Node still handles what it had read of a socket that was destroyed.
     if (!opened || request.socket.destroyed) return;
     const { connection, peer } = opened;
     const cut = (): void => {
       parseNoMore(request.socket);
-      guard.connections.cut(connection, longPenaltyMilliseconds);
+      guard.connections.abort(connection, longBanMilliseconds);
     };
     if (connection.requests >= mostPipelined) return cut();
     boundPieces(request, cut);
-    const place = track(guard, connection, {
+    const permit = track(guard, connection, {
       headers: request.headers,
       outgoing: response,
       exchangeBy: (address) => exchangeOf(address, request, response),
     });
-    if (!place) return;
-    const restTimeout = restTimeoutOf(guard.limits);
-    answer(routes, { incoming: request, outgoing: response, peer, place, restTimeout }).catch(
+    if (!permit) return;
+    const restTimeout = bodyTimeoutOf(guard.limits);
+    answer(routes, { incoming: request, outgoing: response, peer, permit, restTimeout }).catch(
       (error: unknown) => {
         response.destroy();
         logHttpFault(routes, error);
@@ -84,7 +84,7 @@ export function createHttp1Server(
   });
   // Node would answer these itself, and no limit would count them.
   server.on("checkExpectation", (...arrived) => server.emit("request", ...arrived));
-  // Node reads both from the server whenever it looks at the connections.
+  // Node reads both timeouts from the server each time it checks the connections.
   const current = { get: () => guard.limits.progress_timeout };
   Object.defineProperties(server, { headersTimeout: current, requestTimeout: current });
   // The server never listens itself, and only this event starts its timeouts.
@@ -92,7 +92,7 @@ export function createHttp1Server(
   return server;
 }
 
-/** Takes no more pieces of a request than it may have, also while nobody reads them. */
+/** Bounds the chunks of a request, even while nobody reads them. */
 function boundPieces(request: IncomingMessage, cut: () => void): void {
   const push = request.push.bind(request);
   let pieces = 0;
@@ -103,7 +103,7 @@ function boundPieces(request: IncomingMessage, cut: () => void): void {
   };
 }
 
-/** The event of an answer that gives way to another caller's. */
+/** The event of a response that is refused in favour of another caller's. */
 const refused = "refused";
 
 const exchangeOf = (
@@ -127,12 +127,12 @@ interface Arrived {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
   readonly peer: Peer;
-  readonly place: Place;
+  readonly permit: Permit;
   readonly restTimeout: number;
 }
 
 async function answer(routes: Routes, arrived: Arrived): Promise<void> {
-  const { incoming, outgoing, peer, place } = arrived;
+  const { incoming, outgoing, peer, permit } = arrived;
   const { url: target = "", method = "", headers, httpVersion, rawHeaders } = incoming;
   if (!isTarget(target, method)) {
     outgoing.writeHead(400).end();
@@ -146,17 +146,13 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
   };
   // Native gRPC needs HTTP/2.
   const known = isGrpcContentType(headers["content-type"]) ? withoutRpcs(routes) : routes;
-  const arrival = { path: pathOf(target), incoming, headers, call, peer, place };
+  const arrival = { path: pathOf(target), incoming, headers, call, peer, permit };
   const response = await answerOf(known, arrival);
   if (response instanceof Response) await sendResponse(arrived, response);
   else if (response) await sendRpcResponse(arrived, response);
 }
 
-const withoutRpcs = (routes: Routes): Routes => ({
-  ...routes,
-  rpcs: new Map(),
-  streamingRpcs: undefined,
-});
+const withoutRpcs = (routes: Routes): Routes => ({ ...routes, rpcs: new Map() });
 
 /** Reads the rest of a request. A connection on which more is still coming cannot be reused. */
 async function readOut({ incoming, outgoing, restTimeout }: Arrived): Promise<void> {
@@ -164,7 +160,7 @@ async function readOut({ incoming, outgoing, restTimeout }: Arrived): Promise<vo
   if (!incoming.readableEnded) outgoing.shouldKeepAlive = false;
 }
 
-/** Aborted when the connection closes before the answer, or the answer gives way. */
+/** The signal that aborts when the connection closes before the response is sent, or the request is refused. */
 function hangUpOf(outgoing: ServerResponse): AbortSignal {
   const abort = new AbortController();
   outgoing.once("close", () => {
@@ -175,18 +171,18 @@ function hangUpOf(outgoing: ServerResponse): AbortSignal {
 }
 
 async function sendResponse(arrived: Arrived, response: Response): Promise<void> {
-  const { outgoing, place } = arrived;
+  const { outgoing, permit } = arrived;
   await readOut(arrived);
   if (outgoing.headersSent || outgoing.destroyed) return;
   outgoing.writeHead(response.status, [...response.headers].flat());
-  await sendBody(outgoing, response, place);
+  await sendBody(outgoing, response, permit);
 }
 
 async function sendRpcResponse(arrived: Arrived, response: StreamedResponse): Promise<void> {
-  const { outgoing, place } = arrived;
+  const { outgoing, permit } = arrived;
   const { octets, body } = partsOf(response);
   if (octets) await readOut(arrived);
-  place.hold(octets?.length ?? 0);
+  permit.reserve(octets?.length ?? 0);
   if (outgoing.headersSent || outgoing.destroyed) return;
   outgoing.writeHead(response.status, [...new Headers(response.header)].flat());
   if (octets) {
@@ -195,7 +191,7 @@ async function sendRpcResponse(arrived: Arrived, response: StreamedResponse): Pr
   }
   for await (const chunk of body ?? []) {
     if (isOver(outgoing)) return;
-    await writeChunk(outgoing, chunk, place);
+    await writeChunk(outgoing, chunk, permit);
   }
   outgoing.end();
 }

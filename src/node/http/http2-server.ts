@@ -10,9 +10,9 @@ import type { AnswerFields } from "../../foundation/headers.ts";
 import { fieldsOf, headersOf } from "../../program/http/http-exchange.ts";
 import { type Peer, peerKey } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
-import type { Exchange, Place } from "../limits/exchanges.ts";
+import type { Exchange, Permit } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
-import { restTimeoutOf } from "../limits/limits.ts";
+import { bodyTimeoutOf } from "../limits/limits.ts";
 import {
   answerOf,
   anyOrigin,
@@ -57,7 +57,7 @@ export function serveHttp2(
   peer: Peer,
   guard: Guard,
 ): ServerHttp2Session {
-  const maxConcurrentStreams = guard.connections.slowed.requestsAtOnce(connection);
+  const maxConcurrentStreams = guard.connections.throttled.requestsAtOnce(connection);
   const session = performServerHandshake(connection.socket, {
     ...sessionLimits,
     settings: { ...settings, maxConcurrentStreams },
@@ -69,30 +69,30 @@ export function serveHttp2(
     // A reset with NO_ERROR closes a stream only once what it holds has been read.
     stream.once("aborted", () => stream.resume());
     let isRefused = false;
-    const place = track(guard, connection, {
+    const permit = track(guard, connection, {
       headers,
       outgoing: stream,
       exchangeBy: (address) =>
         exchangeOf(address, stream, () => {
           isRefused = true;
-          guard.connections.slowed.slow(connection);
+          guard.connections.throttled.throttle(connection);
         }),
     });
-    if (!place) return;
+    if (!permit) return;
     stream.once("close", () => {
-      if (!stream.headersSent && !isRefused) guard.connections.countVain(connection);
+      if (!stream.headersSent && !isRefused) guard.connections.countControlFrame(connection);
     });
-    // The head of a request may be as large as a body, and its strings are as long in memory.
-    place.hold(rawHeaders.reduce((octets, { length }) => octets + length, 0));
-    const restTimeout = restTimeoutOf(guard.limits);
-    const arrived = { stream, headers, rawHeaders, peer, place, restTimeout };
+    // The headers of a request may be as large as a body and stay in memory as strings, so they are counted, too.
+    permit.reserve(rawHeaders.reduce((octets, { length }) => octets + length, 0));
+    const restTimeout = bodyTimeoutOf(guard.limits);
+    const arrived = { stream, headers, rawHeaders, peer, permit, restTimeout };
     answer(routes, arrived).catch((error: unknown) => {
       stream.destroy();
       logHttpFault(routes, error);
     });
   });
-  session.on("ping", () => guard.connections.countVain(connection));
-  session.on("remoteSettings", () => guard.connections.countVain(connection));
+  session.on("ping", () => guard.connections.countControlFrame(connection));
+  session.on("remoteSettings", () => guard.connections.countControlFrame(connection));
   const pings = setInterval(() => ping(session, connection), pingInterval).unref();
   session.once("close", () => {
     clearInterval(pings);
@@ -126,16 +126,16 @@ const exchangeOf = (address: string, stream: ServerHttp2Stream, refused: () => v
 });
 
 /**
- * Cuts the connection of a peer that has vanished. Node would wait for ever until such a peer has taken what is left of
- * a session that has ended.
+ * Pings a peer, and aborts its connection without a response in time. A session that has ended is aborted at once,
+ * because Node would wait for ever for a vanished peer to read the rest of it.
  */
-export function ping(session: ServerHttp2Session, { cut }: Pick<Connection, "cut">): void {
+export function ping(session: ServerHttp2Session, { abort }: Pick<Connection, "abort">): void {
   // `ping` throws for a session that has ended and has not emitted `close` yet.
   if (session.destroyed) {
-    cut();
+    abort();
     return;
   }
-  const timeout = setTimeout(cut, pingTimeout).unref();
+  const timeout = setTimeout(abort, pingTimeout).unref();
   session.ping(() => clearTimeout(timeout));
 }
 
@@ -144,12 +144,12 @@ interface Arrived {
   readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: readonly string[];
   readonly peer: Peer;
-  readonly place: Place;
+  readonly permit: Permit;
   readonly restTimeout: number;
 }
 
 async function answer(routes: Routes, arrived: Arrived): Promise<void> {
-  const { stream, headers, rawHeaders, peer, place } = arrived;
+  const { stream, headers, rawHeaders, peer, permit } = arrived;
   const { ":method": method = "", ":path": target = "" } = headers;
   if (!isTarget(target, method)) return stream.respond({ ":status": 400 }, { endStream: true });
   const call = () => ({
@@ -161,7 +161,7 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
     headers: () => headersOf(rawHeaders),
     contextValues: createContextValues().set(peerKey, peer),
   });
-  const arrival = { path: pathOf(target), incoming: stream, headers, call, peer, place };
+  const arrival = { path: pathOf(target), incoming: stream, headers, call, peer, permit };
   const response = await answerOf(routes, arrival);
   if (response instanceof Response) await sendResponse(arrived, response);
   else if (response) await sendRpcResponse(arrived, response);
@@ -171,7 +171,7 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
 function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
   const abort = new AbortController();
   stream.once("close", () => {
-    // After a whole answer there is nothing to stop. A reset ends the answer as well.
+    // After a complete response there is nothing to abort. A reset ends the response as well.
     if (stream.aborted || !stream.writableEnded) abort.abort(callerGone());
   });
   return abort.signal;
@@ -179,7 +179,7 @@ function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
 
 /** Sends an answer with its trailers. Without a body the trailers are all of it (gRPC's Trailers-Only). */
 async function sendRpcResponse(
-  { stream, place, restTimeout }: Arrived,
+  { stream, permit, restTimeout }: Arrived,
   response: StreamedResponse,
 ): Promise<void> {
   const { octets, body } = partsOf(response);
@@ -189,12 +189,12 @@ async function sendRpcResponse(
     if (!stream.headersSent) stream.respond(headers, { waitForTrailers: trailers !== undefined });
   };
   if (octets && !stream.readableEnded) await readOut(stream, restTimeout);
-  place.hold(octets?.length ?? 0);
+  permit.reserve(octets?.length ?? 0);
   if (octets?.length && !isOver(stream)) begin();
   for await (const chunk of body ?? []) {
     if (isOver(stream)) return;
     begin();
-    await writeChunk(stream, chunk, place);
+    await writeChunk(stream, chunk, permit);
   }
   if (isOver(stream)) return;
   if (!stream.headersSent) {
@@ -215,8 +215,8 @@ const recordOf = (fields: Headers | AnswerFields | undefined): AnswerFields =>
   fields instanceof Headers ? Object.fromEntries(fields) : (fields ?? {});
 
 /**
- * Reads the rest of a request, and no further once there is too much of it. Otherwise a caller that goes on
- * sending would get more of it through, the longer the answer takes.
+ * Reads the rest of a request up to a bound. Otherwise a caller that keeps sending would get more through, the longer
+ * the response takes.
  */
 async function readOut(stream: ServerHttp2Stream, restTimeout: number): Promise<void> {
   await skipRest(stream, restTimeout);
@@ -235,11 +235,11 @@ function hangUp(stream: ServerHttp2Stream): void {
 
 /** Sends the whole answer of a fetch handler. */
 async function sendResponse(
-  { stream, place, restTimeout }: Arrived,
+  { stream, permit, restTimeout }: Arrived,
   response: Response,
 ): Promise<void> {
   await readOut(stream, restTimeout);
   if (isOver(stream)) return;
   stream.respond({ ":status": response.status, ...Object.fromEntries(response.headers) });
-  await sendBody(stream, response, place, () => hangUp(stream));
+  await sendBody(stream, response, permit, () => hangUp(stream));
 }

@@ -3,81 +3,30 @@ import type { Server as HttpServer } from "node:http";
 import { constants, type ServerHttp2Session } from "node:http2";
 import { createServer, type Server, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { createServer as createTlsServer, type TLSSocket } from "node:tls";
-import { addressOf } from "../../foundation/addresses.ts";
+import { addressOf } from "../../foundation/caller-address.ts";
 import type { Port } from "../../program/program.ts";
-import { groupOf } from "../../program/tls-policy.ts";
-import type { Peer } from "../../transport/rpc/rpc.ts";
 import type { ListenAddress } from "../files/places.ts";
 import type { Connection } from "../limits/connections.ts";
 import { createGuard, type Guard } from "../limits/guard.ts";
 import { type BeginHandshake, Handshakes } from "../limits/handshakes.ts";
-import { longPenaltyMilliseconds, monitoringLimits } from "../limits/limits.ts";
-import { type ClientVerification, clientOf, type ServerCredentials, tlsOptions } from "../tls.ts";
+import { longBanMilliseconds, monitoringLimits } from "../limits/limits.ts";
+import type { Client } from "../tls.ts";
 import { createHttp1Server, type Http1Connection } from "./http1-server.ts";
 import { serveHttp2 } from "./http2-server.ts";
 import { allowing } from "./requests-at-once.ts";
 import type { Routes } from "./routes.ts";
 
-type Done = Parameters<BeginHandshake>[1];
-
-/** A port with TLS, whose credentials may change while it runs. */
-export interface TlsListener extends Port {
-  /**
-   * Uses these credentials for every handshake from now on. Connections stay open. Only when the roots
-   * change, connections with a client certificate take no more calls, and their clients reconnect.
-   */
-  readonly replace: (credentials: ServerCredentials) => void;
-}
+/** Called when a handshake is over, with whether its peer behaved acceptably. */
+export type Done = Parameters<BeginHandshake>[1];
 
 /** The most connections that wait for this process to accept them; the kernel has a bound of its own. */
 const backlog = 4096;
 
-/** The longest that a timer of Node takes: {@link Handshakes} bound the time of each handshake. */
-const longestTimeout = 2 ** 31 - 1;
-
-const anonymous: Peer = {};
-
-/** Serves gRPC, gRPC-Web, Connect and plain HTTP over TLS on one port. */
-export async function listenWithTls(
-  routes: Routes,
-  listen: ListenAddress,
-  credentials: ServerCredentials,
-  verification: ClientVerification,
-  guard: Guard,
-): Promise<TlsListener> {
-  const protocols = new Protocols(routes, guard);
-  const tls = createTlsServer({ ...tlsOptions(credentials), handshakeTimeout: longestTimeout });
-  const underWay = new Map<string, { readonly below: Socket; readonly done: Done }>();
-  tls.on("secureConnection", (socket: TLSSocket) => {
-    const peer = clientOf(socket, verification);
-    const { below = socket, done } = underWay.get(endOf(socket)) ?? {};
-    done?.(peer !== undefined);
-    guard.agreed(groupOf(socket));
-    const protocol = socket.alpnProtocol === "h2" ? "h2" : "http/1.1";
-    if (peer) protocols.serve(socket, protocol, peer, below);
-    else socket.destroy();
-  });
-  tls.on("tlsClientError", (error, { remoteAddress }) => guard.disagreed(error, remoteAddress));
-  const begin: BeginHandshake = (socket, done) => {
-    const end = endOf(socket);
-    underWay.set(end, { below: socket, done });
-    socket.once("close", () => underWay.delete(end));
-    tls.emit("connection", socket);
-  };
-  let { clientRoots } = credentials;
-  return {
-    ...(await listening(listen, begin, protocols, guard)),
-    replace: (next) => {
-      tls.setSecureContext(tlsOptions(next));
-      if (next.clientRoots !== clientRoots) protocols.forgetCertificates();
-      clientRoots = next.clientRoots;
-    },
-  };
-}
+const anonymous: Client = { shown: "nothing" };
 
 /**
- * Serves the same without TLS, for the loopback interface and for networks that encrypt by themselves.
+ * Serves gRPC, gRPC-Web, Connect and plain HTTP without TLS, for the loopback interface and for networks that are
+ * encrypted otherwise.
  *
  * @param guard The limits of callers; by default those of a monitoring port.
  */
@@ -100,21 +49,19 @@ export async function listenInPlaintext(
   return listening(listen, begin, protocols, guard);
 }
 
-/** Identifies a connection, which is one socket before its handshake and another one after it. */
-const endOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
-
-async function listening(
+/** Listens at an address and begins a handshake for each connection that the limits admit. */
+export async function listening(
   listen: ListenAddress,
   begin: BeginHandshake,
   protocols: Protocols,
   { limits, reached, connections }: Guard,
 ): Promise<Port> {
   const handshakes = new Handshakes(limits, reached, begin, (...abuse) =>
-    connections.penalize(...abuse),
+    connections.ban(...abuse),
   );
   const server: Server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
     socket.on("error", () => socket.destroy());
-    if (connections.isPenalized(addressOf(socket.remoteAddress))) socket.destroy();
+    if (connections.isBanned(addressOf(socket.remoteAddress))) socket.destroy();
     else handshakes.take(socket);
   });
   server.listen({ ...listen, backlog });
@@ -156,12 +103,12 @@ function boundKeyUpdates(
 }
 
 /** Serves both versions of HTTP on the connections of one port. */
-class Protocols {
+export class Protocols {
   readonly #routes: Routes;
   readonly #guard: Guard;
   readonly #http1: HttpServer;
   readonly #sockets = new Map<Duplex, Http1Connection>();
-  readonly #sessions = new Map<ServerHttp2Session, Peer>();
+  readonly #sessions = new Map<ServerHttp2Session, Client>();
 
   constructor(routes: Routes, guard: Guard) {
     this.#routes = routes;
@@ -169,13 +116,8 @@ class Protocols {
     this.#http1 = createHttp1Server(routes, guard, (socket) => this.#sockets.get(socket));
   }
 
-  /** @param below The socket of TCP, if another one has decrypted what it reads. */
-  serve(
-    socket: Socket,
-    protocol: "http/1.1" | "h2",
-    { clientCertificate }: Peer,
-    below: Socket = socket,
-  ): void {
+  /** @param below The TCP socket, if another socket has decrypted what it reads. */
+  serve(socket: Socket, protocol: "http/1.1" | "h2", client: Client, below: Socket = socket): void {
     const { connections, clock } = this.#guard;
     let session: ServerHttp2Session | undefined;
     let allow: ((requests: number) => void) | undefined;
@@ -190,16 +132,17 @@ class Protocols {
       sealedOctetsRead: () => below.bytesRead,
       allow: (requests) => allow?.(requests),
       close: () => (session ? session.close() : socket.end()),
-      cut: () => {
+      abort: () => {
         // The session would parse all that it has read, and make a stream of each request.
         session?.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
         socket.destroy();
       },
     };
-    const mayWait = (): boolean => connections.hasRoomToWait(connection);
+    const mayWait = (): boolean => connections.mayLongPoll(connection);
+    const { clientCertificate } = client;
     const peer = { clientCertificate, address: socket.remoteAddress, mayWait };
     if (!connections.admit(connection)) return;
-    boundKeyUpdates(socket, clock, () => connections.cut(connection, longPenaltyMilliseconds));
+    boundKeyUpdates(socket, clock, () => connections.abort(connection, longBanMilliseconds));
     this.#sockets.set(socket, { peer, connection });
     socket.once("close", () => this.#sockets.delete(socket));
     if (protocol === "http/1.1") {
@@ -208,17 +151,19 @@ class Protocols {
       return;
     }
     const opened = serveHttp2(this.#routes, connection, peer, this.#guard);
-    [session, allow] = [opened, allowing(opened, clock, connection.cut)];
-    this.#sessions.set(opened, peer);
+    [session, allow] = [opened, allowing(opened, clock, connection.abort)];
+    this.#sessions.set(opened, client);
     opened.once("close", () => this.#sessions.delete(opened));
   }
 
-  /** Stops trusting the client certificates of open connections. */
+  /**
+   * Forgets the client certificates of open connections. A client that had shown one must connect again, and is
+   * verified again.
+   */
   forgetCertificates(): void {
     for (const [socket, { connection, peer }] of this.#sockets)
       this.#sockets.set(socket, { connection, peer: { ...peer, clientCertificate: undefined } });
-    for (const [session, { clientCertificate }] of this.#sessions)
-      if (clientCertificate) session.close();
+    for (const [session, { shown }] of this.#sessions) if (shown !== "nothing") session.close();
   }
 
   async close(graceMilliseconds: number): Promise<void> {
@@ -234,7 +179,7 @@ class Protocols {
   }
 }
 
-/** Resolves whatever ends the socket: `once` would reject where the peer resets it. */
+/** Resolves when the socket closes for any reason. `once` would reject if the peer resets it. */
 function closed(socket: Duplex): Promise<void> {
   return new Promise((resolve) => socket.once("close", () => resolve()));
 }

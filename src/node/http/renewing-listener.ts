@@ -3,12 +3,15 @@ import type { AddressInfo } from "node:net";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/pause.ts";
+import { systemCode } from "../../program/files/small-file.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
-import type { ServerCredentials, ServingCertificateSource } from "../tls.ts";
-import type { TlsListener } from "./listener.ts";
+import type { ServerCredentials, ServingCertificate, ServingCertificateSource } from "../tls.ts";
+import type { TlsListener } from "./tls-listener.ts";
 
 interface Renewal {
   readonly certificateAt: ServingCertificateSource;
+  /** Whether callers accept the certificate by the roots that they have; absent if that is unknown. */
+  readonly isAccepted?: (certificate: ServingCertificate, now: Date) => boolean;
   /** The roots of client certificates at an instant, PEM. */
   readonly clientRootsAt: (now: Date) => Promise<string>;
   readonly listen: (credentials: ServerCredentials) => Promise<TlsListener>;
@@ -30,7 +33,9 @@ export class RenewingListener {
   readonly #opened = Promise.withResolvers<AddressInfo>();
   #listener: TlsListener | undefined;
   #current: ServerCredentials | undefined;
+  #beginsAt = new Date(0);
   #endsAt = new Date(0);
+  #isRefused = false;
   #fault = "";
 
   constructor(renewal: Renewal) {
@@ -46,13 +51,19 @@ export class RenewingListener {
     return this.#opened.promise;
   }
 
-  /** Why the port is closed, or has an old certificate; empty otherwise. */
+  /** Whether the port is open with a certificate that callers accept, and why not, or why the certificate is an old one. */
   state(): { readonly isOpen: boolean; readonly reasons: readonly string[] } {
-    const isOpen = this.#listener !== undefined && this.#renewal.clock() < this.#endsAt;
+    const now = this.#renewal.clock();
+    const isCurrent = this.#beginsAt <= now && now < this.#endsAt;
+    const isOpen = this.#listener !== undefined && isCurrent && !this.#isRefused;
     if (this.#fault !== "") return { isOpen, reasons: [`the serving certificate: ${this.#fault}`] };
     return { isOpen, reasons: isOpen ? [] : ["there is no serving certificate yet"] };
   }
 
+  /**
+   * Ends the renewal, then closes the port: requests in flight have the grace to end before they are aborted. A
+   * listener that has had no certificate yet rejects {@link address}.
+   */
   async close(graceMilliseconds: number): Promise<void> {
     await this.#refreshing.end();
     this.#opened.reject(new Error("closed before there was a certificate"));
@@ -66,17 +77,22 @@ export class RenewingListener {
     const clientRoots = await clientRootsAt(now);
     const current = this.#current;
     if (certificate !== current?.certificate || clientRoots !== current.clientRoots)
-      await this.#use({ certificate, clientRoots });
-    // Whoever has replaced it may be late, and callers refuse it.
+      await this.#use({ certificate, clientRoots }, now);
+    // The program that renews the certificate's file may be late, and callers refuse an expired certificate.
     if (this.#endsAt <= now) throw new Error(`it ended at ${this.#endsAt.toISOString()}`);
+    if (now < this.#beginsAt)
+      throw new Error(`it is not valid before ${this.#beginsAt.toISOString()}`);
+    if (this.#isRefused) throw new Error("its root was withdrawn");
     this.#fault = "";
   }
 
-  async #use(credentials: ServerCredentials): Promise<void> {
+  async #use(credentials: ServerCredentials, now: Date): Promise<void> {
     if (this.#listener) this.#listener.replace(credentials);
     else await this.#open(credentials);
     this.#current = credentials;
-    this.#endsAt = new X509Certificate(credentials.certificate.chainPem).validToDate;
+    const leaf = new X509Certificate(credentials.certificate.chainPem);
+    [this.#beginsAt, this.#endsAt] = [leaf.validFromDate, leaf.validToDate];
+    this.#isRefused = this.#renewal.isAccepted?.(credentials.certificate, now) === false;
     const detail = "uses a new certificate or trust bundle";
     this.#renewal.log.operation({ event: "serving", level: "info", detail });
   }
@@ -93,6 +109,8 @@ export class RenewingListener {
 
   /** Logs each fault once, and not every second. */
   #report(error: unknown): void {
+    // Not reported, because a port that is in use ends the program with a sentence of its own.
+    if (systemCode(error) === "EADDRINUSE") return;
     const detail = messageOf(error);
     if (detail === this.#fault) return;
     this.#fault = detail;

@@ -10,22 +10,22 @@ const acknowledgementMilliseconds = 5_000;
 export function allowing(
   session: ServerHttp2Session,
   clock: () => number,
-  cut: () => void,
+  abort: () => void,
 ): (requests: number) => void {
-  let [wanted, told] = [Number.NaN, Number.NaN];
-  let toldAt: number | undefined;
-  const tell = (): void => {
-    if (session.destroyed || wanted === told) return;
-    [told, toldAt] = [wanted, clock()];
-    session.settings({ maxConcurrentStreams: told }, () => {
-      toldAt = undefined;
-      tell();
+  let [wanted, sent] = [Number.NaN, Number.NaN];
+  let sentAt: number | undefined;
+  const send = (): void => {
+    if (session.destroyed || wanted === sent) return;
+    [sent, sentAt] = [wanted, clock()];
+    session.settings({ maxConcurrentStreams: sent }, () => {
+      sentAt = undefined;
+      send();
     });
   };
   return (requests) => {
     wanted = requests;
-    if (toldAt === undefined) tell();
-    // RFC 9113 section 6.5.3: such a peer would keep to no bound.
-    else if (clock() - toldAt > acknowledgementMilliseconds) cut();
+    if (sentAt === undefined) send();
+    // A peer that does not acknowledge settings obeys no limit (RFC 9113 §6.5.3).
+    else if (clock() - sentAt > acknowledgementMilliseconds) abort();
   };
 }

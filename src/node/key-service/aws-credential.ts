@@ -1,35 +1,113 @@
-import {
-  type Credential,
-  KeyServiceError,
-  type Members,
-} from "../../custody/key-service/key-service.ts";
-import { inForm, textOf } from "../../custody/key-service/service-call.ts";
-import { isSafeToFetch } from "../../foundation/text.ts";
-import { readTokenFile } from "../../program/files/small-file.ts";
-import { awsDomain, credentialsInEnvironment } from "../stores/store-place.ts";
-import { askFor, askMetadata, type Machine } from "./cloud-credentials.ts";
+import { awsKeysIn } from "../../custody/key-service/aws-kms.ts";
+import { type AwsKeys, awsDomain } from "../../custody/key-service/aws-signature.ts";
+import { type Credential, KeyServiceError } from "../../custody/key-service/key-service.ts";
+import { inForm, remembered } from "../../custody/key-service/service-call.ts";
+import { isSafeToFetch } from "../../foundation/addresses.ts";
+import { OperatorError } from "../../foundation/errors.ts";
+import type { Members } from "../../foundation/json.ts";
+import { SingleFlight } from "../../foundation/shared-work.ts";
+import { readSmallFile, readTokenFile } from "../../program/files/small-file.ts";
+import type { Environment } from "../files/places.ts";
+import { askFor, askMetadata, type Machine, machineWith } from "./cloud-credentials.ts";
 
 /**
- * Looks where AWS's own tools look, in their order: keys in variables, web identity (IRSA), the endpoint of a
- * container, the instance (IMDSv2).
+ * Chooses where the credential of a machine is, in the order of AWS's own tools: keys in variables, web identity
+ * (IRSA), the endpoint of a container (ECS, EKS Pod Identity), the instance (IMDSv2). The first source that is configured
+ * counts, and no other is tried when it fails.
+ *
+ * @param key What else the operator could have set, for the sentence about an instance that has none.
+ * @returns What asks for the credential, or `undefined` where `AWS_EC2_METADATA_DISABLED` leaves no place.
  */
-export async function findAwsCredential(machine: Machine): Promise<Credential | undefined> {
+export function awsCredentialOf(
+  machine: Machine,
+  key: string,
+): (() => Promise<Credential>) | undefined {
   const { environment } = machine;
-  const keys = await credentialsInEnvironment(environment)?.();
-  if (keys) {
-    const { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken } = keys;
-    return { AccessKeyId, SecretAccessKey, SessionToken: sessionToken };
-  }
   const {
     AWS_WEB_IDENTITY_TOKEN_FILE: file,
     AWS_CONTAINER_CREDENTIALS_RELATIVE_URI: relative,
     AWS_CONTAINER_CREDENTIALS_FULL_URI: full,
   } = environment;
-  if (file) return assumeRole(machine, file);
+  const keys = keysInVariables(environment);
+  if (keys) return async () => keys;
+  if (file) return () => assumeRole(machine, file);
   const url = relative ? `http://169.254.170.2${relative}` : full;
-  if (url) return ofContainer(machine, url);
-  return environment["AWS_EC2_METADATA_DISABLED"] === "true" ? undefined : ofInstance(machine);
+  if (url) return () => ofContainer(machine, url);
+  const isDisabled = environment["AWS_EC2_METADATA_DISABLED"] === "true";
+  return isDisabled ? undefined : () => ofInstance(machine, key);
 }
+
+/** The keys of this moment. @throws OperatorError, KeyServiceError */
+export type FindAwsKeys = (now: Date) => Promise<AwsKeys>;
+
+/** Finds the keys of a machine for S3. Keys that end are asked for again a minute before, once for all who need them. */
+export function awsKeysOf(environment: Environment): FindAwsKeys | undefined {
+  const credential = awsCredentialOf(machineWith(environment), "S3_CREDENTIALS_FILE");
+  if (!credential) return undefined;
+  const access = remembered(async (now) => awsKeysIn(await credential(), now));
+  const flight = new SingleFlight<AwsKeys>();
+  return async (now) => {
+    const keys = await flight.join(() => access(now));
+    if (fitHeaders(keys)) return keys;
+    throw new KeyServiceError(
+      "cannot be asked: its credential has characters that no header takes",
+    );
+  };
+}
+
+const maximumOctets = 65_536;
+
+/**
+ * Finds the keys in a file of the form that AWS's tools share, in its profile `default` or in front of every
+ * profile. Each call reads the file, because others rotate what is in it.
+ */
+export function awsKeysInFile(path: string): FindAwsKeys {
+  return async () => {
+    const keys = toKeys(parseDefaultProfile(await readSmallFile(path, maximumOctets)));
+    if (keys) return keys;
+    throw new OperatorError(`${path} must hold aws_access_key_id and aws_secret_access_key`);
+  };
+}
+
+function keysInVariables(environment: Environment): Members | undefined {
+  const values = Object.entries(environment).map(
+    ([name, value]) => [name.toLowerCase(), value?.trim() ?? ""] as const,
+  );
+  const { accessKeyId, secretAccessKey, sessionToken } = toKeys(new Map(values)) ?? {};
+  if (!accessKeyId) return undefined;
+  return {
+    AccessKeyId: accessKeyId,
+    SecretAccessKey: secretAccessKey,
+    SessionToken: sessionToken,
+  };
+}
+
+function parseDefaultProfile(text: string): ReadonlyMap<string, string> {
+  const values = new Map<string, string>();
+  let isDefault = true;
+  for (const line of text.split(/\r?\n/)) {
+    const [, profile] = /^\s*\[\s*(.*?)\s*\]/.exec(line) ?? [];
+    if (profile !== undefined) isDefault = profile === "default";
+    const [, key, value] = /^\s*([a-z_]+)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
+    if (isDefault && key !== undefined && value !== undefined) values.set(key, value);
+  }
+  return values;
+}
+
+function toKeys(values: ReadonlyMap<string, string>): AwsKeys | undefined {
+  const keys = {
+    accessKeyId: values.get("aws_access_key_id") ?? "",
+    secretAccessKey: values.get("aws_secret_access_key") ?? "",
+    sessionToken: values.get("aws_session_token") || undefined,
+  };
+  return fitHeaders(keys) ? keys : undefined;
+}
+
+/** Whether a header has room for the keys: the error about any other would quote them. */
+const fitHeaders = ({ accessKeyId, secretAccessKey, sessionToken }: AwsKeys): boolean =>
+  /^[!-+\-.0-~]{1,256}$/.test(accessKeyId) &&
+  /^[!-~]{1,1024}$/.test(secretAccessKey) &&
+  (sessionToken === undefined || /^[!-~]{1,16384}$/.test(sessionToken));
 
 /** Trades the token in a file, which a kubelet replaces, for keys of a role. Its answer is XML. */
 async function assumeRole(machine: Machine, file: string): Promise<Credential> {
@@ -46,13 +124,15 @@ async function assumeRole(machine: Machine, file: string): Promise<Credential> {
     RoleSessionName: session,
     WebIdentityToken: await readTokenFile(file),
   });
-  const { text } = await askFor("STS of AWS", machine, stsUrl(environment), form);
+  const { text } = await askFor(sts, machine, stsUrl(environment), form);
   const inXml = (name: string) => [
     name,
     new RegExp(`<${name}>\\s*([!-;=?-~]{1,16384})\\s*</${name}>`).exec(text)?.[1],
   ];
-  return keysIn(Object.fromEntries([...members, "SessionToken"].map(inXml)));
+  return keysIn(sts, Object.fromEntries([...members, "SessionToken"].map(inXml)));
 }
+
+const sts = "STS of AWS";
 
 /** @throws KeyServiceError */
 function stsUrl(environment: Machine["environment"]): string {
@@ -71,33 +151,35 @@ async function ofContainer(machine: Machine, url: string): Promise<Credential> {
   } = machine.environment;
   const token = file ? await readTokenFile(file) : given;
   const headers = token === "" ? {} : { authorization: token };
-  return keysIn((await askMetadata("the container's endpoint", machine, url, { headers })).members);
+  const what = "the container's endpoint";
+  return keysIn(what, (await askMetadata(what, machine, url, { headers })).members);
 }
 
-/** IMDSv2: a token first, without which no stranger's request reaches the keys through a proxy. */
-async function ofInstance(machine: Machine): Promise<Credential> {
+/** IMDSv2 first gives a token, without which a request that reaches the endpoint through a proxy gets no keys. */
+async function ofInstance(machine: Machine, key: string): Promise<Credential> {
   const { AWS_EC2_METADATA_SERVICE_ENDPOINT: given = "http://169.254.169.254" } =
     machine.environment;
+  const what = `there is no ${key}, and the metadata service of EC2`;
   const askInstance = (path: string, method: string, headers: Readonly<Record<string, string>>) =>
-    askMetadata(
-      "there is no KEY_CREDENTIAL_AWSKMS, and the metadata service of EC2",
-      machine,
-      `${given.replace(/\/$/, "")}/latest/${path}`,
-      { method, headers },
-    );
+    askMetadata(what, machine, `${given.replace(/\/$/, "")}/latest/${path}`, { method, headers });
   const seconds = { "x-aws-ec2-metadata-token-ttl-seconds": "21600" };
   const { text } = await askInstance("api/token", "PUT", seconds);
   const headers = { "x-aws-ec2-metadata-token": text.trim() };
   const roles = "meta-data/iam/security-credentials/";
   const [role = ""] = (await askInstance(roles, "GET", headers)).text.trim().split("\n");
-  return keysIn((await askInstance(roles + encodeURIComponent(role), "GET", headers)).members);
+  const ofRole = await askInstance(roles + encodeURIComponent(role), "GET", headers);
+  return keysIn(what, ofRole.members);
 }
 
 const members = ["Expiration", "AccessKeyId", "SecretAccessKey"];
 
-/** @throws KeyServiceError for an answer without its parts. */
-function keysIn(answer: Members): Credential {
-  const keys = members.map((name) => [name, textOf(answer, name)]);
-  const SessionToken = answer["SessionToken"] ?? textOf(answer, "Token");
-  return { ...Object.fromEntries(keys), SessionToken };
+/**
+ * Reads the keys from a response. @param what The service as the subject of a sentence. @throws KeyServiceError for a
+ * response without keys.
+ */
+function keysIn(what: string, { SessionToken, Token, ...answer }: Members): Credential {
+  const all: Members = { ...answer, SessionToken: SessionToken ?? Token };
+  const missing = [...members, "SessionToken"].find((name) => !all[name]);
+  if (missing === undefined) return all;
+  throw new KeyServiceError(`cannot be asked: ${what} answered without ${missing}`);
 }

@@ -2,8 +2,8 @@ import * as z from "zod/mini";
 import { credentialIn } from "../../config/platform-keys.ts";
 import {
   type Credential,
+  type KeyServiceContext,
   KeyServiceError,
-  type KeyServiceMeans,
 } from "../../custody/key-service/key-service.ts";
 import {
   type Answer,
@@ -12,18 +12,24 @@ import {
   faultIn,
   grant,
   inJson,
-  membersOf,
   textOf,
 } from "../../custody/key-service/service-call.ts";
-import { jsonIn } from "../../foundation/json.ts";
-import { isSafeToFetch } from "../../foundation/text.ts";
+import { isSafeToFetch } from "../../foundation/addresses.ts";
+import { jsonIn, membersOf } from "../../foundation/json.ts";
 import { readSmallFile, readTokenFile } from "../../program/files/small-file.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 import { accountTokenFile, type Environment } from "../files/places.ts";
 
 /** What a machine has, in which the credential of a cloud is looked for. */
-export interface Machine extends Pick<KeyServiceMeans, "fetch" | "clock"> {
+export interface Machine extends Pick<KeyServiceContext, "fetch"> {
   readonly environment: Environment;
 }
+
+/** A variable without a value is one that is not set, to the tools of all clouds. */
+export const machineWith = (variables: Environment): Machine => ({
+  environment: Object.fromEntries(Object.entries(variables).filter(([, value]) => value)),
+  fetch: fetchTrusting(undefined),
+});
 
 /** A metadata service is next door: where none is, its address may answer nothing at all. */
 const timeoutMilliseconds = 2000;
@@ -72,7 +78,8 @@ export const askMetadata = (
   });
 
 /**
- * A token, or a login whose token is read anew from its file each time: that of the pod, where it names no other.
+ * Finds a token for Vault, or a login by a token that is read again from its file each time. By default that is the
+ * pod's file.
  */
 export async function findVaultCredential(
   { environment }: Machine,
@@ -87,7 +94,11 @@ export async function findVaultCredential(
  * A client secret or a federated token, which a kubelet replaces in its file, by the variables of Azure's own
  * tools; else a token of the managed identity, from Container Apps and App Service or from the machine.
  */
-export async function findAzureCredential(machine: Machine, resource: string): Promise<Credential> {
+export async function findAzureCredential(
+  machine: Machine,
+  resource: string,
+  now: Date,
+): Promise<Credential> {
   const {
     AZURE_TENANT_ID: tenant,
     AZURE_CLIENT_ID: appId,
@@ -99,12 +110,13 @@ export async function findAzureCredential(machine: Machine, resource: string): P
     const proof = password ? { password } : { assertion: await readTokenFile(file ?? "") };
     return { tenant, appId, authority: authority?.replace(/\/$/, ""), ...proof };
   }
-  return ofManagedIdentity(machine, { resource, ...(appId && { client_id: appId }) });
+  return ofManagedIdentity(machine, { resource, ...(appId && { client_id: appId }) }, now);
 }
 
 async function ofManagedIdentity(
   machine: Machine,
   asked: Readonly<Record<string, string>>,
+  now: Date,
 ): Promise<Credential> {
   const {
     IDENTITY_ENDPOINT: endpoint,
@@ -124,7 +136,7 @@ async function ofManagedIdentity(
       headers: endpoint ? { "x-identity-header": header } : { metadata: "true" },
     },
   );
-  const { expires_in = Number(members["expires_on"]) - machine.clock().getTime() / 1000 } = members;
+  const { expires_in = Number(members["expires_on"]) - now.getTime() / 1000 } = members;
   return { ...members, expires_in };
 }
 
@@ -137,12 +149,13 @@ const scope = "https://www.googleapis.com/auth/cloudkms";
 export async function findGoogleCredential(
   machine: Machine,
   given: Credential | undefined,
+  now: Date,
 ): Promise<Credential> {
   const { GOOGLE_APPLICATION_CREDENTIALS: file, GCE_METADATA_HOST: host = "169.254.169.254" } =
     machine.environment;
   const found = given ?? (file ? credentialIn(await readSmallFile(file, 32_768)) : undefined);
   if (found !== undefined)
-    return membersOf(found)["type"] === "external_account" ? federated(machine, found) : found;
+    return membersOf(found)["type"] === "external_account" ? federated(machine, found, now) : found;
   const url = `http://${host}/computeMetadata/v1/instance/service-accounts/default/token?scopes=${scope}`;
   const what = "there is no KEY_CREDENTIAL_GCPKMS, and the metadata server of Google";
   const headers = { "metadata-flavor": "Google" };
@@ -151,7 +164,7 @@ export async function findGoogleCredential(
 
 const safeUrl = z.string().check(z.refine(isSafeToFetch));
 
-const federationForm = z.object({
+const federationSchema = z.object({
   audience: z.string(),
   subject_token_type: z.string(),
   token_url: safeUrl,
@@ -163,8 +176,8 @@ const federationForm = z.object({
 });
 
 /** Trades the token in a file for one of Google (RFC 8693), and that for one of a service account, if there is one. */
-async function federated(machine: Machine, given: Credential): Promise<Credential> {
-  const { data: account } = federationForm.safeParse(given);
+async function federated(machine: Machine, given: Credential, now: Date): Promise<Credential> {
+  const { data: account } = federationSchema.safeParse(given);
   if (!account)
     throw new KeyServiceError(
       "cannot be asked: its external_account must have a file as its source, and https URLs",
@@ -189,6 +202,6 @@ async function federated(machine: Machine, given: Credential): Promise<Credentia
   const end = Date.parse(textOf(members, "expireTime"));
   return {
     access_token: textOf(members, "accessToken"),
-    expires_in: (end - machine.clock().getTime()) / 1000,
+    expires_in: (end - now.getTime()) / 1000,
   };
 }

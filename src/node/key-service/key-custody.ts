@@ -7,14 +7,14 @@ import {
 } from "../../config/platform-keys.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
 import type { Environment } from "../files/places.ts";
 import { shareAside } from "../limits/turn.ts";
-import { findAwsCredential } from "./aws-credential.ts";
+import { awsCredentialOf } from "./aws-credential.ts";
 import {
   findAzureCredential,
   findGoogleCredential,
   findVaultCredential,
+  machineWith,
 } from "./cloud-credentials.ts";
 
 /** Key services with the credentials that the tools of each cloud find on a machine. */
@@ -23,31 +23,41 @@ export function nodeKeyCustody(
   variables: Environment,
   clock: () => Date,
 ): PlatformKeys {
-  const fetch = fetchTrusting(undefined);
-  // A variable without a value is one that is not set, to all of these tools.
-  const environment = Object.fromEntries(Object.entries(variables).filter(([, value]) => value));
-  const machine = { environment, fetch, clock };
+  const machine = machineWith(variables);
   return openPlatformKeys(configuration, {
-    fetch,
+    fetch: machine.fetch,
     clock,
+    monotonic: () => performance.now(),
+    random: Math.random,
     ofTheMachine: async (service, given, audience) => {
-      if (service === "gcpkms") return findGoogleCredential(machine, given);
+      if (service === "gcpkms") return findGoogleCredential(machine, given, clock());
       if (service === "hashivault") return findVaultCredential(machine, given);
       if (given !== undefined) return given;
       return service === "awskms"
-        ? findAwsCredential(machine)
-        : findAzureCredential(machine, audience);
+        ? awsCredentialOf(machine, "KEY_CREDENTIAL_AWSKMS")?.()
+        : findAzureCredential(machine, audience, clock());
     },
   });
 }
 
-/** One lease for the stores and the log of a server. A renewal goes on beside the calls, and none waits for it. */
+/**
+ * Opens the key services of a server, with one lease of its KEKs for its stores and its log.
+ *
+ * @param platform Unless it has `freezes`, a renewal runs beside the calls, and no call waits for it.
+ */
 export async function openKeysHere(
   configuration: Configuration,
   environment: Environment,
-  { clock, log }: { readonly clock: () => Date; readonly log: OperationLog },
+  platform: {
+    readonly clock: () => Date;
+    readonly log: OperationLog;
+    /** Whether the platform suspends the process between two calls. */
+    readonly freezes?: boolean;
+  },
 ): Promise<{ readonly keks: HeldKeks; readonly keyCustody: PlatformKeys }> {
+  const { clock, log, freezes } = platform;
   const keyCustody = nodeKeyCustody(configuration, environment, clock);
-  const means = { clock, log, shareWork: shareAside, inBackground: () => {}, keyCustody };
+  const inBackground = freezes ? undefined : () => {};
+  const means = { clock, log, shareWork: shareAside, inBackground, keyCustody };
   return { keks: await holdKeks(configuration, means), keyCustody };
 }

@@ -4,10 +4,11 @@ import {
   logUnavailable,
   toLogUnavailable,
 } from "../../ca/issuance/issuance-log.ts";
+import { recordingIn } from "../../ca/issuance/record-issuance.ts";
+import { backoffs, retry } from "../../foundation/backoff.ts";
 import { ConfigurationError, causeOf } from "../../foundation/errors.ts";
 import { logFault } from "../../foundation/events.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
-import { type Backoff, backoffMilliseconds, pause as systemPause } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import type { Sequencer } from "../../tlog/sequencer/sequencer.ts";
@@ -17,7 +18,7 @@ import {
   readVerifierKey,
 } from "../../tlog/sequencer/storage.ts";
 import { tileWidth } from "../../tlog/tile.ts";
-import type { PublishedLog } from "../../transport/http/log-routes.ts";
+import { type PublishedLog, publishLog } from "../../transport/http/log-routes.ts";
 import { type LogParts, openSequencer } from "../log/node-log.ts";
 import type { BucketAnswer } from "../stores/bucket-client.ts";
 import { createSteadyClient } from "../stores/bucket-promises.ts";
@@ -31,14 +32,13 @@ interface BucketLogParts extends LogParts {
 /** The one log of a bucket; on other platforms every process has its own. */
 const shard = "0";
 
-/** Other instances come first again and again, where many append at the same time. */
+/** How often a write is attempted: with many appending instances, others come first again and again. */
 const maximumAttempts = 30;
-const backoff: Backoff = { firstMilliseconds: 20, longestMilliseconds: 640, spread: [0, 1] };
 
 /** A stage of more entries makes every append slow. */
 const maximumUnpublished = tileWidth;
 
-/** A log as it was read, and the sequencer that goes on from there. */
+/** A log as it was read from the bucket, and the sequencer that continues it. */
 interface OpenedLog {
   readonly stage: ObjectStage;
   readonly objects: LogObjects;
@@ -64,14 +64,14 @@ export class BucketLog {
     const { mode, origin, readers, hasPublicTiles } = parts.configuration;
     this.#parts = parts;
     this.#origin = `${origin}/${shard}`;
-    this.issuanceLog = {
+    this.issuanceLog = recordingIn({
       mode,
       append: (entry, _signal, authorities) =>
         this.#oneAtATime.run(() => this.#append(entry, authorities)),
       refusal: () => this.#refusal,
       troubles: () => [this.#trouble, this.#refusal].filter((each) => each !== undefined),
-    };
-    this.publishedLog = {
+    });
+    this.publishedLog = publishLog({
       shards: async () => {
         const verifierKey = await readVerifierKey((path) => this.#read(path));
         return verifierKey === undefined ? [] : [{ shard, origin: this.#origin, verifierKey }];
@@ -79,10 +79,10 @@ export class BucketLog {
       read: async (name, path) => (name === shard ? this.#read(path) : undefined),
       readers,
       hasPublicTiles,
-    };
+    });
   }
 
-  /** Publishes what is staged. Nothing does so between two requests of an instance. */
+  /** Publishes the staged entries. An instance is frozen between two requests, so nothing is published then. */
   readonly publish = (): Promise<void> => this.#oneAtATime.run(() => this.#publish());
 
   get #refusal(): string | undefined {
@@ -93,10 +93,9 @@ export class BucketLog {
     return (await this.#parts.objects.read(path))?.octets;
   }
 
-  /** Repeats work for as long as others are quicker. What has failed otherwise is read anew as well. */
+  /** Repeats work while other instances write first. After any other failure the log is read again as well. */
   async #withLog<T>(work: (opened: OpenedLog) => Promise<T>): Promise<T> {
-    const { pause = systemPause } = this.#parts;
-    for (let attempt = 1; ; attempt++) {
+    const attempt = async (): Promise<T> => {
       try {
         this.#latest ??= await open(this.#parts, this.#origin);
         this.#refused = undefined;
@@ -104,10 +103,16 @@ export class BucketLog {
       } catch (error) {
         this.#latest = undefined;
         if (error instanceof LogRefusal) this.#refused = error.message;
-        if (!(error instanceof Overtaken) || attempt >= maximumAttempts) throw error;
-        await pause(backoffMilliseconds(backoff, Math.min(attempt, 6), Math.random()));
+        throw error;
       }
-    }
+    };
+    return retry(attempt, {
+      backoff: backoffs.contention,
+      attempts: maximumAttempts,
+      retryAfter: (error) => (error instanceof Overtaken ? 0 : undefined),
+      random: Math.random,
+      pause: this.#parts.pause,
+    });
   }
 
   async #append(...[entry, authorities]: Parameters<Sequencer["append"]>): Promise<LogPosition> {
@@ -121,13 +126,15 @@ export class BucketLog {
       if (isLong(this.#latest)) await this.#publish().catch(() => {});
       return { origin: this.#origin, index };
     } catch (error) {
-      // `/readyz` is for strangers as well: no address of the bucket, which the audit event has.
+      // `/readyz` answers anybody, so it does not have the address of the bucket, which the audit event has.
       this.#refused ??= causeOf(error);
       throw toLogUnavailable(error);
     }
   }
 
-  /** It reads the log anew, and so does the next work: a sequencer does not know what others append meanwhile. */
+  /**
+   * Reads the log again, before and after, because the sequencer does not know what other instances append meanwhile.
+   */
   async #publish(): Promise<void> {
     this.#latest = undefined;
     try {
@@ -171,7 +178,7 @@ async function open(parts: BucketLogParts, origin: string): Promise<OpenedLog> {
   }
 }
 
-/** More than a stage has, whose entries are published in time. */
+/** A stage is shorter, because its entries are published in time. */
 const maximumOctets = 32 * 1024 * 1024;
 
 /**

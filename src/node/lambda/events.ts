@@ -9,19 +9,20 @@ export const lambdaLimits: readonly string[] = [
   "Lambda runs nothing between two requests: a schedule of EventBridge has to call the function each minute",
   "Lambda holds no answer for a caller that waits: BUNDLE_WAIT is 0s",
   "Lambda keeps no file, and modes protect none: who may read the function reads rampart.toml",
+  "Lambda answers 6 MB at most: beyond 60,000 revoked certificates /crl.pem may not fit, and a gateway, an agent or distribute gets no CRL any more",
   "Lambda counts in each instance: CALLER_QUOTA and ISSUER_QUOTA bound what one instance issues",
 ];
 
-const scheduledForm = z.object({
+const scheduledSchema = z.object({
   source: z.literal("aws.events"),
   "detail-type": z.literal("Scheduled Event"),
 });
 
 /** Whether a schedule of EventBridge has called. No request has this form, whatever its sender writes. */
-export const isScheduled = (event: unknown): boolean => scheduledForm.safeParse(event).success;
+export const isScheduled = (event: unknown): boolean => scheduledSchema.safeParse(event).success;
 
 /** A request of a function URL or of an HTTP API, payload format 2.0. */
-const requestForm = z.object({
+const requestSchema = z.object({
   version: z.literal("2.0"),
   rawPath: z.string(),
   rawQueryString: z.string(),
@@ -34,6 +35,7 @@ const requestForm = z.object({
   isBase64Encoded: z.boolean(),
 });
 
+/** The response of a Lambda function to a function URL or API Gateway. */
 export interface LambdaAnswer {
   readonly statusCode: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -45,15 +47,15 @@ export interface LambdaAnswer {
 const maximumAddressLength = 45;
 
 /**
- * The request in an event, and its peer as AWS knows it: no header says anything about the peer.
+ * Makes the request of an event, with its peer as AWS reports it. Headers say nothing about the peer.
  *
- * @returns `undefined` for a request that no server takes, such as one with a field that is no text of HTTP.
+ * @returns `undefined` for a request that no server accepts, such as one with a field that HTTP does not allow.
  * @throws Error for any other event.
  */
 export function parseRequest(
   event: unknown,
 ): { readonly request: Request; readonly peer: Peer } | undefined {
-  const parsed = requestForm.safeParse(event);
+  const parsed = requestSchema.safeParse(event);
   if (!parsed.success) {
     throw new Error("rampart takes scheduled events, and requests in payload format 2.0, alone");
   }
@@ -77,6 +79,7 @@ function requestOf(...[url, init]: [string, RequestInit]): Request | undefined {
   }
 }
 
+/** Converts a response into Lambda's form, its body in base64. */
 export async function toAnswer(response: Response): Promise<LambdaAnswer> {
   const octets = Buffer.from(await response.arrayBuffer());
   return {

@@ -6,8 +6,9 @@ import { configurationKeys } from "../../config/configuration.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import type { WriteLine } from "../../foundation/events.ts";
-import { readRootFile } from "../../program/files/pem-file.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
+import { SingleFlight } from "../../foundation/shared-work.ts";
+import { fetchTrusting, fetchTrustingFile } from "../../program/http/http-client.ts";
+import { logProxies } from "../../program/http/proxies.ts";
 import { createMisconfiguredApp, createRoutes } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 import { readConfigurationFile, warnOfUnread } from "../files/configuration-file.ts";
@@ -45,18 +46,14 @@ export function createLambda(
   options: LambdaOptions,
 ): (event: unknown) => Promise<LambdaAnswer | undefined> {
   const log = createEventLog(options.clock, options.write);
-  let instance: Promise<Instance> | undefined;
+  const starting = new SingleFlight<Instance>();
 
   /** A start that has failed for another reason than its configuration is tried again with the next event. */
-  async function startOnce(): Promise<Instance> {
-    instance ??= start(options, log);
-    try {
-      return await instance;
-    } catch (error) {
-      instance = undefined;
-      throw error;
-    }
-  }
+  const startOnce = () =>
+    starting.join(
+      () => start(options, log),
+      () => true,
+    );
 
   return async (event) => {
     const { answer, runCron } = await startOnce();
@@ -105,13 +102,14 @@ async function startConfigured(
   for (const detail of lambdaLimits) {
     log.operation({ event: "platform-limits", level: "info", detail });
   }
+  logProxies(log);
   for (const detail of ca.warnings) {
     log.operation({ event: "configuration-warning", level: "warning", detail });
   }
   const { propagationSeconds } = ca.phaseLengths;
   const { signal } = new AbortController();
   const stores = await openReplicaStores(configuration, { log, clock, propagationSeconds, signal });
-  const keys = await openKeysHere(ca, configuration.environment, { clock, log });
+  const keys = await openKeysHere(ca, configuration.environment, { clock, log, freezes: true });
   const issuanceLog = await openLog(configuration, keys.keks, { clock, log });
   const fetching = { fetchTrusting };
   const composition = await compose(ca, {
@@ -148,7 +146,10 @@ async function startConfigured(
 /** A function may run for minutes, and the schedule calls the next one after one. */
 const pushLimits = { requests: 2000, seconds: 45, clustersAtOnce: 3, writesAtOnce: 2 };
 
-/** Two writers of a service that ignores conditions would undo each other's entries. */
+/**
+ * Opens the log in the store's bucket, after proving that its service obeys conditions: two writers would otherwise
+ * undo each other's entries.
+ */
 async function openLog(
   { ca, store }: ServeConfiguration,
   keks: HeldKeks,
@@ -156,7 +157,7 @@ async function openLog(
 ): Promise<BucketLog | undefined> {
   if (!ca.log || store.kind !== "s3") return undefined;
   const place = logPlace(store, ca.log.origin);
-  const fetch = fetchTrusting(await readRootFile(store.rootsFile));
+  const fetch = await fetchTrustingFile(store.rootsFile);
   await new BucketSpace(place, fetch, clock).prove();
   const objects = bucketObjects(place, fetch, clock);
   const { trustDomain } = ca;

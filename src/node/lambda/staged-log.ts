@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import * as z from "zod/mini";
+import { parseJson, unbounded } from "../../foundation/json.ts";
 import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import type {
@@ -27,16 +28,16 @@ export interface ConditionalObjects {
   ) => Promise<string | undefined>;
 }
 
-/** Another process has written to the log meanwhile: what this one knows of it is old. */
+/** Another process has written to the log meanwhile, so that this one's copy of it is outdated. */
 export class Overtaken extends Error {
   override readonly name = "Overtaken";
 }
 
 const stagePath = "stage.json";
 
-const stageForm = z.strictObject({
+const stageSchema = z.strictObject({
   version: z.literal(1),
-  /** Of the write, by which a writer whose answer was lost knows its own. */
+  /** The id of the write, by which a writer recognizes its own write when the response was lost. */
   writer: z.string(),
   key: z.string(),
   head: z.string(),
@@ -57,7 +58,7 @@ export class ObjectStage implements LogStage {
   #texts: StagedTexts | undefined;
   #batches: readonly StagedBatch[] = [];
   #version: string | undefined;
-  /** What was saved since the last write. Entries that wait for one cannot be put behind those of others. */
+  /** What was saved since the last write. Entries of this process cannot be moved behind entries of another one. */
   #saved: Save[] = [];
   #hasAppended = false;
   /** The head when the object was read. */
@@ -95,7 +96,7 @@ export class ObjectStage implements LogStage {
     this.#saved.push([texts, deleteUpTo]);
   };
 
-  /** Whether nobody else has written since this was read. */
+  /** Whether no other process has written since this stage was read. */
   async isCurrent(): Promise<boolean> {
     return (await this.#objects.read(stagePath))?.version === this.#version;
   }
@@ -170,9 +171,9 @@ export class ObjectStage implements LogStage {
 const damaged = (cause?: unknown): LogError =>
   new LogError("form", `${stagePath} of the log is damaged`, cause);
 
-function parse(octets: Uint8Array): z.infer<typeof stageForm> {
+function parse(octets: Uint8Array): z.infer<typeof stageSchema> {
   try {
-    return stageForm.parse(JSON.parse(new TextDecoder().decode(octets)));
+    return stageSchema.parse(parseJson(octets, unbounded));
   } catch (error) {
     throw damaged(error);
   }

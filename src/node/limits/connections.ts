@@ -1,11 +1,11 @@
 import type { Socket } from "node:net";
-import { addressBehind } from "../../foundation/addresses.ts";
-import { type LimitReached, type Limits, longPenaltyMilliseconds } from "./limits.ts";
+import { addressBehind } from "../../foundation/caller-address.ts";
+import { type LimitReached, type Limits, longBanMilliseconds } from "./limits.ts";
 import { foremost, isLarger, isLargerByTwo, Shares } from "./shares.ts";
-import { SlowedNetworks } from "./slowed-networks.ts";
+import { ThrottledNetworks } from "./throttled-networks.ts";
 import { abuseIn, type ReadOctets, type Traffic, trafficOf } from "./traffic.ts";
 
-/** An established connection. */
+/** An established connection of a caller or a gateway. */
 export interface Connection extends ReadOctets {
   readonly socket: Socket;
   /** The address of its peer. */
@@ -16,23 +16,23 @@ export interface Connection extends ReadOctets {
   requests: number;
   /** When the last request ended, or the connection began. */
   idleSince: number;
-  /** Has the peer send no more than so many requests at once. */
+  /** Bounds the requests that the peer may have open at once (SETTINGS_MAX_CONCURRENT_STREAMS). */
   readonly allow: (requests: number) => void;
-  /** Takes no more requests, and lets those under way end. */
+  /** Accepts no more requests, and lets those under way end (GOAWAY). */
   readonly close: () => void;
-  /** Ends it now, and reads no further in what has arrived. */
-  readonly cut: () => void;
+  /** Ends it now, and reads nothing more of what has arrived. */
+  readonly abort: () => void;
 }
 
-/** The most events in a second that cost work and want no answer: resets, pings, settings. */
-const plausibleVain = 200;
+/** The most control frames in a second: resets, pings, settings. More are a flood, because each costs work (CVE-2023-44487). */
+const plausibleControlFrames = 200;
 
-/** How long an address is refused after a connection of it was cut for abuse, in milliseconds. */
-const penaltyMilliseconds = 5_000;
+/** How long an address is banned after one of its connections was aborted for abuse. */
+const banMilliseconds = 5_000;
 
-/** How long a dismissed connection may take to end, in milliseconds, and how many may at once. */
-const leaveMilliseconds = 1_000;
-const leavingAtOnce = 64;
+/** How long a connection may drain before it is destroyed, and how many may drain at once. */
+const drainMilliseconds = 1_000;
+const drainingAtOnce = 64;
 
 /**
  * The established connections of one server, bounded in number. A new connection at the bound of its address replaces
@@ -41,22 +41,22 @@ const leavingAtOnce = 64;
  * replaces the oldest of them, provided that its own address has none or a share that is smaller by two.
  */
 export class Connections {
-  readonly slowed: SlowedNetworks;
+  readonly throttled: ThrottledNetworks;
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #clock: () => number;
   readonly #shares = new Shares<Connection, "connections">({ connections: 0 });
   readonly #traffic = new WeakMap<Connection, Traffic>();
-  readonly #penalties = new Map<string, number>();
+  readonly #bans = new Map<string, number>();
   /** Oldest first. */
   readonly #all = new Set<Connection>();
-  readonly #leaving = new Set<Socket>();
-  /** The connections of gateways, by their addresses. */
-  readonly #doorsAt = new Map<string, number>();
+  readonly #draining = new Set<Socket>();
+  /** How many connections of gateways there are, by the address of their peer. */
+  readonly #proxiesAt = new Map<string, number>();
 
   constructor(limits: Limits, reached: LimitReached, clock: () => number) {
     this.#limits = limits;
-    this.slowed = new SlowedNetworks(limits, this.#all, this.#shares);
+    this.throttled = new ThrottledNetworks(limits, this.#all, this.#shares);
     this.#reached = reached;
     this.#clock = clock;
   }
@@ -65,12 +65,16 @@ export class Connections {
     return this.#all.size;
   }
 
-  /** Whether new sockets of an address are refused, because of recent abuse. */
-  isPenalized(address: string): boolean {
-    return this.#clock() < (this.#penalties.get(address) ?? 0) && !this.#doorsAt.has(address);
+  /** Whether new sockets of an address are refused because of recent abuse. An address with a gateway is never banned. */
+  isBanned(address: string): boolean {
+    return this.#clock() < (this.#bans.get(address) ?? 0) && !this.#proxiesAt.has(address);
   }
 
-  /** @returns Whether there is room. Otherwise it destroys the connection. */
+  /**
+   * Adds a new connection. At a bound it drains another one in its favour, by the rules above.
+   *
+   * @returns Whether it was added. Otherwise the connection is destroyed.
+   */
   admit(connection: Connection): boolean {
     const { connections, connections_per_address } = this.#limits;
     const { address } = connection;
@@ -78,54 +82,54 @@ export class Connections {
     if (members.size >= connections_per_address && !this.#replaceIdle(members)) {
       const [oldest] = members;
       // The new one may be a gateway's, which the strangers at its address must not keep out.
-      if (!oldest || !this.#doorsAt.has(address))
+      if (!oldest || !this.#proxiesAt.has(address))
         return this.#refuse(connection, "connections_per_address");
-      this.#dismiss(oldest);
+      this.#drain(oldest);
     }
     if (this.count >= connections && !this.#replaceFor(address)) {
       return this.#refuse(connection, "connections");
     }
     this.#add(connection);
-    this.slowed.slowIfMuch(connection);
+    this.throttled.throttleIfLarge(connection);
     return true;
   }
 
   /**
-   * Whether a caller may only wait, as a long poll does. A quarter of the connections of an address is for calls, since
-   * a new one replaces none that waits. A gateway's have no such bound.
+   * Whether a request on this connection may wait as a long poll does. At most three quarters of the connections that an
+   * address may have can be busy then, because a new connection replaces no busy one, and a quarter is left for calls. A
+   * gateway's connections have no such bound.
    */
-  hasRoomToWait({ address, from }: Connection): boolean {
+  mayLongPoll({ address, from }: Connection): boolean {
     const { connections, connections_per_address } = this.#limits;
     const most = Math.min(connections, connections_per_address);
     const busy = [...this.#shares.of(address).members].filter(({ requests }) => requests > 0);
     return address !== from || busy.length <= Math.max(1, 0.75 * most);
   }
 
-  /** Counts a connection as one of a gateway from now on: not by the address, which strangers may share. */
-  recount(connection: Connection, door: string): void {
+  /** Counts a connection as one of a gateway from now on, instead of by its address, which other callers may share. */
+  recount(connection: Connection, proxy: string): void {
     const { from, socket } = connection;
-    const address = addressBehind(door, from);
+    const address = addressBehind(proxy, from);
     if (connection.address === address || !this.#shares.remove(connection, "connections")) return;
     if (connection.address === from) {
-      this.#countDoor(from, 1);
-      socket.once("close", () => this.#countDoor(from, -1));
+      this.#countProxy(from, 1);
+      socket.once("close", () => this.#countProxy(from, -1));
     }
     connection.address = address;
     this.#shares.add(connection, "connections");
   }
 
-  #countDoor(address: string, change: 1 | -1): void {
-    const count = (this.#doorsAt.get(address) ?? 0) + change;
-    if (count > 0) this.#doorsAt.set(address, count);
-    else this.#doorsAt.delete(address);
+  #countProxy(address: string, change: 1 | -1): void {
+    const count = (this.#proxiesAt.get(address) ?? 0) + change;
+    if (count > 0) this.#proxiesAt.set(address, count);
+    else this.#proxiesAt.delete(address);
   }
 
-  /** Closes connections that have been idle for too long, and cuts those that send too much. */
+  /** Drains connections that have been idle for too long, aborts those that send too much, and ends bans. */
   sweep(): void {
     const now = this.#clock();
-    this.slowed.sweep();
-    for (const [address, until] of this.#penalties)
-      if (until <= now) this.#penalties.delete(address);
+    this.throttled.sweep();
+    for (const [address, until] of this.#bans) if (until <= now) this.#bans.delete(address);
     for (const connection of [...this.#all]) this.#judge(connection, now);
   }
 
@@ -133,8 +137,8 @@ export class Connections {
     const abuse = abuseIn(connection, this.#traffic.get(connection));
     this.#traffic.set(connection, trafficOf(connection));
     const idle = connection.requests === 0 ? now - connection.idleSince : 0;
-    if (abuse) this.cut(connection, abuse === "records" ? longPenaltyMilliseconds : undefined);
-    else if (idle > this.#limits.idle_timeout) this.#dismiss(connection);
+    if (abuse) this.abort(connection, abuse === "records" ? longBanMilliseconds : undefined);
+    else if (idle > this.#limits.idle_timeout) this.#drain(connection);
   }
 
   /** Counts a request, which allows the peer more octets. */
@@ -149,21 +153,21 @@ export class Connections {
     connection.idleSince = this.#clock();
   }
 
-  /** Counts a request that the peer has reset, a ping, or settings. */
-  countVain(connection: Connection): void {
+  /** Counts a reset, a ping or settings. A connection that sends a flood of them is aborted, and its address banned. */
+  countControlFrame(connection: Connection): void {
     const traffic = this.#traffic.get(connection);
-    if (traffic && ++traffic.vain === plausibleVain) this.cut(connection);
+    if (traffic && ++traffic.controlFrames === plausibleControlFrames) this.abort(connection);
   }
 
-  /** Ends a connection for abuse, and refuses its address for a while. */
-  cut(connection: Connection, milliseconds?: number): void {
-    this.penalize(connection.address, milliseconds);
-    connection.cut();
+  /** Ends a connection for abuse, and bans its address for a while. */
+  abort(connection: Connection, milliseconds?: number): void {
+    this.ban(connection.address, milliseconds);
+    connection.abort();
   }
 
-  penalize(address: string, milliseconds = penaltyMilliseconds): void {
+  ban(address: string, milliseconds = banMilliseconds): void {
     this.#reached("abuse");
-    this.#penalties.set(address, this.#clock() + milliseconds);
+    this.#bans.set(address, this.#clock() + milliseconds);
   }
 
   #add(connection: Connection): void {
@@ -184,18 +188,18 @@ export class Connections {
     return false;
   }
 
-  /** Dismisses the one that has had no request for longest. @returns Whether there was one. */
+  /** Drains the connection that has had no request for longest. @returns Whether there was one. */
   #replaceIdle(among: Iterable<Connection>): boolean {
     const longest = foremost(
       among,
       (one, other) => one.idleSince < other.idleSince,
       ({ requests }) => requests === 0,
     );
-    if (longest) this.#dismiss(longest);
+    if (longest) this.#drain(longest);
     return longest !== undefined;
   }
 
-  /** Dismisses a connection of the largest share, for a new one at this address. @returns Whether one may go. */
+  /** Drains a connection of the largest share, for a new one at this address. @returns Whether there was one to drain. */
   #replaceFor(address: string): boolean {
     const ofLargest = this.#ofLargest();
     if (this.#replaceIdle(ofLargest)) return true;
@@ -203,7 +207,7 @@ export class Connections {
     if (!oldest) return false;
     const [largest, own] = [this.#shares.of(oldest.address), this.#shares.of(address)];
     if (own.members.size > 0 && !isLargerByTwo("connections", largest, own)) return false;
-    this.#dismiss(oldest);
+    this.#drain(oldest);
     return true;
   }
 
@@ -215,21 +219,21 @@ export class Connections {
     return [...this.#all].filter(isOfLargest);
   }
 
-  #dismiss(connection: Connection): void {
+  #drain(connection: Connection): void {
     const { socket } = connection;
     this.#remove(connection);
     connection.close();
-    const timer = setTimeout(() => socket.destroy(), leaveMilliseconds);
-    // In a flood those that leave would hold more memory than those that stay.
-    this.#leaving.add(socket);
+    const timer = setTimeout(() => socket.destroy(), drainMilliseconds);
+    // In a flood, draining connections would take more memory than established ones, so they are bounded as well.
+    this.#draining.add(socket);
     socket.once("close", () => {
       clearTimeout(timer);
-      this.#leaving.delete(socket);
+      this.#draining.delete(socket);
     });
-    const [oldest] = this.#leaving;
-    if (oldest === undefined || this.#leaving.size <= leavingAtOnce) return;
-    // It closes only later, and by then others leave too.
-    this.#leaving.delete(oldest);
+    const [oldest] = this.#draining;
+    if (oldest === undefined || this.#draining.size <= drainingAtOnce) return;
+    // Its event `close` comes later, when other connections drain already.
+    this.#draining.delete(oldest);
     oldest.destroy();
   }
 }

@@ -3,12 +3,12 @@ import { type Limit, type LimitReached, type Limits, turnTimeLimitOf } from "./l
 import { isLargerByTwo, Shares } from "./shares.ts";
 import { Turn } from "./turn.ts";
 
-/** A request and its answer, with the parts that their peer can delay. */
+/** A request and its response, and how far their peer delays them. */
 export interface Exchange {
   readonly address: string;
   /** Whether a part of the request has yet to arrive. */
   readonly isReceiving: () => boolean;
-  /** Octets of the answer that the peer has not read yet. */
+  /** Octets of the response that the peer has not read yet. */
   readonly unsentOctets: () => number;
   readonly abort: () => void;
   /**
@@ -21,24 +21,24 @@ export interface Exchange {
   readonly isGone: () => boolean;
 }
 
-/** An exchange that has a place among those under way. */
-export interface Place {
+/** The permit of one exchange under way. */
+export interface Permit {
   /**
-   * Counts octets of the request and of its answer that this process holds until the place is left, or until they
-   * are counted back. Beyond the bound the exchange may end at once.
+   * Counts memory that the request and its response take until the permit is released; a negative number of octets
+   * gives some back. Beyond the bound this exchange, or one of a larger share, is refused at once.
    */
-  readonly hold: (octets: number) => void;
+  readonly reserve: (octets: number) => void;
   /**
-   * Makes the answer when its address has a turn. A turn is for work alone: neither the wait for the request nor
-   * that for a caller who reads the answer belongs in it. A long poll passes its turn on when it begins to wait,
-   * because long polls have a bound of their own.
+   * Runs the work that makes the response once the fair queue gives it a turn. Neither the wait for the request nor the
+   * wait for a caller that reads the response belongs in the work. A long poll yields its turn when it begins to wait,
+   * because long polls have a limit of their own.
    *
-   * @returns `undefined` if the caller no longer waits, or was refused because too many wait.
+   * @returns `undefined` if the caller has gone, or was refused because too many requests wait.
    */
   readonly inTurn: <Answer>(
-    work: (passTurn: () => void) => Promise<Answer>,
+    work: (yieldTurn: () => void) => Promise<Answer>,
   ) => Promise<Answer | undefined>;
-  readonly leave: () => void;
+  readonly release: () => void;
 }
 
 interface Progress {
@@ -63,14 +63,14 @@ const newProgress = (exchange: Exchange, since: number, turns: FairQueue): Progr
 
 const mebibyte = 1024 * 1024;
 
-const inOnePass = { all: 32, address: 4 };
+const inOneTick = { all: 32, address: 4 };
 
 const turnsOf = (limits: Limits): FairLimits => ({
   underWay: limits.requests_at_work,
   underWayPerAddress: limits.requests_at_work_per_address,
   waiting: limits.streams,
   waitingPerAddress: limits.streams,
-  inOnePass,
+  inOneTick: inOneTick,
   timeLimit: turnTimeLimitOf(limits.progress_timeout),
 });
 
@@ -100,29 +100,29 @@ export class Exchanges {
     return this.#shares.inAll("requests");
   }
 
-  /** Gives an exchange a place, or refuses it. */
-  begin(exchange: Exchange): Place | undefined {
+  /** Admits an exchange. @returns `undefined` if it was refused: too many are under way, or memory is short. */
+  begin(exchange: Exchange): Permit | undefined {
     if (this.#isShort()) {
       this.#refuse(exchange, "memory", true);
       return undefined;
     }
     const { address } = exchange;
-    if (this.count >= this.#limits.streams && !this.#makeRoom(address)) {
+    if (this.count >= this.#limits.streams && !this.#evictFor(address)) {
       this.#refuse(exchange, "streams", true);
       return undefined;
     }
     const progress = newProgress(exchange, this.#clock(), this.#turns);
     this.#shares.add(progress, "requests");
     return {
-      hold: (octets) => this.#hold(progress, octets),
+      reserve: (octets) => this.#reserve(progress, octets),
       inTurn: (work) => this.#inTurn(progress, work),
-      leave: () => this.#remove(progress),
+      release: () => this.#remove(progress),
     };
   }
 
   async #inTurn<Answer>(
     progress: Progress,
-    work: (passTurn: () => void) => Promise<Answer>,
+    work: (yieldTurn: () => void) => Promise<Answer>,
   ): Promise<Answer | undefined> {
     const { exchange, turn } = progress;
     if (exchange.isGone()) return undefined;
@@ -132,20 +132,20 @@ export class Exchanges {
     }
     try {
       if (exchange.isGone()) return undefined;
-      // It may have waited for long: thousands that had a place before would otherwise all be answered now.
+      // It may have waited for long, and thousands that were admitted earlier would otherwise all be answered now.
       if (this.#isShort()) {
         this.#drop(progress, "memory");
         return undefined;
       }
       progress.hasBegun = true;
-      return await turn.run(() => work(() => void turn.pass()));
+      return await turn.run(() => work(() => void turn.yield()));
     } finally {
       turn.end();
-      turn.pass();
+      turn.yield();
     }
   }
 
-  #hold(progress: Progress, octets: number): void {
+  #reserve(progress: Progress, octets: number): void {
     if (!this.#has(progress)) return;
     progress.octets += octets;
     this.#shares.count(progress.address, "octets", octets);
@@ -163,10 +163,12 @@ export class Exchanges {
   }
 
   /**
-   * @returns Whether another address has lost an exchange to this one. Equals lose nothing to each other: strangers of
-   * several networks would otherwise replace each other's for ever, and none would be answered.
+   * Refuses an exchange of the largest share in favour of one of this address, unless both shares are equal: callers of
+   * several networks would otherwise replace each other's exchanges for ever, and none would be answered.
+   *
+   * @returns Whether it has refused one.
    */
-  #makeRoom(address: string): boolean {
+  #evictFor(address: string): boolean {
     const oldest = this.#shares.oldestOfLargest("requests", ({ turn }) => !turn.isHeld);
     if (!oldest) return false;
     const [largest, own] = [this.#shares.of(oldest.address), this.#shares.of(address)];
@@ -193,7 +195,7 @@ export class Exchanges {
     exchange.refuse(isUntouched);
   }
 
-  /** Aborts exchanges that their peer delays: a request that does not arrive, an answer that it does not read. */
+  /** Aborts exchanges that their peer delays: a request that does not arrive, a response that it does not read. */
   sweep(): void {
     const now = this.#clock();
     const all = [...this.#shares.all()].flatMap(({ members }) => [...members]);

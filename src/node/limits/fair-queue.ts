@@ -1,4 +1,4 @@
-import { isBehindGateway } from "../../foundation/addresses.ts";
+import { isBehindGateway } from "../../foundation/caller-address.ts";
 import { first, foremost, isLarger, isLargerByTwo, type Share, Shares } from "./shares.ts";
 
 /** The most works that are under way at once, and that wait: in all, and of one address. */
@@ -7,8 +7,8 @@ export interface FairLimits {
   readonly underWayPerAddress: number;
   readonly waiting: number;
   readonly waitingPerAddress: number;
-  /** The most that begin in one pass of the event loop, in all and of one address. */
-  readonly inOnePass: { readonly all: number; readonly address: number };
+  /** The most that begin in one tick of the event loop, in all and of one address. */
+  readonly inOneTick: { readonly all: number; readonly address: number };
   /** Milliseconds for which a work keeps its turn while an address with none waits. */
   readonly timeLimit: number;
 }
@@ -27,26 +27,26 @@ type Kind = "waiting" | "underWay" | "begunInPass";
 /** Its members are the works that wait. */
 type QueueShare = Share<Work, Kind>;
 
-/** The event loop and its time. */
+/** The clock and the callbacks of the event loop, which tests replace. */
 export interface Loop {
   readonly clock: () => number;
-  /** Calls back once, after the event loop has read from every socket. */
-  readonly afterPass: (resume: () => void) => void;
+  /** Calls back once, in the next tick of the event loop, after it has read from every socket. */
+  readonly afterTick: (resume: () => void) => void;
   /** Calls back once, after so many milliseconds. */
   readonly after: (milliseconds: number, resume: () => void) => void;
 }
 
 const systemLoop: Loop = {
   clock: () => performance.now(),
-  afterPass: setImmediate,
+  afterTick: setImmediate,
   after: (milliseconds, resume) => void setTimeout(resume, milliseconds).unref(),
 };
 
-/** A gateway whose turns one caller behind it could take would keep the others waiting. */
+/** A caller behind a gateway may have a quarter of its turns, so that one caller does not keep the others waiting. */
 const partsOfGateway = 4;
 
-/** The longest time between two looks at work that waits: the limits may have changed. */
-const longestLookMilliseconds = 1_000;
+/** The longest time between two checks of the work that waits, because the limits may have changed. */
+const longestCheckMilliseconds = 1_000;
 
 /**
  * Decides whose work begins next, so that no flood keeps the callers of other networks waiting.
@@ -67,7 +67,7 @@ const longestLookMilliseconds = 1_000;
  *    way, once it has had its turn for the time limit.
  * 5. A full queue sheds the oldest work that waits, in the largest share, for an address with none that waits or for
  *    a share that is smaller by two. Otherwise it refuses the new work.
- * 6. Few works begin in one pass of the event loop. The loop reads what other callers send only between two passes.
+ * 6. Few works begin in one tick of the event loop. The loop reads what other callers send only between two ticks.
  *
  * By rule 3, one network never delays another, whatever the number of its addresses. By rule 4, strangers in many
  * networks delay a newcomer by one time limit for each round of turns before it.
@@ -78,8 +78,8 @@ export class FairQueue {
   readonly #shares = new Shares<Work, Kind>({ waiting: 0, underWay: 0, begunInPass: 0 });
   /** When each work began, oldest first. */
   readonly #underWay = new Map<Work, number>();
-  readonly #begunInPass: string[] = [];
-  #willLook = false;
+  readonly #begunInTick: string[] = [];
+  #willCheck = false;
 
   /** @param limits They may change at any time. */
   constructor(limits: () => FairLimits, loop: Loop = systemLoop) {
@@ -91,15 +91,15 @@ export class FairQueue {
   take(work: Work): "all" | "address" | undefined {
     const limits = this.#limits();
     const { address } = work;
-    if (hasTurn(this.#shares.of(address), limits) && this.#hasRoom(limits)) {
+    if (hasTurn(this.#shares.of(address), limits) && this.#hasPermit(limits)) {
       this.#begin(work);
       return undefined;
     }
     if (this.#shares.of(address).amounts.waiting >= limits.waitingPerAddress) return "address";
-    if (this.#shares.inAll("waiting") >= limits.waiting && !this.#makeRoom(address)) return "all";
+    if (this.#shares.inAll("waiting") >= limits.waiting && !this.#evictFor(address)) return "all";
     this.#shares.add(work, "waiting");
     this.#shedFor(address);
-    this.#lookLater();
+    this.#checkLater();
     return undefined;
   }
 
@@ -109,7 +109,7 @@ export class FairQueue {
   }
 
   /** Rule 5. @returns Whether a work has left the queue. */
-  #makeRoom(address: string): boolean {
+  #evictFor(address: string): boolean {
     const oldest = this.#shares.oldestOfLargest("waiting");
     if (!oldest) return false;
     const [largest, own] = [this.#shares.of(oldest.address), this.#shares.of(address)];
@@ -149,25 +149,25 @@ export class FairQueue {
     return own.amounts.underWay === 0 && isOverdue ? oldest : undefined;
   }
 
-  /** Looks for work beyond its time limit, and for room that a changed limit gives, while other work waits. */
-  #lookLater(): void {
-    if (this.#willLook) return;
-    this.#willLook = true;
-    this.#loop.after(Math.min(longestLookMilliseconds, this.#limits().timeLimit / 2), () => {
-      this.#willLook = false;
+  /** Checks from time to time, while work waits, whether other work is beyond its time limit or a limit was raised. */
+  #checkLater(): void {
+    if (this.#willCheck) return;
+    this.#willCheck = true;
+    this.#loop.after(Math.min(longestCheckMilliseconds, this.#limits().timeLimit / 2), () => {
+      this.#willCheck = false;
       this.#next();
-      if (this.#shares.inAll("waiting") > 0) this.#lookLater();
+      if (this.#shares.inAll("waiting") > 0) this.#checkLater();
     });
   }
 
-  #hasRoom({ underWay, inOnePass }: FairLimits): boolean {
-    return this.#underWay.size < underWay && this.#begunInPass.length < inOnePass.all;
+  #hasPermit({ underWay, inOneTick: inOnePass }: FairLimits): boolean {
+    return this.#underWay.size < underWay && this.#begunInTick.length < inOnePass.all;
   }
 
   #begin(work: Work): void {
     const { address } = work;
-    if (this.#begunInPass.length === 0) this.#loop.afterPass(() => this.#endPass());
-    this.#begunInPass.push(address);
+    if (this.#begunInTick.length === 0) this.#loop.afterTick(() => this.#endTick());
+    this.#begunInTick.push(address);
     this.#shares.count(address, "begunInPass", 1);
     this.#shares.count(address, "underWay", 1);
     this.#underWay.set(work, this.#loop.clock());
@@ -183,22 +183,22 @@ export class FairQueue {
     return wasUnderWay;
   }
 
-  #endPass(): void {
-    for (const address of this.#begunInPass.splice(0))
+  #endTick(): void {
+    for (const address of this.#begunInTick.splice(0))
       this.#shares.count(address, "begunInPass", -1);
     this.#next();
   }
 
-  /** Fills free turns, then sheds: work that came in one pass found no turn to take, although others had more. */
+  /** Fills free turns, then sheds: work that came within one tick found no free turn, although larger shares had more. */
   #next(): void {
     this.#fill();
     for (let next = this.#smallest(); next && this.#shedFor(next.address); )
       next = this.#smallest();
   }
 
-  /** Rule 1. Work that ends while it begins leads here again, within one pass. */
+  /** Rule 1. Work that ends while it begins calls this again, within one tick. */
   #fill(limits: FairLimits = this.#limits()): void {
-    while (this.#hasRoom(limits)) {
+    while (this.#hasPermit(limits)) {
       const [work] = this.#smallest()?.members ?? [];
       if (!work) return;
       this.withdraw(work);
@@ -226,7 +226,7 @@ export class FairQueue {
 /** Rules 2 and 6, for one address. */
 function hasTurn(
   { network, amounts }: QueueShare,
-  { underWayPerAddress: most, inOnePass }: FairLimits,
+  { underWayPerAddress: most, inOneTick: inOnePass }: FairLimits,
 ): boolean {
   if (amounts.begunInPass >= inOnePass.address) return false;
   if (!isBehindGateway(network.prefix)) return amounts.underWay < most;

@@ -1,26 +1,30 @@
 import type { EventEmitter } from "node:events";
 import { Counter, type Registry } from "prom-client";
-import { addressOf } from "../../foundation/addresses.ts";
+import { addressOf } from "../../foundation/caller-address.ts";
 import { addReadGauge } from "../../program/metrics.ts";
 import type { Program } from "../../program/program.ts";
 import { refusedByPolicy } from "../../program/tls-policy.ts";
 import { type Connection, Connections } from "./connections.ts";
-import { type ArrivedHeaders, Doors, type ProveGateway } from "./doors.ts";
-import { type Exchange, Exchanges, type Place } from "./exchanges.ts";
+import { type Exchange, Exchanges, type Permit } from "./exchanges.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { type Collectable, Collection, memoryShortage, thisProcess } from "./memory.ts";
+import {
+  type ArrivedHeaders,
+  type AuthenticateGateway,
+  TrustedProxies,
+} from "./trusted-proxies.ts";
 
 /** The limits of one server, and the state by which it applies them to callers. */
 export interface Guard {
-  /** Those that count now: read each for each use. */
+  /** The limits in force. They change in place: read a limit anew for each use. */
   readonly limits: Limits;
-  /** Has other limits count from now on. What callers hold beyond them, they keep until they let it go. */
+  /** Replaces the limits. Connections and requests beyond the new limits stay until they end by themselves. */
   readonly follow: (next: Limits) => void;
   readonly reached: LimitReached;
   readonly connections: Connections;
   readonly exchanges: Exchanges;
-  /** Absent where no gateway calls. */
-  readonly doors?: Doors | undefined;
+  /** Absent if the configuration lists no gateway. */
+  readonly trustedProxies?: TrustedProxies | undefined;
   /** Counts a handshake by its group. */
   readonly agreed: (group: string) => void;
   /** Counts a handshake that the policy refuses, and logs it. */
@@ -34,15 +38,15 @@ export interface Guard {
 const sweepMilliseconds = 1_000;
 
 /**
- * The guard of the ports that callers share; `end` ends its timer.
+ * Creates the limits of the ports that callers share. It starts a timer, which `end` stops.
  *
- * @param collectable The process, if its garbage is to be collected after floods.
+ * @param collectable The process, if its garbage is to be collected in floods.
  */
 export function createGuard(
   first: Limits,
   reached: LimitReached = () => {},
   collectable?: Collectable,
-  prove?: ProveGateway,
+  prove?: AuthenticateGateway,
 ): Guard {
   const clock = () => performance.now();
   const limits = { ...first };
@@ -53,7 +57,6 @@ export function createGuard(
   const sweep = (): void => {
     connections.sweep();
     exchanges.sweep();
-    collection?.sweep(clock());
   };
   const sweepNext = (): NodeJS.Timeout =>
     setTimeout(
@@ -72,7 +75,7 @@ export function createGuard(
     clock,
     agreed: () => {},
     disagreed: () => {},
-    doors: prove && new Doors(prove, clock),
+    trustedProxies: prove && new TrustedProxies(prove, clock),
     follow: (next) => {
       Object.assign(limits, { memory: undefined }, next);
     },
@@ -85,39 +88,44 @@ interface ArrivedRequest {
   readonly headers: ArrivedHeaders;
   /** Emits `close` when its answer has left, or its caller has. */
   readonly outgoing: EventEmitter;
-  /** @param address The one by which it counts. */
+  /** @param address The address by which the request counts. */
   readonly exchangeBy: (address: string) => Exchange;
 }
 
-/** Gives a request a place until its answer has left or its caller has; `undefined` if it is refused. */
+/**
+ * Admits a request until its response has been sent or its caller has gone. A request through a gateway counts by the
+ * address that the gateway names, and one with an unknown credential authenticates it in its turn.
+ *
+ * @returns `undefined` if the request was refused.
+ */
 export function track(
-  { connections, exchanges, doors }: Guard,
+  { connections, exchanges, trustedProxies }: Guard,
   connection: Connection,
   { headers, outgoing, exchangeBy }: ArrivedRequest,
-): Place | undefined {
-  const through = doors?.through(headers);
-  if (through) connections.recount(connection, through.door);
+): Permit | undefined {
+  const forwarded = trustedProxies?.proxyOf(headers);
+  if (forwarded) connections.recount(connection, forwarded.proxy);
   connections.begin(connection);
-  const place = exchanges.begin(exchangeBy(through?.address ?? connection.from));
+  const permit = exchanges.begin(exchangeBy(forwarded?.address ?? connection.from));
   outgoing.once("close", () => {
     connections.end(connection);
-    place?.leave();
+    permit?.release();
   });
-  const prove = doors?.proofOf(headers);
-  if (!place || !prove) return place;
-  const inTurn: Place["inTurn"] = (work) =>
-    place.inTurn(async (passTurn) => {
-      await prove();
-      return work(passTurn);
+  const authenticate = trustedProxies?.authenticationOf(headers);
+  if (!permit || !authenticate) return permit;
+  const inTurn: Permit["inTurn"] = (work) =>
+    permit.inTurn(async (yieldTurn) => {
+      await authenticate();
+      return work(yieldTurn);
     });
-  return { ...place, inTurn };
+  return { ...permit, inTurn };
 }
 
 /** The guard of a program's callers, with its metrics. It ends with the program. */
 export function openGuard(
   { registry, life, log }: Program,
   limits: Limits,
-  prove?: ProveGateway,
+  prove?: AuthenticateGateway,
 ): Guard {
   const guard = createGuard(limits, countLimits(registry), thisProcess(), prove);
   life.endsWith("the limits of callers", guard.end);

@@ -1,13 +1,8 @@
 import type { Socket } from "node:net";
-import { addressOf } from "../../foundation/addresses.ts";
+import { addressOf } from "../../foundation/caller-address.ts";
 import type { Connections } from "./connections.ts";
 import { type FairLimits, FairQueue, type Work } from "./fair-queue.ts";
-import {
-  type LimitReached,
-  type Limits,
-  longPenaltyMilliseconds,
-  turnTimeLimitOf,
-} from "./limits.ts";
+import { type LimitReached, type Limits, longBanMilliseconds, turnTimeLimitOf } from "./limits.ts";
 
 /**
  * The most sockets that wait for a handshake, for each handshake that may be under way. A gateway has one address, and
@@ -21,15 +16,15 @@ const waitingForEach = 8;
  */
 const plausibleOctets = 16 * 1024;
 
-/** A handshake computes for about a millisecond. Others that are under way go on between two passes. */
-const inOnePass = { all: 8, address: 2 };
+/** A handshake computes for about a millisecond. Other handshakes under way go on between two ticks. */
+const inOneTick = { all: 8, address: 2 };
 
 const turnsOf = (limits: Limits): FairLimits => ({
   underWay: limits.handshakes,
   underWayPerAddress: limits.handshakes_per_address,
   waiting: waitingForEach * limits.handshakes,
   waitingPerAddress: waitingForEach * limits.handshakes_per_address,
-  inOnePass,
+  inOneTick: inOneTick,
   timeLimit: turnTimeLimitOf(limits.handshake_timeout),
 });
 
@@ -41,18 +36,18 @@ export class Handshakes {
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #begin: BeginHandshake;
-  readonly #penalize: Connections["penalize"];
+  readonly #ban: Connections["ban"];
   readonly #queue: FairQueue;
   readonly #sockets = new Set<Socket>();
 
-  /** @param penalize Has an address refused, because of abuse. */
+  /** @param ban Has an address refused, because of abuse. */
   constructor(
     limits: Limits,
     reached: LimitReached,
     begin: BeginHandshake,
-    penalize: Connections["penalize"],
+    ban: Connections["ban"],
   ) {
-    this.#penalize = penalize;
+    this.#ban = ban;
     this.#limits = limits;
     this.#reached = reached;
     this.#begin = begin;
@@ -106,7 +101,7 @@ export class Handshakes {
   /** Refuses the address of a socket, and destroys its others, which may be about to cost as much. */
   #refuseAll({ remoteAddress }: Socket): void {
     const address = addressOf(remoteAddress);
-    this.#penalize(address, longPenaltyMilliseconds);
+    this.#ban(address, longBanMilliseconds);
     for (const socket of this.#sockets)
       if (addressOf(socket.remoteAddress) === address) socket.destroy();
   }

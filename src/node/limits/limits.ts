@@ -33,16 +33,16 @@ const members = {
   memory: z.optional(z.int().check(z.minimum(1), z.maximum(1_000_000))),
 };
 
-const form = z.strictObject(members);
+const schema = z.strictObject(members);
 
 /** The most that callers may hold of one process at once. Addresses are those of {@link addressOf}. */
-export type Limits = Readonly<z.output<typeof form>>;
+export type Limits = Readonly<z.output<typeof schema>>;
 
 /** The table `LIMITS`. docs/reference/limits.md explains its members. */
-export const limitsTable = z.prefault(form, {});
+export const limitsTable = z.prefault(schema, {});
 
 /** The limits of an empty table. */
-export const usualLimits: Limits = form.parse({});
+export const usualLimits: Limits = schema.parse({});
 
 /**
  * The limits of a monitoring port. It answers probes and scrapers while memory is short, so that it may hold little
@@ -57,12 +57,12 @@ export const monitoringLimits: Limits = {
 };
 
 /**
- * Milliseconds for the rest of a request whose answer is known already. The answer has to leave before the
- * request has taken too long, and it leaves sooner than that.
+ * How long the rest of a request may take to arrive once its response is known, in milliseconds. The response must be
+ * sent before the request reaches `progress_timeout`, so this is a tenth of that.
  */
-export const restTimeoutOf = ({ progress_timeout }: Limits): number => progress_timeout / 10;
+export const bodyTimeoutOf = ({ progress_timeout }: Limits): number => progress_timeout / 10;
 
-/** Milliseconds of such a time-out for which a turn is kept while an address with none waits. */
+/** How long a turn is kept while an address without one waits, in milliseconds: a tenth of the timeout. */
 export const turnTimeLimitOf = (timeout: number): number => timeout / 10;
 
 /** The names of the members, in the order of the table in docs/reference/limits.md. */
@@ -75,7 +75,7 @@ export type Limit = keyof Limits | "abuse";
 export type LimitReached = (limit: Limit) => void;
 
 /**
- * How long an address is refused after abuse that computes long, in milliseconds: OpenSSL or Node goes on with what it
- * has read, and a few addresses could else take all the time.
+ * How long an address is banned after abuse that takes much CPU. OpenSSL and Node go on with what they have read, and
+ * a few addresses could otherwise take all the time.
  */
-export const longPenaltyMilliseconds = 60_000;
+export const longBanMilliseconds = 60_000;

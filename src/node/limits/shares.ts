@@ -1,4 +1,4 @@
-import { networkOf } from "../../foundation/addresses.ts";
+import { networkOf } from "../../foundation/caller-address.ts";
 
 /** How much there is of each kind, such as connections, octets, or requests that wait. */
 type Amounts<Kind extends string> = Record<Kind, number>;

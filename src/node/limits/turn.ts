@@ -4,15 +4,15 @@ import type { WorkSharing } from "../../foundation/shared-work.ts";
 import { sharePromises } from "../../program/promise-sharing.ts";
 import type { FairQueue, Work } from "./fair-queue.ts";
 
-/** The turn of a request. Work passes it on when another address needs one, and goes on without. */
+/** The turn of a request: its permit of the fair queue. The queue may take it for another address while the work goes on. */
 export class Turn implements Work {
-  /** Known to all that a request does: it waits for others far below, behind the ports of a platform. */
+  /** The turn of the current request, so that code deep in the call stack can give it up while it waits. */
   static readonly #current = new AsyncLocalStorage<Turn>();
   readonly #queue: FairQueue;
   readonly address: string;
   #isHeld = false;
   #isOver = false;
-  #pass = (): void => {};
+  #yield = (): void => {};
   #settle = (_comes: boolean): void => {};
 
   constructor(queue: FairQueue, address: string) {
@@ -24,7 +24,7 @@ export class Turn implements Work {
     return this.#isHeld;
   }
 
-  /** @returns Whether it comes: not if too many wait, or if the request leaves or gives way meanwhile. */
+  /** Waits for the turn. @returns `false` if too many wait, or the request ends or is shed meanwhile. */
   take(): Promise<boolean> {
     return new Promise((resolve) => {
       this.#settle = resolve;
@@ -34,7 +34,7 @@ export class Turn implements Work {
 
   begin(done: () => void): void {
     this.#isHeld = true;
-    this.#pass = done;
+    this.#yield = done;
     this.#settle(true);
   }
 
@@ -42,18 +42,18 @@ export class Turn implements Work {
     this.#settle(false);
   }
 
-  /** @returns Whether it was held. */
-  pass(): boolean {
+  /** Gives the turn back to the queue. @returns Whether it was held. */
+  yield(): boolean {
     const wasHeld = this.#isHeld;
     this.#isHeld = false;
-    this.#pass();
+    this.#yield();
     return wasHeld;
   }
 
-  /** Ends the wait for it. There is no other: its request has left, or a wait that nobody waits for has outlived its work. */
+  /** Ends the wait for the turn, and every later one: the request is over, though some of its work may still wait. */
   end(): void {
     this.#isOver = true;
-    // Its caller would otherwise hold what it has sent until its turn comes.
+    // The queue would otherwise keep the request in memory until its turn comes.
     this.#queue.withdraw(this);
     this.shed();
   }
@@ -63,11 +63,11 @@ export class Turn implements Work {
   }
 
   /**
-   * Waits for somebody else's answer: that of an issuer, an API server, a store. The turn goes to other requests
-   * meanwhile, so that who never answers keeps nobody waiting.
+   * Waits for the response of another service: an issuer, an API server, a store. The turn goes to other requests
+   * meanwhile, so that a service that never responds blocks nobody. Afterwards it waits for a new turn.
    *
-   * @param after Where a wait is usually short: the milliseconds for which the turn is kept.
-   * @throws CaError `request-abandoned` where the request has lost its place.
+   * @param after For waits that are usually short: how many milliseconds the turn is kept before it is given back.
+   * @throws CaError `request-abandoned` if the request is refused or ends meanwhile.
    */
   static async aside<Answer>(
     wait: () => Promise<Answer>,
@@ -76,7 +76,7 @@ export class Turn implements Work {
     const turn = Turn.#current.getStore();
     let hasPassed = false;
     const pass = (): void => {
-      hasPassed = turn?.pass() ?? false;
+      hasPassed = turn?.yield() ?? false;
       if (hasPassed) passed?.();
     };
     const timer = after === undefined ? pass() : setTimeout(pass, after);
@@ -94,8 +94,8 @@ export class Turn implements Work {
   }
 }
 
-/** Shares work that one request does for others: a fetch of keys, a load of the store. All wait aside. */
-export const shareAside: WorkSharing = (room, longestMilliseconds) => {
-  const { join } = sharePromises(room, longestMilliseconds);
+/** Single flight of work that several requests need: a fetch of keys, a load of the store. All wait without their turns. */
+export const shareAside: WorkSharing = (capacity, longestMilliseconds) => {
+  const { join } = sharePromises(capacity, longestMilliseconds);
   return { join: (work) => Turn.aside(() => join(work)) };
 };

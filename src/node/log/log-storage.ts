@@ -57,7 +57,7 @@ export function fileObjects(parent: string, flush: typeof flushFolder = flushFol
   };
 }
 
-/** The content of a file of a log; `undefined` if there is none. */
+/** Reads a file of a log; `undefined` if there is none. */
 export async function readObject(file: string): Promise<Octets | undefined> {
   try {
     return new Uint8Array(await readFile(file));
@@ -76,6 +76,7 @@ async function createIfFree(file: string, octets: Octets): Promise<void> {
   }
 }
 
+/** The stage of a log in a SQLite file. */
 export interface SqliteStage extends LogStage {
   readonly close: () => void;
 }

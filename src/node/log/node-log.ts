@@ -3,15 +3,18 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { type IssuanceLog, logUnavailable } from "../../ca/issuance/issuance-log.ts";
+import { recordingIn } from "../../ca/issuance/record-issuance.ts";
 import type { LogConfiguration } from "../../config/optional-parts.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { CaError, causeOf, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { logFault } from "../../foundation/events.ts";
 import type { Pause } from "../../foundation/pause.ts";
+import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
+import { askConfigured } from "../../tlog/ask-witnesses.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { Sequencer } from "../../tlog/sequencer/sequencer.ts";
@@ -21,8 +24,7 @@ import {
   publishVerifierKey,
   readVerifierKey,
 } from "../../tlog/sequencer/storage.ts";
-import { askConfigured } from "../../tlog/witness/ask-witnesses.ts";
-import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
+import { type LogShard, type PublishedLog, publishLog } from "../../transport/http/log-routes.ts";
 import { makeFolder, ownerOf } from "../files/store-owner.ts";
 import { fileObjects, openSqliteStage, readObject, type SqliteStage } from "./log-storage.ts";
 
@@ -48,13 +50,17 @@ const leafPrefix = Uint8Array.of(0);
 const hashEntry = (entry: Uint8Array) =>
   new Uint8Array(hash("sha256", Buffer.concat([leafPrefix, entry]), "buffer"));
 
+/**
+ * The issuance log of one process of a Node program, in its folder: it appends entries, publishes them at intervals,
+ * and reads what is published.
+ */
 export class NodeLog {
   readonly issuanceLog: IssuanceLog;
   readonly publishedLog: PublishedLog;
   readonly #parts: NodeLogParts;
   readonly #stage: SqliteStage;
   readonly #storage: OpenedStorage;
-  #opening: Promise<Sequencer> | undefined;
+  readonly #opening = new SingleFlight<Sequencer>();
   #sequencer: Sequencer | undefined;
   #closed: string | undefined;
   #trouble: string | undefined;
@@ -68,7 +74,7 @@ export class NodeLog {
     this.#parts = parts;
     this.#stage = openStage(folder);
     this.#storage = { origin, stage: this.#stage, objects: fileObjects(join(folder, "public")) };
-    this.issuanceLog = {
+    this.issuanceLog = recordingIn({
       mode,
       append: async (entry, _signal, authorities) => {
         const sequencer = this.#sequencer ?? (await this.#open());
@@ -78,20 +84,20 @@ export class NodeLog {
       },
       refusal: () => this.#refusal,
       troubles: () => [this.#trouble, this.#refusal].filter((each) => each !== undefined),
-    };
-    this.publishedLog = {
+    });
+    this.publishedLog = publishLog({
       shards: () => shardsIn(directory, configuration.origin),
       read: (name, path) => readObject(join(directory, name, "public", path)),
       readers,
       hasPublicTiles,
-    };
+    });
   }
 
   /**
-   * Opens the log of this process: an SQLite stage and files below the directory of the store. Without its KEK it
-   * takes no entry, until a key service opens that.
+   * Opens the log of this process: a SQLite stage, and files below the directory of the store. Until a key service
+   * has unwrapped the KEK, the log takes no entry.
    *
-   * @throws OperatorError when the log must not go on, or another process has it open.
+   * @throws OperatorError if the log must not continue, or another process has it open.
    */
   static async open(parts: NodeLogParts): Promise<NodeLog> {
     const directory = logDirectory(parts.storeDirectory, parts.configuration.origin);
@@ -135,13 +141,13 @@ export class NodeLog {
 
   /** Opens once, for all who ask, and again after a failure. */
   #open(): Promise<Sequencer> {
-    this.#opening ??= this.#openOnce().catch((error: unknown) => {
-      this.#opening = undefined;
-      const fault = toOperatorError(error);
-      this.#closed = messageOf(fault);
-      throw fault;
-    });
-    return this.#opening;
+    const open = () =>
+      this.#openOnce().catch((error: unknown) => {
+        const fault = toOperatorError(error);
+        this.#closed = messageOf(fault);
+        throw fault;
+      });
+    return this.#opening.join(open, () => true);
   }
 
   async #openOnce(): Promise<Sequencer> {
@@ -191,7 +197,11 @@ interface OpenedStorage {
   readonly objects: LogObjects;
 }
 
-/** @throws LogRefusal, LogError, and CaError while the KEK is away. */
+/**
+ * Opens the sequencer of a log, once the KEK is held that unseals its keys. An empty log begins only on the
+ * configuration's inception date.
+ * @throws LogRefusal, LogError, and CaError while the KEK is unavailable.
+ */
 export async function openSequencer(
   { configuration, trustDomain, keks, clock, log }: LogParts,
   opened: OpenedStorage,

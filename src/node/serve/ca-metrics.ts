@@ -5,8 +5,8 @@ import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
 import { type Hindrances, readinessIn } from "../../ca/readiness.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { CaError } from "../../foundation/errors.ts";
-import { nextSigningAuthority } from "../../pki/authority/signing-authority.ts";
-import { parseCertificate } from "../../pki/x509/certificate.ts";
+import { SigningAuthority } from "../../pki/authority/signing-authority.ts";
+import { Certificate } from "../../pki/x509/certificate.ts";
 import { addCounter, addReadGauge, type ReadGauge, unixTime } from "../../program/metrics.ts";
 
 /** Istio's names for errors in signing (docs/explanation/istio.md). */
@@ -47,8 +47,8 @@ const errorsByReason: Readonly<Record<Reason, SignError | "authentication">> = {
 };
 
 /**
- * Counts the events of a log under the names of istiod's metrics, so that its dashboards and alerts keep
- * working.
+ * Wraps a log so that each audit event is counted before it is passed on, under the names of istiod's metrics, which
+ * keeps its dashboards and alerts working. Operational events are passed on uncounted.
  */
 export function countingLog(log: EventLog, registry: Registry): EventLog {
   const counter = <Label extends string = never>(name: string, help: string, ...labels: Label[]) =>
@@ -136,7 +136,7 @@ const authorityGauges: readonly AuthorityGauge[] = [
     help: "When the next authority begins to sign, in Unix time; NaN before there is one.",
     read: ({ store }, now) => {
       const authorities = store.openAuthorities.map(({ authority }) => authority);
-      return unixTime(nextSigningAuthority(authorities, now)?.schedule.signsFrom);
+      return unixTime(SigningAuthority.nextAt(authorities, now)?.schedule.signsFrom);
     },
   },
 ];
@@ -187,5 +187,5 @@ export function addKekGauge(registry: Registry, { until }: HeldKeks): void {
 }
 
 function expiryOf(der: Uint8Array<ArrayBuffer> | undefined): number {
-  return unixTime(der && parseCertificate(der).toBeSigned.validity.notAfter);
+  return unixTime(der && Certificate.parse(der).toBeSigned.validity.notAfter);
 }

@@ -3,7 +3,7 @@ import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
 import { type CaStores, openStores } from "../../config/ca-stores.ts";
 import { type Composition, composeOn, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { type LastingParts, lastingParts } from "../../config/token-issuers.ts";
+import { createReloadPools, type ReloadPools } from "../../config/token-issuers.ts";
 import type { Console } from "../../console/console.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
@@ -13,23 +13,24 @@ import {
   createJwtSvidPath,
   type issuingPaths,
   tokenExchangePath,
-} from "../../transport/http/routes.ts";
+} from "../../transport/http/paths.ts";
 import {
   createCertificateService,
   createJwtSvidService,
 } from "../../transport/rpc/certificate-service.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
 import { createTokenExchange } from "../../transport/rpc/token-exchange.ts";
-import { requireCredentials } from "../files/configuration-file.ts";
+import { requireCredentials } from "../files/credential-file.ts";
 import { rpcsOf } from "../http/auxiliary-rpcs.ts";
 import type { Rpcs } from "../http/routes.ts";
 import type { ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
-import { certificateInFiles, ownCertificate, type ServingCertificateSource } from "../tls.ts";
+import { certificateInFiles, type ServingCertificateSource } from "../tls.ts";
 import { serveConsole } from "./console.ts";
+import { CurrentCredentials } from "./current-credentials.ts";
 import { pushRoots, type RecurringPush } from "./recurring-work.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
-import { SteadyCredentials } from "./steady-credentials.ts";
+import { ownCertificate } from "./serving-certificate.ts";
 import { bucketQuotas } from "./token-buckets.ts";
 
 /** The parts of a CA that follow its configuration. A call uses those of one configuration alone. */
@@ -54,8 +55,8 @@ interface LiveCaMeans {
 export class LiveCa {
   readonly #means: LiveCaMeans;
   readonly #stores: CaStores;
-  readonly #lasting: LastingParts;
-  readonly #credentials: SteadyCredentials;
+  readonly #pools: ReloadPools;
+  readonly #credentials: CurrentCredentials;
   readonly #platform: Platform;
   #current: CaParts;
   /** The CA for parts that outlive a change: it reads what is current. */
@@ -64,11 +65,11 @@ export class LiveCa {
   private constructor(first: ServeConfiguration, opened: OpenedMeans) {
     this.#means = opened.means;
     this.#stores = opened.stores;
-    this.#lasting = opened.lasting;
+    this.#pools = opened.pools;
     this.#credentials = opened.credentials;
     const { clock } = opened.means.context;
     const quotas = bucketQuotas(clock, () => this.#current.configuration.perMinute);
-    this.#platform = { ...opened.means.platform, lasting: opened.lasting, quotas };
+    this.#platform = { ...opened.means.platform, pools: opened.pools, quotas };
     this.#current = this.#build(first);
     this.certificateAuthority = following(() => this.#current.composition.certificateAuthority);
     this.#settle();
@@ -76,11 +77,11 @@ export class LiveCa {
 
   /** Opens the stores of a CA, and composes it on them. @throws ConfigurationError */
   static async open(first: ServeConfiguration, means: LiveCaMeans): Promise<LiveCa> {
-    const lasting = lastingParts();
-    const credentials = new SteadyCredentials();
+    const pools = createReloadPools();
+    const credentials = new CurrentCredentials();
     const ca = withCredentials(first.ca, credentials);
-    const stores = await openStores(ca, means.platform);
-    return new LiveCa(first, { means, stores, lasting, credentials });
+    const stores = await openStores(ca, { ...means.platform, publishes: true });
+    return new LiveCa(first, { means, stores, pools, credentials });
   }
 
   readonly current = (): CaParts => this.#current;
@@ -99,7 +100,7 @@ export class LiveCa {
       this.#current = this.#build(next, before);
     } catch (error) {
       this.#credentials.use(former);
-      for (const parts of Object.values(this.#lasting)) parts.abandon();
+      for (const pool of Object.values(this.#pools)) pool.rollback();
       throw error;
     }
     this.#stores.follow(this.#current.configuration.ca);
@@ -143,7 +144,7 @@ export class LiveCa {
   }
 
   #settle(): void {
-    for (const parts of Object.values(this.#lasting)) parts.settle();
+    for (const pool of Object.values(this.#pools)) pool.commit();
   }
 }
 
@@ -151,11 +152,11 @@ export class LiveCa {
 interface OpenedMeans {
   readonly means: LiveCaMeans;
   readonly stores: CaStores;
-  readonly lasting: LastingParts;
-  readonly credentials: SteadyCredentials;
+  readonly pools: ReloadPools;
+  readonly credentials: CurrentCredentials;
 }
 
-const withCredentials = (ca: Configuration, credentials: SteadyCredentials): Configuration => ({
+const withCredentials = (ca: Configuration, credentials: CurrentCredentials): Configuration => ({
   ...ca,
   clusterCredentials: credentials.use(ca.clusterCredentials),
 });

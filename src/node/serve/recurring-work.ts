@@ -8,6 +8,7 @@ import { type ClusterPush, outcomesByCluster } from "../../delivery/cluster-push
 import type { PushLimits, PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
 import { addReadSeries, unixTime } from "../../program/metrics.ts";
@@ -34,12 +35,13 @@ export function rotationOf(
   context: ServerContext,
   { inTurn }: Pick<ReplicaStores, "inTurn">,
 ): () => Promise<number> {
-  const { clock, peerProcesses } = context;
+  const { clock, peerProcesses, random = Math.random } = context;
   const importChanged = pluggedInOf(current().configuration, context);
   return async () => {
     const { composition, configuration, push } = current();
     const { mint, signerMints } = composition;
-    const seconds = rotationSeconds(configuration.ca.phaseLengths);
+    // Chance takes up to a tenth, so that replicas that started together do not ask the store together.
+    const seconds = rotationSeconds(configuration.ca.phaseLengths) * (1 - random() / 10);
     if (peerProcesses?.rotates() === false) return seconds;
     try {
       await inTurn(async () => {
@@ -89,6 +91,7 @@ export function followPluggedIn(
   };
 }
 
+/** The delivery of roots and CRLs into clusters, as it recurs. */
 export interface RecurringPush extends Pick<ClusterPush, "clusters" | "outcomes"> {
   /** The CRLs, which follow the roots. */
   readonly crls: Pick<ClusterPush, "outcomes">;
@@ -106,7 +109,11 @@ const limits: PushLimits = {
   writesAtOnce: 8,
 };
 
-/** @throws ConfigurationError */
+/**
+ * Prepares the delivery of roots and CRLs into the clusters of a configuration. Only one of several replicas delivers
+ * at a time.
+ * @throws ConfigurationError if a credential is missing, or this platform cannot have the access.
+ */
 export function pushRoots(
   configuration: Configuration,
   source: PushSource,
@@ -118,7 +125,7 @@ export function pushRoots(
   const { roots, crls, deliver } = createPushes(configuration, source, fetching, parts);
   const isIdle = roots.clusters.length === 0 && crls.clusters.length === 0;
   const ending = new AbortController();
-  let current: Promise<unknown> | undefined;
+  const pushes = new SingleFlight<unknown>();
   // What a process delivered while it rotated grows old once another rotates, and metrics add the two up.
   const ofRotating = ({ clusters, outcomes }: ClusterPush) => ({
     clusters,
@@ -130,23 +137,22 @@ export function pushRoots(
     begin: () => {
       if (ending.signal.aborted || isIdle) return;
       const { signal } = ending;
-      current ??= inTurn(async () => {
+      const push = async (): Promise<void> => {
         // Another replica may have delivered more than this one had read before its turn.
         await source.issuance.authorities.renew(clock());
         await deliver(clock(), signal);
-      })
-        .catch((error: unknown) => logFault(log, "roots-not-delivered", error))
-        .finally(() => {
-          current = undefined;
-        });
+      };
+      const failed = (error: unknown): void => logFault(log, "roots-not-delivered", error);
+      void pushes.join(() => inTurn(push).catch(failed));
     },
     end: async () => {
       ending.abort();
-      await current;
+      await pushes.underWay;
     },
   };
 }
 
+/** Adds the metrics of the delivery, one series for each cluster. */
 export function addPushGauges(registry: Registry, outcomes: ClusterPush["outcomes"]): void {
   const gauge = (name: string, help: string, read: (outcome: PushOutcome) => number) =>
     addReadSeries(registry, {

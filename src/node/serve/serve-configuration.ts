@@ -1,13 +1,14 @@
 import * as z from "zod/mini";
 import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
 import { dnsName, parseForm, partition, together } from "../../config/form.ts";
-import { keyServiceCredential } from "../../config/keks.ts";
 import { logKeys } from "../../config/optional-parts.ts";
+import { keyServiceCredential } from "../../config/secrets.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
-import { credentialFileName, credentialInFile } from "../files/configuration-file.ts";
+import { credentialFileName } from "../files/configuration-file.ts";
+import { credentialInFile } from "../files/credential-file.ts";
 import { type Environment, filePath, listenAddress } from "../files/places.ts";
-import { limitsTable } from "../limits/limits.ts";
+import { certificateFilesOf, servingKeys } from "../serving-keys.ts";
 import {
   propagationOf,
   type StorePlace,
@@ -15,25 +16,14 @@ import {
   storeKindOf,
   storePlaceOf,
 } from "../stores/store-place.ts";
-import type { CertificateFiles } from "../tls.ts";
 
 /** The DNS names of a mesh's CA (docs/explanation/istio.md#the-call). */
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
 
-/** The keys of every program that serves native gRPC. */
-export const servingKeys = {
-  LISTEN: z.prefault(listenAddress, ":15012"),
-  MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
-  TLS_CERTIFICATE_FILE: z.optional(filePath),
-  TLS_KEY_FILE: z.optional(filePath),
-  DIAGNOSTIC_RPCS: z._default(z.enum(["monitoring", "everywhere"]), "monitoring"),
-  LIMITS: limitsTable,
-};
-
 const perMinute = z.int().check(z.minimum(1), z.maximum(10_000_000));
 
 /** The keys of `rampart serve` alone. docs/reference/serve.md describes them. */
-const serveForm = z.strictObject({
+const serveSchema = z.strictObject({
   ...storeKeys,
   IMPORT_DIRECTORY: z.optional(filePath),
   PLAINTEXT_LISTEN: z.optional(listenAddress),
@@ -44,7 +34,7 @@ const serveForm = z.strictObject({
 });
 
 /** The names of these keys, in the order of the table in docs/reference/serve.md. */
-export const serveKeys: readonly string[] = Object.keys(serveForm.shape);
+export const serveKeys: readonly string[] = Object.keys(serveSchema.shape);
 
 /**
  * The keys that count only after a restart: those of ports and stores, those that other machines rely on, and
@@ -85,7 +75,7 @@ export function parseServeConfiguration(
   const { ca, serving, credentialFiles } = together({
     ca: () => parseConfiguration(shared, propagationOf[storeKindOf(own)]),
     serving: () => {
-      const form = parseForm(serveForm, own);
+      const form = parseForm(serveSchema, own);
       const store = () => storePlaceOf(form, given, environment);
       return { form, ...together({ store, certificateFiles: () => certificateFilesOf(form) }) };
     },
@@ -120,7 +110,7 @@ export function parseServeConfiguration(
 /** The configuration of `rampart serve`: that of every CA, and its own. */
 export type ServeConfiguration = Readonly<ReturnType<typeof parseServeConfiguration>>;
 
-/** What takes a store with one reader is refused where several replicas may read it. */
+/** Refuses keys that need a store with one reader if several replicas may read it. */
 function requireOneReader(
   { kind }: StorePlace,
   { log, phaseLengths }: Configuration,
@@ -167,18 +157,3 @@ const readerOf = (name: string) =>
   keyServiceCredential.test(name)
     ? async (file: string) => (await readSmallFile(file, 32_768)).trim()
     : undefined;
-
-/** Both files or neither, because a key without its certificate is a mistake. */
-export function certificateFilesOf({
-  TLS_CERTIFICATE_FILE: certificate,
-  TLS_KEY_FILE: key,
-}: {
-  readonly TLS_CERTIFICATE_FILE?: string | undefined;
-  readonly TLS_KEY_FILE?: string | undefined;
-}): CertificateFiles | undefined {
-  if (certificate !== undefined && key !== undefined) return { certificate, key };
-  if (certificate === undefined && key === undefined) return undefined;
-  throw new ConfigurationError([
-    `${certificate === undefined ? "TLS_CERTIFICATE_FILE" : "TLS_KEY_FILE"}: is required beside the other`,
-  ]);
-}

@@ -9,19 +9,22 @@ import { begin, type Port, type Program } from "../../program/program.ts";
 import { waitBriefly } from "../../program/promise-sharing.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { countingCalls, IssuanceCounts } from "../../status/issuance.ts";
-import { createRoutes, isReady, issuingPaths } from "../../transport/http/routes.ts";
+import { issuingPaths } from "../../transport/http/paths.ts";
+import { createRoutes, isReady } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
-import { requireCredentials } from "../files/configuration-file.ts";
+import { requireCredentials } from "../files/credential-file.ts";
+import { usedTokensIn } from "../files/used-tokens.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
-import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
+import { listenInPlaintext } from "../http/listener.ts";
 import { RenewingListener } from "../http/renewing-listener.ts";
 import {
   createMonitoringRoutes,
-  createRpcMetrics,
   type OperatorPage,
   type Routes,
   type Rpc,
 } from "../http/routes.ts";
+import { createRpcMetrics } from "../http/rpc-metrics.ts";
+import { listenWithTls } from "../http/tls-listener.ts";
 import { openKeysHere } from "../key-service/key-custody.ts";
 import { type Guard, openGuard } from "../limits/guard.ts";
 import { shareAside, Turn } from "../limits/turn.ts";
@@ -29,8 +32,8 @@ import { NodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import {
-  lookSeconds,
   openReplicaStores,
+  pollSeconds,
   type ReplicaStores,
   WatchedStore,
 } from "../stores/stores.ts";
@@ -81,6 +84,7 @@ interface Storage {
   readonly storeFault: () => string | undefined;
   readonly keys: Awaited<ReturnType<typeof openKeysHere>>;
   readonly issuanceLog: NodeLog | undefined;
+  readonly useToken: Platform["useToken"];
   /** Aborts once no call needs what a watch keeps current. */
   readonly watching: AbortSignal;
 }
@@ -96,10 +100,12 @@ async function openStorage(
   const { propagationSeconds } = ca.phaseLengths;
   const opened = await openReplicaStores(configuration, { ...program, propagationSeconds, signal });
   const watched = new WatchedStore(opened.store, program.log);
-  const looking = recur(watched.look, lookSeconds, () => {}, program.pause);
-  program.life.endsWith("the looks at the store", looking.end);
+  const polling = recur(watched.poll, pollSeconds, () => {}, program.pause);
+  program.life.endsWith("the looks at the store", polling.end);
   const keys = await openKeysHere(configuration.ca, configuration.environment, program);
-  const storage = { stores: { ...opened, store: watched }, storeFault: watched.fault, keys };
+  const useToken = store.kind === "directory" ? usedTokensIn(store.directory) : undefined;
+  const stores = { ...opened, store: watched };
+  const storage = { stores, storeFault: watched.fault, keys, useToken };
   if (!ca.log || store.kind !== "directory")
     return { ...storage, issuanceLog: undefined, watching: signal };
   const issuanceLog = await NodeLog.open({
@@ -188,8 +194,15 @@ function openForCallers(
 
 /** The means of Node: its stores, its HTTP client, and its cryptography. */
 function platformHere(
-  { log, clock, fetchTimeoutMilliseconds }: ServerContext,
-  { stores: { store, signerStore, lagSeconds }, storeFault, keys, issuanceLog, watching }: Storage,
+  { log, clock, fetchTimeoutMilliseconds, waitForLoad = waitBriefly }: ServerContext,
+  {
+    stores: { store, signerStore, lagSeconds },
+    storeFault,
+    keys,
+    issuanceLog,
+    useToken,
+    watching,
+  }: Storage,
 ): Platform {
   const watchPods = createPodWatch(clock, watching);
   const lengths = { storeLagSeconds: lagSeconds, longestRefreshSeconds };
@@ -200,10 +213,10 @@ function platformHere(
     fetching,
     watchPods,
     shareWork: shareAside,
-    waitBriefly,
+    waitBriefly: waitForLoad,
   };
   const { issuanceLog: appended, publishedLog } = issuanceLog ?? {};
-  return { ...records, ...node, issuanceLog: appended, publishedLog, log, clock };
+  return { ...records, ...node, issuanceLog: appended, publishedLog, useToken, log, clock };
 }
 
 /** The routes for callers. Each call is answered by the configuration that is current when it begins. */
@@ -224,7 +237,6 @@ function routesOf(
   const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, where, ending);
   return {
     rpcs: new Map([...issuing, ...forCallers.rpcs]),
-    streamingRpcs: forCallers.streamingRpcs,
     monitoringRpcs: forMonitoring,
     fetch: async (request, peer) => {
       peers.set(request, peer);

@@ -7,12 +7,16 @@ import type { QuotaName } from "../../foundation/errors.ts";
  */
 type TokenBuckets = (key: string, instant: Date) => number;
 
-/** @param perMinute May change. */
+/**
+ * Creates the quotas of a CA as token buckets in the memory of this process. Their time never goes back, even when
+ * the clock does.
+ * @param perMinute May change.
+ */
 export function bucketQuotas(
   clock: () => Date,
   perMinute: () => Readonly<Record<QuotaName, number>>,
 ): Quotas {
-  // Not the instant of the call: it may have waited, and the clock may be set back.
+  // The instant of the call is not used, because the call may have waited, and the clock may have been set back.
   const time = forwardTime(clock);
   const quota = (name: QuotaName): Quota => {
     const take = createTokenBuckets(() => perMinute()[name]);
@@ -21,7 +25,7 @@ export function bucketQuotas(
   return { caller: quota("caller"), issuer: quota("issuer") };
 }
 
-/** The time of a clock that may be set back: it then goes on from where it was. */
+/** Makes a time that never goes back, of a clock that may: it then continues from where it was. */
 export function forwardTime(clock: () => Date): () => Date {
   let read = clock().getTime();
   let time = read;
@@ -46,7 +50,7 @@ const inexact = 1;
 
 const ownerOf = (key: string): string => key.split(" ", 1)[0] ?? "";
 
-/** The bucket of all keys for which there is no room. */
+/** The shared bucket of all keys beyond the maximum. */
 const shared = "";
 
 /**

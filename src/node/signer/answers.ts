@@ -1,9 +1,14 @@
 import { messageOf } from "../../foundation/errors.ts";
-import { type EventName, type OperationLog, sparing } from "../../foundation/events.ts";
+import type { EventName, OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
+import { sparing } from "../../foundation/sparing-log.ts";
 import { type KubernetesClient, logServerFault } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
+import { watchCollection } from "../../kubernetes/watch.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { recur } from "../../program/recurrence.ts";
+import type { CertificateSource } from "../gateway/certificate-source.ts";
 import {
   answerPodCertificate,
   type PodCertificateRequest,
@@ -11,26 +16,23 @@ import {
   parsePodCertificateRequest,
   podCertificateListing,
   podCertificatesVersion,
-} from "../../kubernetes/pod-certificate-request.ts";
+} from "./pod-certificate-request.ts";
+import { type PodCertificates, podCertificates } from "./pod-certificates.ts";
+import { RequestQueue } from "./request-queue.ts";
 import {
   answerServiceCertificate,
   decide,
   parseServiceCertificateRequest,
   type ServiceCertificateRequest,
   serviceCertificateListing,
-} from "../../kubernetes/service-certificate-request.ts";
-import { watchCollection } from "../../kubernetes/watch.ts";
-import { addSeconds } from "../../pki/x509/validity.ts";
-import { recur } from "../../program/recurrence.ts";
-import type { CertificateSource } from "../gateway/certificate-source.ts";
-import { type PodCertificates, podCertificates } from "./pod-certificates.ts";
-import { RequestQueue } from "./request-queue.ts";
+} from "./service-certificate-request.ts";
 import { type ServiceCertificates, serviceCertificates } from "./service-certificates.ts";
 import type { PodPolicy, SignerConfiguration, SignerName } from "./signer-configuration.ts";
 
 /** The kinds of request that a signer answers, as metrics name them. */
 type RequestKind = "pod" | "service";
 
+/** Counts how the signer has dealt with a request. */
 export type Answered = (kind: RequestKind, outcome: "issued" | "denied" | "failed") => void;
 
 interface AnswerContext {
@@ -77,10 +79,16 @@ function podQueue(
   };
   const listing = podCertificateListing(version, signer);
   const keep = parsePodCertificateRequest;
-  return watchedQueue(context, { listing, keep, ownerOf: ({ namespace }) => namespace, answer });
+  const ownerOf = ({ namespace }: PodCertificateRequest) => namespace;
+  const octetsOf = ({ key }: PodCertificateRequest) =>
+    "pkcs10" in key ? key.pkcs10.length : key.publicKey.length + 2 * key.signature.length;
+  return watchedQueue(context, { listing, keep, octetsOf, ownerOf, answer });
 }
 
-/** Approves or denies the CertificateSigningRequests for a signer, and answers those that it approves. */
+/**
+ * Creates the queue that approves or denies the CertificateSigningRequests for a signer, and issues certificates for
+ * those that it approves.
+ */
 function serviceQueue(
   context: AnswerContext,
   { admit, certificateFor }: ServiceCertificates,
@@ -111,7 +119,9 @@ function serviceQueue(
   const listing = serviceCertificateListing(signer);
   const keep = parseServiceCertificateRequest;
   const ownerOf = ({ requester }: ServiceCertificateRequest) => requester?.account.namespace ?? "";
-  return watchedQueue(context, { listing, keep, ownerOf, answer });
+  const octetsOf = ({ name, csrPem, usages }: ServiceCertificateRequest) =>
+    2 * (name.length + csrPem.length + usages.join().length);
+  return watchedQueue(context, { listing, keep, octetsOf, ownerOf, answer });
 }
 
 const approval = {
@@ -120,20 +130,25 @@ const approval = {
   message: "the configuration of rampart signer admits the requester, the usages and the names",
 } as const;
 
-/** A request has up to 16 KiB. Whoever may make requests could fill the memory while the CA is away. */
-const backlog = { items: 2_000, octets: 0, octetsOf: () => 0, restSeconds: 15 };
+/**
+ * Bounds the waiting requests. Each has up to 180 KiB, usually two, and a user who may create requests could fill the
+ * memory while the CA is unreachable.
+ */
+const backlog = { items: 2_000, octets: 16 * 1024 * 1024, restSeconds: 15 };
 
 interface WatchedRequests<Request> {
   readonly listing: Listing;
   readonly keep: (object: unknown) => readonly [string, Request | undefined] | undefined;
-  /** The namespace in which somebody has made it: those of all have turns, and parts of the memory. */
+  /** What a request takes of the memory: a text beyond Latin-1 has two octets for each character. */
+  readonly octetsOf: (request: Request) => number;
+  /** The namespace of a request. Namespaces get turns and shares of the memory. */
   readonly ownerOf: (request: Request) => string;
   readonly answer: Answer<Request>;
 }
 
 function watchedQueue<Request>(
   { client, signer, log, clock, pause, signal, gone }: AnswerContext,
-  { listing, keep, ownerOf, answer }: WatchedRequests<Request>,
+  { listing, keep, octetsOf, ownerOf, answer }: WatchedRequests<Request>,
 ): WatchedQueue {
   const few = sparing(log, clock);
   const warn = (event: EventName, detail: string, fields = {}): void => {
@@ -144,7 +159,7 @@ function watchedQueue<Request>(
     listing,
     keep,
     signal,
-    bound: { ...backlog, ownerOf },
+    bound: { ...backlog, octetsOf, ownerOf },
     ...(pause && { pause }),
     failed: (error) => {
       warn("watch-failed", `the API server ${messageOf(error)}`);
@@ -160,8 +175,8 @@ function watchedQueue<Request>(
   });
 }
 
-/** How often the queues look for requests that are due. */
-const lookSeconds = 0.25;
+/** How often the queues are polled for requests that are due. */
+const pollSeconds = 0.25;
 
 /** How long an API server without PodCertificateRequests is left alone. */
 const absenceSeconds = 15;
@@ -191,7 +206,7 @@ export function answerRequests(
   }
 
   const fault = (error: unknown): void => logServerFault(log, "request-not-answered", error);
-  const running = queues.map((queue) => recur(() => queue.work(), lookSeconds, fault, pause));
+  const running = queues.map((queue) => recur(() => queue.work(), pollSeconds, fault, pause));
   const { promise: aborted, resolve } = Promise.withResolvers<void>();
   signal.addEventListener("abort", () => resolve(), { once: true });
   if (signal.aborted) resolve();
@@ -210,6 +225,7 @@ export function answerRequests(
   };
 }
 
+/** The running work of a signer. */
 export type SignerWork = Readonly<ReturnType<typeof answerRequests>>;
 
 /**

@@ -3,23 +3,19 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { podUid } from "../../ca/issuance/identity-policy.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
+import { Pem } from "../../pki/encoding/pem.ts";
+import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
+import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
+import { PodKeyProof } from "../../pki/x509/pod-key-proof.ts";
+import { bitLength, SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { backdateSeconds } from "../../pki/x509/validity.ts";
+import type { CertificateAsk, CertificateSource } from "../gateway/certificate-source.ts";
+import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type {
   PodCertificateRequest,
   PodCertificateStatus,
   RequestedKey,
-} from "../../kubernetes/pod-certificate-request.ts";
-import { toPem } from "../../pki/encoding/pem.ts";
-import { namesWorkload, type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
-import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
-import { parsePodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
-import {
-  bitLength,
-  rsaModulusOf,
-  type SubjectPublicKey,
-} from "../../pki/x509/subject-public-key.ts";
-import { backdateSeconds } from "../../pki/x509/validity.ts";
-import type { CertificateAsk, CertificateSource } from "../gateway/certificate-source.ts";
-import { nodeCryptoProvider } from "../node-crypto-provider.ts";
+} from "./pod-certificate-request.ts";
 import {
   type PodKeyType,
   type PodPolicy,
@@ -59,7 +55,7 @@ export function podCertificates(
     if ("type" in proved) return proved;
     const type = podKeyTypeOf(proved.publicKey);
     if (!type || !policy.key_types.includes(type)) return unsupportedKey(policy);
-    const spiffeId = workloadSpiffeId(trustDomain, request.account);
+    const spiffeId = SpiffeId.ofWorkload(trustDomain, request.account);
     const ask: CertificateAsk = {
       csrPem: proved.csrPem,
       // Kubernetes counts from notBefore, which the CA backdates.
@@ -96,7 +92,7 @@ const noPodUid: PodCertificateStatus = {
 const unsupportedKey = ({ key_types }: Pick<PodPolicy, "key_types">): PodCertificateStatus =>
   denied("UnsupportedKeyType", `this signer takes keys of type ${key_types.join(", ")}`);
 
-/** The key of a request, and how it proves itself to the CA. */
+/** The key of a request, and the proof of possession for the CA. */
 interface ProvedKey {
   readonly publicKey: SubjectPublicKey;
   readonly csrPem: string;
@@ -123,8 +119,8 @@ type Pkcs10 = Extract<RequestedKey, { readonly pkcs10: unknown }>["pkcs10"];
 type KeyOverUid = Extract<RequestedKey, { readonly publicKey: unknown }>;
 
 async function provedByRequest(pkcs10: Pkcs10): Promise<ProvedKey> {
-  const csrPem = toPem("CERTIFICATE REQUEST", pkcs10);
-  const publicKey = await parseCertificateSigningRequest(csrPem, nodeCryptoProvider);
+  const csrPem = Pem.format("CERTIFICATE REQUEST", pkcs10);
+  const publicKey = await CertificateSigningRequest.parse(csrPem, nodeCryptoProvider);
   return { publicKey, csrPem, metadata: {} };
 }
 
@@ -132,19 +128,19 @@ async function provedByUid(
   { publicKey: spki, signature }: KeyOverUid,
   podUid: string,
 ): Promise<ProvedKey> {
-  const csrPem = toPem("PUBLIC KEY", spki);
-  const proof = parsePodKeyProof(podUid, signature);
+  const csrPem = Pem.format("PUBLIC KEY", spki);
+  const proof = PodKeyProof.parse(podUid, signature);
   if (!proof) {
     throw new CaError({ reason: "csr-malformed" }, "the proof of possession is malformed");
   }
-  const publicKey = await parseProvedPublicKey(csrPem, proof, nodeCryptoProvider);
+  const publicKey = await PodKeyProof.parseKey(csrPem, proof, nodeCryptoProvider);
   return { publicKey, csrPem, metadata: { ProofOfPossession: signature } };
 }
 
 /** The middle of the life, when the authority that signs by then is in every bundle, and agents renew too. */
 function issued(chain: readonly string[], spiffeId: string): PodCertificateStatus {
   const leaf = new X509Certificate(chain[0] ?? "");
-  if (!namesWorkload(leaf.subjectAltName, spiffeId)) {
+  if (!SpiffeId.isNamedBy(leaf.subjectAltName, spiffeId)) {
     throw new Error("the CA answers the certificate of another workload");
   }
   const { validFromDate: notBefore, validToDate: notAfter } = leaf;
@@ -152,7 +148,7 @@ function issued(chain: readonly string[], spiffeId: string): PodCertificateStatu
   return { type: "Issued", certificateChain: chain.join(""), notBefore, notAfter, beginRefreshAt };
 }
 
-/** The type of a key; `undefined` for one that is none of them. */
+/** The type of a key; `undefined` for a type that Kubernetes does not have. */
 function podKeyTypeOf(key: SubjectPublicKey): PodKeyType | undefined {
   switch (key.algorithm) {
     case "EC-P256":
@@ -164,8 +160,10 @@ function podKeyTypeOf(key: SubjectPublicKey): PodKeyType | undefined {
     case "Ed25519":
       return "ED25519";
     case "RSA":
-      return podKeyTypes.find((type) => type === `RSA${bitLength(rsaModulusOf(key))}`);
-    // Kubernetes has no such keys.
+      return podKeyTypes.find(
+        (type) => type === `RSA${bitLength(SubjectPublicKey.rsaModulus(key))}`,
+      );
+    // Kubernetes requests no certificates for post-quantum keys.
     case "ML-DSA-44":
     case "ML-DSA-65":
     case "ML-DSA-87":

@@ -1,13 +1,13 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { backoffMilliseconds, backoffs } from "../../foundation/backoff.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
-import { type Backoff, backoffMilliseconds } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 import type { WatchedCollection } from "../../kubernetes/watch.ts";
 
 interface QueueParts<Request> {
   /** The requests by key, as a watch keeps them. An answered one is removed before the watch hears of it. */
-  readonly requests: Pick<WatchedCollection<Request>, "items" | "hasAll">;
+  readonly requests: Pick<WatchedCollection<Request>, "items" | "hasAll" | "fault">;
   /**
    * Answers a request.
    *
@@ -28,10 +28,8 @@ interface Attempts {
   readonly next: Date;
 }
 
-const ofRequest: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 300_000 };
-const ofServer: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 30_000 };
 const atOnce = 8;
-/** After so many it looks for newer requests, whose owners may have had no turn. */
+/** How many requests are answered before newer ones are considered, whose owners may have had no turn. */
 const inRound = 32;
 
 /** The failures of the CA, or of the API server, since its last answer. */
@@ -47,8 +45,8 @@ class Outage {
 
   note(error: unknown, now: Date): void {
     const seconds = error instanceof FetchError ? error.retryAfterSeconds : undefined;
-    const milliseconds = seconds ? 1000 * seconds : backoffMilliseconds(ofServer, ++this.#failures);
-    this.#pausedUntil = new Date(now.getTime() + milliseconds);
+    const pause = backoffMilliseconds(backoffs.repair, ++this.#failures, 0, seconds);
+    this.#pausedUntil = new Date(now.getTime() + pause);
     this.trouble = detailOf(error);
   }
 
@@ -79,12 +77,14 @@ export class RequestQueue<Request> {
     for (const known of [this.#attempts, this.#needCa])
       for (const key of known.keys()) if (!items.has(key)) known.delete(key);
     const tried = new Set<string>();
-    const room = new Semaphore(atOnce);
+    const attempts = new Semaphore(atOnce);
     for (;;) {
+      // An API server may show ever other names while this one answers.
+      for (const key of tried) if (!items.has(key)) tried.delete(key);
       const due = this.#due(tried).slice(0, inRound);
       if (due.length === 0) return;
       for (const [key] of due) tried.add(key);
-      await Promise.all(due.map((each) => room.run(() => this.#attempt(each))));
+      await Promise.all(due.map((each) => attempts.run(() => this.#attempt(each))));
     }
   }
 
@@ -115,9 +115,11 @@ export class RequestQueue<Request> {
     return this.#parts.requests.hasAll();
   }
 
-  /** The fault that keeps requests from being answered; `undefined` since the last answer or refusal. */
+  /** The fault that keeps requests from being answered or seen; `undefined` since the last answer or refusal. */
   trouble(): string | undefined {
-    return this.pending() > 0 ? (this.#ofServer.trouble ?? this.#ofCa.trouble) : undefined;
+    const why = this.#parts.requests.fault();
+    const unseen = why && `new requests are not seen: the API server ${why}`;
+    return this.pending() > 0 ? (this.#ofServer.trouble ?? this.#ofCa.trouble ?? unseen) : unseen;
   }
 
   async #attempt([key, request]: [string, Request]): Promise<void> {
@@ -139,7 +141,7 @@ export class RequestQueue<Request> {
       const outage = error instanceof FetchError ? this.#ofServer : this.#ofCa;
       if (isGone(error)) requests.items.delete(key);
       else if (isAboutRequest(error)) this.#postpone(key, now, asksCa);
-      // Of several answers under way, one failure speaks for all.
+      // If several requests fail at the same time, only the first failure pauses the queue.
       else if (outage.isPaused(now)) return;
       else outage.note(error, now);
       if (!isGone(error)) failed(detailOf(error), key);
@@ -154,7 +156,7 @@ export class RequestQueue<Request> {
   #postpone(key: string, now: Date, isOfCa: boolean): void {
     this.#noteAnswer(isOfCa);
     const count = (this.#attempts.get(key)?.count ?? 0) + 1;
-    const next = new Date(now.getTime() + backoffMilliseconds(ofRequest, count));
+    const next = new Date(now.getTime() + backoffMilliseconds(backoffs.mesh, count));
     this.#attempts.set(key, { count, next });
   }
 }

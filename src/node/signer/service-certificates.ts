@@ -1,18 +1,15 @@
 import "reflect-metadata/lite";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from "@peculiar/x509";
-import { maximumServingNames, servingSigner } from "../../ca/issuance/product.ts";
+import { maximumServingNames, servingSigner } from "../../ca/issuance/signer-names.ts";
 import { isDnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
 import type { BoundAccount } from "../../kubernetes/pods.ts";
-import type {
-  ServiceCertificateRequest,
-  SigningDecision,
-} from "../../kubernetes/service-certificate-request.ts";
-import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
+import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import type { CertificateSource } from "../gateway/certificate-source.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
+import type { ServiceCertificateRequest, SigningDecision } from "./service-certificate-request.ts";
 import type { ServicePolicy, SignerName } from "./signer-configuration.ts";
 
 interface AdmittedRequest {
@@ -25,18 +22,19 @@ interface AdmittedRequest {
 /** The certificates of services: what Istio's chiron did. */
 export interface ServiceCertificates {
   /**
-   * Judges a request by the configuration alone. One that it does not admit gets no certificate, whoever has
-   * approved it.
+   * Judges a request by the configuration alone. A request that is not admitted gets no certificate, even if somebody
+   * has approved it.
    *
    * @returns The decision against a request that is not admitted.
    */
   readonly admit: (
     request: ServiceCertificateRequest,
   ) => Promise<AdmittedRequest | SigningDecision>;
-  /** The chain in PEM: the leaf first, no root. Rejects while there is none. */
+  /** Obtains the chain in PEM, the leaf first and without a root. It rejects while there is none. */
   readonly certificateFor: (request: AdmittedRequest) => Promise<string>;
 }
 
+/** Creates the part of a signer that issues serving certificates to services, by the rules of its configuration. */
 export function serviceCertificates(
   { services, maximumSeconds }: SignerName,
   certificate: CertificateSource,
@@ -95,7 +93,7 @@ function ruleOf({ account, dns_names }: ServicePolicy): Rule {
 /** The CA verifies the same again. Here it only decides between a denial and a request. */
 async function keyFaultOf(csrPem: string): Promise<Fault | undefined> {
   try {
-    await parseCertificateSigningRequest(csrPem, nodeCryptoProvider);
+    await CertificateSigningRequest.parse(csrPem, nodeCryptoProvider);
     return undefined;
   } catch (error) {
     if (!(error instanceof CaError)) throw error;

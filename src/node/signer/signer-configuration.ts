@@ -1,7 +1,8 @@
 import * as z from "zod/mini";
-import { accountName, parseAccountName, parseForm, signerName } from "../../config/form.ts";
+import { accountName, parseForm, signerName } from "../../config/form.ts";
 import { globList, globs } from "../../foundation/globs.ts";
 import { durationSeconds, parsedText } from "../../foundation/text.ts";
+import { ServiceAccount } from "../../pki/spiffe-id.ts";
 import {
   accessKeys,
   apiServerKeys,
@@ -21,6 +22,7 @@ export const podKeyTypes = [
   "RSA4096",
 ] as const;
 
+/** A type of key that a pod may have. */
 export type PodKeyType = (typeof podKeyTypes)[number];
 
 const podPolicy = z.strictObject({
@@ -33,6 +35,7 @@ const podPolicy = z.strictObject({
   authority: z._default(z.string().check(z.regex(/^[a-z0-9.-]{0,63}$/, "must be a name")), ""),
 });
 
+/** Which certificates a signer issues to pods. */
 export type PodPolicy = z.output<typeof podPolicy>;
 
 const servicePolicy = z.strictObject({
@@ -74,12 +77,12 @@ const signers = z.array(signer).check(
   ),
 );
 
-const form = z.strictObject({
+const schema = z.strictObject({
   ...accessKeys,
   SIGNERS: signers,
   // The names of ServiceAccounts and Leases have one form.
   LEASE: z.prefault(
-    parsedText(parseAccountName, "must be <namespace>/<name of a Lease>"),
+    parsedText(ServiceAccount.parseName, "must be <namespace>/<name of a Lease>"),
     "istio-system/rampart-signer",
   ),
   ...apiServerKeys,
@@ -87,20 +90,21 @@ const form = z.strictObject({
 });
 
 /** The names of all keys, in the order of the table in docs/how-to/signers.md. */
-export const signerKeys: readonly string[] = Object.keys(form.shape);
+export const signerKeys: readonly string[] = Object.keys(schema.shape);
 
 /** The keys that count only after a restart. */
 export const signerRestartKeys: readonly string[] = ["MONITORING_LISTEN"];
 
 /**
+ * Parses the configuration of the signer.
  * @param environment Where a pod finds its API server.
- * @throws ConfigurationError
+ * @throws ConfigurationError with every error.
  */
 export function parseSignerConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment,
 ) {
-  const read = parseForm(form, values);
+  const read = parseForm(schema, values);
   return {
     ...upstreamAccessOf(read),
     signers: read.SIGNERS.map(({ maximum_lifetime, ...each }) => ({

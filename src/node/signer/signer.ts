@@ -5,7 +5,6 @@ import { messageOf } from "../../foundation/errors.ts";
 import { logFault, type OperationLog, type Readiness } from "../../foundation/events.ts";
 import { createLeaseCandidate, type LeaseCandidate } from "../../foundation/lease.ts";
 import type { Pause } from "../../foundation/pause.ts";
-import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
 import { addCounter, addReadGauge } from "../../program/metrics.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
@@ -14,9 +13,10 @@ import type { ServerRoots } from "../distribute/server-roots.ts";
 import { UpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { openApiServer } from "../files/places.ts";
 import { certificatesFrom } from "../gateway/certificate-source.ts";
-import { openUpstream, tokenInFile } from "../gateway/upstream.ts";
+import { openUpstream, rememberedAuthorization, tokenInFile } from "../gateway/upstream.ts";
 import { type FollowingProgram, monitorWork, type ServerContext } from "../server.ts";
 import { type Answered, answerRequests, type SignerWork } from "./answers.ts";
+import { leaseObject, leaseSeconds } from "./lease-object.ts";
 import {
   parseSignerConfiguration,
   type SignerConfiguration,
@@ -57,8 +57,8 @@ export const signer: FollowingProgram<SignerConfiguration> = {
 };
 
 /**
- * Each configuration has a candidate of its own. The next one takes the lease once the former has released it,
- * within two seconds, so that one configuration alone answers at a time.
+ * Each configuration has its own candidate for the lease. The next one takes the lease within two seconds after the
+ * former has released it, so that requests are answered by one configuration at a time.
  */
 async function beginSigning(
   configuration: SignerConfiguration,
@@ -76,10 +76,13 @@ async function beginSigning(
   const client = await openApiServer(configuration.apiServer);
   const identity = `${hostname()}_${randomUUID()}`;
   let current: SignerWork | undefined;
+  const credentials = tokenInFile(tokenFile, cluster, clock);
+  const ownAuthorization = rememberedAuthorization(credentials, clock);
+  let ownFault: string | undefined;
   const leadership = new Leadership({
     candidate: createLeaseCandidate(leaseObject(client.send, lease), identity, leaseSeconds),
     work: (signal) => {
-      const source = certificatesFrom(upstream, tokenInFile(tokenFile, cluster, clock), signal);
+      const source = certificatesFrom(upstream, credentials, signal);
       const answering = { client, log, answered, clock, pause, signal };
       current = answerRequests(configuration, source, answering);
       return current;
@@ -94,7 +97,15 @@ async function beginSigning(
     serverRoots,
     isLeading: () => leadership.isLeading(),
     pending: () => (leadership.isLeading() ? (current?.pending() ?? 0) : 0),
-    reasons: () => (leadership.isLeading() ? (current?.reasons() ?? []) : leadership.faults()),
+    reasons: () => {
+      // The next probe has it: a token that expired shows nowhere else until somebody requests a certificate.
+      void ownAuthorization().then(({ fault }) => {
+        ownFault = fault;
+      });
+      const own = ownFault === undefined ? [] : [`the signer's own token: ${ownFault}`];
+      const reasons = leadership.isLeading() ? current?.reasons() : leadership.faults();
+      return [...(reasons ?? []), ...own];
+    },
     end: () => begun.disposeAsync(),
   };
 }
@@ -128,7 +139,7 @@ function addGauges(registry: Registry, current: () => Signing): void {
 
 type LeaderWork = (signal: AbortSignal) => { readonly ended: Promise<void> };
 
-/** client-go's defaults; a lease is held for 15 seconds. */
+/** The defaults of client-go, where a lease lasts 15 seconds. */
 const retrySeconds = 2;
 const renewalSeconds = 10;
 
@@ -175,7 +186,7 @@ export class Leadership {
     await this.#campaigning.end();
     const wasLeading = this.isLeading();
     await this.#stop();
-    // Without a release, the next process waits for the end of the lease.
+    // Releases the lease, because the next process would otherwise wait until it ends.
     if (wasLeading) await candidate.release(clock()).catch(() => {});
   }
 

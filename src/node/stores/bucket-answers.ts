@@ -1,10 +1,12 @@
 import { FetchError } from "../../foundation/fetch.ts";
 
+/** An object of a bucket, as a list shows it. */
 export interface ListedObject {
   readonly name: string;
   readonly version: string;
 }
 
+/** A page of a list of a bucket's objects. */
 export interface ObjectPage {
   readonly objects: readonly ListedObject[];
   /** The token of the next page; empty at the end. */
@@ -31,7 +33,9 @@ function listedObject(content: XmlElement, isEncoded: boolean): ListedObject {
   const key = textOf(content, "Key");
   const name = isEncoded ? decoded(key) : key;
   const version = versionOf(textOf(content, "ETag"));
-  if (name === "" || version === "") throw notListed();
+  if (name === "") throw notListed();
+  if (version === "")
+    throw new FetchError("lists objects without ETag, by which a changed object is known");
   return { name, version };
 }
 
@@ -43,6 +47,7 @@ function decoded(key: string): string {
   }
 }
 
+/** The error for a response that is no list of objects. */
 export const notListed = (): FetchError => new FetchError("answered something else than a list");
 
 /** The version in an entity tag, which some services write without its quotes; empty for no tag. */

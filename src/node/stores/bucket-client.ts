@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
-import { signedHeaders } from "../../custody/shared/aws-signature.ts";
+import { signedHeaders } from "../../custody/key-service/aws-signature.ts";
+import { KeyServiceError } from "../../custody/key-service/key-service.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import {
   AnswerTooLong,
@@ -54,6 +55,7 @@ export type SendToBucket = (
 /** More than an error has, or the answer to a PUT. */
 const usualMaximumOctets = 65_536;
 
+/** Creates the function that signs a request to a bucket, sends it, and bounds the time of its response. */
 export function createBucketClient(
   place: Pick<BucketPlace, "url" | "region" | "bucket" | "credentials">,
   fetch: Fetch,
@@ -99,8 +101,9 @@ async function signed(
   { method, name, query, replaces, body = "" }: BucketRequest,
   now: Date,
 ): Promise<[url: string, init: RequestInit]> {
-  const keys = await credentials().catch((error: unknown) => {
-    throw new FetchError(`cannot be asked: ${messageOf(error)}`, { cause: error });
+  const keys = await credentials(now).catch((error: unknown) => {
+    const why = error instanceof KeyServiceError ? "" : "cannot be asked: ";
+    throw new FetchError(`${why}${messageOf(error)}`, { cause: error });
   });
   const url = new URL(name === "" ? place : `${place}/${name}`);
   const pairs = Object.entries(query ?? {}).map((pair) => pair.map(escaped).join("="));

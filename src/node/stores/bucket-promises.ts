@@ -1,14 +1,10 @@
 import { getFips, hash, randomUUID } from "node:crypto";
-import type { ObjectSpace } from "../../custody/shared/object-space.ts";
+import { backoffMilliseconds, backoffs } from "../../foundation/backoff.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
-import {
-  type Backoff,
-  backoffMilliseconds,
-  type Pause,
-  pause as systemPause,
-} from "../../foundation/pause.ts";
+import { type Pause, pause as systemPause } from "../../foundation/pause.ts";
 import { type BucketAnswer, createBucketClient, type SendToBucket } from "./bucket-client.ts";
+import type { ObjectSpace } from "./object-space.ts";
 import { createRetries } from "./retries.ts";
 import type { BucketPlace } from "./store-place.ts";
 
@@ -80,7 +76,6 @@ const probeKey = (): string => `probes/${randomUUID()}`;
 const maximumReads = 40;
 /** So often in a row a service answers the same, about a second long, whose tags are no digests. */
 const readsInARow = 7;
-const betweenReads: Backoff = { firstMilliseconds: 20, longestMilliseconds: 640 };
 
 /**
  * A service that keeps tags apart from octets may answer the tag of the next write beside the octets of the last. Who
@@ -106,7 +101,7 @@ function withWholeReads(send: SendToBucket, pause: Pause = systemPause): SendToB
         hasDigests = false;
         return answer;
       }
-      await pause(backoffMilliseconds(betweenReads, same), request[0].signal);
+      await pause(backoffMilliseconds(backoffs.contention, same), request[0].signal);
     }
     throw new FetchError("answers an object beside the tag of another");
   }

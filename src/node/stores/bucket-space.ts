@@ -1,20 +1,21 @@
 import { randomUUID } from "node:crypto";
 import { maximumRecordOctets } from "../../custody/authority-store.ts";
+import { KeyServiceError } from "../../custody/key-service/key-service.ts";
+import { OperatorError } from "../../foundation/errors.ts";
+import { type Fetch, FetchError } from "../../foundation/fetch.ts";
+import type { Pause } from "../../foundation/pause.ts";
+import { Semaphore, SingleFlight } from "../../foundation/shared-work.ts";
+import { fetchTrustingFile } from "../../program/http/http-client.ts";
+import type { ListedObject } from "./bucket-answers.ts";
+import { type BucketAnswer, listObjects, type SendToBucket } from "./bucket-client.ts";
+import { createSteadyClient, requirePromises } from "./bucket-promises.ts";
 import {
   type Freshness,
   maximumObjects,
   maximumSpaceOctets,
   type ObjectSpace,
   type StoredObject,
-} from "../../custody/shared/object-space.ts";
-import { type Fetch, FetchError } from "../../foundation/fetch.ts";
-import type { Pause } from "../../foundation/pause.ts";
-import { Semaphore } from "../../foundation/shared-work.ts";
-import { readRootFile } from "../../program/files/pem-file.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
-import type { ListedObject } from "./bucket-answers.ts";
-import { type BucketAnswer, listObjects, type SendToBucket } from "./bucket-client.ts";
-import { createSteadyClient, requirePromises } from "./bucket-promises.ts";
+} from "./object-space.ts";
 import { named } from "./retries.ts";
 import type { BucketPlace } from "./store-place.ts";
 
@@ -31,14 +32,20 @@ interface BucketOptions {
   readonly pause?: Pause | undefined;
 }
 
-/** Opens the objects of a bucket. @throws OperatorError when the roots or the credential cannot be read. */
+/**
+ * Opens the objects of a bucket. Whoever gives the credential may be away for a moment, as the bucket may.
+ *
+ * @throws OperatorError when the roots or the credential cannot be read.
+ */
 export async function openBucket(
   place: BucketPlace,
   clock: () => Date,
   recentSeconds?: number,
 ): Promise<BucketSpace> {
-  const fetch = fetchTrusting(await readRootFile(place.rootsFile));
-  await place.credentials();
+  const fetch = await fetchTrustingFile(place.rootsFile);
+  await place.credentials(clock()).catch((error: unknown) => {
+    if (!(error instanceof KeyServiceError)) throw error;
+  });
   return new BucketSpace(place, fetch, clock, recentSeconds === undefined ? {} : { recentSeconds });
 }
 
@@ -61,8 +68,10 @@ export class BucketSpace implements ObjectSpace {
   readonly #clock: () => Date;
   readonly #recentMilliseconds: number;
   #known = new Map<string, StoredObject>();
-  #latest: { readonly at: number; readonly objects: Promise<Objects> } | undefined;
-  #proof: Promise<void> | undefined;
+  readonly #lists = new SingleFlight<Objects>();
+  /** When the last list began. */
+  #listedAt = 0;
+  readonly #proofs = new SingleFlight<OperatorError | undefined>();
   /** The object that the service refused to replace, and went on to show. */
   #outdated: ListedObject | undefined;
 
@@ -86,9 +95,7 @@ export class BucketSpace implements ObjectSpace {
 
   /** A recent list is requested at most once in its time, for all who ask, because each request costs money. */
   readonly list = async (freshness: Freshness): Promise<Objects> =>
-    freshness === "recent" && this.#latest && this.#isRecent(this.#latest)
-      ? this.#latest.objects
-      : this.#request();
+    this.#request(freshness === "recent" && this.#isRecent());
 
   readonly write = async (key: string, value: string, version?: string): Promise<boolean> => {
     const name = this.#nameOf(key);
@@ -106,18 +113,21 @@ export class BucketSpace implements ObjectSpace {
    *
    * @throws OperatorError for a service that breaks a promise, FetchError for one that cannot be asked.
    */
-  prove(): Promise<void> {
+  async prove(): Promise<void> {
     const { read, list, remove } = this;
     const write: ObjectSpace["write"] = (key, ...object) =>
       this.#write(this.#nameOf(key), ...object);
-    this.#proof ??= requirePromises({ read, list, write, remove }, this.#service).catch(
-      (error: unknown) => {
-        // A service that was away for a moment has broken no promise.
-        if (error instanceof FetchError) this.#proof = undefined;
-        throw error;
-      },
-    );
-    return this.#proof;
+    // A service that was away for a moment has broken no promise.
+    const prove = () =>
+      requirePromises({ read, list, write, remove }, this.#service).then(
+        () => undefined,
+        (error: unknown) => {
+          if (error instanceof OperatorError) return error;
+          throw error;
+        },
+      );
+    const broken = await this.#proofs.join(prove, () => true);
+    if (broken) throw broken;
   }
 
   async #write(name: string, value: string, version?: string): Promise<boolean> {
@@ -144,18 +154,17 @@ export class BucketSpace implements ObjectSpace {
     return toObject(await this.#send(request, maximumObjectOctets));
   }
 
-  #isRecent({ at }: { readonly at: number }): boolean {
-    return Math.abs(this.#clock().getTime() - at) < this.#recentMilliseconds;
+  #isRecent(): boolean {
+    return Math.abs(this.#clock().getTime() - this.#listedAt) < this.#recentMilliseconds;
   }
 
-  #request(): Promise<Objects> {
-    const objects = this.#listAll();
-    const mine = { at: this.#clock().getTime(), objects };
-    this.#latest = mine;
-    objects.catch(() => {
-      if (this.#latest === mine) this.#latest = undefined;
-    });
-    return objects;
+  #request(mayBeShared: boolean): Promise<Objects> {
+    if (!mayBeShared) this.#lists.forget();
+    const list = () => {
+      this.#listedAt = this.#clock().getTime();
+      return this.#listAll();
+    };
+    return this.#lists.join(list, () => true);
   }
 
   /** A list that began before the last write of this process serves nobody after it. */
@@ -163,7 +172,7 @@ export class BucketSpace implements ObjectSpace {
     try {
       return await act;
     } finally {
-      this.#latest = undefined;
+      this.#lists.forget();
     }
   }
 
@@ -175,7 +184,7 @@ export class BucketSpace implements ObjectSpace {
     if (all.some((each) => each.name === outdated && each.version === version))
       throw this.#isBehind();
     this.#outdated = undefined;
-    const listed = all.filter(({ name }) => keyForm.test(name.slice(this.#prefix.length)));
+    const listed = all.filter(({ name }) => keyPattern.test(name.slice(this.#prefix.length)));
     const names = new Set(listed.map(({ name }) => name));
     this.#known = new Map([...this.#known].filter(([name]) => names.has(name)));
     const places = new Semaphore(maximumReads);
@@ -209,12 +218,12 @@ export class BucketSpace implements ObjectSpace {
 
   #nameOf(key: string): string {
     const name = `${this.#prefix}${key}`;
-    if (name.length <= 1024 && keyForm.test(key)) return name;
+    if (name.length <= 1024 && keyPattern.test(key)) return name;
     throw new Error("a record's name is too long for an object, or has other characters");
   }
 }
 
-const keyForm = /^[a-z0-9][a-z0-9._-]*(?:\/[a-z0-9][a-z0-9._-]*)*$/;
+const keyPattern = /^[a-z0-9][a-z0-9._-]*(?:\/[a-z0-9][a-z0-9._-]*)*$/;
 
 /** An object, and the number of the write that made it. */
 interface BucketObject extends StoredObject {
@@ -222,7 +231,7 @@ interface BucketObject extends StoredObject {
 }
 
 const heading = "rampart object 1 ";
-const form = /^rampart object 1 ([0-9a-f-]{36})\n/;
+const pattern = /^rampart object 1 ([0-9a-f-]{36})\n/;
 const maximumObjectOctets = maximumRecordOctets + heading.length + 37;
 
 /** An object of any other form counts as empty: readers refuse such a record, and must not overlook it. */
@@ -231,6 +240,6 @@ function toObject(answer: BucketAnswer): BucketObject | undefined {
   const { octets = new Uint8Array(), version } = answer;
   if (version === "") throw new FetchError("answered an object without an entity tag");
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(octets);
-  const [head = "", writeId = ""] = form.exec(text) ?? [];
+  const [head = "", writeId = ""] = pattern.exec(text) ?? [];
   return { value: head === "" ? "" : text.slice(head.length), version, writeId };
 }

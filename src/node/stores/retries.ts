@@ -1,21 +1,10 @@
-import type { ObjectSpace } from "../../custody/shared/object-space.ts";
+import { backoffs, callAttempts, retry } from "../../foundation/backoff.ts";
 import { FetchError } from "../../foundation/fetch.ts";
-import {
-  type Backoff,
-  backoffMilliseconds,
-  type Pause,
-  pause as systemPause,
-} from "../../foundation/pause.ts";
+import type { Pause } from "../../foundation/pause.ts";
+import type { ObjectSpace } from "./object-space.ts";
 
 /** A request waits as long as a load of the store may take, so the attempts take less together. */
 const lastAttemptMilliseconds = 4000;
-const maximumAttempts = 4;
-
-const backoff: Backoff = {
-  firstMilliseconds: 200,
-  longestMilliseconds: 1000,
-  spread: [0.5, 1],
-};
 
 /** Busy, broken for a moment, or restarting. */
 const passing: readonly (number | undefined)[] = [undefined, 408, 429, 500, 502, 503, 504];
@@ -23,7 +12,7 @@ const passing: readonly (number | undefined)[] = [undefined, 408, 429, 500, 502,
 /** Repeats an act that a service fails for a moment. @throws FetchError, which names the service. */
 type Retries = <T>(act: () => Promise<T>) => Promise<T>;
 
-/** How a service fails for a moment, where it differs from an API server. */
+/** What differs from the retries of an API server. */
 interface RetryOptions {
   readonly pause?: Pause | undefined;
   /** Another status that passes. */
@@ -31,33 +20,34 @@ interface RetryOptions {
   readonly attempts?: number;
 }
 
-/** @param service The service's name in sentences, such as `the API server https://10.0.0.1`. */
+/**
+ * Creates the function that repeats a request after a passing failure, with growing pauses, for a bounded time.
+ * @param service The service's name in sentences, such as `the API server https://10.0.0.1`.
+ */
 export function createRetries(
   service: string,
-  { pause = systemPause, alsoPassing, attempts = maximumAttempts }: RetryOptions = {},
+  { pause, alsoPassing, attempts = callAttempts }: RetryOptions = {},
 ): Retries {
   const mayPass = ({ status }: FetchError): boolean =>
     passing.includes(status) || status === alsoPassing;
-  return async (act) => {
+  return (act) => {
     const late = AbortSignal.timeout(lastAttemptMilliseconds);
-    for (let failures = 1; ; failures++) {
-      try {
-        return await act();
-      } catch (error) {
-        if (!(error instanceof FetchError)) throw error;
-        const isFinal = !mayPass(error) || failures === attempts;
-        if (isFinal || late.aborted) throw named(service, error);
-        const asked = 1000 * (error.retryAfterSeconds ?? 0);
-        if (asked > lastAttemptMilliseconds) throw named(service, error);
-        await pause(Math.max(asked, backoffMilliseconds(backoff, failures, Math.random())));
-      }
-    }
+    const retryAfter = (error: unknown): number | undefined => {
+      if (!(error instanceof FetchError) || !mayPass(error) || late.aborted) return undefined;
+      const { retryAfterSeconds = 0 } = error;
+      return 1000 * retryAfterSeconds > lastAttemptMilliseconds ? undefined : retryAfterSeconds;
+    };
+    const { random } = Math;
+    const attempting = retry(act, { backoff: backoffs.call, attempts, retryAfter, random, pause });
+    return attempting.catch((error: unknown) => {
+      throw error instanceof FetchError ? named(service, error) : error;
+    });
   };
 }
 
 /**
- * A space that repeats what its service fails for a moment. Every act may be repeated: a write that has
- * happened already is not confirmed, and its writer reads what is there.
+ * An object space that repeats operations after a transient failure of its service. Every act may be repeated: a write that
+ * has happened already is not confirmed, and its writer reads what is there.
  */
 export function withRetries(space: ObjectSpace, service: string, pause?: Pause): ObjectSpace {
   const attempt = createRetries(service, { pause });

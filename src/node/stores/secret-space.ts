@@ -1,10 +1,4 @@
 import { maximumRecordOctets } from "../../custody/authority-store.ts";
-import {
-  maximumObjects,
-  maximumSpaceOctets,
-  type ObjectSpace,
-  type StoredObject,
-} from "../../custody/shared/object-space.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import {
   type KubernetesClient,
@@ -13,6 +7,13 @@ import {
   writeUnlessConflict,
 } from "../../kubernetes/client.ts";
 import { listPages } from "../../kubernetes/list-pages.ts";
+import { type WatchedCollection, watchCollection } from "../../kubernetes/watch.ts";
+import {
+  maximumObjects,
+  maximumSpaceOctets,
+  type ObjectSpace,
+  type StoredObject,
+} from "./object-space.ts";
 import {
   parseRecordSecret,
   type RecordSecret,
@@ -20,8 +21,7 @@ import {
   recordSecret,
   secretName,
   secretsPath,
-} from "../../kubernetes/record-secret.ts";
-import { type WatchedCollection, watchCollection } from "../../kubernetes/watch.ts";
+} from "./record-secret.ts";
 
 /**
  * The Secrets of one namespace as an {@link ObjectSpace}. The API server decides between two writers: it
@@ -56,8 +56,8 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
       const json = await send({ path: pathOf(key), maximumOctets: maximumObjectOctets });
       if (json === undefined) return undefined;
       const secret = parseRecordSecret(json, maximumRecordOctets);
-      // Absent would be wrong: the name is taken, and every write to it would meet a conflict.
-      return secret ?? Promise.reject(strange(namespace, key));
+      // Not absent: the name is taken by something else, and every write to it would conflict.
+      return secret ?? Promise.reject(foreignSecret(namespace, key));
     },
     write: (key, value, version) => {
       const body = recordSecret(key, value, version);
@@ -73,7 +73,7 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
 const tooMuch = (namespace: string): FetchError =>
   new FetchError(`has more records in namespace ${namespace} than any CA`);
 
-const strange = (namespace: string, key: string): FetchError =>
+const foreignSecret = (namespace: string, key: string): FetchError =>
   new FetchError(
     `has a Secret at the name of ${key} in namespace ${namespace}, which is no record`,
   );
@@ -88,8 +88,8 @@ interface SecretWatch {
   readonly failed: (error: unknown) => void;
 }
 
-/** How long a list that a watch has shown is trusted after the last sign of it, in parts of `watchSeconds`. */
-export const silencePart = 1.5;
+/** How long a watched list is trusted after the last event of the watch, as a multiple of `watchSeconds` (bounded staleness). */
+export const stalenessFactor = 1.5;
 
 /** How long an own write counts that the watch has not shown: longer than the API server is behind. */
 const ownWriteSeconds = 8;
@@ -115,7 +115,7 @@ export class WatchedSecrets implements ObjectSpace {
   constructor(space: ObjectSpace, { namespace, ...watch }: SecretWatch) {
     this.#space = space;
     this.#clock = watch.clock;
-    this.#trustedMilliseconds = 1000 * silencePart * watch.watchSeconds;
+    this.#trustedMilliseconds = 1000 * stalenessFactor * watch.watchSeconds;
     this.read = space.read;
     this.#watched = watchCollection<RecordSecret>({
       ...watch,
@@ -167,7 +167,7 @@ export class WatchedSecrets implements ObjectSpace {
 
   #remember(key: string, value: string | undefined): void {
     const until = this.#clock().getTime() + 1000 * ownWriteSeconds;
-    // The watch may have been faster than the answer.
+    // The watch may have shown the write before its response came.
     if (this.#watched.items.get(key)?.value === value) this.#ownWrites.delete(key);
     else this.#ownWrites.set(key, { value, until });
   }

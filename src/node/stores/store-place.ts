@@ -1,10 +1,9 @@
 import * as z from "zod/mini";
 import type { Propagation } from "../../config/configuration.ts";
-import type { AwsKeys } from "../../custody/shared/aws-signature.ts";
+import { awsDomain } from "../../custody/key-service/aws-signature.ts";
 import { dnsLabel } from "../../foundation/addresses.ts";
-import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
+import { ConfigurationError } from "../../foundation/errors.ts";
 import { baseUrl } from "../../foundation/text.ts";
-import { readSmallFile } from "../../program/files/small-file.ts";
 import {
   type ApiServerPlace,
   apiServerKeys,
@@ -12,6 +11,7 @@ import {
   type Environment,
   filePath,
 } from "../files/places.ts";
+import { awsKeysInFile, awsKeysOf } from "../key-service/aws-credential.ts";
 
 /** Where the records of `rampart serve` rest. */
 export type StorePlace = DirectoryPlace | NamespacePlace | BucketPlace;
@@ -21,6 +21,7 @@ interface DirectoryPlace {
   readonly directory: string;
 }
 
+/** A store in the Secrets of a namespace. */
 export interface NamespacePlace {
   readonly kind: "kubernetes";
   readonly namespace: string;
@@ -128,15 +129,18 @@ type BucketValues = z.infer<z.ZodMiniObject<typeof bucketKeys>>;
 const regionOfOthers = "us-east-1";
 
 /**
+ * Reads where a store's bucket is, and its credentials from a file or from the environment.
  * @param environment The variables of AWS's tools, which may have the credential.
- * @throws ConfigurationError
+ * @throws ConfigurationError with every error.
  */
 export function bucketPlaceOf(values: BucketValues, environment: Environment) {
   const { STORE_BUCKET: bucket = "", S3_REGION: given, S3_ENDPOINT: endpoint } = values;
+  // An instance's keys are for AWS, and no other service gets its session token.
+  const others = endpoint === undefined ? {} : { AWS_EC2_METADATA_DISABLED: "true" };
   const credentials =
     values.S3_CREDENTIALS_FILE === undefined
-      ? credentialsInEnvironment(environment)
-      : credentialsInFile(values.S3_CREDENTIALS_FILE);
+      ? awsKeysOf({ ...environment, ...others })
+      : awsKeysInFile(values.S3_CREDENTIALS_FILE);
   const faults = [
     ...(given === undefined && endpoint === undefined
       ? ["S3_REGION: is required without S3_ENDPOINT"]
@@ -144,7 +148,7 @@ export function bucketPlaceOf(values: BucketValues, environment: Environment) {
     ...(credentials
       ? []
       : [
-          "S3_CREDENTIALS_FILE: is required without AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment",
+          "S3_CREDENTIALS_FILE: is required without AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role, in the environment",
         ]),
   ];
   if (faults.length > 0 || !credentials) throw new ConfigurationError(faults);
@@ -171,58 +175,4 @@ function bucketUrl(values: BucketValues): string {
   const usual = endpoint === undefined && !bucket.includes(".") ? "host" : "path";
   if ((values.S3_ADDRESSING ?? usual) === "path") return `${service}/${bucket}`;
   return service.replace("://", `://${bucket}.`);
-}
-
-/** The domain of AWS's services in a region. */
-export const awsDomain = (region = ""): string =>
-  region.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
-
-/** The credential of this moment. @throws OperatorError */
-type S3Credentials = () => Promise<AwsKeys>;
-
-const maximumOctets = 65_536;
-
-/**
- * The credential in a file of the form that AWS's tools share, in its profile `default` or in front of every
- * profile. Each call reads the file, because others rotate what is in it.
- */
-export function credentialsInFile(path: string): S3Credentials {
-  return async () => {
-    const credential = toCredential(parseDefaultProfile(await readSmallFile(path, maximumOctets)));
-    if (credential) return credential;
-    throw new OperatorError(`${path} must hold aws_access_key_id and aws_secret_access_key`);
-  };
-}
-
-/** The credential in the variables of AWS's tools; `undefined` where they have none. */
-export function credentialsInEnvironment(environment: Environment): S3Credentials | undefined {
-  const values = Object.entries(environment).map(
-    ([name, value]) => [name.toLowerCase(), value?.trim() ?? ""] as const,
-  );
-  const credential = toCredential(new Map(values));
-  return credential && (async () => credential);
-}
-
-function parseDefaultProfile(text: string): ReadonlyMap<string, string> {
-  const values = new Map<string, string>();
-  let isDefault = true;
-  for (const line of text.split(/\r?\n/)) {
-    const [, profile] = /^\s*\[\s*(.*?)\s*\]/.exec(line) ?? [];
-    if (profile !== undefined) isDefault = profile === "default";
-    const [, key, value] = /^\s*([a-z_]+)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
-    if (isDefault && key !== undefined && value !== undefined) values.set(key, value);
-  }
-  return values;
-}
-
-function toCredential(values: ReadonlyMap<string, string>): AwsKeys | undefined {
-  const accessKeyId = values.get("aws_access_key_id") ?? "";
-  const secretAccessKey = values.get("aws_secret_access_key") ?? "";
-  const sessionToken = values.get("aws_session_token") || undefined;
-  // A header has no room for anything else, and its error would quote the value.
-  const isWhole =
-    /^[!-+\-.0-~]{1,256}$/.test(accessKeyId) &&
-    /^[!-~]{1,1024}$/.test(secretAccessKey) &&
-    (sessionToken === undefined || /^[!-~]{1,16384}$/.test(sessionToken));
-  return isWhole ? { accessKeyId, secretAccessKey, sessionToken } : undefined;
 }

@@ -1,12 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
-import {
-  createSharedStore,
-  type ObjectSpace,
-  signerStoreIn,
-} from "../../custody/shared/object-space.ts";
-import { Turns, turnSecondsOf } from "../../custody/shared/turns.ts";
 import { ConfigurationError, causeOf, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
@@ -14,9 +8,11 @@ import type { KubernetesClient } from "../../kubernetes/client.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
 import { openApiServer } from "../files/places.ts";
 import { openBucket } from "./bucket-space.ts";
+import { createSharedStore, type ObjectSpace, signerStoreIn } from "./object-space.ts";
 import { withRetries } from "./retries.ts";
-import { createSecretSpace, silencePart, WatchedSecrets } from "./secret-space.ts";
+import { createSecretSpace, stalenessFactor, WatchedSecrets } from "./secret-space.ts";
 import type { BucketPlace, NamespacePlace, StorePlace } from "./store-place.ts";
+import { Turns, turnSecondsOf } from "./turns.ts";
 
 interface Stores {
   readonly store: AuthorityStore;
@@ -67,7 +63,7 @@ export async function openReplicaStores(
   const client = await openNamespaceServer(place);
   return {
     ...shareTurns(watchedSpace(client, place, context), context),
-    lagSeconds: silencePart * watchSecondsOf(context.propagationSeconds),
+    lagSeconds: stalenessFactor * watchSecondsOf(context.propagationSeconds),
   };
 }
 
@@ -170,7 +166,10 @@ const storesIn = (space: ObjectSpace): Stores => ({
 
 const serviceOf = (server = ""): string => `the API server ${server}`;
 
-/** @throws ConfigurationError outside of a cluster, where the configuration names no API server. */
+/**
+ * Opens a client of the API server that has a store's Secrets.
+ * @throws ConfigurationError outside of a cluster if the configuration names no API server.
+ */
 export async function openNamespaceServer({
   apiServer,
 }: NamespacePlace): Promise<KubernetesClient> {
@@ -179,7 +178,7 @@ export async function openNamespaceServer({
 }
 
 /** Most runs of a rotation write nothing, so a look finds out first that nothing could be written. */
-export const lookSeconds = 60;
+export const pollSeconds = 60;
 
 /** A store, and why it takes no record, as the last write or look has shown. */
 export class WatchedStore implements AuthorityStore {
@@ -205,7 +204,7 @@ export class WatchedStore implements AuthorityStore {
     this.#telling(() => this.#store.delete(name));
 
   /** Tells each time in the log that it takes none, so that an alert lasts as long as that. */
-  readonly look = async (): Promise<void> => {
+  readonly poll = async (): Promise<void> => {
     const { tryWriting } = this.#store;
     if (tryWriting) await this.#telling(tryWriting).catch(() => this.#tell());
     else if (this.#fault !== undefined) this.#tell();

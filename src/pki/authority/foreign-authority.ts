@@ -1,11 +1,11 @@
 import type { CryptoProvider } from "../crypto-provider.ts";
 import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, DerReader, derTrue, Tag } from "../encoding/der-reader.ts";
-import { requireValues } from "../encoding/der-values.ts";
-import { type Certificate, parseCertificate } from "../x509/certificate.ts";
+import { requireValues } from "../encoding/internal/der-values.ts";
+import { Certificate } from "../x509/certificate.ts";
 import { type CertificateExtensions, extensionsIn } from "../x509/certificate-extensions.ts";
-import { requireDistinguishedName } from "../x509/distinguished-name.ts";
-import { hasPostQuantumKey } from "../x509/subject-public-key.ts";
+import { requireDistinguishedName } from "../x509/internal/distinguished-name.ts";
+import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 
 /**
  * Reads the certificate of another CA's authority, as strictly as the strictest verifier of a mesh does. A
@@ -16,14 +16,14 @@ import { hasPostQuantumKey } from "../x509/subject-public-key.ts";
  * @throws DerError
  */
 export function parseForeignAuthority(der: Bytes): Certificate {
-  const certificate = parseCertificate(der);
+  const certificate = Certificate.parse(der);
   requireValues(new DerReader(der));
   requireStandardExtensions(certificate.signedBytes);
   const { serialNumber, issuer, subject, spki, extensions } = certificate.toBeSigned;
   if ((serialNumber[0] ?? 0) >= 0x80) {
     throw new DerError("a negative serial number (RFC 5280 §4.1.2.2)");
   }
-  if (hasPostQuantumKey(spki)) {
+  if (SubjectPublicKey.isPostQuantum(spki)) {
     throw new DerError("a post-quantum key, which no data plane of a mesh verifies");
   }
   requireDistinguishedName(issuer);
@@ -94,7 +94,7 @@ const uriTag = Tag.contextPrimitive(6);
 const ia5Names: readonly number[] = [Tag.contextPrimitive(1), Tag.contextPrimitive(2), uriTag];
 
 /** RFC 3986 without user information. Verifiers differ in what else they read. */
-const uriForm = /^[a-z][a-z0-9+.-]*:(\/\/[a-z0-9.-]+(:\d+)?)?[a-z0-9._~!$&'()*+,;=:@/?#-]*$/i;
+const uriPattern = /^[a-z][a-z0-9+.-]*:(\/\/[a-z0-9.-]+(:\d+)?)?[a-z0-9._~!$&'()*+,;=:@/?#-]*$/i;
 
 /** RFC 5280 §4.2.1.6. */
 function requireAlternativeNames(value: DerReader | undefined): void {
@@ -104,7 +104,7 @@ function requireAlternativeNames(value: DerReader | undefined): void {
     const octets = content.rest();
     const isAscii = octets.every((octet) => octet < 0x80);
     if (ia5Names.includes(tag) && !isAscii) throw new DerError("a name that is not ASCII");
-    if (tag === uriTag && !uriForm.test(String.fromCharCode(...octets))) {
+    if (tag === uriTag && !uriPattern.test(String.fromCharCode(...octets))) {
       throw new DerError("a name that is not a URI");
     }
   }

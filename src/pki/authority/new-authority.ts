@@ -2,32 +2,25 @@ import { OperatorError } from "../../foundation/errors.ts";
 import { type SigningKey, webSigningKey } from "../crypto-provider.ts";
 import { type Bytes, toHex } from "../encoding/bytes.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
-import { randomSerialNumber } from "../encoding/serial-number.ts";
-import {
-  type PostQuantumKey,
-  signatureAlgorithmOf,
-  toX509Signature,
-} from "../signature-algorithm.ts";
-import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
+import { SerialNumber } from "../encoding/serial-number.ts";
+import { type PostQuantumKey, signatureAlgorithmOf } from "../signature-algorithm.ts";
+import { toX509Signature } from "../signature-encoding.ts";
+import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
 import {
   certificateAndCrlSigning,
   extension,
   subjectAltUri,
 } from "../x509/certificate-extensions.ts";
-import { requestInfo, signedRequest } from "../x509/certificate-signing-request.ts";
 import { basicConstraints, intermediateSubject } from "../x509/intermediate.ts";
 import { lintAndSign } from "../x509/leaf/certificate-signer.ts";
-import type { Intent } from "../x509/leaf/linted-certificate.ts";
+import type { Intent } from "../x509/leaf/internal/linted-certificate.ts";
 import { type AuthorityFields, authorityToBeSigned } from "../x509/leaf/to-be-signed.ts";
-import {
-  keyIdentifier,
-  parseSubjectPublicKey,
-  type SubjectPublicKey,
-} from "../x509/subject-public-key.ts";
+import { requestInfo, signedRequest } from "../x509/request-to-be-signed.ts";
+import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { addSeconds, backdateSeconds } from "../x509/validity.ts";
 import type { Schedule } from "./schedule.ts";
-import { createSigningAuthority, type SigningAuthority } from "./signing-authority.ts";
+import { SigningAuthority } from "./signing-authority.ts";
 
 /** The kinds of key that a new authority may have. */
 export type AuthorityKey = "EC-P256" | "EC-P384" | "RSA-2048" | "RSA-4096" | PostQuantumKey;
@@ -55,29 +48,32 @@ export interface NewAuthority {
   readonly extractablePrivateKey: CryptoKey;
 }
 
-/**
- * Makes a self-signed authority of a trust domain. Its certificate is valid from two minutes before its
- * publication, for peers whose clocks are behind, until it retires.
- */
-export async function createAuthority(
-  trustDomain: TrustDomain,
-  key: AuthorityKey,
-  schedule: Schedule,
-): Promise<NewAuthority> {
-  const { privateKey, spki } = await generateAuthorityKey(key);
-  const publicKey = parseSubjectPublicKey(spki);
-  const validity = {
-    notBefore: addSeconds(schedule.publishedFrom, -backdateSeconds),
-    notAfter: schedule.retiresAt,
-  };
-  const signingKey = webSigningKey(privateKey, signatureAlgorithmOf(publicKey));
-  const certificate = await selfSign({ trustDomain, publicKey, validity }, signingKey);
-  const certificates = { certificate, intermediates: [], roots: [certificate] };
-  return {
-    authority: await createSigningAuthority(certificates, schedule),
-    extractablePrivateKey: privateKey,
-  };
-}
+/** Makes authorities with their private keys. */
+export const NewAuthority = {
+  /**
+   * Makes a self-signed authority of a trust domain. Its certificate is valid from two minutes before its
+   * publication, for peers whose clocks are behind, until it retires.
+   */
+  async create(
+    trustDomain: TrustDomain,
+    key: AuthorityKey,
+    schedule: Schedule,
+  ): Promise<NewAuthority> {
+    const { privateKey, spki } = await generateAuthorityKey(key);
+    const publicKey = SubjectPublicKey.parse(spki);
+    const validity = {
+      notBefore: addSeconds(schedule.publishedFrom, -backdateSeconds),
+      notAfter: schedule.retiresAt,
+    };
+    const signingKey = webSigningKey(privateKey, signatureAlgorithmOf(publicKey));
+    const certificate = await selfSign({ trustDomain, publicKey, validity }, signingKey);
+    const certificates = { certificate, intermediates: [], roots: [certificate] };
+    return {
+      authority: await SigningAuthority.create(certificates, schedule),
+      extractablePrivateKey: privateKey,
+    };
+  },
+};
 
 /** Makes a key for an authority. The private key can be exported: seal it, then drop it. */
 async function generateAuthorityKey(
@@ -109,14 +105,14 @@ export async function selfSign(
 ): Promise<Bytes> {
   const fields: AuthorityFields = {
     ...root,
-    keyIdentifier: keyIdentifier(root.publicKey),
-    serialNumber: randomSerialNumber(),
+    keyIdentifier: SubjectPublicKey.keyIdentifier(root.publicKey),
+    serialNumber: SerialNumber.random(),
     signatureAlgorithm: signingKey.algorithm,
   };
   const toBeSigned = authorityToBeSigned(fields);
   const intent: Intent = {
     kind: "authority",
-    spiffeId: trustDomainSpiffeId(fields.trustDomain),
+    spiffeId: SpiffeId.ofTrustDomain(fields.trustDomain),
     publicKey: fields.publicKey,
     keyIdentifier: fields.keyIdentifier,
     validity: fields.validity,
@@ -140,26 +136,26 @@ export interface IntermediateRequest {
   readonly csr: Bytes;
 }
 
-/**
- * Makes a key and a CSR for an intermediate of a trust domain. The CSR asks for what an import demands: path
- * length 0, keyCertSign and cRLSign, and the trust domain as its SPIFFE ID.
- */
-export async function createIntermediateRequest(
-  trustDomain: TrustDomain,
-  key: AuthorityKey,
-): Promise<IntermediateRequest> {
-  const { privateKey, spki } = await generateAuthorityKey(key);
-  const publicKey = parseSubjectPublicKey(spki);
-  const id = toHex(keyIdentifier(publicKey));
-  const info = requestInfo(intermediateSubject(trustDomain, id), spki, [
-    extension(Oid.basicConstraints, true, basicConstraints(0)),
-    certificateAndCrlSigning,
-    subjectAltUri(trustDomainSpiffeId(trustDomain), false),
-  ]);
-  const algorithm = signatureAlgorithmOf(publicKey);
-  const raw = new Uint8Array(await webSigningKey(privateKey, algorithm).sign(info));
-  const { scalarOctets } = algorithm;
-  const signature = scalarOctets === undefined ? raw : toX509Signature(raw, scalarOctets);
-  const csr = signedRequest(info, algorithm.identifier, signature);
-  return { id, publicKey, extractablePrivateKey: privateKey, csr };
-}
+/** Makes requests for intermediates of another CA. */
+export const IntermediateRequest = {
+  /**
+   * Makes a key and a CSR for an intermediate of a trust domain. The CSR asks for what an import demands: path
+   * length 0, keyCertSign and cRLSign, and the trust domain as its SPIFFE ID.
+   */
+  async create(trustDomain: TrustDomain, key: AuthorityKey): Promise<IntermediateRequest> {
+    const { privateKey, spki } = await generateAuthorityKey(key);
+    const publicKey = SubjectPublicKey.parse(spki);
+    const id = toHex(SubjectPublicKey.keyIdentifier(publicKey));
+    const info = requestInfo(intermediateSubject(trustDomain, id), spki, [
+      extension(Oid.basicConstraints, true, basicConstraints(0)),
+      certificateAndCrlSigning,
+      subjectAltUri(SpiffeId.ofTrustDomain(trustDomain), false),
+    ]);
+    const algorithm = signatureAlgorithmOf(publicKey);
+    const raw = new Uint8Array(await webSigningKey(privateKey, algorithm).sign(info));
+    const { scalarOctets } = algorithm;
+    const signature = scalarOctets === undefined ? raw : toX509Signature(raw, scalarOctets);
+    const csr = signedRequest(info, algorithm.identifier, signature);
+    return { id, publicKey, extractablePrivateKey: privateKey, csr };
+  },
+};

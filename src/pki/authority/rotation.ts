@@ -1,21 +1,14 @@
 import { type Bytes, bytesEqual } from "../encoding/bytes.ts";
 import { addSeconds, earlier, later } from "../x509/validity.ts";
-import {
-  byPublication,
-  leadSeconds,
-  nextSchedule,
-  type PhaseLengths,
-  type Schedule,
-  type ScheduledAuthority,
-} from "./schedule.ts";
+import { leadSeconds, type PhaseLengths, Schedule, type ScheduledAuthority } from "./schedule.ts";
 import { applyTaints, type Taint } from "./taint.ts";
-import { latestBundleChange, type PublishedAuthority } from "./trust-bundle.ts";
+import { type PublishedAuthority, TrustBundle } from "./trust-bundle.ts";
 
 /** The input of a plan: what the records of a store say. */
 export interface RotationState {
   /** Every authority, at least one, in any order, with the schedule that it was minted with. */
   readonly authorities: readonly PublishedAuthority[];
-  /** The roots that verifiers accept beside those of the authorities. */
+  /** The additional roots that verifiers accept beside those of the authorities. */
   readonly additionalRoots: readonly PublishedAuthority[];
   readonly taints: readonly Taint[];
   readonly authorityRoot: AuthorityRoot;
@@ -63,7 +56,7 @@ function planMint(state: RotationState, lengths: PhaseLengths, now: Date): Rotat
       return now < successionOf(effective, lengths).due ? [] : [{ act: "ask", cause }];
     case "self":
       if (now < mintDue(signsUntil, lengths)) return [];
-      return [{ act: "mint", schedule: nextSchedule(lengths, signsUntil, now), cause }];
+      return [{ act: "mint", schedule: Schedule.next(lengths, signsUntil, now), cause }];
   }
 }
 
@@ -80,38 +73,28 @@ export function mintDue(signsUntil: Date, lengths: PhaseLengths): Date {
   return addSeconds(signsUntil, -leadSeconds(lengths) - Math.max(0, spareSeconds));
 }
 
-/** A plan that has more to prune leaves the rest to the next one: each costs a look at the whole history. */
-const maximumPrunings = 16;
-
 /**
  * The authorities that can be deleted.
  *
  * A retired authority stays until every reader knows that, and until the bundle's sequence number no longer
- * depends on it: without its record, the number must not fall. Where its root has left the bundle, that takes
- * another change of the bundle. Where later authorities have the same root, the number rises to the publication
- * of the first of them, at which the bundle was as it is.
+ * depends on it: without its record, the number must not fall. That takes another change of the bundle.
  *
  * A tainted authority stays until its own schedule is over. Taints and additional roots stay for good, because a
  * reader that is behind must never see an authority without its taint.
  */
 function planPruning(
-  { authorities, additionalRoots, taints }: RotationState,
+  { authorities, additionalRoots }: RotationState,
   { propagationSeconds }: PhaseLengths,
   now: Date,
 ): RotationStep[] {
   const since = addSeconds(now, -propagationSeconds);
-  const retired = authorities
-    .filter(({ schedule }) => schedule.retiresAt < since)
-    .toSorted(byPublication)
-    .slice(0, maximumPrunings);
-  let kept = applyTaints([...authorities, ...additionalRoots], taints);
-  return retired.flatMap(({ id }) => {
-    const others = kept.filter((each) => each.id !== id);
-    const [change, changeWithout] = [kept, others].map((each) => latestBundleChange(each, since));
-    if (!change || !changeWithout || changeWithout < change) return [];
-    kept = others;
-    return [{ act: "prune", id }];
-  });
+  const retired = authorities.filter(({ schedule }) => schedule.retiresAt < since);
+  return TrustBundle.dispensable(retired, [...authorities, ...additionalRoots], since).map(
+    (id) => ({
+      act: "prune",
+      id,
+    }),
+  );
 }
 
 /**

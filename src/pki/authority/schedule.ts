@@ -33,71 +33,101 @@ export interface PhaseLengths {
   readonly signingSeconds: number;
 }
 
-/** The phase of a schedule at `now`; each phase begins with its first instant. */
-export function phaseAt(schedule: Schedule, now: Date): Phase {
-  if (now < schedule.publishedFrom) return "future";
-  if (now < schedule.signsFrom) return "published";
-  if (now < schedule.signsUntil) return "signing";
-  if (now < schedule.retiresAt) return "verifying";
-  return "retired";
-}
+/** Computes when authorities are published, sign and retire. */
+export const Schedule = {
+  /** The phase of a schedule at `now`; each phase begins with its first instant. */
+  phaseAt(schedule: Schedule, now: Date): Phase {
+    if (now < schedule.publishedFrom) return "future";
+    if (now < schedule.signsFrom) return "published";
+    if (now < schedule.signsUntil) return "signing";
+    if (now < schedule.retiresAt) return "verifying";
+    return "retired";
+  },
 
-/**
- * The schedule of the first authority of a mesh. No verifier holds an older bundle, so the authority
- * waits for the store alone, for two propagation intervals.
- *
- * After one, every reader sees its record. Until then another run of the cron may mint a second
- * authority; after the other interval, both are in every bundle before either signs.
- */
-export function firstSchedule(lengths: PhaseLengths, now: Date): Schedule {
-  const publishedFrom = wholeSeconds(now);
-  const signsFrom = addSeconds(publishedFrom, 2 * lengths.propagationSeconds);
-  return scheduleFrom(lengths, publishedFrom, signsFrom);
-}
+  /**
+   * The schedule of the first authority of a mesh. No verifier holds an older bundle, so the authority
+   * waits for the store alone, for two propagation intervals.
+   *
+   * After one, every reader sees its record. Until then another run of the cron may mint a second
+   * authority; after the other interval, both are in every bundle before either signs.
+   */
+  first(lengths: PhaseLengths, now: Date): Schedule {
+    const publishedFrom = wholeSeconds(now);
+    const signsFrom = addSeconds(publishedFrom, 2 * lengths.propagationSeconds);
+    return scheduleFrom(lengths, publishedFrom, signsFrom);
+  },
 
-/**
- * The schedule of an authority that follows others.
- *
- * Every reader can see its record before it is published, so all readers publish it at the same
- * instant. It signs when every leaf from before its publication has expired, because the last bundle
- * without its root was handed out with such a leaf.
- *
- * @param othersSignUntil When the last of the others stops. If that is sooner, the rotation is overdue:
- *   an authority that some verifiers do not know yet is better than none.
- */
-export function nextSchedule(lengths: PhaseLengths, othersSignUntil: Date, now: Date): Schedule {
-  const publishedFrom = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
-  const inEveryBundle = addSeconds(publishedFrom, overlapSeconds(lengths));
-  const atLatest = later(wholeSeconds(othersSignUntil), publishedFrom);
-  return scheduleFrom(lengths, publishedFrom, earlier(inEveryBundle, atLatest));
-}
+  /**
+   * The schedule of an authority that follows others.
+   *
+   * Every reader can see its record before it is published, so all readers publish it at the same
+   * instant. It signs when every leaf from before its publication has expired, because the last bundle
+   * without its root was handed out with such a leaf.
+   *
+   * @param othersSignUntil When the last of the others stops. If that is sooner, the rotation is overdue:
+   *   an authority that some verifiers do not know yet is better than none.
+   */
+  next(lengths: PhaseLengths, othersSignUntil: Date, now: Date): Schedule {
+    const publishedFrom = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
+    const inEveryBundle = addSeconds(publishedFrom, overlapSeconds(lengths));
+    const atLatest = later(wholeSeconds(othersSignUntil), publishedFrom);
+    return scheduleFrom(lengths, publishedFrom, earlier(inEveryBundle, atLatest));
+  },
 
-/**
- * The schedule of the first authority of a signer that joins a mesh. Like a successor, it signs when
- * every verifier's bundle has its root. No predecessor's end comes before that.
- */
-export function joiningSchedule(lengths: PhaseLengths, now: Date): Schedule {
-  return nextSchedule(lengths, new Date(8.64e15), now);
-}
+  /**
+   * The schedule of the first authority of a signer that joins a mesh. Like a successor, it signs when
+   * every verifier's bundle has its root. No predecessor's end comes before that.
+   */
+  joining(lengths: PhaseLengths, now: Date): Schedule {
+    return Schedule.next(lengths, new Date(8.64e15), now);
+  },
 
-/**
- * The schedule of an authority that signed for a mesh before it was imported. Every verifier has its
- * root, so it is published and signs at once.
- *
- * It stops early enough for its last leaf to expire before it does. If it is too old for that, it stops
- * as soon as a successor can take over.
- *
- * @param expiresAt When the first certificate on the path from the authority to its root expires.
- */
-export function adoptedSchedule(lengths: PhaseLengths, expiresAt: Date, now: Date): Schedule {
-  const signsFrom = wholeSeconds(now);
-  const lastGoodLeaf = addSeconds(expiresAt, -overlapSeconds(lengths));
-  const successorSigns = addSeconds(signsFrom, leadSeconds(lengths) + lengths.propagationSeconds);
-  const atLatest = earlier(later(lastGoodLeaf, successorSigns), expiresAt);
-  const signsUntil = earlier(addSeconds(signsFrom, lengths.signingSeconds), atLatest);
-  const retiresAt = earlier(addSeconds(signsUntil, overlapSeconds(lengths)), expiresAt);
-  return { publishedFrom: signsFrom, signsFrom, signsUntil, retiresAt };
-}
+  /**
+   * The schedule of an authority that signed for a mesh before it was imported. Every verifier has its
+   * root, so it is published and signs at once.
+   *
+   * It stops early enough for its last leaf to expire before it does. If it is too old for that, it stops
+   * as soon as a successor can take over.
+   *
+   * @param expiresAt When the first certificate on the path from the authority to its root expires.
+   */
+  adopted(lengths: PhaseLengths, expiresAt: Date, now: Date): Schedule {
+    const signsFrom = wholeSeconds(now);
+    const lastGoodLeaf = addSeconds(expiresAt, -overlapSeconds(lengths));
+    const successorSigns = addSeconds(signsFrom, leadSeconds(lengths) + lengths.propagationSeconds);
+    const atLatest = earlier(later(lastGoodLeaf, successorSigns), expiresAt);
+    const signsUntil = earlier(addSeconds(signsFrom, lengths.signingSeconds), atLatest);
+    const retiresAt = earlier(addSeconds(signsUntil, overlapSeconds(lengths)), expiresAt);
+    return { publishedFrom: signsFrom, signsFrom, signsUntil, retiresAt };
+  },
+
+  /**
+   * The schedule of an intermediate that another CA has certified. It is published when every reader can see its
+   * record, and signs when every live bundle has its root. That is at once where the bundle has had the root for
+   * long.
+   *
+   * It stops early enough for its last leaf to expire before it does. An empty signing phase means that its
+   * certificate is too short for these lengths.
+   */
+  installed(
+    lengths: PhaseLengths,
+    { expiresAt, rootSince, othersSignUntil }: Installation,
+    now: Date,
+  ): Schedule {
+    const visible = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
+    const signsUntil = addSeconds(expiresAt, -overlapSeconds(lengths));
+    if (!othersSignUntil) {
+      // As in the first schedule, no verifier has an older bundle, and another run may found a CA at the same time.
+      const signsFrom = addSeconds(visible, lengths.propagationSeconds);
+      return { publishedFrom: wholeSeconds(now), signsFrom, signsUntil, retiresAt: expiresAt };
+    }
+    const known = rootSince ? earlier(rootSince, visible) : visible;
+    const inEveryBundle = later(visible, addSeconds(known, overlapSeconds(lengths)));
+    const atLatest = later(wholeSeconds(othersSignUntil), visible);
+    const signsFrom = earlier(inEveryBundle, atLatest);
+    return { publishedFrom: visible, signsFrom, signsUntil, retiresAt: expiresAt };
+  },
+};
 
 /** The facts that decide when an intermediate may sign. */
 export interface Installation {
@@ -107,33 +137,6 @@ export interface Installation {
   readonly rootSince: Date | undefined;
   /** When the last of the others stops; `undefined` for the first authority of a mesh. */
   readonly othersSignUntil: Date | undefined;
-}
-
-/**
- * The schedule of an intermediate that another CA has certified. It is published when every reader can see its
- * record, and signs when every live bundle has its root. That is at once where the bundle has had the root for
- * long.
- *
- * It stops early enough for its last leaf to expire before it does. An empty signing phase means that its
- * certificate is too short for these lengths.
- */
-export function installedSchedule(
-  lengths: PhaseLengths,
-  { expiresAt, rootSince, othersSignUntil }: Installation,
-  now: Date,
-): Schedule {
-  const visible = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
-  const signsUntil = addSeconds(expiresAt, -overlapSeconds(lengths));
-  if (!othersSignUntil) {
-    // As the first schedule: no verifier holds an older bundle, and another run may found as well.
-    const signsFrom = addSeconds(visible, lengths.propagationSeconds);
-    return { publishedFrom: wholeSeconds(now), signsFrom, signsUntil, retiresAt: expiresAt };
-  }
-  const known = rootSince ? earlier(rootSince, visible) : visible;
-  const inEveryBundle = later(visible, addSeconds(known, overlapSeconds(lengths)));
-  const atLatest = later(wholeSeconds(othersSignUntil), visible);
-  const signsFrom = earlier(inEveryBundle, atLatest);
-  return { publishedFrom: visible, signsFrom, signsUntil, retiresAt: expiresAt };
 }
 
 /** Sorts authorities by their publication, in the same way in every process. */

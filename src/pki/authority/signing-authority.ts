@@ -1,16 +1,12 @@
 import type { SigningKey } from "../crypto-provider.ts";
 import { type Bytes, toHex } from "../encoding/bytes.ts";
-import { type Certificate, parseCertificate } from "../x509/certificate.ts";
+import { Certificate } from "../x509/certificate.ts";
 import {
   type CertificateSigner,
   createCertificateSigner,
 } from "../x509/leaf/certificate-signer.ts";
-import {
-  keyIdentifier,
-  parseSubjectPublicKey,
-  type SubjectPublicKey,
-} from "../x509/subject-public-key.ts";
-import { phaseAt, type Schedule, type ScheduledAuthority } from "./schedule.ts";
+import { SubjectPublicKey } from "../x509/subject-public-key.ts";
+import { Schedule, type ScheduledAuthority } from "./schedule.ts";
 
 /**
  * An authority without its private key: the certificate that signs leaves, its path to the roots, its
@@ -38,61 +34,61 @@ export interface AuthorityCertificates {
   readonly roots: readonly Bytes[];
 }
 
-/**
- * Reads the certificate of an authority.
- *
- * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for its key.
- */
-export async function createSigningAuthority(
-  { certificate: der, intermediates, roots }: AuthorityCertificates,
-  schedule: Schedule,
-): Promise<SigningAuthority> {
-  const certificate = parseCertificate(der);
-  const publicKey = parseSubjectPublicKey(certificate.toBeSigned.spki);
-  const id = toHex(keyIdentifier(publicKey));
-  return { id, certificate, publicKey, intermediates, roots, schedule };
-}
+/** Makes and opens authorities, and selects the one that signs. */
+export const SigningAuthority = {
+  /**
+   * Reads the certificate of an authority.
+   *
+   * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for its key.
+   */
+  async create(
+    { certificate: der, intermediates, roots }: AuthorityCertificates,
+    schedule: Schedule,
+  ): Promise<SigningAuthority> {
+    const certificate = Certificate.parse(der);
+    const publicKey = SubjectPublicKey.parse(certificate.toBeSigned.spki);
+    const id = toHex(SubjectPublicKey.keyIdentifier(publicKey));
+    return { id, certificate, publicKey, intermediates, roots, schedule };
+  },
+
+  /** An authority as an issuer. Nothing here checks that the key is the authority's. */
+  open(authority: SigningAuthority, signingKey: SigningKey): OpenAuthority {
+    const { certificate, publicKey } = authority;
+    return { authority, ...createCertificateSigner(certificate, publicKey, signingKey) };
+  },
+
+  /**
+   * The authority that signs at `now`, or `undefined` when none is in its signing phase.
+   *
+   * The newest wins. Two isolates that read different replicas may disagree for as long as a write takes
+   * to propagate. Both answers verify, because an authority is published long before it signs.
+   *
+   * @param authorities Every authority, in any order.
+   */
+  at<A extends ScheduledAuthority>(authorities: readonly A[], now: Date): A | undefined {
+    return authorities
+      .filter((a) => Schedule.phaseAt(a.schedule, now) === "signing")
+      .toSorted(
+        (a, b) =>
+          b.schedule.signsFrom.getTime() - a.schedule.signsFrom.getTime() ||
+          a.id.localeCompare(b.id),
+      )[0];
+  },
+
+  /**
+   * The authority that signs next: the first to begin after `now`. A tainted one and an additional root
+   * have an empty signing phase, and never sign.
+   */
+  nextAt<A extends ScheduledAuthority>(authorities: readonly A[], now: Date): A | undefined {
+    return authorities
+      .filter(
+        ({ schedule }) => now < schedule.signsFrom && schedule.signsFrom < schedule.signsUntil,
+      )
+      .toSorted((a, b) => a.schedule.signsFrom.getTime() - b.schedule.signsFrom.getTime())[0];
+  },
+};
 
 /** An authority with its key open. */
 export interface OpenAuthority extends CertificateSigner {
   readonly authority: SigningAuthority;
-}
-
-/** An authority as an issuer. Nothing here checks that the key is the authority's. */
-export function withSigningKey(authority: SigningAuthority, signingKey: SigningKey): OpenAuthority {
-  const { certificate, publicKey } = authority;
-  return { authority, ...createCertificateSigner(certificate, publicKey, signingKey) };
-}
-
-/**
- * The authority that signs at `now`, or `undefined` when none is in its signing phase.
- *
- * The newest wins. Two isolates that read different replicas may disagree for as long as a write takes
- * to propagate. Both answers verify, because an authority is published long before it signs.
- *
- * @param authorities Every authority, in any order.
- */
-export function signingAuthorityAt<A extends ScheduledAuthority>(
-  authorities: readonly A[],
-  now: Date,
-): A | undefined {
-  return authorities
-    .filter((a) => phaseAt(a.schedule, now) === "signing")
-    .toSorted(
-      (a, b) =>
-        b.schedule.signsFrom.getTime() - a.schedule.signsFrom.getTime() || a.id.localeCompare(b.id),
-    )[0];
-}
-
-/**
- * The authority that signs next: the first to begin after `now`. A tainted one and an additional root
- * have an empty signing phase, and never sign.
- */
-export function nextSigningAuthority<A extends ScheduledAuthority>(
-  authorities: readonly A[],
-  now: Date,
-): A | undefined {
-  return authorities
-    .filter(({ schedule }) => now < schedule.signsFrom && schedule.signsFrom < schedule.signsUntil)
-    .toSorted((a, b) => a.schedule.signsFrom.getTime() - b.schedule.signsFrom.getTime())[0];
 }

@@ -1,4 +1,4 @@
-import { addSeconds, earlier, later, wholeSeconds } from "../x509/validity.ts";
+import { earlier, later } from "../x509/validity.ts";
 import { byPublication, type Schedule, type ScheduledAuthority } from "./schedule.ts";
 
 /**
@@ -13,60 +13,6 @@ export interface Taint {
   /** The instant by the operator's clock. It is evidence; an authority stops signing whatever it says. */
   readonly taintedAt: Date;
   readonly retiresAt: Date;
-}
-
-/**
- * When a tainted root leaves the bundle. `immediately` makes verifiers refuse every leaf under it,
- * including those of a thief. `with-last-leaf` waits until its last leaf has expired and breaks no connection.
- */
-export type Departure = "immediately" | "with-last-leaf";
-
-/** The lengths that a departure takes into account, in seconds. */
-interface DepartureLengths {
-  /** The time until every reader knows the taint and no longer signs with the authority. */
-  readonly propagationSeconds: number;
-  readonly longestLeafSeconds: number;
-}
-
-/** Authorities with the schedules that they were minted with, and their taints. */
-export interface TaintedAuthorities {
-  readonly authorities: readonly ScheduledAuthority[];
-  readonly taints: readonly Taint[];
-}
-
-/** The taint of one of the authorities at `now`. */
-export function createTaint(
-  { authorities, taints }: TaintedAuthorities,
-  id: string,
-  departure: Departure,
-  lengths: DepartureLengths,
-  now: Date,
-): Taint {
-  const own = authorities.find((each) => each.id === id);
-  const effective = applyTaints(authorities, taints).find((each) => each.id === id);
-  if (!own || !effective) throw new Error("no such authority to taint");
-  const taintedAt = wholeSeconds(now);
-  const everyReaderKnows = addSeconds(taintedAt, lengths.propagationSeconds);
-  const hasSigned = effective.schedule.signsFrom <= everyReaderKnows;
-  const retiresAt =
-    departure === "with-last-leaf" && hasSigned
-      ? lastLeafGone(own.schedule, lengths, everyReaderKnows)
-      : taintedAt;
-  return { id, taintedAt, retiresAt: earlier(retiresAt, own.schedule.retiresAt) };
-}
-
-/**
- * A leaf may be as long as today's settings allow, or as the settings did when the authority was
- * minted.
- */
-function lastLeafGone(
-  { signsUntil, retiresAt }: Schedule,
-  { longestLeafSeconds, propagationSeconds }: DepartureLengths,
-  everyReaderKnows: Date,
-): Date {
-  const mintedFor = (retiresAt.getTime() - signsUntil.getTime()) / 1000;
-  const overlapSeconds = Math.max(mintedFor, longestLeafSeconds + propagationSeconds);
-  return addSeconds(earlier(everyReaderKnows, signsUntil), overlapSeconds);
 }
 
 /**
@@ -141,7 +87,7 @@ function advance(
   return { ...schedule, signsFrom };
 }
 
-/** A taint in the configuration. It counts whatever the store says, so nobody can withhold it. */
+/** A taint in the configuration. It is applied whatever the store contains, so that nobody can withhold it. */
 export interface ConfiguredTaint {
   /** The id of an authority or an additional root, or the beginning of it. */
   readonly idPrefix: string;

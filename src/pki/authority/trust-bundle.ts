@@ -1,9 +1,7 @@
-import { type PublicJwk, publicJwk } from "../crypto-provider.ts";
-import { toBase64 } from "../encoding/base64.ts";
 import { type Bytes, fingerprintOf, toHex } from "../encoding/bytes.ts";
-import { toPem } from "../encoding/pem.ts";
-import { parseCertificate } from "../x509/certificate.ts";
-import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
+import { Pem } from "../encoding/pem.ts";
+import { Certificate } from "../x509/certificate.ts";
+import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { earlier, later, wholeSeconds } from "../x509/validity.ts";
 import { byPublication, type ScheduledAuthority } from "./schedule.ts";
 import type { Taint } from "./taint.ts";
@@ -18,80 +16,101 @@ export interface PublishedAuthority extends ScheduledAuthority {
 export interface TrustBundle {
   /** DER, in the order of their authorities' publication, without duplicates. */
   readonly roots: readonly Bytes[];
-  /** The same roots as PEM blocks: the last element of every answer of CreateCertificate. */
+  /** The roots as PEM blocks: the last element of every response of CreateCertificate. */
   readonly pem: string;
 }
 
-/**
- * The trust bundle at `now`: the roots of every authority from its publication until its retirement.
- * The order depends on the authorities alone, so that every reader gives the same bytes.
- */
-export function trustBundleAt(authorities: readonly PublishedAuthority[], now: Date): TrustBundle {
-  const roots = [...distinctRootsAt(authorities, now).values()];
-  return { roots, pem: roots.map((root) => toPem("CERTIFICATE", root)).join("") };
-}
+/** Makes trust bundles of published authorities. */
+export const TrustBundle = {
+  /**
+   * The trust bundle at `now`: the roots of every authority from its publication until its retirement.
+   * The order depends on the authorities alone, so that every reader gives the same bytes.
+   */
+  at(authorities: readonly PublishedAuthority[], now: Date): TrustBundle {
+    const roots = [...distinctRootsAt(authorities, now).values()];
+    return { roots, pem: roots.map((root) => Pem.format("CERTIFICATE", root)).join("") };
+  },
+
+  /** The authorities whose roots are in the bundle at `now`, in the order of their publication. */
+  authoritiesAt<A extends ScheduledAuthority>(authorities: readonly A[], now: Date): readonly A[] {
+    return authorities
+      .filter(({ schedule }) => schedule.publishedFrom <= now && now < schedule.retiresAt)
+      .toSorted(byPublication);
+  },
+
+  /**
+   * Counts the changes of a bundle up to `now`, by the schedules that its records were minted with.
+   *
+   * A taint comes without notice: a reader may learn of it after a later change. Its record counts in `withdrawn`
+   * until its own schedule ends, and that end is a change. Other changes fall on whole seconds, which leaves room.
+   */
+  historyAt(
+    minted: readonly ScheduledAuthority[],
+    taints: readonly Taint[],
+    now: Date,
+  ): BundleHistory {
+    const byId = Map.groupBy(taints, ({ id }) => id);
+    const isPast = (instant: Date): boolean => instant <= now;
+    const records = minted.map(({ id, schedule: { publishedFrom, retiresAt } }) => {
+      const departures = (byId.get(id) ?? []).map((taint) => earlier(taint.retiresAt, retiresAt));
+      const isWithdrawn = !isPast(retiresAt) && departures.some(isPast);
+      return { changes: [publishedFrom, retiresAt, ...departures].filter(isPast), isWithdrawn };
+    });
+    return {
+      changedAt: Math.max(0, ...records.flatMap(({ changes }) => changes.map(Number))),
+      withdrawn: records.filter(({ isWithdrawn }) => isWithdrawn).length,
+    };
+  },
+
+  /**
+   * A number that grows with every change of the bundle and never falls (SPIFFE Trust Domain and Bundle §4.1.1). It
+   * may grow without a change, where two authorities have one root.
+   *
+   * @param parts The histories of all stores whose roots are in the bundle.
+   */
+  sequence: (parts: readonly BundleHistory[]): number =>
+    Math.max(0, ...parts.map(({ changedAt }) => changedAt)) +
+    parts.reduce((sum, { withdrawn }) => sum + withdrawn, 0),
+
+  /**
+   * The ids of the retired records that can be deleted without a fall of the sequence number: the others have a
+   * change that is as late, and that every reader has seen. Every run decides alike.
+   *
+   * @param since Until then, every reader has seen every change.
+   */
+  dispensable(
+    retired: readonly ScheduledAuthority[],
+    all: readonly ScheduledAuthority[],
+    since: Date,
+  ): readonly string[] {
+    let kept = all;
+    const ids = retired.toSorted(byPublication).map(({ id }) => id);
+    return ids.filter((id) => {
+      const others = kept.filter((each) => each.id !== id);
+      const [changed, without] = [kept, others].map((each) =>
+        TrustBundle.historyAt(each, [], since),
+      );
+      const isDispensable = changed?.changedAt === without?.changedAt;
+      if (isDispensable) kept = others;
+      return isDispensable;
+    });
+  },
+};
 
 function distinctRootsAt(
   authorities: readonly PublishedAuthority[],
   now: Date,
 ): ReadonlyMap<string, Bytes> {
-  const published = publishedAuthoritiesAt(authorities, now);
+  const published = TrustBundle.authoritiesAt(authorities, now);
   return new Map(published.flatMap(({ roots }) => roots.map((root) => [toHex(root), root])));
 }
 
-/** The authorities whose roots are in the bundle at `now`, in the order of their publication. */
-export function publishedAuthoritiesAt<A extends ScheduledAuthority>(
-  authorities: readonly A[],
-  now: Date,
-): readonly A[] {
-  return authorities
-    .filter(({ schedule }) => schedule.publishedFrom <= now && now < schedule.retiresAt)
-    .toSorted(byPublication);
-}
-
-/**
- * A number that grows with every change of the bundle and never falls (SPIFFE Trust Domain and Bundle §4.1.1).
- *
- * It is the millisecond of the latest change up to `now`, or 0 before the first. It grows as well when the
- * record of a retired authority goes whose root the bundle still has. Each authority that a
- * taint has taken out adds one. A taint comes without notice: a reader may learn of it after a
- * later change. Other changes fall on whole seconds, which leaves room for these additions.
- *
- * @param authorities The authorities with the schedules that the taints leave them.
- */
-export function bundleSequenceAt(
-  authorities: readonly PublishedAuthority[],
-  taints: readonly Taint[],
-  now: Date,
-): number {
-  const latest = latestBundleChange(authorities, now)?.getTime() ?? 0;
-  const departed = new Set(taints.filter(({ retiresAt }) => retiresAt <= now).map(({ id }) => id));
-  return latest + departed.size;
-}
-
-/**
- * The latest instant up to `now` at which the content of the bundle changed; `undefined` before the
- * first.
- */
-export function latestBundleChange(
-  authorities: readonly PublishedAuthority[],
-  now: Date,
-): Date | undefined {
-  const contents = authorities.toSorted(byPublication).map(({ roots, schedule }) => ({
-    from: schedule.publishedFrom.getTime(),
-    until: schedule.retiresAt.getTime(),
-    content: roots.map(toHex),
-  }));
-  const contentAt = (at: number): string => {
-    const published = contents.filter(({ from, until }) => from <= at && at < until);
-    return [...new Set(published.flatMap(({ content }) => content))].join();
-  };
-  const latest = contents
-    .flatMap(({ from, until }) => [from, until])
-    .filter((at) => at <= now.getTime())
-    .toSorted((a, b) => b - a)
-    .find((at) => contentAt(at) !== contentAt(at - 1));
-  return latest === undefined ? undefined : new Date(latest);
+/** What the sequence number of a bundle is made of. */
+export interface BundleHistory {
+  /** The latest instant at which a schedule or a taint changed the bundle, in milliseconds; 0 before the first. */
+  readonly changedAt: number;
+  /** How many records are left out of the bundle by a taint although their schedule has or announces them in it. */
+  readonly withdrawn: number;
 }
 
 /** A trust bundle with its sequence number (`spiffe_sequence`). */
@@ -112,66 +131,37 @@ export interface AdditionalRoot extends ScheduledAuthority {
   readonly roots: readonly [Bytes];
 }
 
-/**
- * A root that the bundle holds from an instant until the root expires. Its signing phase is empty: it
- * stops when it starts.
- *
- * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for a key that no
- *   authority may have.
- */
-export function createAdditionalRoot(der: Bytes, publishedFrom: Date): AdditionalRoot {
-  const { validity, spki } = parseCertificate(der).toBeSigned;
-  parseSubjectPublicKey(spki);
-  const start = wholeSeconds(publishedFrom);
-  return {
-    id: fingerprintOf(der),
-    roots: [der],
-    schedule: {
-      publishedFrom: start,
-      signsFrom: start,
-      signsUntil: start,
-      retiresAt: later(start, validity.notAfter),
-    },
-  };
-}
+/** Makes additional roots. */
+export const AdditionalRoot = {
+  /**
+   * A root that the bundle holds from an instant until the root expires. Its signing phase is empty: it
+   * stops when it starts.
+   *
+   * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for a key that no
+   *   authority may have.
+   */
+  create(der: Bytes, publishedFrom: Date): AdditionalRoot {
+    const { validity, spki } = Certificate.parse(der).toBeSigned;
+    SubjectPublicKey.parse(spki);
+    const start = wholeSeconds(publishedFrom);
+    return {
+      id: fingerprintOf(der),
+      roots: [der],
+      schedule: {
+        publishedFrom: start,
+        signsFrom: start,
+        signsUntil: start,
+        retiresAt: later(start, validity.notAfter),
+      },
+    };
+  },
 
-/**
- * The taint that takes a root out of the bundle. The store keeps every record of what verifiers once
- * trusted.
- */
-export function retireRoot({ id, schedule }: AdditionalRoot, at: Date, now: Date): Taint {
-  const retiresAt = wholeSeconds(earlier(later(at, now), schedule.retiresAt));
-  return { id, taintedAt: wholeSeconds(now), retiresAt };
-}
-
-/** One root as a JWK of a SPIFFE bundle: no `kid`, exactly one certificate (X509-SVID §6.2). */
-interface SpiffeBundleKey extends PublicJwk {
-  readonly use: "x509-svid";
-  readonly x5c: readonly [string];
-}
-
-/** A SPIFFE bundle: a JWK Set with two more members (SPIFFE Trust Domain and Bundle §4). */
-interface SpiffeBundleDocument {
-  readonly spiffe_sequence: number;
-  /** Seconds. */
-  readonly spiffe_refresh_hint: number;
-  readonly keys: readonly SpiffeBundleKey[];
-}
-
-/** The roots of a trust bundle as a SPIFFE bundle, in their order. */
-export async function toSpiffeBundle(
-  roots: readonly Bytes[],
-  sequence: number,
-  refreshHintSeconds: number,
-): Promise<SpiffeBundleDocument> {
-  return {
-    spiffe_sequence: sequence,
-    spiffe_refresh_hint: refreshHintSeconds,
-    keys: await Promise.all(roots.map(toBundleKey)),
-  };
-}
-
-async function toBundleKey(root: Bytes): Promise<SpiffeBundleKey> {
-  const { spki } = parseCertificate(root).toBeSigned;
-  return { use: "x509-svid", ...(await publicJwk(spki)), x5c: [toBase64(root)] };
-}
+  /**
+   * The taint that takes a root out of the bundle. The store keeps every record of what verifiers once
+   * trusted.
+   */
+  retire({ id, schedule }: AdditionalRoot, at: Date, now: Date): Taint {
+    const retiresAt = wholeSeconds(earlier(later(at, now), schedule.retiresAt));
+    return { id, taintedAt: wholeSeconds(now), retiresAt };
+  },
+};

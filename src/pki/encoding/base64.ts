@@ -92,7 +92,7 @@ export function parseBase64Url(text: string, into?: Bytes): Bytes | undefined {
 /** `loose` accepts a text without padding. The caller checks what else it accepts. */
 const unpadded: Options = { alphabet: "base64url", lastChunkHandling: "loose" };
 
-/** Decodes base64url and tells whether the whole text gave exactly as many octets as the target holds. */
+/** Decodes base64url. @returns Whether the whole text gave exactly as many octets as the target has. */
 function fills(text: string, target: Bytes): boolean {
   if (setFromBase64) {
     // A full target silently ends the decoding early.

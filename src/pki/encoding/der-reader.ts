@@ -57,7 +57,7 @@ export class DerReader {
     return this.#end - this.#position;
   }
 
-  /** Another cursor at the same position. */
+  /** Creates a second cursor at the same position. */
   fork(): DerReader {
     return new DerReader(this.#bytes, this.#position, this.#end);
   }
@@ -126,7 +126,7 @@ export class DerReader {
     return true;
   }
 
-  /** Skips the next element and tells whether this is its content. */
+  /** Skips the next element. @returns Whether its tag and content are these. */
   contentIs(tag: number, expected: Bytes): boolean {
     const start = this.#contentStart(tag);
     const content = new DerReader(this.#bytes, start, this.#position);

@@ -1,4 +1,4 @@
-import { parseBase64Lines, toBase64 } from "./base64.ts";
+import { parseBase64, parseBase64Lines, toBase64 } from "./base64.ts";
 import type { Bytes } from "./bytes.ts";
 
 const symbolsPerLine = 64;
@@ -20,74 +20,131 @@ function boundariesOf(label: string): Boundaries {
   return made;
 }
 
-/**
- * PEM of one value (RFC 7468 §2) as Go's `encoding/pem` writes it: lines of 64 symbols, each with LF, the
- * last line too.
- */
-export function toPem(label: string, der: Uint8Array): string {
-  const { begin, end } = boundariesOf(label);
-  const symbols = toBase64(der);
-  let lines = "";
-  for (let i = 0; i < symbols.length; i += symbolsPerLine) {
-    lines += `${symbols.slice(i, i + symbolsPerLine)}\n`;
-  }
-  return `${begin}\n${lines}${end}\n`;
-}
-
-/**
- * The DER in exactly one PEM block with one of these labels and with nothing but white space around it.
- *
- * RFC 7468 §2 lets parsers skip other text. This one refuses it, because another parser may read it.
- *
- * @returns `undefined` for anything else.
- */
-export function parsePem(text: string, labels: readonly string[]): Bytes | undefined {
-  const trimmed = text.trim();
-  for (const label of labels) {
+/** PEM (RFC 7468). */
+export const Pem = {
+  /**
+   * PEM of one value (RFC 7468 §2) as Go's `encoding/pem` writes it: lines of 64 symbols, each with LF, the
+   * last line too.
+   */
+  format(label: string, der: Uint8Array): string {
     const { begin, end } = boundariesOf(label);
-    if (!trimmed.startsWith(begin) || !trimmed.endsWith(end)) continue;
-    const body = trimmed.slice(begin.length, -end.length);
-    if (!startsOnNewLine(body) || !body.endsWith("\n")) return undefined;
-    const der = parseBase64Lines(body);
-    return der?.length ? der : undefined;
+    const symbols = toBase64(der);
+    let lines = "";
+    for (let i = 0; i < symbols.length; i += symbolsPerLine) {
+      lines += `${symbols.slice(i, i + symbolsPerLine)}\n`;
+    }
+    return `${begin}\n${lines}${end}\n`;
+  },
+
+  /**
+   * The DER in exactly one PEM block with one of these labels and with nothing but white space around it.
+   *
+   * RFC 7468 §2 lets parsers skip other text. This one refuses it, because another parser may read it.
+   *
+   * @returns `undefined` for anything else.
+   */
+  parse(text: string, labels: readonly string[]): Bytes | undefined {
+    const trimmed = text.trim();
+    for (const label of labels) {
+      const { begin, end } = boundariesOf(label);
+      if (!trimmed.startsWith(begin) || !trimmed.endsWith(end)) continue;
+      const body = trimmed.slice(begin.length, -end.length);
+      if (!startsOnNewLine(body) || !body.endsWith("\n")) return undefined;
+      const der = parseBase64Lines(body);
+      return der?.length ? der : undefined;
+    }
+    return undefined;
+  },
+
+  /**
+   * The blocks of a text, in order. Other text does not count (RFC 7468 §2), whatever its encoding is. As Go and OpenSSL
+   * read a block, its first and its last line stand alone; a line ends with LF. Where they would skip a block, this
+   * reader refuses the text: three roots, of which one is damaged, must not become two.
+   *
+   * @throws PemError for a damaged block, more blocks than the maximum, and UTF-16.
+   */
+  blocks(text: string, maximum: number = usualMaximum): readonly PemBlock[] {
+    if (text.includes("B\0E\0G\0I\0N")) throw new PemError("is text in UTF-16: save it as UTF-8");
+    const blocks: PemBlock[] = [];
+    for (let at = text.indexOf(begin); at >= 0; at = text.indexOf(begin, at)) {
+      if (blocks.length === maximum) throw new PemError(`has more than ${maximum} PEM blocks`);
+      const label = beginLine.exec(lineAt(text, at))?.[1];
+      const bodyAt = text.indexOf("\n", at) + 1;
+      const endAt = text.indexOf(end, bodyAt);
+      const last = endAt < 0 ? "" : lineAt(text, endAt);
+      const body = text.slice(bodyAt, endAt);
+      if (label === undefined || endLine.exec(last)?.[1] !== label || body.includes(begin)) {
+        throw new PemError(`has no proper end of PEM block ${blocks.length + 1}`);
+      }
+      blocks.push({ label, body });
+      at = endAt + last.length;
+    }
+    return blocks;
+  },
+
+  /**
+   * The base64 of every certificate in a text, each on one line; none where {@link Pem.blocks} refuses the text. It does
+   * not look whether a block holds a certificate: it may be empty.
+   */
+  certificates(text: string): readonly string[] {
+    return bodiesOf(text, "CERTIFICATE");
+  },
+
+  /** {@link Pem.certificates} for CRLs. */
+  crls(text: string): readonly string[] {
+    return bodiesOf(text, "X509 CRL");
+  },
+
+  /** The base64 of a block on one line. */
+  symbols: ({ body }: PemBlock): string => body.replace(/[ \t\r\n]/g, ""),
+
+  /** Whether the blocks of a text are base64 of certificates, at least one, and nothing else, such as a key. */
+  isCertificates(text: string): boolean {
+    const blocks = blocksOrNone(text);
+    const isOne = (block: PemBlock): boolean =>
+      block.label === "CERTIFICATE" && Boolean(parseBase64(Pem.symbols(block))?.length);
+    return blocks.length > 0 && blocks.every(isOne);
+  },
+};
+
+/** A block of PEM, not decoded. */
+export interface PemBlock {
+  readonly label: string;
+  /** The lines between its boundaries. */
+  readonly body: string;
+}
+
+/** The error for a text from which no block is read. Its message says why, following the name of the text. */
+export class PemError extends Error {
+  override readonly name = "PemError";
+}
+
+const begin = "-----BEGIN ";
+const end = "-----END ";
+const beginLine = /^-----BEGIN ([A-Z0-9 ]{1,40})-----[ \t]*\r?$/;
+const endLine = /^-----END ([A-Z0-9 ]{1,40})-----[ \t]*\r?$/;
+
+/** The bundles of operating systems have fewer certificates. */
+const usualMaximum = 1_000;
+
+/** The line that begins there; empty where none does. */
+function lineAt(text: string, at: number): string {
+  if (at > 0 && text[at - 1] !== "\n") return "";
+  const lineEnd = text.indexOf("\n", at);
+  return text.slice(at, lineEnd < 0 ? undefined : lineEnd);
+}
+
+function bodiesOf(text: string, label: string): readonly string[] {
+  return blocksOrNone(text).flatMap((block) => (block.label === label ? [Pem.symbols(block)] : []));
+}
+
+function blocksOrNone(text: string): readonly PemBlock[] {
+  try {
+    return Pem.blocks(text);
+  } catch (error) {
+    if (error instanceof PemError) return [];
+    throw error;
   }
-  return undefined;
-}
-
-/**
- * As Go and OpenSSL read a block: its first and its last line stand alone. A line ends with LF; JavaScript's
- * own `^`, `$` and `\s` also know separators of other alphabets, and a CR alone.
- */
-const blockOf = (label: string): RegExp =>
-  new RegExp(
-    String.raw`(?<![^\n])-----BEGIN ${label}-----[ \t]*\r?\n((?:[A-Za-z0-9+/= \t\r\n]*\n)?)-----END ${label}-----[ \t]*\r?(?![^\n])`,
-    "g",
-  );
-
-const certificateBlock = blockOf("CERTIFICATE");
-const crlBlock = blockOf("X509 CRL");
-
-/**
- * The base64 of every certificate in a text, each on one line. It skips text between the blocks
- * (RFC 7468 §2), and does not look whether a block holds a certificate: it may be empty.
- */
-export function certificateBlocks(text: string): readonly string[] {
-  return bodiesOf(text, certificateBlock);
-}
-
-/** {@link certificateBlocks} for CRLs. */
-export function crlBlocks(text: string): readonly string[] {
-  return bodiesOf(text, crlBlock);
-}
-
-function bodiesOf(text: string, block: RegExp): readonly string[] {
-  return [...text.matchAll(block)].map(([, lines = ""]) => lines.replace(/\s/g, ""));
-}
-
-/** Whether a text is blocks of base64, at least one, with nothing but white space around them. */
-export function isCertificateBlocks(text: string): boolean {
-  const rest = text.replace(certificateBlock, "");
-  return rest !== text && rest.trim() === "" && certificateBlocks(text).every(Boolean);
 }
 
 function startsOnNewLine(body: string): boolean {

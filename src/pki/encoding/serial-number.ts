@@ -1,63 +1,65 @@
 import type { Bytes } from "./bytes.ts";
 
-/** Whether a text may be a serial number, as any program writes one: with colons, in upper case, with zeros. */
-export const mayBeSerialNumber = (text: string): boolean => /^(?:0x)?[0-9a-f: ]{2,64}$/i.test(text);
+/** Serial numbers of certificates, in the spellings of other programs and in ours. */
+export const SerialNumber = {
+  /** Whether a text may be a serial number, as any program writes one: with colons, in upper case, with zeros. */
+  mayBe: (text: string): boolean => /^(?:0x)?[0-9a-f: ]{2,64}$/i.test(text),
 
-/**
- * A serial number as an operator types it, in hexadecimal. Go and Python print decimal digits. Those of a certificate
- * of this CA are 39 or more, and its 17 octets have fewer hexadecimal ones.
- */
-export const typedSerialNumber = (text: string): string =>
-  /^\d{39,}$/.test(text) ? BigInt(text).toString(16) : text;
+  /**
+   * Converts a serial number that an operator typed to hexadecimal. Go and Python print decimal digits: a serial
+   * number of this CA has at least 39 of them, and fewer in hexadecimal, because it has 17 octets.
+   */
+  typed: (text: string): string => (/^\d{39,}$/.test(text) ? BigInt(text).toString(16) : text),
 
-/** The hexadecimal digits of a serial number or of a part of one, without the zeros that begin it. */
-export function serialDigits(text: string): string {
-  return text
-    .replace(/^0x|[: ]/gi, "")
-    .toLowerCase()
-    .replace(/^0+(?=.)/, "");
-}
+  /** The hexadecimal digits of a serial number or of a part of one, without the zeros that begin it. */
+  digits(text: string): string {
+    return text
+      .replace(/^0x|[: ]/gi, "")
+      .toLowerCase()
+      .replace(/^0+(?=.)/, "");
+  },
 
-/**
- * The form in which every serial number is shown: that of OpenSSL, in lower case.
- *
- * It has whole octets, and no needless zero octet begins it: `01b62f`, not `1b62f`; `8a01`, not `008a01`.
- *
- * @param text A serial number in any spelling, or the content octets of the INTEGER.
- */
-export function shownSerialNumber(text: string): string {
-  const digits = serialDigits(text);
-  return digits.length % 2 === 0 ? digits : `0${digits}`;
-}
+  /**
+   * The form in which every serial number is shown: that of OpenSSL, in lower case.
+   *
+   * It has whole octets, and no needless zero octet begins it: `01b62f`, not `1b62f`; `8a01`, not `008a01`.
+   *
+   * @param text A serial number in any spelling, or the content octets of the INTEGER.
+   */
+  shown(text: string): string {
+    const digits = SerialNumber.digits(text);
+    return digits.length % 2 === 0 ? digits : `0${digits}`;
+  },
 
-/** The content octets of the INTEGER that a serial number is, in hexadecimal (X.690 §8.3). */
-export function serialContent(text: string): string {
-  const octets = shownSerialNumber(text);
-  return octets >= "8" ? `00${octets}` : octets;
-}
+  /** The content octets of the INTEGER that a serial number is, in hexadecimal (X.690 §8.3). */
+  content(text: string): string {
+    const octets = SerialNumber.shown(text);
+    return octets >= "8" ? `00${octets}` : octets;
+  },
 
-/**
- * A positive serial number: the 17 content octets of an INTEGER with 128 random bits (RFC 5280 §4.1.2.2
- * allows 20 octets). So many bits never collide, so no serial number is reserved or remembered.
- */
-export function randomSerialNumber(): Bytes {
-  if (randomOctetsUsed === randomOctets.length) {
-    crypto.getRandomValues(randomOctets);
-    randomOctetsUsed = 0;
-  }
-  const serialNumber = new Uint8Array(17);
-  serialNumber[0] = 0x01;
-  for (let i = 1; i < serialNumber.length; i++) {
-    serialNumber[i] = randomOctets[randomOctetsUsed++] ?? 0;
-  }
-  return serialNumber;
-}
+  /**
+   * A positive serial number: the 17 content octets of an INTEGER with 128 random bits (RFC 5280 §4.1.2.2
+   * allows 20 octets). So many bits never collide, so no serial number is reserved or remembered.
+   */
+  random(): Bytes {
+    if (randomOctetsUsed === randomOctets.length) {
+      crypto.getRandomValues(randomOctets);
+      randomOctetsUsed = 0;
+    }
+    const serialNumber = new Uint8Array(17);
+    serialNumber[0] = 0x01;
+    for (let i = 1; i < serialNumber.length; i++) {
+      serialNumber[i] = randomOctets[randomOctetsUsed++] ?? 0;
+    }
+    return serialNumber;
+  },
 
-/** The end of a sentence about a serial number that this CA has not chosen; `undefined` if it may have. */
-export function foreignSerialNumber(text: string): string | undefined {
-  if (/^01[0-9a-f]{32}$/.test(shownSerialNumber(text))) return undefined;
-  return "this CA cannot have chosen it: its numbers have 34 hexadecimal digits and begin with 01, or 39 decimal ones";
-}
+  /** The end of a sentence about a serial number that this CA has not chosen; `undefined` if it may have. */
+  foreign(text: string): string | undefined {
+    if (/^01[0-9a-f]{32}$/.test(SerialNumber.shown(text))) return undefined;
+    return "this CA cannot have chosen it: its numbers have 34 hexadecimal digits and begin with 01, or 39 decimal ones";
+  },
+};
 
 /**
  * Random octets for 64 serial numbers, drawn at once because each draw costs a call. Each octet is

@@ -1,20 +1,10 @@
 import { rejectCredential } from "../../foundation/errors.ts";
-import {
-  isWorkloadSpiffeId,
-  parseTrustDomain,
-  type SpiffeId,
-  type TrustDomain,
-} from "../spiffe-id.ts";
-import {
-  createJsonWebSignatureParser,
-  type JsonObject,
-  type JsonWebSignature,
-  requireSignature,
-} from "./json-web-signature.ts";
-import { candidatesIn, type JwsAlgorithm, type VerificationKey } from "./key-set.ts";
-import { audiencesOf, isText, requireAudience, requireTime } from "./registered-claims.ts";
+import { SpiffeId, TrustDomain } from "../spiffe-id.ts";
+import { type JsonObject, JsonWebSignature } from "./json-web-signature.ts";
+import { type JwsAlgorithm, KeySet } from "./key-set.ts";
+import { RegisteredClaims } from "./registered-claims.ts";
 
-/** The claims of a JWT-SVID. Whoever read them without its signature has proved none of them. */
+/** The claims of a JWT-SVID. Reading them does not verify the signature, and until somebody has, none of them is proved. */
 export interface JwtSvid {
   readonly spiffeId: SpiffeId;
   readonly trustDomain: TrustDomain;
@@ -35,48 +25,56 @@ export const jwtSvidAlgorithms: readonly JwsAlgorithm[] = [
 const maximumLength = 8 * 1024;
 
 /** SPIFFE JWT-SVID §2.3, exactly as it spells the two. */
-const parseSigned = createJsonWebSignatureParser((typ) => typ === "JWT" || typ === "JOSE");
+const isType = (typ: unknown): boolean => typ === "JWT" || typ === "JOSE";
 
-/**
- * Reads a JWT-SVID without its signature.
- *
- * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`).
- */
-export function readJwtSvid(token: string, now: Date): JwtSvid {
-  return svidOf(parse(token), now);
-}
+/** Makes, parses and verifies JWT-SVIDs. */
+export const JwtSvid = {
+  /**
+   * Reads a JWT-SVID without its signature.
+   *
+   * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`).
+   */
+  read(token: string, now: Date): JwtSvid {
+    return svidOf(parse(token), now);
+  },
 
-/**
- * Requires a JWT-SVID for an audience, signed by a key of its own trust domain.
- *
- * @param keysOf The keys of a trust domain; `undefined` for one that is not trusted.
- * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`, `audience`, `issuer`,
- *   `signature`).
- */
-export async function validateJwtSvid(
-  token: string,
-  audience: string,
-  keysOf: (trustDomain: TrustDomain) => readonly VerificationKey[] | undefined,
-  now: Date,
-): Promise<JwtSvid> {
-  const jws = parse(token);
-  const svid = svidOf(jws, now);
-  requireAudience(jws.claims, [audience]);
-  const keys = keysOf(svid.trustDomain);
-  if (!keys) throw rejectCredential("issuer", "the token is of a trust domain that is not trusted");
-  await requireSignature(jws, ({ algorithm }) => candidatesIn(keys, algorithm, svid.keyId), now);
-  return svid;
-}
+  /**
+   * Requires a JWT-SVID for an audience, signed by a key of its own trust domain.
+   *
+   * @param keysOf The keys of a trust domain; `undefined` for one that is not trusted.
+   * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`, `audience`, `issuer`,
+   *   `signature`).
+   */
+  async validate(
+    token: string,
+    audience: string,
+    keysOf: (trustDomain: TrustDomain) => KeySet | undefined,
+    now: Date,
+  ): Promise<JwtSvid> {
+    const jws = parse(token);
+    const svid = svidOf(jws, now);
+    RegisteredClaims.requireAudience(jws.claims, [audience]);
+    const keys = keysOf(svid.trustDomain);
+    if (!keys)
+      throw rejectCredential("issuer", "the token is of a trust domain that is not trusted");
+    await JsonWebSignature.requireSignature(
+      jws,
+      ({ algorithm }) => KeySet.candidates(keys, algorithm, svid.keyId),
+      now,
+    );
+    return svid;
+  },
+};
 
 function parse(token: string): JsonWebSignature {
   if (token.length > maximumLength) throw rejectCredential("form", "the token is too long");
-  return parseSigned(token);
+  return JsonWebSignature.parse(token, isType);
 }
 
 /** Libraries in other languages refuse a token that only JavaScript reads: its claims must be theirs too. */
 function requireReadable(claims: JsonObject): void {
   const { iss = "", jti = "" } = claims;
-  if (isText(iss) && isText(jti) && isReadable(claims)) return;
+  if (RegisteredClaims.isText(iss) && RegisteredClaims.isText(jti) && isReadable(claims)) return;
   throw rejectCredential("form", "the claims are none that every verifier reads");
 }
 
@@ -91,16 +89,18 @@ function svidOf({ algorithm, keyId, claims }: JsonWebSignature, now: Date): JwtS
   if (!jwtSvidAlgorithms.some((allowed) => allowed === algorithm)) {
     throw rejectCredential("algorithm", "no JWT-SVID has the token's algorithm");
   }
-  // Without it every key would have to be tried, and no verifier of SPIFFE takes such a token.
+  // Without a key id, every key would have to be tried, and no verifier of SPIFFE accepts a token without one.
   if (!keyId) throw rejectCredential("key", "the token names no key");
   const { sub, exp } = claims;
-  const trustDomain = parseTrustDomain(typeof sub === "string" ? (sub.split("/", 3)[2] ?? "") : "");
-  if (typeof sub !== "string" || !isWorkloadSpiffeId(sub) || !trustDomain) {
+  const trustDomain = TrustDomain.parse(
+    typeof sub === "string" ? (sub.split("/", 3)[2] ?? "") : "",
+  );
+  if (typeof sub !== "string" || !SpiffeId.isWorkload(sub) || !trustDomain) {
     throw rejectCredential("subject", "the token's subject is no SPIFFE ID of a workload");
   }
-  requireTime(claims, now);
+  RegisteredClaims.requireTime(claims, now);
   requireReadable(claims);
-  const audiences = audiencesOf(claims);
+  const audiences = RegisteredClaims.audiences(claims);
   if (audiences.length === 0) throw rejectCredential("audience", "the token has no audience");
   const expiresAt = new Date(Number(exp) * 1000);
   return { spiffeId: sub as SpiffeId, trustDomain, audiences, expiresAt, keyId, claims };

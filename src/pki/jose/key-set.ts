@@ -1,7 +1,5 @@
 import * as z from "zod/mini";
-import type { CryptoProvider, PublicKey } from "../crypto-provider.ts";
 import { parseBase64Url } from "../encoding/base64.ts";
-import { ecdsa, ed25519, rsaPkcs1, rsaPss, type SignatureScheme } from "../signature-algorithm.ts";
 import { rsaKeyFault } from "../x509/subject-public-key.ts";
 
 /** The signature algorithms that a token may use (RFC 7518 §3.1, RFC 8037 §3.1): neither `none` nor a symmetric one. */
@@ -17,20 +15,6 @@ export type JwsAlgorithm =
   | "ES512"
   | "EdDSA";
 
-/** How each algorithm signs. */
-export const jwsSchemes: Readonly<Record<JwsAlgorithm, SignatureScheme>> = {
-  RS256: rsaPkcs1("SHA-256"),
-  RS384: rsaPkcs1("SHA-384"),
-  RS512: rsaPkcs1("SHA-512"),
-  PS256: rsaPss("SHA-256"),
-  PS384: rsaPss("SHA-384"),
-  PS512: rsaPss("SHA-512"),
-  ES256: ecdsa("P-256", "SHA-256"),
-  ES384: ecdsa("P-384", "SHA-384"),
-  ES512: ecdsa("P-521", "SHA-512"),
-  EdDSA: ed25519,
-};
-
 /**
  * The algorithms that a key may verify, by its `kty` and, if it has one, its `crv`. The key decides,
  * never the token (RFC 8725 §3.1).
@@ -44,7 +28,7 @@ const algorithmsOfKey: ReadonlyMap<string, readonly JwsAlgorithm[]> = new Map([
 ]);
 
 /** A public key as an issuer publishes it. */
-interface PublishedKey {
+export interface PublishedKey {
   readonly keyId: string | undefined;
   readonly algorithms: readonly JwsAlgorithm[];
   /** Its public members, and no other. */
@@ -76,13 +60,13 @@ export const shortKeyId = (keyId: string | undefined): string => keyId?.slice(0,
 export const unusableKeyText = ({ keyId, fault }: UnusableKey): string =>
   `${shortKeyId(keyId)}: ${fault}`;
 
-/** A cluster publishes two or three keys. */
-const maximumKeys = 32;
+/** A cluster publishes two or three keys, and a cloud up to 100. */
+const maximumKeys = 100;
 
 const text = z.optional(z.string());
 const textUpTo = (length: number) => z.optional(z.string().check(z.maxLength(length)));
 
-const jwkForm = z.object({
+const jwkSchema = z.object({
   kty: z.string(),
   kid: textUpTo(256),
   use: text,
@@ -94,66 +78,81 @@ const jwkForm = z.object({
   x: textUpTo(256),
   y: textUpTo(256),
 });
-type Jwk = z.infer<typeof jwkForm>;
+type Jwk = z.infer<typeof jwkSchema>;
 
-const keySetForm = z.object({ keys: z.array(z.unknown()).check(z.maxLength(maximumKeys)) });
+const keySetSchema = z.object({ keys: z.array(z.unknown()).check(z.maxLength(maximumKeys)) });
 
-/**
- * The usable keys of a JWK Set. Keys of other kinds, uses and sizes are ignored (RFC 7517 §5). Private
- * members are never read.
- *
- * @returns `undefined` if the JSON is no JWK Set, or has no usable key.
- */
-export function parseKeySet(json: unknown): KeySet | undefined {
-  const parsed = keySetForm.safeParse(json);
-  if (!parsed.success) return undefined;
-  const keys = parsed.data.keys.flatMap((key) => {
-    const jwk = jwkForm.safeParse(key);
-    const algorithms = jwk.success ? algorithmsOf(jwk.data) : [];
-    return jwk.success && algorithms.length > 0 ? [publishedKey(jwk.data, algorithms)] : [];
-  });
-  return keys.length > 0 ? keys : undefined;
-}
+/** Parses JWK Sets, and finds keys in them. */
+export const KeySet = {
+  /**
+   * The usable keys of a JWK Set. Keys of other kinds, uses and sizes are ignored (RFC 7517 §5). Private
+   * members are never read.
+   *
+   * @returns `undefined` if the JSON is no JWK Set, or has no usable key.
+   */
+  parse(json: unknown): KeySet | undefined {
+    const parsed = keySetSchema.safeParse(json);
+    if (!parsed.success) return undefined;
+    const keys = parsed.data.keys.flatMap((key) => {
+      const jwk = jwkSchema.safeParse(key);
+      const algorithms = jwk.success ? algorithmsOf(jwk.data) : [];
+      return jwk.success && algorithms.length > 0 ? [publishedKey(jwk.data, algorithms)] : [];
+    });
+    return keys.length > 0 ? keys : undefined;
+  },
 
-/**
- * The keys of a SPIFFE bundle for JWT-SVIDs (SPIFFE JWT-SVID §4). Any without an id is ignored: no verifier
- * finds it. So is any of a kind that no JWT-SVID has, at which other verifiers stop.
- */
-export function jwtSvidKeysIn(keys: readonly unknown[]): KeySet {
-  return keys.flatMap((key) => {
-    const { data: jwk } = jwkForm.safeParse(key);
-    if (!jwk?.kid || jwk.use !== "jwt-svid" || jwk.kty === "OKP") return [];
-    const algorithms = algorithmsOf({ ...jwk, use: "sig" });
-    return algorithms.length > 0 ? [publishedKey(jwk, algorithms)] : [];
-  });
-}
+  /**
+   * The keys of a SPIFFE bundle for JWT-SVIDs (SPIFFE JWT-SVID §4). Any without an id is ignored: no verifier
+   * finds it. So is any of a kind that no JWT-SVID has, at which other verifiers stop.
+   */
+  ofJwtSvids(keys: readonly unknown[]): KeySet {
+    return keys.flatMap((key) => {
+      const { data: jwk } = jwkSchema.safeParse(key);
+      if (!jwk?.kid || jwk.use !== "jwt-svid" || jwk.kty === "OKP") return [];
+      const algorithms = algorithmsOf({ ...jwk, use: "sig" });
+      return algorithms.length > 0 ? [publishedKey(jwk, algorithms)] : [];
+    });
+  },
 
-/**
- * The keys of a JWK Set for signatures that no token can be verified with. A key for another use is none of
- * them.
- */
-export function unusableKeysIn(json: unknown): readonly UnusableKey[] {
-  const parsed = keySetForm.safeParse(json);
-  if (!parsed.success) return [];
-  return parsed.data.keys.flatMap((key) => {
-    const jwk = jwkForm.safeParse(key);
-    const fault = jwk.success ? keyFault(jwk.data) : "it is no JWK";
-    return fault === undefined ? [] : [{ keyId: jwk.data?.kid, fault }];
-  });
-}
+  /**
+   * The keys of a JWK Set that are for signatures and with which no token can be verified. Keys for another use are
+   * left out.
+   */
+  unusable(json: unknown): readonly UnusableKey[] {
+    const parsed = keySetSchema.safeParse(json);
+    if (!parsed.success) return [];
+    return parsed.data.keys.flatMap((key) => {
+      const jwk = jwkSchema.safeParse(key);
+      const fault = jwk.success ? keyFault(jwk.data) : "it is no JWK";
+      return fault === undefined ? [] : [{ keyId: jwk.data?.kid, fault }];
+    });
+  },
 
-/** The keys that may have signed a token: those of its algorithm and, if it names one, its key id. */
-export function candidatesIn<Key extends PublishedKey>(
-  keys: readonly Key[],
-  algorithm: string,
-  keyId: string | undefined,
-): readonly Key[] {
-  return keys.filter(
-    (key) =>
-      (keyId === undefined || key.keyId === keyId) &&
-      key.algorithms.includes(algorithm as JwsAlgorithm),
-  );
-}
+  /** The keys that may have signed a token: those of its algorithm and, if it names one, its key id; 32 at most. */
+  candidates<Key extends PublishedKey>(
+    keys: readonly Key[],
+    algorithm: string,
+    keyId: string | undefined,
+  ): readonly Key[] {
+    const candidates = keys.filter(
+      (key) =>
+        (keyId === undefined || key.keyId === keyId) &&
+        key.algorithms.includes(algorithm as JwsAlgorithm),
+    );
+    return candidates.length > maximumCandidates
+      ? candidates.slice(0, maximumCandidates)
+      : candidates;
+  },
+
+  /** The public members of a key as a JWK with its id, and with its algorithm if it has exactly one. */
+  toJwk({ keyId, jwk, algorithms }: PublishedKey): object {
+    const [alg, ...others] = algorithms;
+    return { ...jwk, kid: keyId, ...(others.length === 0 && { alg }) };
+  },
+};
+
+/** The most keys that are tried for one token. A token of an issuer with more keys has to name one. */
+const maximumCandidates = 32;
 
 function algorithmsOf(jwk: Jwk): readonly JwsAlgorithm[] {
   if (!isForSignatures(jwk)) return [];
@@ -193,35 +192,4 @@ function publishedKey(
   const members = Object.entries({ kty, crv, n, e, x, y });
   const jwk = Object.fromEntries(members.filter(([, value]) => value !== undefined));
   return { keyId, algorithms, jwk, material: JSON.stringify(jwk) };
-}
-
-/** The public members of a key with its id, and its algorithm where it has one alone. */
-export function toJwk({ keyId, jwk, algorithms }: PublishedKey): object {
-  const [alg, ...others] = algorithms;
-  return { ...jwk, kid: keyId, ...(others.length === 0 && { alg }) };
-}
-
-/** A public key of an issuer, imported for an algorithm when a token first needs it. */
-export interface VerificationKey extends PublishedKey {
-  readonly opened: ReadonlyMap<JwsAlgorithm, PublicKey>;
-  /** Imports the key for one of its algorithms; rejects when it is not a key. */
-  readonly open: (algorithm: JwsAlgorithm) => Promise<PublicKey>;
-}
-
-/** The keys of an issuer as a platform verifies with them. */
-export const verificationKeys = (
-  keys: KeySet,
-  cryptoProvider: CryptoProvider,
-): readonly VerificationKey[] => keys.map((key) => verificationKey(key, cryptoProvider));
-
-function verificationKey(key: PublishedKey, cryptoProvider: CryptoProvider): VerificationKey {
-  const opened = new Map<JwsAlgorithm, PublicKey>();
-  const open = async (algorithm: JwsAlgorithm): Promise<PublicKey> => {
-    const known = opened.get(algorithm);
-    if (known) return known;
-    const publicKey = await cryptoProvider.importPublicKey(key.jwk, jwsSchemes[algorithm]);
-    opened.set(algorithm, publicKey);
-    return publicKey;
-  };
-  return { ...key, opened, open };
 }

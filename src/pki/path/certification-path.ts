@@ -3,16 +3,16 @@ import { parseForeignAuthority } from "../authority/foreign-authority.ts";
 import { type Bytes, bytesEqual } from "../encoding/bytes.ts";
 import type { Certificate } from "../x509/certificate.ts";
 import { isSignedByKey, refusedAlgorithmOf } from "../x509/certificate-signature.ts";
-import { parseSubjectPublicKey, type SubjectPublicKey } from "../x509/subject-public-key.ts";
-import { type CaClaims, readCaClaims } from "./ca-claims.ts";
+import { SubjectPublicKey } from "../x509/subject-public-key.ts";
+import { type CaClaims, readCaClaims } from "./internal/ca-claims.ts";
 
 /** From the authority through its intermediates to the anchor. An authority that is an anchor is its own path. */
 export type CertificationPath = readonly [CaCertificate, ...CaCertificate[]];
 
 interface Candidates {
-  /** In any order; not trusted. */
+  /** Candidates for the path in any order. They are not trusted. */
   readonly intermediates: readonly CaCertificate[];
-  /** Trusted by whoever offers them. An anchor need not be self-signed (RFC 5280 §6.1.1 (d)). */
+  /** The certificates that the operator trusts. An anchor need not be self-signed (RFC 5280 §6.1.1 (d)). */
   readonly anchors: readonly CaCertificate[];
 }
 
@@ -28,8 +28,8 @@ export async function findPath(
   now: Date,
 ): Promise<CertificationPath> {
   if (isItsOwnAnchor(authority, anchors)) return [authority];
-  const roots = anchors.filter(isSelfIssued);
-  const others = anchors.filter((anchor) => !isSelfIssued(anchor));
+  const roots = anchors.filter(CaCertificate.isSelfIssued);
+  const others = anchors.filter((anchor) => !CaCertificate.isSelfIssued(anchor));
   const all = [...intermediates, ...others];
   const toRoot = await search(authority, { intermediates: all, anchors: roots }, now);
   if ("path" in toRoot) return toRoot.path;
@@ -39,12 +39,12 @@ export async function findPath(
 }
 
 /**
- * Whether an authority is trusted as it stands. istiod's rotator leaves the former certificate in
- * `root-cert.pem`: the same key and name, with another validity.
+ * Whether an authority is itself an anchor, or has the key and name of one. istiod's rotator leaves the former
+ * certificate in `root-cert.pem`, with the same key and name and another validity.
  */
 function isItsOwnAnchor(authority: CaCertificate, anchors: readonly CaCertificate[]): boolean {
   if (isAmong(authority, anchors)) return true;
-  if (!isSelfIssued(authority)) return false;
+  if (!CaCertificate.isSelfIssued(authority)) return false;
   return anchors.length === 0 || anchors.some((anchor) => isSameCa(authority, anchor));
 }
 
@@ -82,7 +82,7 @@ async function issuersOf(
 ): Promise<readonly CaCertificate[]> {
   const issuers: CaCertificate[] = [];
   for (const candidate of candidates) {
-    if (await isIssuedBy(child, candidate)) issuers.push(candidate);
+    if (await CaCertificate.isIssuedBy(child, candidate)) issuers.push(candidate);
   }
   return issuers;
 }
@@ -99,36 +99,40 @@ function broken(last: CaCertificate, candidates: readonly CaCertificate[]): stri
 
 /** The certificate of a CA, read to the last octet of each extension that decides about a path. */
 export interface CaCertificate extends Certificate {
-  /** For the operator: `cacerts/cert-chain.pem, certificate 2 (CN=Intermediate CA, O=Istio)`. */
+  /**
+   * What errors call the certificate, such as `cacerts/cert-chain.pem, certificate 2 (CN=Intermediate CA, O=Istio)`.
+   */
   readonly title: string;
   readonly publicKey: SubjectPublicKey;
   readonly claims: CaClaims;
 }
 
-/**
- * Reads a certificate that somebody else made.
- *
- * @throws DerError for anything else; CaError `subject-key-unacceptable` for a key that no authority may have.
- */
-export function parseCaCertificate(der: Bytes, title: string): CaCertificate {
-  const certificate = parseForeignAuthority(der);
-  const publicKey = parseSubjectPublicKey(certificate.toBeSigned.spki);
-  return { ...certificate, title, publicKey, claims: readCaClaims(certificate.signedBytes) };
-}
+/** Parses CA certificates, and compares and links them. */
+export const CaCertificate = {
+  /**
+   * Reads a certificate that somebody else made.
+   *
+   * @throws DerError for anything else; CaError `subject-key-unacceptable` for a key that no authority may have.
+   */
+  parse(der: Bytes, title: string): CaCertificate {
+    const certificate = parseForeignAuthority(der);
+    const publicKey = SubjectPublicKey.parse(certificate.toBeSigned.spki);
+    return { ...certificate, title, publicKey, claims: readCaClaims(certificate.signedBytes) };
+  },
 
-/** Whether name and signature match the issuer. */
-export async function isIssuedBy(child: Certificate, issuer: CaCertificate): Promise<boolean> {
-  return hasIssuerName(child, issuer) && isSignedByKey(child, issuer.publicKey);
-}
+  /** Whether name and signature match the issuer. */
+  async isIssuedBy(child: Certificate, issuer: CaCertificate): Promise<boolean> {
+    return hasIssuerName(child, issuer) && isSignedByKey(child, issuer.publicKey);
+  },
+
+  /** Whether it names itself as its issuer. Its signature is another question. */
+  isSelfIssued: (certificate: Certificate): boolean => hasIssuerName(certificate, certificate),
+};
 
 /** Compares octets, as Go and webpki do: another encoding of a name is another name. */
 function hasIssuerName(child: Certificate, issuer: Certificate): boolean {
   return bytesEqual(child.toBeSigned.issuer, issuer.toBeSigned.subject);
 }
-
-/** Whether it names itself as its issuer. Its signature is another question. */
-export const isSelfIssued = (certificate: Certificate): boolean =>
-  hasIssuerName(certificate, certificate);
 
 /** Whether two certificates name one CA: the same subject with the same key. */
 function isSameCa(one: CaCertificate, other: CaCertificate): boolean {
@@ -145,9 +149,11 @@ export function withoutDuplicates<C extends Certificate>(certificates: readonly 
   );
 }
 
+/** Whether one of the other certificates has the same DER. */
 export const isAmong = (certificate: Certificate, others: readonly Certificate[]): boolean =>
   others.some(({ der }) => bytesEqual(der, certificate.der));
 
+/** Whether `now` is within the validity of a certificate: from notBefore, and before notAfter. */
 export function isValidAt({ toBeSigned: { validity } }: Certificate, now: Date): boolean {
   return validity.notBefore <= now && now < validity.notAfter;
 }

@@ -1,11 +1,16 @@
-import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
-import { CaExtension } from "./ca-claims.ts";
-import { type CaCertificate, type CertificationPath, isSelfIssued } from "./certification-path.ts";
-import { admitsHost, admitsName, admitsSubject, type NameConstraints } from "./name-constraints.ts";
+import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
+import { CaCertificate, type CertificationPath } from "./certification-path.ts";
+import { CaExtension } from "./internal/ca-claims.ts";
+import {
+  admitsHost,
+  admitsName,
+  admitsSubject,
+  type NameConstraints,
+} from "./internal/name-constraints.ts";
 
 /** The position of a certificate in a path that is judged for a trust domain. */
 interface PathPosition {
-  /** The number of authorities below it. */
+  /** The number of CA certificates below it in the path. */
   readonly depth: number;
   readonly isAnchor: boolean;
   readonly trustDomain: TrustDomain;
@@ -110,7 +115,7 @@ function namesBelowFaults(
 ): string[] {
   if (!nameConstraints) return [];
   return below
-    .filter((each) => !isSelfIssued(each))
+    .filter((each) => !CaCertificate.isSelfIssued(each))
     .flatMap((each) => {
       const isSubject = !admitsSubject(nameConstraints, each.toBeSigned.subject);
       const isName = each.claims.names.some((name) => !admitsName(nameConstraints, name));
@@ -171,6 +176,6 @@ export function spiffeIdsOf({ claims: { names } }: CaCertificate): string[] {
 
 /** Whether a SPIFFE ID is the trust domain's own, or one within it. */
 export function isOf(trustDomain: TrustDomain, spiffeId: string): boolean {
-  const own = trustDomainSpiffeId(trustDomain);
+  const own = SpiffeId.ofTrustDomain(trustDomain);
   return spiffeId === own || spiffeId.startsWith(`${own}/`);
 }

@@ -1,19 +1,17 @@
 import { OperatorError } from "../../foundation/errors.ts";
 import type { AuthorityCertificates } from "../authority/signing-authority.ts";
 import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
-import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
+import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
 import { refusedAlgorithmOf } from "../x509/certificate-signature.ts";
-import { CaExtension } from "./ca-claims.ts";
 import {
-  type CaCertificate,
+  CaCertificate,
   type CertificationPath,
   findPath,
   isAmong,
-  isIssuedBy,
-  isSelfIssued,
   isValidAt,
 } from "./certification-path.ts";
-import type { NameKind } from "./name-constraints.ts";
+import { CaExtension } from "./internal/ca-claims.ts";
+import type { NameKind } from "./internal/name-constraints.ts";
 import { faultsOf, isOf, linesOf, type PathRule, spiffeIdsOf } from "./path-rules.ts";
 
 /** The most certificates of a chain, and the most roots: the limit of a sealed record. */
@@ -41,41 +39,44 @@ export interface VerifiedAuthority {
   readonly warnings: readonly string[];
 }
 
-/**
- * Verifies an authority as istiod does, and as the verifiers of its leaves will. Every link up to an
- * anchor must hold by name and signature, and no certificate on the path may forbid the leaves.
- *
- * @throws OperatorError with one line for each fault.
- */
-export async function verifyAuthority(
-  { authority, others, anchors }: OfferedAuthority,
-  trustDomain: TrustDomain,
-  now: Date,
-): Promise<VerifiedAuthority> {
-  await requireOwnSignatures([authority, ...anchors]);
-  const path = await findPath(authority, { intermediates: others, anchors }, now);
-  const faults = faultsOf(path, trustDomain, now);
-  if (faults.length > 0) throw new OperatorError([...new Set(faults)].join("\n"));
-  const notAfter = new Date(
-    Math.min(...path.map(({ toBeSigned }) => toBeSigned.validity.notAfter.getTime())),
-  );
-  const spare = splitExpired(
-    anchors.filter((anchor) => !isAmong(anchor, path)),
-    now,
-  );
-  return {
-    certificates: certificatesOf(path),
-    path,
-    notAfter,
-    additionalRoots: spare.current.map(({ der }) => der),
-    warnings: [
-      ...linesOf(pathWarnings, path, trustDomain, now),
-      ...lifetimeWarnings(path, notAfter, now),
-      ...chainWarnings(others, path, anchors),
-      ...spare.warnings,
-    ],
-  };
-}
+/** Verifies the authorities of other CAs. */
+export const VerifiedAuthority = {
+  /**
+   * Verifies an authority as istiod does, and as the verifiers of its leaves will. Every link up to an
+   * anchor must hold by name and signature, and no certificate on the path may forbid the leaves.
+   *
+   * @throws OperatorError with one line for each fault.
+   */
+  async verify(
+    { authority, others, anchors }: OfferedAuthority,
+    trustDomain: TrustDomain,
+    now: Date,
+  ): Promise<VerifiedAuthority> {
+    await requireOwnSignatures([authority, ...anchors]);
+    const path = await findPath(authority, { intermediates: others, anchors }, now);
+    const faults = faultsOf(path, trustDomain, now);
+    if (faults.length > 0) throw new OperatorError([...new Set(faults)].join("\n"));
+    const notAfter = new Date(
+      Math.min(...path.map(({ toBeSigned }) => toBeSigned.validity.notAfter.getTime())),
+    );
+    const spare = splitExpired(
+      anchors.filter((anchor) => !isAmong(anchor, path)),
+      now,
+    );
+    return {
+      certificates: certificatesOf(path),
+      path,
+      notAfter,
+      additionalRoots: spare.current.map(({ der }) => der),
+      warnings: [
+        ...linesOf(pathWarnings, path, trustDomain, now),
+        ...lifetimeWarnings(path, notAfter, now),
+        ...chainWarnings(others, path, anchors),
+        ...spare.warnings,
+      ],
+    };
+  },
+};
 
 /**
  * A self-signed certificate must have its own signature, although no verifier looks at an anchor's
@@ -84,8 +85,8 @@ export async function verifyAuthority(
 async function requireOwnSignatures(certificates: readonly CaCertificate[]): Promise<void> {
   const faults: string[] = [];
   for (const certificate of certificates) {
-    if (!isSelfIssued(certificate) || refusedAlgorithmOf(certificate)) continue;
-    if (await isIssuedBy(certificate, certificate)) continue;
+    if (!CaCertificate.isSelfIssued(certificate) || refusedAlgorithmOf(certificate)) continue;
+    if (await CaCertificate.isIssuedBy(certificate, certificate)) continue;
     faults.push(`${certificate.title}: names itself as its issuer, but did not sign itself`);
   }
   if (faults.length > 0) throw new OperatorError([...new Set(faults)].join("\n"));
@@ -100,8 +101,8 @@ function certificatesOf(path: CertificationPath): AuthorityCertificates {
 }
 
 /**
- * Warnings about the certificates of a chain: unused ones are left out, and the others are sorted. istiod
- * would serve the chain as it is.
+ * Warns that unused certificates were left out of a chain, and that the order of the others was corrected. istiod would
+ * serve the chain as it is.
  */
 function chainWarnings(
   found: readonly CaCertificate[],
@@ -111,7 +112,7 @@ function chainWarnings(
   const warnings = found
     .filter((certificate) => !isAmong(certificate, [...path, ...anchors]))
     .map((stray) =>
-      isSelfIssued(stray)
+      CaCertificate.isSelfIssued(stray)
         ? `${stray.title}: is left out, because it is self-signed and not among the roots`
         : `${stray.title}: is left out, because the authority does not need it`,
     );
@@ -164,7 +165,7 @@ const rareKinds: readonly NameKind[] = ["ip", "email", "other"];
 /** ecdsa-with-SHA512 (RFC 5758 §3.2). */
 const ecdsaWithSha512 = fromHexLiteral("300a06082a8648ce3d040304");
 
-/** Of the ciphers that ztunnel may be built with, ring verifies the fewest signatures. */
+/** ring verifies the fewest signatures of the libraries with which ztunnel can be built. */
 const refusedByRing = "which a ztunnel built with ring refuses";
 
 /** Properties of a path that are legal and surprising. */
@@ -177,14 +178,15 @@ const pathWarnings: readonly PathRule[] = [
   (certificate) =>
     constrains(certificate, rareKinds) &&
     "has name constraints on names that no certificate of Rampart carries",
-  // Trust domains may share a root, whose own SPIFFE ID does not bind the authorities below it.
+  // Trust domains may share a root, so the root's own SPIFFE ID does not restrict the authorities below it.
   (certificate, { depth, trustDomain }) =>
     depth > 0 &&
     spiffeIdsOf(certificate).some((id) => !isOf(trustDomain, id)) &&
     "carries a SPIFFE ID of another trust domain",
   (certificate, { trustDomain }) =>
-    spiffeIdsOf(certificate).some((id) => id.startsWith(`${trustDomainSpiffeId(trustDomain)}/`)) &&
-    "carries the SPIFFE ID of a workload (X509-SVID §2 asks for none with a path)",
+    spiffeIdsOf(certificate).some((id) =>
+      id.startsWith(`${SpiffeId.ofTrustDomain(trustDomain)}/`),
+    ) && "carries the SPIFFE ID of a workload (X509-SVID §2 asks for none with a path)",
   (certificate, { isAnchor }) => {
     const lacking = lackingIn(certificate, isAnchor).join(" and ");
     return lacking !== "" && `has ${lacking}; \`openssl -x509_strict\` and Python 3.13 refuse it`;
@@ -224,7 +226,7 @@ function constrains({ claims }: CaCertificate, kinds: readonly NameKind[]): bool
 /** OpenSSL compares key identifiers, too, where a certificate has both. */
 function namesItselfAsIssuer(certificate: CaCertificate): boolean {
   const { subjectKeyIdentifier: own, issuersKeyIdentifier: issuers } = certificate.claims;
-  return isSelfIssued(certificate) && (!own || !issuers || bytesEqual(own, issuers));
+  return CaCertificate.isSelfIssued(certificate) && (!own || !issuers || bytesEqual(own, issuers));
 }
 
 /** Parts that RFC 5280 §4.2.1 asks of a CA, and that most verifiers of a mesh do without. */

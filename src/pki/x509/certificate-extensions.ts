@@ -1,6 +1,6 @@
 import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, DerReader, derTrue, Tag } from "../encoding/der-reader.ts";
-import { derElement, derSequence, derText } from "../encoding/der-writer.ts";
+import { derElement, derSequence, derText } from "../encoding/internal/der-writer.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 
 /** The tag of a URI among GeneralNames. */
@@ -50,7 +50,7 @@ const names: readonly (readonly [ExtensionName, Bytes])[] = [
   ["nameConstraints", Oid.nameConstraints],
 ];
 
-/** The known extensions of a certificate by name, and whether it has others. */
+/** The extensions of a certificate that this code parses, by name, and whether it has others. */
 export interface CertificateExtensions
   extends Readonly<Record<ExtensionName, Extension | undefined>> {
   readonly hasUnknown: boolean;
@@ -116,7 +116,7 @@ export function nextExtension(list: DerReader): Extension & { readonly oid: DerR
   return { oid, isCritical, value };
 }
 
-/** All extensions of a TBSCertificate, whose form somebody has checked. */
+/** All extensions of a TBSCertificate that was parsed before. */
 export function extensionsIn(toBeSigned: Bytes): readonly ReturnType<typeof nextExtension>[] {
   const found: ReturnType<typeof nextExtension>[] = [];
   const fields = new DerReader(toBeSigned).enter(Tag.sequence);

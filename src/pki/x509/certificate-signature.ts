@@ -1,16 +1,15 @@
 import { type CryptoProvider, type SigningKey, webCryptoProvider } from "../crypto-provider.ts";
 import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
-import { readObjectIdentifier } from "../encoding/der-values.ts";
-import { DerBuilder } from "../encoding/der-writer.ts";
+import { DerBuilder } from "../encoding/internal/der-builder.ts";
+import { readObjectIdentifier } from "../encoding/internal/der-values.ts";
 import {
-  fromX509Signature,
   type Hash,
-  prependX509Signature,
   rsaPss,
   type SignatureAlgorithm,
   signatureAlgorithms,
 } from "../signature-algorithm.ts";
+import { fromX509Signature, prependX509Signature } from "../signature-encoding.ts";
 import type { Certificate } from "./certificate.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 

@@ -1,26 +1,21 @@
 import { CaError } from "../../foundation/errors.ts";
 import type { CryptoProvider } from "../crypto-provider.ts";
-import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
+import type { Bytes } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
-import { derElement, derSequence } from "../encoding/der-writer.ts";
-import { parsePem } from "../encoding/pem.ts";
+import { Pem } from "../encoding/pem.ts";
 import {
   type DsaEncoding,
-  fromX509Signature,
   type SignatureAlgorithm,
   signatureAlgorithms,
 } from "../signature-algorithm.ts";
-import {
-  parseSubjectPublicKey,
-  refuseSubjectKey,
-  type SubjectPublicKey,
-} from "./subject-public-key.ts";
+import { fromX509Signature } from "../signature-encoding.ts";
+import { version0 } from "./request-to-be-signed.ts";
+import { SubjectPublicKey } from "./subject-public-key.ts";
 
 /** The PEM of a CSR for an RSA-4096 key has about 1.7 kB. */
 const maximumPemLength = 16 * 1024;
 
 const labels = ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"];
-const version0 = fromHexLiteral("020100");
 const attributesTag = Tag.contextConstructed(0);
 
 interface SignedRequest {
@@ -28,35 +23,43 @@ interface SignedRequest {
   readonly signatureAlgorithm: SignatureAlgorithm;
   /** The whole CertificationRequestInfo, which the signature covers. */
   readonly signedBytes: Bytes;
-  /** In the encoding that the provider verifies. */
+  /** The signature in the encoding that the crypto provider verifies. */
   readonly signature: Bytes;
 }
 
-/**
- * Reads the public key of a CSR (PKCS#10, RFC 2986) and verifies that its sender holds the private key.
- *
- * The key is all that this code takes from a CSR. It skips the subject, the SAN and everything else, so
- * that nothing of them can reach a certificate.
- *
- * @param pem Exactly one PEM block.
- * @throws CaError `csr-malformed`, `csr-signature-algorithm-unacceptable`, `csr-signature-invalid`,
- *   `subject-key-unacceptable`.
- */
-export async function parseCertificateSigningRequest(
-  pem: string,
-  cryptoProvider: CryptoProvider,
-): Promise<SubjectPublicKey> {
-  const request = parseRequest(pem, cryptoProvider.dsaEncoding);
-  const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = request;
-  const { signatureOctets = signature.length } = signatureAlgorithm;
-  if (signature.length !== signatureOctets) throw refuseSignature();
-  const { spki } = subjectPublicKey;
-  const isKeys = await cryptoProvider.verify(spki, signatureAlgorithm, signature, signedBytes);
-  // The key policy leaves one question to the import: whether the point is on its curve.
-  if (isKeys === undefined) throw refuseSubjectKey("point");
-  if (!isKeys) throw refuseSignature();
-  return subjectPublicKey;
-}
+/** PKCS#10 (RFC 2986). */
+export const CertificateSigningRequest = {
+  /**
+   * Reads the public key of a CSR (PKCS#10, RFC 2986) and verifies that its sender holds the private key.
+   *
+   * The key is all that this code takes from a CSR. It skips the subject, the SAN and everything else, so
+   * that nothing of them can reach a certificate.
+   *
+   * @param pem Exactly one PEM block.
+   * @throws CaError `csr-malformed`, `csr-signature-algorithm-unacceptable`, `csr-signature-invalid`,
+   *   `subject-key-unacceptable`.
+   */
+  async parse(pem: string, cryptoProvider: CryptoProvider): Promise<SubjectPublicKey> {
+    const request = parseRequest(pem, cryptoProvider.dsaEncoding);
+    const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = request;
+    const { signatureOctets = signature.length } = signatureAlgorithm;
+    if (signature.length !== signatureOctets) throw refuseSignature();
+    const { spki } = subjectPublicKey;
+    const isKeys = await cryptoProvider.verify(spki, signatureAlgorithm, signature, signedBytes);
+    // The key policy leaves one question to the import: whether the point is on its curve.
+    if (isKeys === undefined) throw SubjectPublicKey.refuse("point");
+    if (!isKeys) throw refuseSignature();
+    return subjectPublicKey;
+  },
+
+  /**
+   * The public key in a CSR (DER). It does not verify the signature, and is for CSRs of this CA's own. @throws
+   * DerError
+   */
+  readKey(der: Bytes): SubjectPublicKey {
+    return readRequestInfo(new DerReader(der).enter(Tag.sequence).element(Tag.sequence));
+  },
+};
 
 function refuseSignature(): CaError {
   return new CaError(
@@ -66,7 +69,7 @@ function refuseSignature(): CaError {
 }
 
 function parseRequest(pem: string, dsaEncoding: DsaEncoding): SignedRequest {
-  const der = pem.length <= maximumPemLength ? parsePem(pem, labels) : undefined;
+  const der = pem.length <= maximumPemLength ? Pem.parse(pem, labels) : undefined;
   if (!der) throw malformed("not one PEM block of a certificate signing request");
   try {
     return readRequest(der, dsaEncoding);
@@ -95,11 +98,6 @@ function readRequest(der: Bytes, dsaEncoding: DsaEncoding): SignedRequest {
   };
 }
 
-/** The key in a CSR (DER), without a look at its signature: for a CSR of our own. @throws DerError */
-export function readRequestedKey(der: Bytes): SubjectPublicKey {
-  return readRequestInfo(new DerReader(der).enter(Tag.sequence).element(Tag.sequence));
-}
-
 function readRequestInfo(der: Bytes): SubjectPublicKey {
   const fields = new DerReader(der).enter(Tag.sequence);
   fields.literal(version0);
@@ -107,13 +105,14 @@ function readRequestInfo(der: Bytes): SubjectPublicKey {
   const spki = fields.element(Tag.sequence);
   fields.enter(attributesTag).skipAll();
   fields.finish();
-  return parseSubjectPublicKey(spki);
+  return SubjectPublicKey.parse(spki);
 }
 
 /** The CSR chooses among the algorithms that its key may use; it cannot bring another. */
 function acceptedAlgorithm(key: SubjectPublicKey, identifier: DerReader): SignatureAlgorithm {
-  const accepted = signatureAlgorithms[key.algorithm].find((algorithm) =>
-    identifier.isAt(algorithm.identifier),
+  const accepted = signatureAlgorithms[key.algorithm].find(
+    ({ identifier: own, identifierWithoutNull = own }) =>
+      identifier.isAt(own) || identifier.isAt(identifierWithoutNull),
   );
   if (accepted) return accepted;
   throw new CaError(
@@ -124,25 +123,4 @@ function acceptedAlgorithm(key: SubjectPublicKey, identifier: DerReader): Signat
 
 function malformed(detail: string, cause?: unknown): CaError {
   return new CaError({ reason: "csr-malformed" }, `malformed CSR: ${detail}`, cause);
-}
-
-const extensionRequest = fromHexLiteral("06092a864886f70d01090e");
-
-/**
- * The part of a PKCS#10 request that its key signs (RFC 2986 §4.1).
- *
- * @param subject A Name, DER.
- * @param extensions The requested extensions, DER, in an attribute extensionRequest (RFC 2985 §5.4.2).
- */
-export function requestInfo(subject: Bytes, spki: Uint8Array, extensions: readonly Bytes[]): Bytes {
-  const attributes =
-    extensions.length === 0
-      ? []
-      : [derSequence(extensionRequest, derElement(Tag.set, derSequence(...extensions)))];
-  return derSequence(version0, subject, spki, derElement(Tag.contextConstructed(0), ...attributes));
-}
-
-/** A PKCS#10 request (RFC 2986 §4.2), DER. */
-export function signedRequest(info: Bytes, algorithm: Bytes, signature: Uint8Array): Bytes {
-  return derSequence(info, algorithm, derElement(Tag.bitString, Uint8Array.of(0), signature));
 }

@@ -42,25 +42,34 @@ export interface Interval {
 /** Version 3, encoded as `[0] EXPLICIT INTEGER 2` (RFC 5280 §4.1.2.1). */
 export const version3: Bytes = fromHexLiteral("a003020102");
 
-/**
- * Reads a certificate of version 1 or 3. It does not verify the signature.
- *
- * @throws DerError for anything else.
- */
-export function parseCertificate(der: Bytes): Certificate {
-  const outer = new DerReader(der);
-  const fields = outer.enter(Tag.sequence);
-  outer.finish();
-  const signedBytes = fields.element(Tag.sequence);
-  const toBeSigned = parseToBeSigned(signedBytes);
-  const algorithm = fields.element(Tag.sequence);
-  const signature = fields.bitStringOctets();
-  fields.finish();
-  if (!bytesEqual(algorithm, toBeSigned.signatureAlgorithm)) {
-    throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §4.1.1.2)");
-  }
-  return { der, toBeSigned, signedBytes, signature };
-}
+/** Parses X.509 certificates (RFC 5280 §4.1). */
+export const Certificate = {
+  /**
+   * Reads a certificate of version 1 or 3. It does not verify the signature.
+   *
+   * @throws DerError for anything else.
+   */
+  parse(der: Bytes): Certificate {
+    const outer = new DerReader(der);
+    const fields = outer.enter(Tag.sequence);
+    outer.finish();
+    const signedBytes = fields.element(Tag.sequence);
+    const toBeSigned = parseToBeSigned(signedBytes);
+    const algorithm = fields.element(Tag.sequence);
+    const signature = fields.bitStringOctets();
+    fields.finish();
+    if (!bytesEqual(algorithm, toBeSigned.signatureAlgorithm)) {
+      throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §4.1.1.2)");
+    }
+    return { der, toBeSigned, signedBytes, signature };
+  },
+
+  /** The subject key identifier of a certificate. Some imported certificates have none. */
+  subjectKeyIdentifier(certificate: Certificate): Bytes | undefined {
+    const extension = certificate.toBeSigned.extensions.subjectKeyIdentifier;
+    return extension?.value.fork().content(Tag.octetString);
+  },
+};
 
 /**
  * Reads a TBSCertificate of version 1 or 3 without unique identifiers.
@@ -86,12 +95,6 @@ export function parseToBeSigned(der: Bytes): ToBeSigned {
   };
   fields.finish();
   return parts;
-}
-
-/** The subject key identifier of a certificate. Some imported certificates have none. */
-export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefined {
-  const extension = certificate.toBeSigned.extensions.subjectKeyIdentifier;
-  return extension?.value.fork().content(Tag.octetString);
 }
 
 /** @throws DerError for times in another form than RFC 5280 §4.1.2.5 demands. */

@@ -1,8 +1,8 @@
 import { type Bytes, fromHexLiteral, toHex } from "../encoding/bytes.ts";
 import { derTrue, Tag } from "../encoding/der-reader.ts";
-import { derElement, derSequence, derText } from "../encoding/der-writer.ts";
+import { derElement, derSequence, derText } from "../encoding/internal/der-writer.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
-import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
+import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
 import { certificateAndCrlSigning, extension, subjectAltUri } from "./certificate-extensions.ts";
 import { type CertificateSigner, issue, type Leaf } from "./leaf/certificate-signer.ts";
 import { certificateToBeSigned, subjectKeyIdentifier } from "./leaf/to-be-signed.ts";
@@ -12,7 +12,7 @@ import type { Validity } from "./validity.ts";
 /** What an intermediate may be, as the operator of its root decides. */
 export interface IntermediateRights {
   readonly trustDomain: TrustDomain;
-  /** How many authorities may stand below it: 0 to 6. */
+  /** How many subordinate CAs may follow below it in a path: 0 to 6. */
   readonly pathLength: number;
   /** Whether name constraints permit it the SPIFFE IDs of its trust domain alone. ztunnel refuses those. */
   readonly isConstrained: boolean;
@@ -31,7 +31,7 @@ export function issueIntermediate(
   { rights, publicKey, validity }: IntermediateContent,
 ): Promise<Leaf> {
   const { trustDomain, pathLength, isConstrained } = rights;
-  const spiffeId = trustDomainSpiffeId(trustDomain);
+  const spiffeId = SpiffeId.ofTrustDomain(trustDomain);
   const constraints = basicConstraints(pathLength);
   const nameConstraints = isConstrained ? onlyHost(trustDomain) : undefined;
   const content = { spiffeId, publicKey, validity, basicConstraints: constraints };

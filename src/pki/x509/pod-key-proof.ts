@@ -3,19 +3,10 @@ import type { CryptoProvider } from "../crypto-provider.ts";
 import { parseBase64 } from "../encoding/base64.ts";
 import type { Bytes } from "../encoding/bytes.ts";
 import { DerError } from "../encoding/der-reader.ts";
-import { parsePem } from "../encoding/pem.ts";
-import {
-  fromX509Signature,
-  rsaPss,
-  type SignatureScheme,
-  signatureAlgorithms,
-} from "../signature-algorithm.ts";
-import {
-  parseSubjectPublicKey,
-  refuseSubjectKey,
-  rsaModulusOf,
-  type SubjectPublicKey,
-} from "./subject-public-key.ts";
+import { Pem } from "../encoding/pem.ts";
+import { rsaPss, type SignatureScheme, signatureAlgorithms } from "../signature-algorithm.ts";
+import { fromX509Signature } from "../signature-encoding.ts";
+import { SubjectPublicKey } from "./subject-public-key.ts";
 
 /** The proof of possession of a PodCertificateRequest: a signature by its key over the UID of its pod. */
 export interface PodKeyProof {
@@ -24,51 +15,54 @@ export interface PodKeyProof {
 }
 
 /** A UUID in the one form in which Kubernetes writes it. */
-export const podUidForm: RegExp = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+export const podUidPattern: RegExp = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/**
- * Reads a proof of possession; `undefined` for anything else.
- *
- * The form of the UID matters: a caller that could choose the signed text might present a signature that
- * the key made for another protocol.
- *
- * @param signature In base64.
- */
-export function parsePodKeyProof(podUid: string, signature: string): PodKeyProof | undefined {
-  const octets = signature === "" ? undefined : parseBase64(signature);
-  return octets && podUidForm.test(podUid) ? { podUid, signature: octets } : undefined;
-}
+/** Parses and verifies the proof that a pod has the private key of a public key. */
+export const PodKeyProof = {
+  /**
+   * Reads a proof of possession; `undefined` for anything else.
+   *
+   * The form of the UID matters: a caller that could choose the signed text might present a signature that
+   * the key made for another protocol.
+   *
+   * @param signature In base64.
+   */
+  parse(podUid: string, signature: string): PodKeyProof | undefined {
+    const octets = signature === "" ? undefined : parseBase64(signature);
+    return octets && podUidPattern.test(podUid) ? { podUid, signature: octets } : undefined;
+  },
+
+  /**
+   * Reads a public key and verifies that its holder has signed the UID of a pod. The API server does so for
+   * `pkixPublicKey` and `proofOfPossession` (KEP-4317).
+   *
+   * @param pem Exactly one PEM block of a SubjectPublicKeyInfo.
+   * @throws CaError `csr-malformed`, `csr-signature-invalid`, `subject-key-unacceptable`.
+   */
+  async parseKey(
+    pem: string,
+    { podUid, signature }: PodKeyProof,
+    cryptoProvider: CryptoProvider,
+  ): Promise<SubjectPublicKey> {
+    const publicKey = parseKey(pem);
+    const signed = new TextEncoder().encode(podUid);
+    for (const scheme of schemesOf(publicKey, signature)) {
+      const octets = signatureOctets(signature, scheme, cryptoProvider);
+      const isKeys = await cryptoProvider.verify(publicKey.spki, scheme, octets, signed);
+      if (isKeys === undefined) throw SubjectPublicKey.refuse("point");
+      if (isKeys) return publicKey;
+    }
+    throw invalid();
+  },
+};
 
 const maximumPemLength = 4096;
 
-/**
- * Reads a public key and verifies that its holder has signed the UID of a pod. The API server does so for
- * `pkixPublicKey` and `proofOfPossession` (KEP-4317).
- *
- * @param pem Exactly one PEM block of a SubjectPublicKeyInfo.
- * @throws CaError `csr-malformed`, `csr-signature-invalid`, `subject-key-unacceptable`.
- */
-export async function parseProvedPublicKey(
-  pem: string,
-  { podUid, signature }: PodKeyProof,
-  cryptoProvider: CryptoProvider,
-): Promise<SubjectPublicKey> {
-  const publicKey = parseKey(pem);
-  const signed = new TextEncoder().encode(podUid);
-  for (const scheme of schemesOf(publicKey, signature)) {
-    const octets = signatureOctets(signature, scheme, cryptoProvider);
-    const isKeys = await cryptoProvider.verify(publicKey.spki, scheme, octets, signed);
-    if (isKeys === undefined) throw refuseSubjectKey("point");
-    if (isKeys) return publicKey;
-  }
-  throw invalid();
-}
-
 function parseKey(pem: string): SubjectPublicKey {
-  const der = pem.length <= maximumPemLength ? parsePem(pem, ["PUBLIC KEY"]) : undefined;
+  const der = pem.length <= maximumPemLength ? Pem.parse(pem, ["PUBLIC KEY"]) : undefined;
   if (!der) throw malformed("not one PEM block of a public key");
   try {
-    return parseSubjectPublicKey(der);
+    return SubjectPublicKey.parse(der);
   } catch (error) {
     if (error instanceof DerError) throw malformed(error.message, error);
     throw error;
@@ -82,8 +76,8 @@ function schemesOf(key: SubjectPublicKey, { length }: Bytes): readonly Signature
   const [first] = signatureAlgorithms[key.algorithm];
   switch (key.algorithm) {
     case "RSA":
-      // A platform may fail on another length, where it should say no.
-      if (length !== rsaModulusOf(key).length) return [];
+      // Some platforms throw on a signature of another length, instead of returning `false`.
+      if (length !== SubjectPublicKey.rsaModulus(key).length) return [];
       return [length - shaOctets - 2, shaOctets].map(pssWithSalt);
     case "Ed25519":
       return first && length === first.signatureOctets ? [first] : [];

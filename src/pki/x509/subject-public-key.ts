@@ -36,61 +36,86 @@ const nistSignatures = literal("6086480165030403");
 
 const ecPublicKeyOid = "06072a8648ce3d0201";
 
-/**
- * Reads a SubjectPublicKeyInfo and applies the key policy: P-256, P-384, P-521, RSA of 2048 to 4096
- * bits, Ed25519, ML-DSA. It does not check that a point lies on its curve; importing the key does.
- *
- * @param spki The whole element.
- * @throws DerError for anything but a SubjectPublicKeyInfo.
- * @throws CaError `subject-key-unacceptable` for a key that the policy does not allow.
- */
-export function parseSubjectPublicKey(spki: Bytes): SubjectPublicKey {
-  const reader = new DerReader(spki);
-  const fields = reader.enter(Tag.sequence);
-  reader.finish();
-  const identifier = fields.fork();
-  fields.skip(Tag.sequence);
-  const keyOctets = fields.bitStringOctets();
-  fields.finish();
-  const accepted = acceptedKeys.find(([known]) => identifier.isAt(known));
-  if (!accepted) throw refuseAlgorithm(identifier.element(Tag.sequence));
-  const [, algorithm, faultOf] = accepted;
-  const fault = faultOf(keyOctets);
-  if (fault) throw refuseSubjectKey(fault);
-  return { algorithm, spki, keyOctets };
-}
+/** Parses and judges public keys (RFC 5280 §4.1.2.7). */
+export const SubjectPublicKey = {
+  /**
+   * Reads a SubjectPublicKeyInfo and applies the key policy: P-256, P-384, P-521, RSA of 2048 to 4096
+   * bits, Ed25519, ML-DSA. It does not check that a point lies on its curve; importing the key does.
+   *
+   * @param spki The whole element.
+   * @throws DerError for anything but a SubjectPublicKeyInfo.
+   * @throws CaError `subject-key-unacceptable` for a key that the policy does not allow.
+   */
+  parse(spki: Bytes): SubjectPublicKey {
+    const reader = new DerReader(spki);
+    const fields = reader.enter(Tag.sequence);
+    reader.finish();
+    const identifier = fields.fork();
+    fields.skip(Tag.sequence);
+    const keyOctets = fields.bitStringOctets();
+    fields.finish();
+    const accepted = acceptedKeys.find(([known]) => identifier.isAt(known));
+    if (!accepted) throw refuseAlgorithm(identifier.element(Tag.sequence));
+    const [, algorithm, faultOf] = accepted;
+    const fault = faultOf(keyOctets);
+    if (fault) throw SubjectPublicKey.refuse(fault);
+    return { algorithm, spki, keyOctets };
+  },
 
-/** The refusal of a public key, with the rule that the key breaks. */
-export function refuseSubjectKey(fault: SubjectKeyFault): CaError {
-  return new CaError(
-    { reason: "subject-key-unacceptable", fault },
-    `the CSR's public key breaks the key policy: ${fault}`,
-  );
-}
+  /** The refusal of a public key, with the rule that the key breaks. */
+  refuse(fault: SubjectKeyFault): CaError {
+    return new CaError(
+      { reason: "subject-key-unacceptable", fault },
+      `the CSR's public key breaks the key policy: ${fault}`,
+    );
+  },
+
+  /** Whether a SubjectPublicKeyInfo has a post-quantum key, of whatever kind: ML-DSA or SLH-DSA. @throws DerError */
+  isPostQuantum(spki: Bytes): boolean {
+    const name = new DerReader(spki).enter(Tag.sequence).enter(Tag.sequence);
+    return name.enter(Tag.objectIdentifier).isAt(nistSignatures);
+  },
+
+  /** The modulus of an RSA key, big-endian and without leading zeros. */
+  rsaModulus({ keyOctets }: SubjectPublicKey): Bytes {
+    return new DerReader(keyOctets).enter(Tag.sequence).unsignedInteger();
+  },
+
+  /**
+   * The key identifier of a public key: the leftmost 160 bits of the SHA-256 of its octets (RFC 7093 §2
+   * method 1). Go's `x509.CreateCertificate` computes the same since 1.25.
+   *
+   * WebCrypto is not used: hashing two blocks here takes less time than its promise.
+   */
+  keyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
+    // A copied initial state saves the buffers that a new hash would allocate for each key.
+    emptyHash._cloneInto(hash).update(keyOctets).digestInto(digest);
+    return digest.slice(0, 20);
+  },
+
+  /**
+   * The key identifier of an issuer whose certificate has none: the SHA-1 of its key's octets (RFC 5280
+   * §4.2.1.2 method 1). Every leaf must have an authority key identifier (§4.2.1.1).
+   */
+  fallbackKeyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
+    return sha1(keyOctets);
+  },
+};
 
 function refuseAlgorithm(identifier: Bytes): CaError {
-  return refuseSubjectKey(toHex(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm");
+  return SubjectPublicKey.refuse(
+    toHex(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm",
+  );
 }
 
 function ofLength(length: number): KeyForm {
   return (octets) => (octets.length === length ? undefined : "length");
 }
 
-/** Whether a SubjectPublicKeyInfo has a post-quantum key, of whatever kind: ML-DSA or SLH-DSA. @throws DerError */
-export function hasPostQuantumKey(spki: Bytes): boolean {
-  const name = new DerReader(spki).enter(Tag.sequence).enter(Tag.sequence);
-  return name.enter(Tag.objectIdentifier).isAt(nistSignatures);
-}
-
 function uncompressedPoint(coordinateOctets: number): KeyForm {
   // RFC 5480 §2.2 obliges every implementation to support the uncompressed form, and no other.
   return (octets) =>
     octets[0] === 0x04 && octets.length === 1 + 2 * coordinateOctets ? undefined : "point";
-}
-
-/** The modulus of an RSA key, big-endian and without leading zeros. */
-export function rsaModulusOf({ keyOctets }: SubjectPublicKey): Bytes {
-  return new DerReader(keyOctets).enter(Tag.sequence).unsignedInteger();
 }
 
 function rsaPublicKey(octets: Bytes): SubjectKeyFault | undefined {
@@ -144,26 +169,6 @@ const isOdd = (integer: Bytes): boolean => ((integer.at(-1) ?? 0) & 1) === 1;
 export const bitLength = (integer: Bytes): number =>
   integer.length * 8 - Math.clz32(integer[0] ?? 0) + 24;
 
-const fresh = sha256.create();
+const emptyHash = sha256.create();
 const hash = sha256.create();
 const digest = new Uint8Array(32);
-
-/**
- * The key identifier of a public key: the leftmost 160 bits of the SHA-256 of its octets (RFC 7093 §2
- * method 1). Go's `x509.CreateCertificate` computes the same since 1.25.
- *
- * WebCrypto is not used: hashing two blocks here takes less time than its promise.
- */
-export function keyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
-  // A copied initial state saves the buffers that a new hash would allocate for each key.
-  fresh._cloneInto(hash).update(keyOctets).digestInto(digest);
-  return digest.slice(0, 20);
-}
-
-/**
- * The key identifier of an issuer whose certificate has none: the SHA-1 of its key's octets (RFC 5280
- * §4.2.1.2 method 1). Every leaf must have an authority key identifier (§4.2.1.1).
- */
-export function fallbackKeyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
-  return sha1(keyOctets);
-}

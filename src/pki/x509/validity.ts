@@ -50,8 +50,8 @@ export function leafValidity(
   return { notBefore: new Date((issuedAt - backdate) * 1000), notAfter };
 }
 
-/** Whole seconds, by the life that the leaf gets: an authority near its end gives less than was asked. */
-function leafBackdateSeconds(lifeSeconds: number): number {
+/** How far a leaf or token of this life is backdated, in whole seconds. An authority near its end gives less than was asked. */
+export function leafBackdateSeconds(lifeSeconds: number): number {
   return Math.min(backdateSeconds, Math.floor(lifeSeconds * backdatePart));
 }
 

@@ -3,12 +3,12 @@ import { CaError } from "../../foundation/errors.ts";
 import { bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { signatureAlgorithms } from "../../pki/signature-algorithm.ts";
-import { parseCertificate } from "../../pki/x509/certificate.ts";
-import { type Crl, crlIssuerOf, isCrlOf, isCurrentAt } from "../../pki/x509/crl/crl.ts";
-import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { Certificate } from "../../pki/x509/certificate.ts";
+import { Crl } from "../../pki/x509/crl/crl.ts";
+import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 
-/** Why a CRL is not taken. The one that is known already stays. */
+/** Why a CRL is refused. The one that was read before stays. */
 export type CrlFault =
   | "issuer-unknown"
   | "signature-invalid"
@@ -20,7 +20,7 @@ export type CrlFault =
 /** The CAs whose certificates verifiers of the mesh may meet. */
 export interface MeshAuthorities {
   readonly roots: readonly X509Certificate[];
-  /** As far as they are known: a mesh under another CA's root has more of them than one workload sees. */
+  /** The intermediates that this workload has seen. A mesh under another CA's root has more of them. */
   readonly intermediates: readonly X509Certificate[];
 }
 
@@ -32,7 +32,7 @@ export interface UsableCrls {
   readonly crls: readonly Crl[];
   /** New roots, which wait for their CRLs. */
   readonly awaited: readonly X509Certificate[];
-  /** Whether the CRLs of new roots shall be there within a moment. Where all are new, none is held back. */
+  /** Whether new roots wait a moment for their CRLs. If all roots are new, none waits. */
   readonly isAwaiting: boolean;
   /** The roots without a CRL, which keep every CRL from use unless they are awaited. */
   readonly missing: readonly X509Certificate[];
@@ -67,7 +67,7 @@ export class MeshCrls {
   readonly #times: CrlTimes;
   /** When each CRL was last that of a root, or of an intermediate. */
   readonly #ofMeshAt = new Map<string, Date>();
-  /** Of the last document, those whose root may still come. */
+  /** The CRLs of the last document whose roots may still come. */
   #early: readonly Crl[] = [];
   /** The fingerprints of the roots that had CRLs when all of them had; empty while no CRL is used. */
   #covered: ReadonlySet<string> = new Set();
@@ -82,15 +82,15 @@ export class MeshCrls {
   }
 
   hasCurrent(now: Date): boolean {
-    return this.all.some((crl) => isCurrentAt(crl, now));
+    return this.all.some((crl) => Crl.isCurrentAt(crl, now));
   }
 
-  /** Takes each CRL that is good and no older than the known one. @returns The faults of the others. */
+  /** Takes each CRL that is valid and not older than the one before it. @returns The errors of the others. */
   take(crls: readonly Crl[], authorities: MeshAuthorities, now: Date): readonly CrlFault[] {
     const faults = crls.map((crl) => this.#takeOne(crl, authorities, now));
     this.#early = crls.filter((_, i) => faults[i] === "issuer-unknown");
     for (const [key, crl] of this.#crls) {
-      if (isCurrentAt(crl, now)) continue;
+      if (Crl.isCurrentAt(crl, now)) continue;
       this.#crls.delete(key);
       this.#ofMeshAt.delete(key);
     }
@@ -100,10 +100,12 @@ export class MeshCrls {
   /** The roots and CRLs to use from now on. */
   usable(authorities: MeshAuthorities, now: Date): UsableCrls {
     const { roots, intermediates } = authorities;
+    const named = new Set([...roots, ...intermediates].map(fingerprintOf));
+    for (const each of this.#issuers.keys()) if (!named.has(each)) this.#issuers.delete(each);
     this.#early = this.#early.filter((crl) => this.#takeOne(crl, authorities, now) !== undefined);
     const latest = addSeconds(now, this.#times.margin);
     const current = this.all.filter(
-      (crl) => isCurrentAt(crl, latest) && this.#isOfMeshOrKept(crl, authorities, now),
+      (crl) => Crl.isCurrentAt(crl, latest) && this.#isOfMeshOrKept(crl, authorities, now),
     );
     const missing = roots.filter((root) => !this.#isCovered(root, intermediates, current));
     const ends = current.flatMap(({ nextUpdate }) => nextUpdate ?? []);
@@ -143,17 +145,20 @@ export class MeshCrls {
 
   #faultOf(crl: Crl, authorities: MeshAuthorities, now: Date): CrlFault | undefined {
     if (crl.hasUnknownCritical) return "critical-extension-unknown";
-    // Authorities of one name are told apart by their keys alone.
+    // Authorities with the same name differ only by their keys.
     if (crl.authorityKeyIdentifier === undefined) return "key-identifier-missing";
     if (!this.#isOfMesh(crl, authorities)) return "issuer-unknown";
     const named = this.#namedBy(crl, authorities);
     if (named.length > 0 && !named.some((each) => each.hasSigned(crl))) return "signature-invalid";
     const known = this.#crls.get(keyOf(crl));
     if (known && isOlder(crl, known)) return "number-backwards";
-    return isCurrentAt(crl, now) ? undefined : "not-current";
+    return Crl.isCurrentAt(crl, now) ? undefined : "not-current";
   }
 
-  /** No agent has the certificates of other workloads' intermediates. The verifiers get them with each leaf. */
+  /**
+   * Whether a CRL may be of this mesh. An agent does not have the intermediates of other workloads, which verifiers
+   * get with each leaf.
+   */
   #isOfMesh(crl: Crl, authorities: MeshAuthorities): boolean {
     return authorities.intermediates.length > 0 || this.#namedBy(crl, authorities).length > 0;
   }
@@ -215,9 +220,9 @@ interface CrlAuthority {
 /** A CA whose certificate or key cannot be read here has issued no CRL. */
 function issuerWith(certificate: X509Certificate): CrlAuthority {
   try {
-    const parsed = parseCertificate(Uint8Array.from(certificate.raw));
-    const { algorithm } = parseSubjectPublicKey(parsed.toBeSigned.spki);
-    const signer = crlIssuerOf(parsed);
+    const parsed = Certificate.parse(Uint8Array.from(certificate.raw));
+    const { algorithm } = SubjectPublicKey.parse(parsed.toBeSigned.spki);
+    const signer = Crl.issuer(parsed);
     // A CRL may have megabytes, and is looked at again whenever the roots change.
     const verdicts = new WeakMap<Crl, boolean>();
     const isSigned = ({ signatureAlgorithm, signedBytes, signature }: Crl): boolean => {
@@ -228,7 +233,7 @@ function issuerWith(certificate: X509Certificate): CrlAuthority {
       return verify(scheme.hash, signedBytes, certificate.publicKey, signature);
     };
     return {
-      isNamedBy: (crl) => isCrlOf(crl, signer),
+      isNamedBy: (crl) => Crl.isOf(crl, signer),
       hasSigned: (crl) => {
         const verdict = verdicts.get(crl) ?? isSigned(crl);
         verdicts.set(crl, verdict);

@@ -1,14 +1,16 @@
+import { backoffMilliseconds, backoffs } from "../../foundation/backoff.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { parseWaitSeconds } from "../../foundation/headers.ts";
-import { backoffMilliseconds, InterruptibleSleep, type Pause } from "../../foundation/pause.ts";
-import { type ClientTls, HttpClient, parseTarget, type Target } from "../http/http-client.ts";
+import { InterruptibleSleep, type Pause } from "../../foundation/pause.ts";
+import { HttpClient, parseTarget, type Target } from "../http/http-client.ts";
 import type { WholeAnswer } from "../http/http-exchange.ts";
-import { LongPollWait, pollBackoff } from "./long-poll-wait.ts";
+import type { ClientTls } from "../http/tunnel.ts";
+import { LongPollWait } from "./internal/long-poll-wait.ts";
 
 /** A kind of document that a CA publishes at a URL of its own. */
 export interface DocumentKind<Document> {
-  /** For sentences, such as `bundle`. */
+  /** What sentences call the document, such as `bundle`. */
   readonly name: string;
   readonly mediaType: string;
   readonly maximumOctets: number;
@@ -27,6 +29,7 @@ type PollResult<Document> = {
   | { readonly outcome: "absent" }
 );
 
+/** What a follower polls, how it reports, and its bounds of time. */
 export interface DocumentFollowerOptions<Document> {
   readonly url: string;
   readonly kind: DocumentKind<Document>;
@@ -43,7 +46,7 @@ export interface DocumentFollowerOptions<Document> {
   readonly longestRefreshSeconds: number;
   /** The longest time that the endpoint is asked to hold its answer. 0 asks for no wait. */
   readonly longestWaitSeconds: number;
-  /** How long an answer may take beyond the time for which it is held; by default ten seconds. */
+  /** How long a response may take beyond the time for which it is held; by default ten seconds. */
   readonly timeoutMilliseconds?: number;
   readonly clock: () => Date;
   readonly random: () => number;
@@ -59,8 +62,10 @@ const defaultRefreshSeconds = 300;
 export type FollowerState = Pick<DocumentFollower<never>, "confirmedAt" | "lastError">;
 
 /**
- * Follows a document that a CA publishes. An endpoint that holds its answers until the document changes is
- * asked without a pause. Any other is asked at the intervals that the document names.
+ * Polls a document that a CA publishes. An endpoint that holds its response until the document changes (long polling)
+ * is asked again at once; any other is asked at the interval that the document names. A failed or refused response is
+ * tried again with a growing pause and without the ETag. If no connection can be made with the current roots, the
+ * request is repeated over the connection of the last long poll.
  */
 export class DocumentFollower<Document> {
   readonly #options: DocumentFollowerOptions<Document>;
@@ -72,7 +77,7 @@ export class DocumentFollower<Document> {
   #failures = 0;
   /** Has the connection of the last answer that was held. */
   #last: HttpClient | undefined;
-  /** The last time at which the document was known to be current. */
+  /** The last time at which the CA has confirmed that the document is current. */
   confirmedAt: Date | undefined;
   lastError: string | undefined;
 
@@ -92,8 +97,8 @@ export class DocumentFollower<Document> {
     this.#last?.close();
   }
 
-  /** Makes the next request now. */
-  hurry(): void {
+  /** Makes the next request now instead of at its time. */
+  pollNow(): void {
     this.#sleep.interrupt();
   }
 
@@ -121,7 +126,7 @@ export class DocumentFollower<Document> {
 
   #nextRetry(): Date {
     const { clock, random, longestRefreshSeconds } = this.#options;
-    const pause = backoffMilliseconds(pollBackoff, ++this.#failures, random());
+    const pause = backoffMilliseconds(backoffs.mesh, ++this.#failures, random());
     return new Date(clock().getTime() + Math.min(pause, longestRefreshSeconds * 1000));
   }
 
@@ -157,7 +162,7 @@ export class DocumentFollower<Document> {
     return true;
   }
 
-  /** The tag for a conditional request. After a failure there is none, so that the endpoint answers at once. */
+  /** The ETag for a conditional request. After a failure there is none, so that the endpoint answers at once. */
   get #knownEtag(): string | undefined {
     return this.#failures === 0 ? this.#etag : undefined;
   }
@@ -177,7 +182,7 @@ export class DocumentFollower<Document> {
       ...(requestedSeconds > 0 && { prefer: `wait=${requestedSeconds}` }),
     });
     const { etag, "preference-applied": applied } = headers;
-    // Without a tag the endpoint cannot tell whether the document has changed.
+    // Without an ETag the endpoint cannot know whether the document has changed.
     const mayHold = requestedSeconds > 0 && etag !== undefined;
     const grantedSeconds =
       mayHold && typeof applied === "string" ? parseWaitSeconds(applied) : undefined;
@@ -189,9 +194,9 @@ export class DocumentFollower<Document> {
   }
 
   /**
-   * Each request gets a connection of its own: they are rare, and the TLS options may have changed. Where the CA has
-   * changed all its roots since its last answer, nothing known verifies it any more. Then the connection of that answer
-   * has the next one: whoever is at its other end named the roots that are known.
+   * Each request gets a connection of its own, because requests are rare and the TLS options may have changed. If the
+   * CA has replaced all its roots since its last response, no root that is known verifies it any more. Then the
+   * request is sent over the connection of that response, because its server has named the known roots.
    */
   async #send(signal: AbortSignal, headers: Record<string, string>): Promise<WholeAnswer> {
     const { kind, tlsOptions, timeoutMilliseconds = usualTimeoutMilliseconds } = this.#options;

@@ -1,14 +1,16 @@
 import type { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
-import { FetchError, parseJson } from "../../foundation/fetch.ts";
+import { FetchError, jsonOf } from "../../foundation/fetch.ts";
+import { inEnglish } from "../../foundation/text.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
-import { crlBlocks, toPem } from "../../pki/encoding/pem.ts";
-import { jwtSvidKeysIn, type KeySet } from "../../pki/jose/key-set.ts";
-import { type Crl, namedIn, parseCrl } from "../../pki/x509/crl/crl.ts";
+import { Pem, type PemBlock, PemError } from "../../pki/encoding/pem.ts";
+import { KeySet } from "../../pki/jose/key-set.ts";
+import { Crl } from "../../pki/x509/crl/crl.ts";
 import { mayBeRoot, parseCertificate } from "../files/pem-file.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
+/** A trust bundle in SPIFFE's format (SPIFFE Trust Domain and Bundle §4), parsed. */
 export interface SpiffeBundle {
   /** 0 if the bundle has none: the standard recommends a sequence and does not demand it. */
   readonly sequence: number;
@@ -16,28 +18,50 @@ export interface SpiffeBundle {
   readonly refreshSeconds: number;
   /** May be empty: then the standard withdraws the trust domain. */
   readonly roots: readonly X509Certificate[];
-  /** The keys for JWT-SVIDs; none where the trust domain has no such tokens. */
+  /** The keys for JWT-SVIDs; empty if the trust domain has none. */
   readonly jwtKeys: KeySet;
 }
 
+/**
+ * The bundle after a published one; `undefined` where that is refused.
+ *
+ * The sequence orders bundles (SPIFFE Trust Domain and Bundle §4.1.1). A lower number with other content is an older
+ * bundle, of a reader of the store that is behind, and may have a root or key that was withdrawn: it is refused. With
+ * the same content it withdraws nothing, and the higher number stays known.
+ */
+export function bundleAfter(
+  known: SpiffeBundle | undefined,
+  next: SpiffeBundle,
+): SpiffeBundle | undefined {
+  if (!known || next.sequence >= known.sequence) return next;
+  return contentOf(known) === contentOf(next) ? { ...next, sequence: known.sequence } : undefined;
+}
+
+const contentOf = ({ roots, jwtKeys }: SpiffeBundle): string =>
+  JSON.stringify([
+    roots.map((root) => root.fingerprint256).toSorted(),
+    jwtKeys.map((key) => JSON.stringify(KeySet.toJwk(key))).toSorted(),
+  ]);
+
+/** The CA's trust bundle in SPIFFE's format. */
 export const spiffeBundle: DocumentKind<SpiffeBundle> = {
   name: "bundle",
   mediaType: "application/json",
   maximumOctets: 256 * 1024,
-  parse: (octets) => parseSpiffeBundle(textOf(octets)),
+  parse: parseSpiffeBundle,
   refreshSeconds: ({ refreshSeconds }) => refreshSeconds,
 };
 
 const longestRefreshSeconds = 24 * 3600;
 
 const count = z.int().check(z.nonnegative());
-const keyForm = z.looseObject({ use: z.optional(z.string()), x5c: z.optional(z.unknown()) });
-const form = z.object({
-  keys: z.array(keyForm).check(z.maxLength(100)),
+const keySchema = z.looseObject({ use: z.optional(z.string()), x5c: z.optional(z.unknown()) });
+const schema = z.object({
+  keys: z.array(keySchema).check(z.maxLength(100)),
   spiffe_sequence: z._default(count, 0),
   spiffe_refresh_hint: z._default(count, 300),
 });
-const x5cForm = z.tuple([z.string()]);
+const x5cSchema = z.tuple([z.string()]);
 
 /**
  * Parses a SPIFFE bundle (SPIFFE Trust Domain and Bundle §4). As the standard demands, it ignores keys of
@@ -45,35 +69,30 @@ const x5cForm = z.tuple([z.string()]);
  *
  * @throws FetchError for an invalid bundle, and for one with a certificate that is not a CA's.
  */
-export function parseSpiffeBundle(text: string): SpiffeBundle {
-  const parsed = form.safeParse(parseJson(text));
-  if (!parsed.success) throw new FetchError("did not answer a SPIFFE bundle");
+export function parseSpiffeBundle(octets: string | Uint8Array): SpiffeBundle {
+  const parsed = schema.safeParse(jsonOf(octets), inEnglish);
+  if (!parsed.success) {
+    const [{ path, message } = { path: [], message: "" }] = parsed.error.issues;
+    throw new FetchError(`did not answer a SPIFFE bundle: ${path.join(".")} ${message}`);
+  }
   const { keys, spiffe_sequence: sequence, spiffe_refresh_hint: hint } = parsed.data;
   const entries = keys.filter(({ use, x5c }) => use === "x509-svid" && x5c !== undefined);
   return {
     sequence,
     refreshSeconds: Math.min(longestRefreshSeconds, Math.max(1, hint)),
     roots: entries.map(({ x5c }) => parseRoot(x5c)),
-    jwtKeys: jwtSvidKeysIn(keys),
+    jwtKeys: KeySet.ofJwtSvids(keys),
   };
 }
 
 function parseRoot(x5c: unknown): X509Certificate {
-  const { data: [base64] = [] } = x5cForm.safeParse(x5c);
+  const { data: [base64] = [] } = x5cSchema.safeParse(x5c);
   const root = base64 === undefined ? undefined : parseCertificate(base64);
   if (root && mayBeRoot(root)) return root;
   throw new FetchError("answered a bundle with something else than a CA's certificate");
 }
 
-function textOf(octets: Uint8Array): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(octets);
-  } catch (error) {
-    throw new FetchError("did not answer UTF-8", { cause: error });
-  }
-}
-
-/** More authorities than a mesh has at once. */
+/** A mesh has fewer authorities at once. */
 const maximumCrls = 100;
 
 /** The document of `/crl.pem`: a CRL of each authority. Three hundred thousand entries fit into it. */
@@ -92,20 +111,28 @@ export const crlDocument: DocumentKind<readonly Crl[]> = {
  * @throws FetchError for a text without a CRL, with too many, with any other block, or with one that is no CRL.
  */
 export function parseCrls(text: string): readonly Crl[] {
-  const blocks = crlBlocks(text);
-  const begun = text.match(/-----BEGIN /g)?.length ?? 0;
-  if (blocks.length === 0 || blocks.length > maximumCrls || blocks.length !== begun) {
+  const blocks = blocksIn(text);
+  if (blocks.length === 0 || blocks.some(({ label }) => label !== "X509 CRL")) {
     throw new FetchError("did not answer CRLs");
   }
   return blocks.map(parseOne);
 }
 
-function parseOne(base64: string): Crl {
+function blocksIn(text: string): readonly PemBlock[] {
   try {
-    const der = parseBase64(base64);
-    const crl = der && parseCrl(der);
+    return Pem.blocks(text, maximumCrls);
+  } catch (error) {
+    if (!(error instanceof PemError)) throw error;
+    throw new FetchError(`answered a CRL document that ${error.message}`);
+  }
+}
+
+function parseOne(block: PemBlock): Crl {
+  try {
+    const der = parseBase64(Pem.symbols(block));
+    const crl = der && Crl.parse(der);
     // Later readers of the entries need not expect a broken one.
-    if (crl && namedIn(crl, new Set()).length === 0) return crl;
+    if (crl && Crl.named(crl, new Set()).length === 0) return crl;
   } catch (error) {
     if (!(error instanceof DerError)) throw error;
     throw new FetchError("answered a broken CRL", { cause: error });
@@ -115,5 +142,5 @@ function parseOne(base64: string): Crl {
 
 /** PEM of CRLs, each with its last newline; empty for none. */
 export function crlsPem(crls: readonly Crl[]): string {
-  return crls.map(({ der }) => toPem("X509 CRL", der)).join("");
+  return crls.map(({ der }) => Pem.format("X509 CRL", der)).join("");
 }

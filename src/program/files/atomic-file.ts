@@ -3,6 +3,7 @@ import { rmSync } from "node:fs";
 import { type FileHandle, link, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
+/** The permissions and the owner of a new file. */
 export interface FileOwnership {
   readonly mode: number;
   /** Gives the new file to its owner before it has any content. */

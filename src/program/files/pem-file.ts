@@ -3,28 +3,32 @@ import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs
 import { OperatorError } from "../../foundation/errors.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { DerReader, Tag } from "../../pki/encoding/der-reader.ts";
-import { certificateBlocks } from "../../pki/encoding/pem.ts";
-import { readSmallFile } from "./small-file.ts";
+import { Pem, PemError } from "../../pki/encoding/pem.ts";
+import { readSmallOctets } from "./small-file.ts";
 
 /** Four times the bundle of an operating system. */
 export const maximumPemOctets: number = 1024 * 1024;
 
-/** Reads certificates or a key. @throws OperatorError as {@link readSmallFile}. */
-export function readPemFile(path: string): Promise<string> {
-  return readSmallFile(path, maximumPemOctets);
+/** Reads certificates, CRLs or a key, with any octets around them. @throws OperatorError as {@link readSmallOctets}. */
+export async function readPemFile(
+  path: string,
+  maximumOctets: number = maximumPemOctets,
+): Promise<string> {
+  const octets = await readSmallOctets(path, maximumOctets);
+  return Buffer.from(octets).toString("latin1");
 }
 
 /**
- * The same without a wait, where a probe or a watch needs the content now.
+ * Reads a PEM file synchronously, for a probe or a watch that needs the content at once.
  *
- * @throws Error of the system, and OperatorError for what is no regular file of at most so many octets.
+ * @throws OperatorError if it is not a regular file or is longer than `maximumOctets`; otherwise the system's error.
  */
 export function readPemFileNow(path: string, maximumOctets: number = maximumPemOctets): string {
   // Otherwise to open a pipe would wait for its writer, and stop the process.
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const file = fstatSync(descriptor);
-    if (file.isFile() && file.size <= maximumOctets) return readFileSync(descriptor, "utf8");
+    if (file.isFile() && file.size <= maximumOctets) return readFileSync(descriptor, "latin1");
   } finally {
     closeSync(descriptor);
   }
@@ -41,21 +45,34 @@ export function readPemFileNow(path: string, maximumOctets: number = maximumPemO
 export async function readRootFile(path: string | undefined): Promise<string | undefined> {
   if (path === undefined) return undefined;
   const pem = await readPemFile(path);
-  const blocks = certificateBlocks(pem);
-  if (blocks.length === 0) throw new OperatorError(`${path} holds no certificate`);
-  if (!blocks.every(parseCertificate)) {
+  const fault = pemFault(pem);
+  if (fault !== undefined) throw new OperatorError(`${path} ${fault}`);
+  if (!Pem.certificates(pem).every(parseCertificate)) {
     throw new OperatorError(`${path} holds a certificate that cannot be read`);
   }
   return pem;
 }
 
-/** More certificates than the bundle of any operating system holds. */
-const maximumCertificates = 1_000;
+/** Why a text has no blocks of this kind, following the name of the text; `undefined` if it has some. */
+export function pemFault(
+  pem: string,
+  wanted: "CERTIFICATE" | "X509 CRL" = "CERTIFICATE",
+): string | undefined {
+  try {
+    const isThere = Pem.blocks(pem).some(({ label }) => label === wanted);
+    return isThere ? undefined : `holds no ${wanted === "X509 CRL" ? "CRL" : "certificate"}`;
+  } catch (error) {
+    if (error instanceof PemError) return error.message;
+    throw error;
+  }
+}
 
-/** The certificates of a PEM text, in order. As Istio does, it skips blocks that do not parse. */
+/**
+ * The certificates of a PEM text, in order; none where {@link pemFault} finds one. As Istio does, it skips a block
+ * that is no certificate.
+ */
 export function parseCertificates(pem: string): readonly X509Certificate[] {
-  const blocks = certificateBlocks(pem).slice(0, maximumCertificates);
-  return blocks.flatMap((base64) => parseCertificate(base64) ?? []);
+  return Pem.certificates(pem).flatMap((base64) => parseCertificate(base64) ?? []);
 }
 
 /**

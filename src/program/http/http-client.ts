@@ -5,13 +5,18 @@ import {
   request as httpRequest,
   type IncomingMessage,
 } from "node:http";
-import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { request as httpsRequest } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { Readable } from "node:stream";
-import type { SecureContextOptions } from "node:tls";
 import { urlToHttpOptions } from "node:url";
-import { isPublicAddress } from "../../foundation/addresses.ts";
-import { type Fetch, FetchError, type FetchTrusting, type Reach } from "../../foundation/fetch.ts";
+import { bracketed, isPublicAddress, isPublicHost } from "../../foundation/addresses.ts";
+import {
+  type AddressScope,
+  type Fetch,
+  FetchError,
+  type FetchTrusting,
+} from "../../foundation/fetch.ts";
+import { readRootFile } from "../files/pem-file.ts";
 import { systemCode } from "../files/small-file.ts";
 import {
   type AnswerReader,
@@ -23,13 +28,13 @@ import {
   readWhole,
   type WholeAnswer,
 } from "./http-exchange.ts";
-
-/** Options of TLS: roots instead of the system's, a client certificate, another server name. */
-export type ClientTls = SecureContextOptions & { readonly servername?: string };
+import { environmentProxy, type ProxyFor, type ProxyServer } from "./proxies.ts";
+import { type ClientTls, probeMilliseconds, TlsAgent } from "./tunnel.ts";
 
 /** The URL of requests. A caller parses it once for all of them. */
 export type Target = Readonly<ReturnType<typeof urlToHttpOptions>>;
 
+/** A request that a program sends. */
 export interface OutgoingRequest extends ExchangeOptions {
   readonly target: Target;
   readonly method: string;
@@ -42,14 +47,16 @@ export interface OutgoingRequest extends ExchangeOptions {
 
 const pooling = {
   keepAlive: true,
-  /** The interval at which TCP probes an idle connection. */
-  keepAliveMsecs: 15_000,
+  keepAliveMsecs: probeMilliseconds,
   /** As many calls as a gateway has under way: at fewer it would open and close connections all the time. */
   maxFreeSockets: 128,
   timeout: 60_000,
 };
 
-/** @throws TypeError for an invalid URL. */
+/**
+ * Parses a URL into what Node's HTTP client takes.
+ * @throws TypeError for an invalid URL.
+ */
 export function parseTarget(url: string): Target {
   return urlToHttpOptions(new URL(url));
 }
@@ -60,19 +67,28 @@ export function parseTarget(url: string): Target {
  * request, so every request must be safe to repeat.
  *
  * @param maximumConnections The most to one server. Further requests wait, within their timeout.
- * @param reach `public` refuses private addresses, whether a URL or DNS names them.
+ * @param reach `public` refuses private addresses, whether a URL or DNS names them. Of a name that a proxy resolves,
+ *   it refuses the private ones.
+ * @param proxyFor By default what the environment says.
  */
 export class HttpClient {
   readonly #plain: HttpAgent;
-  readonly #secure: HttpsAgent;
+  readonly #secure: TlsAgent;
   readonly #isPublic: boolean;
+  readonly #proxyFor: ProxyFor;
 
-  constructor(tls: ClientTls, maximumConnections: number, reach: Reach = "anywhere") {
+  constructor(
+    tls: ClientTls,
+    maximumConnections: number,
+    reach: AddressScope = "anywhere",
+    proxyFor: ProxyFor = environmentProxy,
+  ) {
     this.#isPublic = reach === "public";
+    this.#proxyFor = proxyFor;
     const lookup = this.#isPublic ? { lookup: createPublicLookup() } : {};
     const settings = { ...pooling, maxSockets: maximumConnections, ...lookup };
     this.#plain = new HttpAgent(settings);
-    this.#secure = new HttpsAgent({ ...settings, ...tls });
+    this.#secure = new TlsAgent({ ...settings, ...tls }, proxyFor);
   }
 
   /** The whole answer. @throws FetchError, or the reason of the signal. */
@@ -102,22 +118,30 @@ export class HttpClient {
   };
 
   async #perform<Answer>(outgoing: OutgoingRequest, read: AnswerReader<Answer>): Promise<Answer> {
-    if (this.#isPublic) requirePublicLiteral(outgoing.target);
-    const first = this.#begin(outgoing);
+    const proxy = this.#proxyOf(outgoing.target);
+    if (this.#isPublic) requirePublic(outgoing.target, proxy !== undefined);
+    const first = this.#begin(outgoing, proxy);
     try {
       return await exchange(first, outgoing, read);
     } catch (error) {
       if (!wasClosed(first, error)) throw error;
-      return exchange(this.#begin(outgoing), outgoing, read);
+      return exchange(this.#begin(outgoing, proxy), outgoing, read);
     }
   }
 
-  #begin({ target, method, headers, ca, connected }: OutgoingRequest): ClientRequest {
+  #proxyOf({ protocol, hostname, port }: Target): ProxyServer | undefined {
+    const isTls = protocol === "https:";
+    const host = hostname ?? "";
+    return this.#proxyFor({ isTls, host, port: Number(port) || (isTls ? 443 : 80) });
+  }
+
+  #begin(outgoing: OutgoingRequest, proxy: ProxyServer | undefined): ClientRequest {
+    const { target, method, headers, ca, connected } = outgoing;
     const { protocol, hostname, port, path } = target;
     const isPlain = protocol === "http:";
     const common = { hostname, port, path, method, headers };
     const request = isPlain
-      ? httpRequest({ agent: this.#plain, ...common })
+      ? httpRequest({ agent: this.#plain, ...common, ...(proxy && throughProxy(proxy, outgoing)) })
       : httpsRequest({ agent: this.#secure, ...common, ...(ca && { ca }) });
     if (connected)
       request.once("socket", (socket) =>
@@ -127,9 +151,30 @@ export class HttpClient {
   }
 }
 
-/** No lookup sees an address that stands in the URL itself. @throws FetchError */
-function requirePublicLiteral({ hostname }: Target): void {
-  if (isIP(hostname ?? "") === 0 || isPublicAddress(hostname ?? "")) return;
+/** The options of a request in plaintext that a proxy forwards (RFC 9112 §3.2.2). */
+function throughProxy(
+  { isTls, host, port, authorization }: ProxyServer,
+  { target, headers }: OutgoingRequest,
+) {
+  if (isTls) throw new FetchError("is asked in plaintext, which no proxy over TLS is asked for");
+  const asked = `${bracketed(target.hostname ?? "")}${target.port ? `:${target.port}` : ""}`;
+  return {
+    hostname: host,
+    port,
+    path: `http://${asked}${target.path ?? "/"}`,
+    headers: {
+      host: asked,
+      ...headers,
+      ...(authorization && { "proxy-authorization": authorization }),
+    },
+  };
+}
+
+/** No lookup sees an address that stands in the URL itself, nor a name that a proxy resolves. @throws FetchError */
+function requirePublic({ hostname = "" }: Target, isProxied: boolean): void {
+  const host = hostname ?? "";
+  const isName = isIP(host) === 0;
+  if (isName ? !isProxied || isPublicHost(host) : isPublicAddress(host)) return;
   throw notAnswered(createPrivateAddressError());
 }
 
@@ -160,7 +205,7 @@ export function createPublicLookup(resolve: Resolve = lookup): LookupFunction {
     });
 }
 
-/** The code stands in the log: a public issuer's key URL leads to a private address. */
+/** The log shows this error's code when the key URL of a public issuer leads to a private address. */
 const createPrivateAddressError = (): NodeJS.ErrnoException =>
   Object.assign(new Error("the address is private"), { code: "PRIVATE_ADDRESS" });
 
@@ -177,10 +222,28 @@ export const fetchTrusting: FetchTrusting = (roots, reach) =>
   fetchWith(roots === undefined ? {} : { ca: roots }, reach);
 
 /** `fetch` with these roots, and the certificate that it shows. */
-export function fetchWith(tls: ClientTls, reach?: Reach): Fetch {
-  const client = new HttpClient(tls, maximumConnections, reach);
+export function fetchWith(tls: ClientTls, reach?: AddressScope, proxyFor?: ProxyFor): Fetch {
+  return fetchBy(new HttpClient(tls, maximumConnections, reach, proxyFor), async () => undefined);
+}
+
+/**
+ * `fetch` that trusts the roots of a file as they are at each request, because a kubelet swaps them when a cluster's CA
+ * rotates. While the file cannot be read, the last ones count.
+ *
+ * @throws OperatorError when the file cannot be read at first.
+ */
+export async function fetchTrustingFile(path: string | undefined): Promise<Fetch> {
+  let known = await readRootFile(path);
+  return fetchBy(new HttpClient({}, maximumConnections), async () => {
+    known = await readRootFile(path).catch(() => known);
+    return known;
+  });
+}
+
+function fetchBy(client: HttpClient, roots: () => Promise<string | undefined>): Fetch {
   return async (url, { method = "GET", headers, body, signal }) => {
     const response = await client.open({
+      ca: await roots(),
       target: parseTarget(url),
       method,
       headers: { ...usualHeaders, ...Object.fromEntries(new Headers(headers)) },

@@ -2,6 +2,7 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:h
 import type { Socket } from "node:net";
 import { AnswerTooLong, FetchError, isFragmented, toFetchError } from "../../foundation/fetch.ts";
 import type { HeaderFields } from "../../foundation/headers.ts";
+import { handshakeHint, isInHandshake } from "../tls-policy.ts";
 
 /** The body of a request, and the limits of its exchange. */
 export interface ExchangeOptions {
@@ -35,7 +36,7 @@ const maximumInterimAnswers = 16;
  * Sends a request and reads its answer. Whatever the server does, the exchange settles in time, and a
  * failure closes the connection. It is one function because every event of the request may settle one promise.
  *
- * @throws FetchError, or the reason of the signal. Only a failure before the answer has a cause.
+ * @throws FetchError, or the reason of the signal. `cause` is set only if the connection failed before an answer.
  */
 export function exchange<Answer>(
   request: ClientRequest,
@@ -61,11 +62,13 @@ export function exchange<Answer>(
       settle();
       reject(error);
     };
-    const abandon = (): void => fail(signal?.reason);
-    const timer = setTimeout(
-      () => fail(new FetchError("did not answer in time")),
-      timeoutMilliseconds,
-    );
+    const outOfTime = (): FetchError =>
+      new FetchError(isInHandshake(request.socket) ? handshakeHint : "did not answer in time");
+    const abandon = (): void => {
+      const { name } = Object(signal?.reason);
+      fail(name === "TimeoutError" && isInHandshake(request.socket) ? outOfTime() : signal?.reason);
+    };
+    const timer = setTimeout(() => fail(outOfTime()), timeoutMilliseconds);
     request.on("information", () => {
       if (++interimAnswers > maximumInterimAnswers)
         fail(new FetchError("sent interim answers without end"));
@@ -90,6 +93,7 @@ export function exchange<Answer>(
   });
 }
 
+/** The error for a request that has got no response. */
 export function notAnswered(cause: unknown): FetchError {
   return toFetchError(cause, "did not answer");
 }
@@ -101,6 +105,7 @@ function isEncoded({ headers }: IncomingMessage): boolean {
   return (headers["content-encoding"] ?? "identity") !== "identity";
 }
 
+/** Reads a response with its whole body. It fails for a body that is longer, or comes in too small pieces. */
 export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
   return (response, done, fail) => {
     const chunks: Buffer[] = [];
@@ -121,11 +126,15 @@ export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
   };
 }
 
+/** Hands over a response as soon as its head has arrived; the caller reads the body. */
 export const readHead: AnswerReader<IncomingMessage> = (response, done) => done(response);
 
-/** Has Node make no requests of what it has read: each would cost as much as one that is answered. */
+/**
+ * Stops Node's parser from making requests of octets that were read already, each of which would cost as much as an
+ * answered one.
+ */
 export function parseNoMore({ parser }: Socket & { parser?: { onIncoming: () => number } }): void {
-  // What a request is answered with that upgrades its connection: what follows it is no HTTP.
+  // Node's parser treats 2 as an upgrade, after which the octets are no HTTP.
   if (parser) parser.onIncoming = () => 2;
 }
 

@@ -1,16 +1,9 @@
-import { concatBytes } from "../../foundation/octets.ts";
 import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../log-error.ts";
 import { hashOctets, type Tree } from "../merkle.ts";
 import { claims, type NoteSignature, type NoteSigner, parseNote, type SignedNote } from "./note.ts";
-import {
-  createVerifierKey,
-  isKeyName,
-  signEd25519,
-  type VerifierKey,
-  verifyEd25519,
-} from "./verifier-key.ts";
+import { signEd25519, VerifierKey, verifyEd25519 } from "./verifier-key.ts";
 
 /** The head of a log (C2SP tlog-checkpoint). */
 export interface Checkpoint extends Tree {
@@ -50,7 +43,7 @@ export function createLogSigner(
   privateKey: CryptoKey,
   publicKey: Bytes,
 ): NoteSigner {
-  const key = createVerifierKey(origin, "note", publicKey);
+  const key = VerifierKey.create(origin, "note", publicKey);
   return {
     key,
     sign: async (text) => ({
@@ -60,9 +53,6 @@ export function createLogSigner(
     }),
   };
 }
-
-/** Whether the text can be the origin of a log, which is also the name of its key. */
-export const isOrigin: (text: string) => boolean = isKeyName;
 
 /**
  * The checkpoint in a note that a log has signed.
@@ -93,26 +83,6 @@ const timeOctets = 8;
 /** The message of an Ed25519 cosignature (C2SP tlog-cosignature). It does not name the cosigner. */
 function messageOf(text: string, seconds: bigint): Bytes {
   return new TextEncoder().encode(`cosignature/v1\ntime ${seconds}\n${text}`) as Bytes;
-}
-
-/** Cosigns checkpoints as a witness. */
-export interface Cosigner {
-  readonly key: VerifierKey;
-  readonly cosign: (text: string, now: Date) => Promise<NoteSignature>;
-}
-
-export function createCosigner(name: string, privateKey: CryptoKey, publicKey: Bytes): Cosigner {
-  const key = createVerifierKey(name, "cosignature", publicKey);
-  return {
-    key,
-    cosign: async (text, now) => {
-      const seconds = BigInt(Math.floor(now.getTime() / 1000));
-      const time = new Uint8Array(timeOctets);
-      new DataView(time.buffer).setBigUint64(0, seconds);
-      const signature = await signEd25519(privateKey, messageOf(text, seconds));
-      return { name, keyId: key.keyId, signature: concatBytes(time, signature) };
-    },
-  };
 }
 
 /**

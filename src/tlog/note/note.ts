@@ -18,6 +18,7 @@ export interface SignedNote {
   readonly signatures: readonly NoteSignature[];
 }
 
+/** A key that signs notes. */
 export interface NoteSigner {
   readonly key: VerifierKey;
   readonly sign: (text: string) => Promise<NoteSignature>;
@@ -30,7 +31,10 @@ const separator = "\n\n";
 /** Em dash. */
 const dash = "\u2014";
 
-/** @throws LogError `form` */
+/**
+ * Parses a signed note (C2SP signed-note) without verifying its signatures.
+ * @throws LogError `form` if it is malformed, too long, or has too many signatures.
+ */
 export function parseNote(whole: string): SignedNote {
   const end = whole.lastIndexOf(separator);
   if (whole.length > maximumLength || end < 0 || !whole.endsWith("\n") || hasControls(whole)) {
@@ -51,10 +55,12 @@ export function parseSignature(line: string): NoteSignature {
   return { name, keyId: octets.slice(0, 4), signature: octets.slice(4) };
 }
 
+/** Serializes a signed note (C2SP signed-note). */
 export function formatNote({ text, signatures }: SignedNote): string {
   return `${text}\n${signatures.map((each) => `${formatSignature(each)}\n`).join("")}`;
 }
 
+/** Serializes one signature line of a note, without its line feed. */
 export function formatSignature({ name, keyId, signature }: NoteSignature): string {
   return `${dash} ${name} ${toBase64(concatBytes(keyId, signature))}`;
 }

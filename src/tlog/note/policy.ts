@@ -1,14 +1,14 @@
 import { LogError } from "../log-error.ts";
 import { type Checkpoint, cosignedAt, openCheckpoint } from "./checkpoint.ts";
 import { parseNote, type SignedNote } from "./note.ts";
-import { parseVerifierKey, type VerifierKey } from "./verifier-key.ts";
+import { VerifierKey } from "./verifier-key.ts";
 
 interface PolicyLog {
   readonly key: VerifierKey;
   readonly url?: string | undefined;
 }
 
-/** A witness of a policy, and where it takes checkpoints. */
+/** A witness of a policy, and the URL to which checkpoints are sent. */
 export interface PolicyWitness {
   readonly name: string;
   readonly key: VerifierKey;
@@ -35,19 +35,50 @@ interface Draft {
 
 const maximumLines = 1000;
 
-/** @throws LogError `form`, with the number of the line. */
-export function parsePolicy(text: string): Policy {
-  const draft: Draft = { logs: [], witnesses: [], members: new Map() };
-  const lines = text.split("\n", maximumLines);
-  for (const [i, line] of lines.entries()) {
-    const words = line.split(/[ \t\r]+/).filter((word) => word !== "");
-    if (words.length === 0 || words[0]?.startsWith("#")) continue;
-    if (!readLine(draft, words)) throw new LogError("form", `line ${i + 1} of the policy`);
-  }
-  const { logs, witnesses, quorum } = draft;
-  if (!quorum) throw new LogError("form", "a policy without a quorum line");
-  return { logs, witnesses, isQuorum: quorum };
-}
+export const Policy = {
+  /**
+   * Parses a policy of logs and witnesses (C2SP tlog-policy).
+   * @throws LogError `form`, with the number of the first line that is malformed; also for a policy without a quorum.
+   */
+  parse(text: string): Policy {
+    const draft: Draft = { logs: [], witnesses: [], members: new Map() };
+    const lines = text.split("\n", maximumLines);
+    for (const [i, line] of lines.entries()) {
+      const words = line.split(/[ \t\r]+/).filter((word) => word !== "");
+      if (words.length === 0 || words[0]?.startsWith("#")) continue;
+      if (!readLine(draft, words)) throw new LogError("form", `line ${i + 1} of the policy`);
+    }
+    const { logs, witnesses, quorum } = draft;
+    if (!quorum) throw new LogError("form", "a policy without a quorum line");
+    return { logs, witnesses, isQuorum: quorum };
+  },
+
+  /**
+   * Opens the checkpoint of a log of the policy, cosigned by its quorum.
+   *
+   * @throws LogError `form`, `origin` for a log that the policy does not name, `signature`, `quorum`.
+   */
+  async accept(text: string, policy: Policy): Promise<AcceptedCheckpoint> {
+    const opened = await Policy.open(text, policy);
+    if (policy.isQuorum(new Set(opened.cosigned.keys()))) return opened;
+    throw new LogError("quorum", "too few witnesses of the policy have cosigned the checkpoint");
+  },
+
+  /** Verifies a checkpoint like {@link Policy.accept}, but leaves the quorum to the caller. */
+  async open(text: string, policy: Policy): Promise<AcceptedCheckpoint> {
+    const note = parseNote(text);
+    const origin = note.text.slice(0, note.text.indexOf("\n"));
+    const log = policy.logs.find(({ key }) => key.name === origin);
+    if (!log) throw new LogError("origin", "the policy does not name the log of the checkpoint");
+    const checkpoint = await openCheckpoint(note, log.key);
+    const cosigned = new Map<string, Date>();
+    for (const { name, key } of policy.witnesses) {
+      const at = await cosignedAt(note, key);
+      if (at) cosigned.set(name, at);
+    }
+    return { checkpoint, log, note, cosigned };
+  },
+};
 
 /** @returns Whether the line is one of a policy. */
 function readLine(draft: Draft, [keyword, ...words]: readonly string[]): boolean {
@@ -66,7 +97,7 @@ function readLine(draft: Draft, [keyword, ...words]: readonly string[]): boolean
 }
 
 function readLog({ logs }: Draft, [vkey = "", url, ...more]: readonly string[]): boolean {
-  const key = parseVerifierKey(vkey);
+  const key = VerifierKey.parse(vkey);
   if (key.use !== "note" || more.length > 0 || !isUrl(url)) return false;
   logs.push({ key, url });
   return true;
@@ -76,7 +107,7 @@ function readWitness(
   { witnesses, members }: Draft,
   [name = "", vkey = "", url, ...more]: readonly string[],
 ): boolean {
-  const key = parseVerifierKey(vkey);
+  const key = VerifierKey.parse(vkey);
   const isNew = name !== "none" && !members.has(name);
   if (key.use !== "cosignature" || !isNew || more.length > 0 || !isUrl(url)) return false;
   witnesses.push({ name, key, url });
@@ -108,36 +139,10 @@ function readQuorum(draft: Draft, [name = "", ...more]: readonly string[]): bool
 const isUrl = (text: string | undefined): boolean =>
   text === undefined || (URL.canParse(text) && /^https?:/.test(text));
 
-/** A checkpoint that meets a policy, and the witnesses that stand behind it. */
+/** A checkpoint that satisfies a policy, and the witnesses that cosigned it. */
 export interface AcceptedCheckpoint {
   readonly checkpoint: Checkpoint;
   readonly log: PolicyLog;
   readonly note: SignedNote;
   readonly cosigned: ReadonlyMap<string, Date>;
-}
-
-/**
- * Opens the checkpoint of a log of the policy, cosigned by its quorum.
- *
- * @throws LogError `form`, `origin` for a log that the policy does not name, `signature`, `quorum`.
- */
-export async function acceptCheckpoint(text: string, policy: Policy): Promise<AcceptedCheckpoint> {
-  const opened = await openByPolicy(text, policy);
-  if (policy.isQuorum(new Set(opened.cosigned.keys()))) return opened;
-  throw new LogError("quorum", "too few witnesses of the policy have cosigned the checkpoint");
-}
-
-/** {@link acceptCheckpoint} that leaves it to the caller to judge the quorum. */
-export async function openByPolicy(text: string, policy: Policy): Promise<AcceptedCheckpoint> {
-  const note = parseNote(text);
-  const origin = note.text.slice(0, note.text.indexOf("\n"));
-  const log = policy.logs.find(({ key }) => key.name === origin);
-  if (!log) throw new LogError("origin", "the policy does not name the log of the checkpoint");
-  const checkpoint = await openCheckpoint(note, log.key);
-  const cosigned = new Map<string, Date>();
-  for (const { name, key } of policy.witnesses) {
-    const at = await cosignedAt(note, key);
-    if (at) cosigned.set(name, at);
-  }
-  return { checkpoint, log, note, cosigned };
 }

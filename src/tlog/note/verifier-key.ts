@@ -21,10 +21,39 @@ export interface VerifierKey {
   readonly publicKey: Bytes;
 }
 
-export function createVerifierKey(name: string, use: KeyUse, publicKey: Bytes): VerifierKey {
-  if (!isKeyName(name)) throw new LogError("form", "not the name of a key");
-  return { name, use, keyId: keyIdOf(name, use, publicKey), publicKey };
-}
+export const VerifierKey = {
+  /**
+   * Makes the verifier key of a signer, with the key id that its name, use and public key determine.
+   * @throws LogError `form` for a text that cannot name a key.
+   */
+  create(name: string, use: KeyUse, publicKey: Bytes): VerifierKey {
+    if (!isKeyName(name)) throw new LogError("form", "not the name of a key");
+    return { name, use, keyId: keyIdOf(name, use, publicKey), publicKey };
+  },
+
+  /** `<name>+<hexadecimal key id>+<base64 of type and public key>` */
+  format({ name, use, keyId, publicKey }: VerifierKey): string {
+    const octets = concatBytes(Uint8Array.of(typeOctets[use]), publicKey);
+    return `${name}+${toHex(keyId)}+${toBase64(octets)}`;
+  },
+
+  /**
+   * Parses a verifier key in the form that {@link VerifierKey.format} writes.
+   * @throws LogError `form` for any other text, another algorithm, or an id that is not the key's.
+   */
+  parse(text: string): VerifierKey {
+    const [name = "", id = "", ...rest] = text.split("+");
+    // Base64 may have a plus of its own.
+    const octets = parseBase64(rest.join("+"));
+    const use = (["note", "cosignature"] as const).find((each) => typeOctets[each] === octets?.[0]);
+    if (!octets || !use || octets.length !== 1 + publicKeyOctets) {
+      throw new LogError("form", "not the verifier key of an Ed25519 signer");
+    }
+    const key = VerifierKey.create(name, use, octets.slice(1));
+    if (toHex(key.keyId) === id) return key;
+    throw new LogError("form", "a verifier key with the id of another one");
+  },
+};
 
 function keyIdOf(name: string, use: KeyUse, publicKey: Bytes): Bytes {
   const prefix = new TextEncoder().encode(`${name}\n`);
@@ -32,32 +61,12 @@ function keyIdOf(name: string, use: KeyUse, publicKey: Bytes): Bytes {
   return sha256(octets).slice(0, 4) as Bytes;
 }
 
-/** `<name>+<hexadecimal key id>+<base64 of type and public key>` */
-export function formatVerifierKey({ name, use, keyId, publicKey }: VerifierKey): string {
-  const octets = concatBytes(Uint8Array.of(typeOctets[use]), publicKey);
-  return `${name}+${toHex(keyId)}+${toBase64(octets)}`;
-}
-
-/** @throws LogError `form` for another form, another algorithm, or an id that is not the key's. */
-export function parseVerifierKey(text: string): VerifierKey {
-  const [name = "", id = "", ...rest] = text.split("+");
-  // Base64 may have a plus of its own.
-  const octets = parseBase64(rest.join("+"));
-  const use = (["note", "cosignature"] as const).find((each) => typeOctets[each] === octets?.[0]);
-  if (!octets || !use || octets.length !== 1 + publicKeyOctets) {
-    throw new LogError("form", "not the verifier key of an Ed25519 signer");
-  }
-  const key = createVerifierKey(name, use, octets.slice(1));
-  if (toHex(key.keyId) === id) return key;
-  throw new LogError("form", "a verifier key with the id of another one");
-}
-
 /** Whether the text may name a key: no white space of Unicode, and no plus. */
 export function isKeyName(name: string): boolean {
   return name !== "" && !/[\s\u0085+]/.test(name) && !hasControls(name);
 }
 
-/** Whether a text has characters that no note has. U+FFFD stands for octets that are not UTF-8. */
+/** Whether a text has characters that a note must not have. U+FFFD stands for octets that are not UTF-8. */
 export function hasControls(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a note may have none but newlines
   return /[\u0000-\u0009\u000b-\u001f\ufffd]/.test(text);
@@ -77,6 +86,7 @@ export async function verifyEd25519(
   return key !== undefined && crypto.subtle.verify(algorithm, key, signature, message);
 }
 
+/** Signs with Ed25519 (RFC 8032). @returns 64 octets. */
 export async function signEd25519(key: CryptoKey, message: Bytes): Promise<Bytes> {
   return new Uint8Array(await crypto.subtle.sign(algorithm, key, message));
 }

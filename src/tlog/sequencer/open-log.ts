@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { parseJson } from "../../foundation/json.ts";
 import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
 import { Frontier } from "../frontier.ts";
@@ -8,9 +9,10 @@ import { formatCheckpoint, openCheckpointText } from "../note/checkpoint.ts";
 import { formatNote, type NoteSigner } from "../note/note.ts";
 import type { VerifierKey } from "../note/verifier-key.ts";
 import { checkpointPath } from "../tile.ts";
-import { planPublication, type Staged } from "./publication.ts";
+import { planPublication, type Staged } from "./internal/publication.ts";
 import type { LogKeys, LogObjects, OpenedLogKey } from "./storage.ts";
 
+/** What {@link openLog} works with: the log's name, its storage and its keys. */
 export interface LogParts extends Staged {
   readonly origin: string;
   readonly objects: LogObjects;
@@ -25,16 +27,19 @@ export interface OpenedLog {
   readonly head: LogHead;
 }
 
-/** The storage of a log that must not go on: a human decides. */
+/**
+ * The error for a log whose storage contradicts itself. The log must not continue until a person has decided what is
+ * right.
+ */
 export class LogRefusal extends Error {
   override readonly name = "LogRefusal";
 }
 
 /**
- * Opens a log, or begins one. Everything that is staged is read and checked.
+ * Opens a log, or begins a new one, and verifies everything that is staged.
  *
- * @throws LogRefusal when stage and publication contradict each other: one of them was rolled back, lost
- *   or damaged, and going on could show two histories. Other errors are those of the storage.
+ * @throws LogRefusal if stage and publication contradict each other: one of them was rolled back, lost or damaged,
+ *   and continuing could show two histories. Otherwise the errors of the storage.
  */
 export async function openLog(parts: LogParts): Promise<OpenedLog> {
   const { stage, objects, keys, origin } = parts;
@@ -43,7 +48,8 @@ export async function openLog(parts: LogParts): Promise<OpenedLog> {
   if (!texts) {
     if (published) throw refusal(origin, "a checkpoint is published, but the stage is empty");
     const [scheme] = /^[a-z][a-z0-9.-]*:\/\//i.exec(origin) ?? [];
-    // C2SP tlog-checkpoint; a log that has such an origin keeps it, which is its name for good.
+    // An origin has no scheme (C2SP tlog-checkpoint). An existing log keeps one that has, because its origin is its
+    // name for good.
     if (scheme) throw refusal(origin, `a new log takes LOG_ORIGIN without ${scheme}`);
     if (!parts.mayBegin()) throw refusal(origin, "there is no log, and today is not its inception");
     return beginLog(parts);
@@ -148,7 +154,7 @@ interface LogHead {
   readonly signed: string;
 }
 
-const headForm = z.strictObject({
+const headSchema = z.strictObject({
   version: z.literal(1),
   size: z.int().check(z.minimum(0)),
   frontier: z.string(),
@@ -156,6 +162,7 @@ const headForm = z.strictObject({
   signed: z.string(),
 });
 
+/** Serializes the head of a log for the stage. */
 export function formatHead({ frontier, settled, signed }: LogHead): string {
   const { size } = frontier;
   return JSON.stringify({
@@ -164,7 +171,7 @@ export function formatHead({ frontier, settled, signed }: LogHead): string {
     frontier: toBase64(frontier.toBytes()),
     settled,
     signed,
-  } satisfies z.infer<typeof headForm>);
+  } satisfies z.infer<typeof headSchema>);
 }
 
 /** Reads a head, and checks it by the log's own signatures. @throws LogError */
@@ -181,9 +188,9 @@ async function openHead(text: string, key: VerifierKey): Promise<LogHead> {
   throw damaged();
 }
 
-function parseForm(text: string): z.infer<typeof headForm> {
+function parseForm(text: string): z.infer<typeof headSchema> {
   try {
-    return headForm.parse(JSON.parse(text));
+    return headSchema.parse(parseJson(text));
   } catch (error) {
     throw new LogError("form", "the head of the log is damaged", error);
   }

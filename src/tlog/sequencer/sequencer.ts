@@ -1,9 +1,12 @@
 import { messageOf } from "../../foundation/errors.ts";
+import { parseJson, unbounded } from "../../foundation/json.ts";
+import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { parseCheckpoint } from "../note/checkpoint.ts";
 import { formatNote, type NoteSignature, parseNote } from "../note/note.ts";
-import { formatVerifierKey } from "../note/verifier-key.ts";
+import { VerifierKey } from "../note/verifier-key.ts";
 import { checkpointPath, maximumEntryOctets, tileWidth } from "../tile.ts";
+import { formatBatch, planPublication, writeObjects } from "./internal/publication.ts";
 import {
   formatHead,
   type LogParts,
@@ -12,11 +15,11 @@ import {
   openLog,
   signCheckpoint,
 } from "./open-log.ts";
-import { formatBatch, planPublication, writeObjects } from "./publication.ts";
 
 /** Asks witnesses to cosign a checkpoint whose objects are all there. It does not reject. */
 export type AskWitnesses = (checkpoint: string) => Promise<readonly NoteSignature[]>;
 
+/** What a sequencer works with. */
 export interface SequencerParts extends LogParts {
   /** Runs work when the events that are due have run: what they append forms one batch. */
   readonly nextTurn: (work: () => void) => void;
@@ -32,7 +35,7 @@ export type AppendResult =
 export const maximumWaiting = 2000;
 const maximumWaitingOctets = 1_000_000;
 
-/** An entry that a log has once, whoever brings it: the first of a name counts. */
+/** An entry that the log records once: of several with the same name, the first is kept. */
 export interface NamedEntry {
   readonly name: string;
   readonly entry: Bytes;
@@ -40,7 +43,7 @@ export interface NamedEntry {
 
 interface Waiting {
   readonly entry: Bytes;
-  /** Absent for a named entry, which nobody waits for. */
+  /** Resolves the append; absent for a named entry, whose append nobody awaits. */
   readonly resolve?: (result: AppendResult) => void;
   readonly name?: string;
 }
@@ -48,6 +51,8 @@ interface Waiting {
 /**
  * The one writer of a log. It gives each entry an index once the entry is durable, many in one commit, and
  * publishes them later.
+ *
+ * `append` never rejects: it resolves with an index, or with the reason why there is none.
  *
  * Promises: an index is given once. An entry with an index is in every later checkpoint. No two
  * checkpoints that leave the process contradict each other, wherever it is interrupted.
@@ -62,7 +67,7 @@ export class Sequencer {
   /** The names of entries that the log has, or that wait for the next commit. */
   #named: Set<string>;
   #waitingOctets = 0;
-  #publication: Promise<void> | undefined;
+  readonly #publications = new SingleFlight<void>();
 
   private constructor(parts: SequencerParts, opened: OpenedLog) {
     this.#parts = parts;
@@ -80,9 +85,9 @@ export class Sequencer {
     return this.#parts.origin;
   }
 
-  /** The key of the log for its readers; `undefined` while its storage must be read anew. */
+  /** The verifier key of the log; `undefined` while its storage must be read again. */
   get verifierKey(): string | undefined {
-    return this.#opened && formatVerifierKey(this.#opened.signer.key);
+    return this.#opened && VerifierKey.format(this.#opened.signer.key);
   }
 
   /** Why the log takes no entries any more; a human decides. */
@@ -95,7 +100,10 @@ export class Sequencer {
     return this.#failure;
   }
 
-  /** After a failed commit, writes to the stage what it holds: nobody may ask for an entry meanwhile. */
+  /**
+   * After a failed commit, rewrites the head to find out whether the storage is writable again, because no append may
+   * come that would show it. Without a failed commit it does nothing.
+   */
   probe(): void {
     if (this.#failure === undefined) return;
     const { stage } = this.#parts;
@@ -108,17 +116,17 @@ export class Sequencer {
     }
   }
 
-  /** Whether there are entries that no published checkpoint covers, or storage to read anew. */
+  /** Whether there are entries that no published checkpoint covers, or the storage must be read again. */
   get isBehind(): boolean {
     if (this.#refusal) return false;
     return !this.#opened || this.#opened.head.frontier.size < this.#size;
   }
 
   /**
-   * Appends an entry. Durable, once it resolves with an index.
+   * Appends an entry. The entry is durable once this resolves with an index.
    *
-   * @param before Named entries, those that the log lacks come before this one. After a crash the log may
-   *   have one twice.
+   * @param before Named entries. Those that the log lacks are appended before this entry. After a crash the log may
+   *   contain one twice.
    */
   append(entry: Bytes, before: readonly NamedEntry[] = []): Promise<AppendResult> {
     if (this.#refusal) return refused("closed", this.#refusal.message);
@@ -169,7 +177,7 @@ export class Sequencer {
     for (const [i, { resolve }] of batch.entries()) resolve?.({ index: first + i });
   }
 
-  /** The batch may be there all the same: nobody was answered, and the next index comes after it. */
+  /** The batch may have been written nevertheless. No append of it was answered, and the next index comes after it. */
   #failed(batch: readonly Waiting[], error: unknown): void {
     const detail = messageOf(error);
     this.#failure = detail;
@@ -185,16 +193,13 @@ export class Sequencer {
   }
 
   /**
-   * Publishes what is staged. A second call joins the first.
+   * Publishes the staged entries. A call while a publication is under way joins it.
    *
-   * @throws LogRefusal, after which no entry is taken. After any other error the next call reads the
-   *   storage anew, because memory may differ from it.
+   * @throws LogRefusal, after which no entry is accepted. After any other error the next call reads the storage
+   *   again, because memory may differ from it.
    */
   publish(): Promise<void> {
-    this.#publication ??= this.#publishAll().finally(() => {
-      this.#publication = undefined;
-    });
-    return this.#publication;
+    return this.#publications.join(() => this.#publishAll());
   }
 
   async #publishAll(): Promise<void> {
@@ -210,7 +215,7 @@ export class Sequencer {
 }
 
 function parseNames(json = "[]"): Set<string> {
-  const names: unknown = JSON.parse(json);
+  const names: unknown = parseJson(json, unbounded);
   return new Set(Array.isArray(names) ? names.map(String) : []);
 }
 

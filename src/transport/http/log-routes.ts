@@ -1,17 +1,17 @@
 import type { Context, Hono } from "hono";
 import { fingerprintOf } from "../../pki/encoding/bytes.ts";
-import { checkpointPath, parseTilePath } from "../../tlog/tile.ts";
+import { checkpointPath, Tile } from "../../tlog/tile.ts";
 
 /** One shard of a log, as its readers find it. */
 export interface LogShard {
-  /** The last segment of its prefix below `/log/`. */
+  /** The number of the shard: the last segment of its prefix below `/log/`. */
   readonly shard: string;
   readonly origin: string;
   readonly verifierKey: string;
 }
 
-/** The published objects of an issuance log. */
-export interface PublishedLog {
+/** An issuance log as its storage has it, and who may read it. */
+export interface ReadableLog {
   readonly shards: () => Promise<readonly LogShard[]>;
   /** @param path Of a tile, a bundle or the checkpoint. */
   readonly read: (shard: string, path: string) => Promise<Uint8Array<ArrayBuffer> | undefined>;
@@ -21,19 +21,30 @@ export interface PublishedLog {
   readonly hasPublicTiles: boolean;
 }
 
-const shardForm = /^[0-9]{1,3}$/;
+/** The published objects of an issuance log. */
+export interface PublishedLog extends ReadableLog {
+  /** Adds the routes of the log (C2SP tlog-tiles): `/log/logs.json`, and each shard under `/log/<shard>/`. */
+  readonly addRoutes: (app: Hono) => void;
+}
+
+/** Publishes a log over HTTP. */
+export const publishLog = (log: ReadableLog): PublishedLog => ({
+  ...log,
+  addRoutes: (app) => addLogRoutes(app, log),
+});
+
+const shardPattern = /^[0-9]{1,3}$/;
 const prefix = /^\/log\/([^/]*)\/(.*)$/;
 
-/** The routes of a log (C2SP tlog-tiles): `/log/logs.json`, and each shard under `/log/<shard>/`. */
-export function addLogRoutes(app: Hono, log: PublishedLog): void {
+function addLogRoutes(app: Hono, log: ReadableLog): void {
   app.get("/log/logs.json", async (c) => {
     if (!log.hasPublicTiles && !(await isReader(c, log))) return unauthorized(c);
     return c.json(await log.shards(), 200, { "cache-control": "no-cache" });
   });
   app.get("/log/*", async (c) => {
     const [, shard = "", path = ""] = prefix.exec(c.req.path) ?? [];
-    const tile = parseTilePath(path);
-    if (!shardForm.test(shard) || !(tile || path === checkpointPath)) return c.notFound();
+    const tile = Tile.parsePath(path);
+    if (!shardPattern.test(shard) || !(tile || path === checkpointPath)) return c.notFound();
     const isPublic = log.hasPublicTiles && tile?.level !== "entries";
     if (!isPublic && !(await isReader(c, log))) return unauthorized(c);
     const octets = await log.read(shard, path);
@@ -56,7 +67,7 @@ const unauthorized = (c: Context): Response =>
   c.text("a reader of the log needs its bearer token\n", 401, { "www-authenticate": "Bearer" });
 
 /** Compares digests, so that the time it takes says nothing about a token. */
-function isReader(c: Context, { readers }: PublishedLog): boolean {
+function isReader(c: Context, { readers }: ReadableLog): boolean {
   const [, token] = /^Bearer (\S+)$/.exec(c.req.header("authorization") ?? "") ?? [];
   if (token === undefined) return false;
   const shown = digestOf(token);

@@ -1,4 +1,4 @@
-import { addressOf, networkOf } from "../../foundation/addresses.ts";
+import { addressOf, networkOf } from "../../foundation/caller-address.ts";
 import type { Peer } from "../rpc/rpc.ts";
 
 /** The limits of long polls for a changed trust bundle. */
@@ -18,14 +18,14 @@ export interface LongPoll {
   readonly leave: () => void;
 }
 
-/** The caller of a request that may wait, as far as the platform knows it. `passTurn` is called when the wait begins. */
+/** The caller of a request that may wait, as far as the platform knows it. `yieldTurn` is called when the wait begins. */
 export type Waiter = Omit<Peer, "clientCertificate">;
 
 type WaiterOf = (request: Request) => Waiter;
 
 /** A caller as the platform knows it. */
-export function waiting({ address, passTurn, mayWait }: Peer): Waiter {
-  return { address: address === undefined ? undefined : addressOf(address), passTurn, mayWait };
+export function waiting({ address, yieldTurn, mayWait }: Peer): Waiter {
+  return { address: address === undefined ? undefined : addressOf(address), yieldTurn, mayWait };
 }
 
 /** A long poll holds a connection, and an isolate of a Worker has 128 MB for everything. */
@@ -34,7 +34,7 @@ const maximumLongPolls = 2000;
 /** The nodes of a cluster may share one address. */
 const maximumOfAddress = 500;
 
-/** A long poll that has not left so long after its wait belongs to a request that the platform dropped. */
+/** A long poll that is still counted this long after its wait belongs to a request that the platform has dropped. */
 const forgottenSeconds = 10;
 
 /** A network has no more places than are left for all others. */
@@ -71,7 +71,7 @@ export class LongPolls {
    */
   enter(wishSeconds = 0, now: Date, request: Request): LongPoll | undefined {
     const ending = this.#ending;
-    const { address, passTurn, mayWait } = this.#waiterOf(request);
+    const { address, yieldTurn, mayWait } = this.#waiterOf(request);
     const { longestSeconds, readSeconds } = this.#limits();
     const seconds = Math.min(wishSeconds, longestSeconds);
     if (seconds < 1 || ending?.aborted || mayWait?.() === false) return undefined;
@@ -79,7 +79,7 @@ export class LongPolls {
     const longPoll: LongPoll = {
       seconds,
       hold: (hasChanged, caller) => {
-        passTurn?.();
+        yieldTurn?.();
         const endings = ending ? [caller, ending] : [caller];
         return pollUntil(hasChanged, { seconds, readSeconds, endings });
       },
@@ -122,7 +122,7 @@ export class LongPolls {
 interface Wait {
   readonly seconds: number;
   readonly readSeconds: number;
-  /** Each of these signals ends the wait. */
+  /** Signals each of which ends the wait. */
   readonly endings: readonly AbortSignal[];
 }
 

@@ -4,6 +4,7 @@ import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { retrySoon, unavailableSentence } from "../rpc/connect-error.ts";
 import type { LongPoll, LongPolls } from "./long-poll.ts";
+import { shareOctets } from "./shared-octets.ts";
 
 /** A document in its current state. */
 export interface Representation {
@@ -30,10 +31,13 @@ export type Publisher = Pick<
   "clock" | "longPollLimits" | "bundleMaximumAgeSeconds"
 >;
 
-/** Reads a document; the same object while it has not changed. `undefined` while there is none to publish. */
+/**
+ * Reads a document. It resolves to the same object while the document has not changed, and to `undefined` while there
+ * is none to publish.
+ */
 export type ReadDocument = () => Promise<Representation | undefined>;
 
-/** Writes a document once, and gives the same while what it says is the same. */
+/** Memoizes a serialized document: `write` runs again only when `read` resolves to another object. */
 export function readWritten<Content extends object>(
   read: () => Promise<Content | undefined>,
   write: (content: Content) => Promise<Representation | undefined> | Representation | undefined,
@@ -90,48 +94,9 @@ export function createPolledEndpoint(
   };
 }
 
-/** The octets of an answer that every caller gets. */
-const sharedOctets = new WeakMap<Response, Bytes>();
-
-/** The octets that an answer shares with others, and holds no copy of. */
-export const sharedOctetsOf = (response: Response): Bytes | undefined => sharedOctets.get(response);
-
-/** A `Response` copies octets; beyond so many it gets a stream, which shows parts of the one buffer. */
-const copiedOctets = 4 * 1024;
-/** The first part is small: thousands of long polls are answered at once. */
-const firstPartOctets = 4 * 1024;
-const partOctets = 16 * 1024;
-
-/** An answer that thousands of callers may hold at once: all of them share its octets. */
-export function shareOctets(octets: Bytes, init: ResponseInit): Response {
-  const parts = sharedParts(octets);
-  const stream = (): ReadableStream =>
-    new ReadableStream(
-      {
-        pull: (to) => {
-          const { value, done } = parts.next();
-          if (done) to.close();
-          else to.enqueue(value);
-        },
-      },
-      { highWaterMark: 0 },
-    );
-  const response = new Response(octets.length > copiedOctets ? stream() : octets, init);
-  sharedOctets.set(response, octets);
-  return response;
-}
-
-/** Views of the octets, one after the other. */
-export function* sharedParts(octets: Bytes): Generator<Bytes> {
-  for (let [at, length] = [0, firstPartOctets]; at < octets.length; length = partOctets) {
-    yield octets.subarray(at, at + length);
-    at += length;
-  }
-}
-
 interface Reader {
   readonly read: ReadDocument;
-  /** For long polls, which share one recent read. */
+  /** Reads the document for long polls, which share one recent read. */
   readonly readAgain: ReadDocument;
 }
 
@@ -143,7 +108,7 @@ function createReader(ca: Publisher, readDocument: ReadDocument): Reader {
 
   async function read(): Promise<Representation | undefined> {
     const number = ++reads;
-    // Set before the read, so that meanwhile the other long polls go on with the latest document.
+    // Set before the read, so that other long polls use the latest document meanwhile.
     readAt = ca.clock().getTime();
     const document = await readDocument();
     // Reads overlap, and one that began earlier may end later, with an older document.

@@ -1,13 +1,14 @@
 import { type ContextValues, createContextValues } from "@connectrpc/connect";
-import { Hono } from "hono";
+import type { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { readinessIn } from "../../ca/readiness.ts";
 import { crlGapsIn } from "../../ca/revocation/published-crls.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { newAudit } from "../rpc/audited-call.ts";
 import { createCertificateService, createJwtSvidService } from "../rpc/certificate-service.ts";
+import { isGrpcContentType } from "../rpc/grpc-frames.ts";
+import { newAudit } from "../rpc/internal/audited-call.ts";
 import { requestBody } from "../rpc/request-body.ts";
 import {
   type Peer,
@@ -17,9 +18,10 @@ import {
   type RpcService,
 } from "../rpc/rpc.ts";
 import { createTokenExchange } from "../rpc/token-exchange.ts";
-import { addLogRoutes } from "./log-routes.ts";
 import { LongPolls, type Waiter, waiting } from "./long-poll.ts";
+import { createCertificatePath, createJwtSvidPath, pathOf, tokenExchangePath } from "./paths.ts";
 import { unavailable } from "./polled-endpoint.ts";
+import { createProbedApp } from "./probes.ts";
 import {
   addCrlRoutes,
   addJwtRoutes,
@@ -28,13 +30,6 @@ import {
   pemBundle,
   spiffeBundle,
 } from "./trust-routes.ts";
-
-export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
-export const createJwtSvidPath = "/rampart.jwt.v1.JwtSvidService/CreateJwtSvid";
-export const tokenExchangePath = "/token";
-
-/** The paths at which callers get what the CA issues. */
-export const issuingPaths = [createCertificatePath, createJwtSvidPath, tokenExchangePath] as const;
 
 /** The answers over fetch, which has no trailers. */
 const withoutTrailers = { hasTrailers: false };
@@ -65,7 +60,7 @@ export function createRoutes(
   app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
   addSignerBundles(app, ca, longPolls);
   if (ca.crls) addCrlRoutes(app, ca, ca.crls, longPolls);
-  if (ca.publishedLog) addLogRoutes(app, ca.publishedLog);
+  ca.publishedLog?.addRoutes(app);
   const faulty = (error: unknown): Response => {
     // A refusal is no defect, and the load of the store has logged why it failed, once for all requests.
     if (!(error instanceof CaError)) {
@@ -92,7 +87,7 @@ export async function isReady(ca: CertificateAuthority): Promise<boolean> {
   return (await readinessOf(ca)).ready;
 }
 
-/** A CA is ready when it can sign now. It may give reasons even then, such as a record that does not open. */
+/** Whether the CA can sign now. It may give reasons even if it can, such as a record that does not open. */
 async function readinessOf(
   ca: CertificateAuthority,
 ): Promise<Readiness & { readonly authority?: string }> {
@@ -107,27 +102,6 @@ async function readinessOf(
     if (error instanceof CaError) return { ready: false, reasons: [error.message] };
     throw error;
   }
-}
-
-/** An app that answers the probes of an orchestrator: alive at `/healthz`, 200 or 503 at `/readyz`. */
-export function createProbedApp(readiness: () => Readiness | Promise<Readiness>): Hono {
-  const app = new Hono({ getPath: pathOf });
-  app.get("/healthz", (c) => c.text("ok\n"));
-  app.get("/readyz", async (c) => {
-    const now = await readiness();
-    return c.json(now, now.ready ? 200 : 503, { "cache-control": "no-store" });
-  });
-  app.notFound((c) => c.text("not found\n", 404));
-  return app;
-}
-
-/**
- * The path of a request as it is written. Every path has one spelling: a rule of an edge or a proxy for a path
- * would not see another one, such as `/%62undle.pem`.
- */
-export function pathOf({ url }: Pick<Request, "url">): string {
-  const [path = ""] = url.slice(url.indexOf("/", url.indexOf("//") + 2)).split(/[?#]/, 1);
-  return path;
 }
 
 /**
@@ -174,11 +148,6 @@ export function rpcRequestOf(request: Request, contextValues: ContextValues): Rp
     signal,
     contextValues,
   };
-}
-
-/** Whether a request of this content type is native gRPC, which needs trailers. */
-export function isGrpcContentType(contentType: string | null | undefined): boolean {
-  return /^application\/grpc(?:$|[+;])/i.test(contentType ?? "");
 }
 
 const unimplemented = "12";

@@ -3,8 +3,8 @@ import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { TokenPolicy } from "../../ca/issuance/product.ts";
 import type { CrlSource, PublishedCrl, PublishedCrls } from "../../ca/revocation/published-crls.ts";
-import { toSpiffeBundle } from "../../pki/authority/trust-bundle.ts";
-import { toPublicJwk } from "../../pki/jose/token-key.ts";
+import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
+import { TokenKey } from "../../pki/jose/token-key.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { LongPolls } from "./long-poll.ts";
 import {
@@ -19,7 +19,7 @@ export interface BundleFormat {
   readonly contentType: string;
   /** The body of an answer; empty for an empty bundle. */
   readonly write: (view: AuthorityView) => string | Promise<string>;
-  /** How long a cache may keep it, where that is not what holds for the bundle. */
+  /** How long a cache may keep the document; by default as long as the bundle. */
   readonly maximumAgeSeconds?: number;
 }
 
@@ -35,7 +35,7 @@ export const spiffeBundle = ({ refreshHintSeconds }: CertificateAuthority): Bund
   write: async ({ trustBundle, tokenKeys, sequence }) => {
     const bundle = await toSpiffeBundle(trustBundle.roots, sequence, refreshHintSeconds);
     if (bundle.keys.length === 0) return "";
-    const forTokens = await Promise.all(tokenKeys.map(toPublicJwk));
+    const forTokens = await Promise.all(tokenKeys.map(TokenKey.toJwk));
     const keys = [...bundle.keys, ...forTokens.map((key) => ({ ...key, use: "jwt-svid" }))];
     return `${JSON.stringify({ ...bundle, keys })}\n`;
   },
@@ -68,7 +68,7 @@ export function createBundleEndpoint(
   return createPolledEndpoint(publisher, longPolls, written);
 }
 
-/** The bundle of a named signer as PEM: that of the mesh, and the roots that are kept apart from it. */
+/** Adds the bundle of each named signer as PEM: the mesh's bundle with the roots that are kept out of it. */
 export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
   const authoritiesOf = (name: string) => ca.issuance.signers.get(name)?.authorities;
   const endpoints = new Map<string, ReturnType<typeof createBundleEndpoint>>();
@@ -85,8 +85,8 @@ export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls:
 }
 
 /**
- * The documents by which relying parties outside of SPIFFE verify JWT-SVIDs. Whether there are any, and below which
- * path, is decided at the start.
+ * Adds the documents by which relying parties outside of SPIFFE verify JWT-SVIDs. Whether there are any, and below
+ * which path, is fixed at the start.
  */
 export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
   const { tokens } = ca.issuance;
@@ -163,6 +163,7 @@ const weakTag = (digest: string): string => `W/"${digest}"`;
 /** The path of the discovery document below the issuer (OpenID Connect Discovery 1.0 §4). */
 export const discoveryPath = "/.well-known/openid-configuration";
 
+/** The path of the JWK Set that verifies JWT-SVIDs. */
 export const keySetPath = "/.well-known/jwks.json";
 
 /**
@@ -174,17 +175,17 @@ export const documentMaximumAgeSeconds = 300;
 /** What relying parties outside of SPIFFE read to verify JWT-SVIDs. */
 interface JwtDocuments {
   readonly discovery: string;
-  /** A JWK Set; empty before the first key is published. */
+  /** A JWK Set; an empty text before the first key is published. After a taint of the only key it has no keys. */
   readonly keySet: string;
 }
 
 /** The documents of an issuer. Nothing else changes them than the keys that are published. */
 export async function jwtDocuments(
   { issuer, algorithm }: TokenPolicy,
-  { tokenKeys }: Pick<AuthorityView, "tokenKeys">,
+  { tokenKeys, validFrom, store }: Pick<AuthorityView, "tokenKeys" | "validFrom" | "store">,
 ): Promise<JwtDocuments> {
   const algorithms = new Set([algorithm, ...tokenKeys.map((key) => key.algorithm)]);
-  const keys = await Promise.all(tokenKeys.map(toPublicJwk));
+  const keys = await Promise.all(tokenKeys.map(TokenKey.toJwk));
   const discovery = {
     issuer,
     jwks_uri: `${issuer}${keySetPath}`,
@@ -192,14 +193,16 @@ export async function jwtDocuments(
     subject_types_supported: ["public"],
     id_token_signing_alg_values_supported: [...algorithms].toSorted(),
   };
+  // Published even without keys, because a relying party that gets no set would keep the tainted key.
+  const isPublished = store.tokenKeys.some(({ schedule }) => schedule.publishedFrom <= validFrom);
   // Several relying parties skip keys of the use `jwt-svid`.
   const published = { keys: keys.map((key) => ({ ...key, use: "sig" })) };
   return {
     discovery: `${JSON.stringify(discovery)}\n`,
-    keySet: keys.length > 0 ? `${JSON.stringify(published)}\n` : "",
+    keySet: isPublished ? `${JSON.stringify(published)}\n` : "",
   };
 }
 
-/** The part of an issuer's URL below which its documents are. */
+/** The path of an issuer's URL, below which its documents are. */
 export const issuerPath = ({ issuer }: TokenPolicy): string =>
   new URL(issuer).pathname.replace(/\/$/, "");

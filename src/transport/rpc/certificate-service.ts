@@ -12,10 +12,15 @@ import { Deadline } from "../../foundation/pause.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { audited, type Call, type CallPath } from "./audited-call.ts";
 import { createFallback } from "./fallback.ts";
 import { fastPathFor } from "./fast-path.ts";
-import { authenticate, createCertificate, createJwtSvid, runStep } from "./issuing-calls.ts";
+import { audited, type Call, type CallPath } from "./internal/audited-call.ts";
+import {
+  authenticate,
+  createCertificate,
+  createJwtSvid,
+  runStep,
+} from "./internal/issuing-calls.ts";
 import type { HttpAbilities, RpcService } from "./rpc.ts";
 import { parseMessage, type UnaryCall } from "./unary-call.ts";
 
@@ -74,7 +79,7 @@ function issuingService<I extends DescMessage, O extends DescMessage>(
 
 const callKey = createContextKey<Call | undefined>(undefined);
 
-/** The path that can answer every call: Connect's own. */
+/** Answers the calls that the fast path does not take, through Connect. */
 export function issuingFallback<I extends DescMessage, O extends DescMessage>(
   ca: CertificateAuthority,
   platform: HttpAbilities,

@@ -66,7 +66,10 @@ export function toConnectError(refusal: Refusal, now: Date): ConnectError {
   }
 }
 
-/** The least wait where nobody knows how long a trouble lasts. Another replica may answer sooner. */
+/**
+ * The shortest wait to ask of a caller when it is unknown how long an outage lasts. Another replica may answer
+ * sooner.
+ */
 const leastSeconds = 2;
 
 /**

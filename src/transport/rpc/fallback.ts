@@ -14,7 +14,14 @@ import {
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { capTimeouts, type HeaderFields } from "../../foundation/headers.ts";
 import { concatBytes } from "../../foundation/octets.ts";
-import { compressedFlag, requireWholeFrames, trailersFlag } from "./grpc-frames.ts";
+import {
+  compressedFlag,
+  firstMessageIn,
+  parseFrames,
+  requireStrictFrames,
+  trailersFlag,
+} from "./grpc-frames.ts";
+import { requireFewValues } from "./internal/message-bound.ts";
 import { bodyInTime, maximumBodyOctets } from "./request-body.ts";
 import type { HttpAbilities, RpcResponse, RpcService } from "./rpc.ts";
 
@@ -54,23 +61,38 @@ export function createFallback<I extends DescMessage, O extends DescMessage>(
     const contextValues = request.contextValues ?? createContextValues();
     // Connect makes the signal of a call before it reads the body.
     const read = () => bodyInTime(request.body(), contextValues.get(signalKey) ?? request.signal);
-    const body = readLater(read, knownFlagsOf(request.header));
+    const body = readLater(read, method.input, request.header);
     const header = capTimeouts(request.headers());
     return complete(await handler({ ...request, header, body, contextValues }));
   };
 }
 
-/** Reads a body when Connect asks for it, and refuses what of its frames Connect ignores. */
-async function* readLater(
+/**
+ * Reads a body when Connect asks for it. Refuses what of its frames Connect ignores, and messages that would take much
+ * memory once Connect has parsed them.
+ */
+export async function* readLater(
   read: () => Promise<Uint8Array>,
-  knownFlags: number | undefined,
+  schema: DescMessage,
+  header: HeaderFields,
 ): AsyncGenerator<Uint8Array> {
   const octets = await read();
-  if (knownFlags !== undefined) requireWholeFrames(octets, knownFlags);
+  const knownFlags = knownFlagsOf(header);
+  const isJson = /json/i.test(header.get("content-type") ?? "");
+  if (knownFlags !== undefined) requireStrictFrames(octets, knownFlags);
+  const message = knownFlags === undefined ? octets : firstMessageIn(octets);
+  try {
+    // Connect parses the first message before it reads what comes after it.
+    if (message) requireFewValues(schema, message, isJson);
+  } catch (error) {
+    // As on the fast path, a frame beyond the limit counts first.
+    if (knownFlags !== undefined) parseFrames(octets);
+    throw error;
+  }
   yield octets;
 }
 
-/** The flags that the protocol of a call defines for a frame, or `undefined` where it has no frames. */
+/** The flags that a call's protocol defines for a frame; `undefined` if the protocol has no frames. */
 function knownFlagsOf(header: HeaderFields): number | undefined {
   const type = header.get("content-type") ?? "";
   if (/^application\/grpc-web/i.test(type)) return compressedFlag | trailersFlag;

@@ -11,7 +11,7 @@ import {
   frameHeadOctets,
   isPlainFrame,
   parseFrames,
-  requireWholeFrames,
+  requireStrictFrames,
   toFrame,
   toFrames,
   trailersFlag,
@@ -159,7 +159,7 @@ function answerFrame(
  * A client of gRPC-Web may send trailers too, and they do not count.
  */
 function messageAmong(body: Uint8Array, knownFlags: number): Uint8Array {
-  requireWholeFrames(body, knownFlags);
+  requireStrictFrames(body, knownFlags);
   const frames = parseFrames(body);
   const [frame, second] = frames.filter(({ flags }) => (flags & trailersFlag) === 0);
   // Of a second message only its presence counts.

@@ -45,6 +45,19 @@ export function parseFrames(body: Uint8Array): Frame[] {
   return frames;
 }
 
+/** The first whole message of a body, whatever comes after it. */
+export function firstMessageIn(body: Uint8Array): Uint8Array | undefined {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  for (let at = 0; at + frameHeadOctets <= body.length; ) {
+    const start = at + frameHeadOctets;
+    const end = start + view.getUint32(at + 1);
+    const isMessage = (view.getUint8(at) & trailersFlag) === 0;
+    if (isMessage) return end <= body.length ? body.subarray(start, end) : undefined;
+    at = end;
+  }
+  return undefined;
+}
+
 /** A message in a frame of its own, not compressed. */
 export function toFrame(message: Uint8Array): Bytes {
   return toFrames([0, message]);
@@ -68,13 +81,13 @@ export function toFrames(
 }
 
 /**
- * Refuses what Connect takes: a frame with a flag that its protocol reserves, whose meaning is unknown, and the head of a
- * frame of which nothing follows.
+ * Refuses two kinds of frames that Connect would accept: one with a flag that the protocol reserves, and the head of a
+ * frame at the end of the body with no octet of its message. A message that is cut short passes; Connect refuses it.
  *
  * @param known The flags that the protocol defines.
  * @throws ConnectError Internal for a flag, InvalidArgument for a head alone.
  */
-export function requireWholeFrames(body: Uint8Array, known: number): void {
+export function requireStrictFrames(body: Uint8Array, known: number): void {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   for (let at = 0; at + frameHeadOctets <= body.length; ) {
     if (view.getUint8(at) & ~known) {
@@ -88,3 +101,8 @@ export function requireWholeFrames(body: Uint8Array, known: number): void {
 }
 
 const halfAFrame = (): ConnectError => new ConnectError("half a frame", Code.InvalidArgument);
+
+/** Whether a request of this content type is native gRPC, which needs trailers. */
+export function isGrpcContentType(contentType: string | null | undefined): boolean {
+  return /^application\/grpc(?:$|[+;])/i.test(contentType ?? "");
+}

@@ -35,8 +35,11 @@ export interface Peer {
   readonly clientCertificate?: Bytes | undefined;
   /** The IP address from which the call came. */
   readonly address?: string | undefined;
-  /** Called when the answer waits for a change. A platform that bounds the work under way goes on with other work. */
-  readonly passTurn?: (() => void) | undefined;
+  /**
+   * Called when a long poll begins to wait for a change, so that a platform that bounds the work under way does other
+   * work.
+   */
+  readonly yieldTurn?: (() => void) | undefined;
   /** Whether the platform can spare what a caller holds that only waits. */
   readonly mayWait?: (() => boolean) | undefined;
 }

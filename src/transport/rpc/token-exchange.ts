@@ -2,23 +2,26 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { CaError } from "../../foundation/errors.ts";
 import type { HeaderFields } from "../../foundation/headers.ts";
 import { Deadline } from "../../foundation/pause.ts";
-import { bearerToken } from "../../foundation/text.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { audited, auditFailure, type Call } from "./audited-call.ts";
 import { toConnectError } from "./connect-error.ts";
-import { authenticate, tokenFor } from "./issuing-calls.ts";
+import { audited, auditFailure, type Call } from "./internal/audited-call.ts";
+import { authenticate, tokenFor } from "./internal/issuing-calls.ts";
 import { bodyInTime } from "./request-body.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "./rpc.ts";
 import { retryAfterOf } from "./unary-call.ts";
 
 const maximumMilliseconds = 30_000;
 const maximumFields = 32;
+const ampersand = 0x26;
 
 const grantType = "urn:ietf:params:oauth:grant-type:token-exchange";
 const jwtType = "urn:ietf:params:oauth:token-type:jwt";
 
-/** The error codes of OAuth (RFC 6749 §5.2, RFC 8693 §2.2.2), and those of its servers. */
+/** The alphabet of a JWT (RFC 7519 §3). A comma would end the token in the header that {@link bearing} makes of it. */
+const jwtPattern = /^[\w.-]{1,16384}$/;
+
+/** The error codes of OAuth (RFC 6749 §5.2, RFC 8693 §2.2.2), and those for errors of the server. */
 type OauthError =
   | "invalid_request"
   | "invalid_target"
@@ -38,8 +41,8 @@ class ExchangeRefusal extends Error {
 }
 
 /**
- * The exchange of a caller's own token for a JWT-SVID (RFC 8693 §2), for programs that speak OAuth. The subject
- * token alone proves the caller: no header and no certificate counts beside it.
+ * Exchanges a caller's own token for a JWT-SVID (RFC 8693 §2), for programs that speak OAuth. Only the subject token
+ * authenticates the caller; headers and certificates are ignored.
  */
 export function createTokenExchange(ca: CertificateAuthority): RpcService {
   return audited(
@@ -90,7 +93,13 @@ async function formOf({ method, header, body, signal }: RpcRequest): Promise<URL
     throw new ExchangeRefusal("invalid_request", "POST a form: application/x-www-form-urlencoded");
   }
   const octets = await bodyInTime(body(), signal);
-  return new URLSearchParams(new TextDecoder().decode(octets));
+  // A parsed field takes far more memory than its octets.
+  if (octets.filter((octet) => octet === ampersand).length >= maximumFields) {
+    throw new ExchangeRefusal("invalid_request", "the form has too many fields");
+  }
+  const fields = new URLSearchParams(new TextDecoder().decode(octets));
+  // RFC 6749 §3.2: a parameter without a value counts as absent.
+  return new URLSearchParams([...fields].filter(([, value]) => value !== ""));
 }
 
 /** Fields that would narrow or widen the token, and that this CA does not honour. */
@@ -105,17 +114,16 @@ function readForm(form: URLSearchParams): {
     if (others.length === 0) return value;
     throw new ExchangeRefusal("invalid_request", `${name} must be there once`);
   };
-  if ([...form.keys()].length > maximumFields) {
-    throw new ExchangeRefusal("invalid_request", "the form has too many fields");
-  }
-  if (single("grant_type") !== grantType) {
-    throw new ExchangeRefusal("unsupported_grant_type", `grant_type must be ${grantType}`);
+  const grant = single("grant_type");
+  if (grant !== grantType) {
+    const error = grant === undefined ? "invalid_request" : "unsupported_grant_type";
+    throw new ExchangeRefusal(error, `grant_type must be ${grantType}`);
   }
   for (const name of unhonoured.filter((each) => form.has(each))) {
     throw new ExchangeRefusal("invalid_request", `${name} is not supported`);
   }
   const subjectToken = single("subject_token") ?? "";
-  if (single("subject_token_type") !== jwtType || !bearerToken.test(subjectToken)) {
+  if (single("subject_token_type") !== jwtType || !jwtPattern.test(subjectToken)) {
     throw new ExchangeRefusal("invalid_request", `give a subject_token of the type ${jwtType}`);
   }
   if ((single("requested_token_type") ?? jwtType) !== jwtType) {
@@ -124,7 +132,7 @@ function readForm(form: URLSearchParams): {
   return { subjectToken, audiences: form.getAll("audience") };
 }
 
-/** The headers of a call that the token alone proves. */
+/** The headers of a call that only this token authenticates. */
 const bearing = (token: string, header: HeaderFields): HeaderFields => ({
   get: (name) => {
     if (name === "authorization") return `Bearer ${token}`;

@@ -6,6 +6,7 @@ import {
   retryAfterHeader,
 } from "../../foundation/headers.ts";
 import { Deadline } from "../../foundation/pause.ts";
+import { requireFewValues } from "./internal/message-bound.ts";
 import { tooSlow } from "./request-body.ts";
 import type { RpcRequest } from "./rpc.ts";
 
@@ -29,7 +30,7 @@ export interface UnaryCall {
 export type UnaryMethod = (call: UnaryCall) => Promise<Uint8Array>;
 
 /**
- * Answers a request by a method, within the caller's deadline.
+ * Answers a request by a method, within the caller's deadline and 30 seconds. The body is read when the method asks for it.
  *
  * @param messageIn Takes the message out of the whole body.
  * @throws Whatever the method throws, and ConnectError for a malformed body.
@@ -51,11 +52,16 @@ export async function answerUnary(
   }
 }
 
-/** Parses the message of a call. @throws ConnectError `internal`, as the parser of Connect has it. */
+/**
+ * Parses the message of a call.
+ *
+ * @throws ConnectError Internal for malformed bytes, as Connect's parser does, and what {@link requireFewValues} throws.
+ */
 export function parseMessage<Schema extends DescMessage>(
   schema: Schema,
   message: Uint8Array,
 ): MessageShape<Schema> {
+  requireFewValues(schema, message, false);
   try {
     return fromBinary(schema, message, { readUnknownFields: false });
   } catch (error) {

@@ -7,11 +7,11 @@ import { logKeysFor } from "../../custody/log-key.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { createOperationLog, logFault, writeToConsole } from "../../foundation/events.ts";
 import { pollForWork } from "../../foundation/shared-work.ts";
+import { askConfigured } from "../../tlog/ask-witnesses.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import { publishVerifierKey } from "../../tlog/sequencer/storage.ts";
-import { askConfigured } from "../../tlog/witness/ask-witnesses.ts";
 import { variablesOf, withStoredSecrets } from "../variables.ts";
 import { bucketBinding, bucketObjects, isBucket, sqlStage } from "./log-storage.ts";
 
@@ -92,14 +92,17 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     await this.ctx.storage.setAlarm(Date.now() + 1000 * Math.max(1, this.#intervalSeconds));
   }
 
-  /** The log signs for as long as its KEK is held. */
+  /** Opens the log, which signs only while its KEK is held. */
   async #openHeld(origin: string): Promise<Sequencer> {
     const sequencer = await this.#open(origin);
     await this.#keks?.hold(new Date());
     return sequencer;
   }
 
-  /** A log that may not go on stays closed until the object starts anew; another failure is tried again. */
+  /**
+   * Opens the log once. A log that must not continue stays closed until the Durable Object restarts; after any other
+   * failure the next call tries again.
+   */
   #open(origin: string): Promise<Sequencer> {
     this.#sequencer ??= this.#openOnce(origin).catch((error: unknown) => {
       if (!(error instanceof LogRefusal)) this.#sequencer = undefined;
@@ -138,6 +141,8 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     const keyCustody = this.openKeyCustody?.(configuration, {
       fetch: (url, init) => fetch(url, init),
       clock,
+      monotonic: () => performance.now(),
+      random: Math.random,
     });
     // One lease for all attempts to open the log: it knows when to ask the service again.
     this.#keks ??= await holdKeks(configuration, {

@@ -7,11 +7,12 @@ import type {
   StagedTexts,
 } from "../../tlog/sequencer/storage.ts";
 
+/** The name of the binding to the R2 bucket with the log. */
 export const bucketBinding = "LOG_BUCKET";
 
 const batchesAtOnce = 16;
 
-/** Less than a row may have: 2 MB (Cloudflare's limits of Durable Objects). */
+/** Rows may have 2 MB (Cloudflare's limits of Durable Objects), so this is safely below. */
 const maximumMergedOctets = 1_000_000;
 
 const createBatch = `CREATE TABLE IF NOT EXISTS batch (
@@ -128,6 +129,7 @@ export function bucketObjects(bucket: Bucket, origin: string): LogObjects {
   };
 }
 
+/** Whether a binding looks like an R2 bucket. */
 export function isBucket(binding: unknown): binding is Bucket {
   return typeof binding === "object" && binding !== null && "put" in binding && "get" in binding;
 }

@@ -1,16 +1,18 @@
+import type { AppendOnlyLog } from "../../ca/issuance/issuance-log.ts";
 import {
   type IssuanceLog,
   type LogPosition,
   logUnavailable,
   toLogUnavailable,
 } from "../../ca/issuance/issuance-log.ts";
+import { recordingIn } from "../../ca/issuance/record-issuance.ts";
 import type { LogConfiguration } from "../../config/optional-parts.ts";
 import { type CaError, ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import { waitFor } from "../../foundation/pause.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
 import { readVerifierKey } from "../../tlog/sequencer/storage.ts";
-import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
+import { type LogShard, type PublishedLog, publishLog } from "../../transport/http/log-routes.ts";
 import type { ShardState } from "./log-shard.ts";
 import { type Bucket, bucketBinding, bucketObjects, isBucket } from "./log-storage.ts";
 
@@ -25,6 +27,7 @@ const longestLookMilliseconds = 5000;
 /** Anybody may ask for readiness, and each question to a shard is billed. */
 const lookEveryMilliseconds = 10_000;
 
+/** The issuance log of a Worker: one part appends to it, the other reads what is published. */
 export interface WorkerLog {
   readonly issuanceLog: IssuanceLog;
   readonly publishedLog: PublishedLog;
@@ -64,7 +67,7 @@ export function openLogWithin(
     ]);
   }
   return {
-    issuanceLog: shardedLog(namespace, configuration, attemptMilliseconds),
+    issuanceLog: recordingIn(shardedLog(namespace, configuration, attemptMilliseconds)),
     publishedLog: publishedLogIn(bucket, configuration),
   };
 }
@@ -74,7 +77,7 @@ function shardedLog(
   namespace: ShardNamespace,
   configuration: LogConfiguration,
   attemptMilliseconds: number,
-): IssuanceLog {
+): AppendOnlyLog {
   const { shards } = configuration;
   const home = Math.floor(Math.random() * shards);
   const next = (home + 1) % shards;
@@ -175,12 +178,12 @@ function publishedLogIn(
     return [{ shard, origin: `${origin}/${shard}`, verifierKey }];
   };
   const names = Array.from({ length: shards }, (_, shard) => String(shard));
-  return {
+  return publishLog({
     shards: async () => (await Promise.all(names.map(shardNamed))).flat(),
     read,
     readers,
     hasPublicTiles,
-  };
+  });
 }
 
 async function withinTime<Answer>(answer: Promise<Answer>, milliseconds: number): Promise<Answer> {

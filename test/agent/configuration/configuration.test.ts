@@ -1,10 +1,7 @@
 import { expect, test } from "vitest";
 import { parseCaAddress } from "../../../src/agent/configuration/ca-settings.ts";
-import {
-  drainPolicyOf,
-  parseConfiguration,
-} from "../../../src/agent/configuration/configuration.ts";
 import { type Environment, parseVariables } from "../../../src/agent/configuration/environment.ts";
+import { drainPolicyOf, parseConfiguration } from "../../../src/agent/configuration.ts";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
@@ -35,7 +32,7 @@ test("has pilot-agent's defaults in a pod that sets its namespace and account al
   expect(configuration.request).toEqual({
     key: { kind: "EC", curve: "P-256" },
     lifetimeSeconds: 86_400,
-    tokenFile: "./var/run/secrets/tokens/istio-token",
+    token: { kind: "file", path: "./var/run/secrets/tokens/istio-token" },
     clusterId: "Kubernetes",
     certSigner: "",
     purpose: "identity",
@@ -143,7 +140,7 @@ test.each<[Environment, string]>([
   [{ RAMPART_FEDERATED_BUNDLES: "cluster.local=https://other.test" }, "is TRUST_DOMAIN"],
   [{ RAMPART_FEDERATED_BUNDLES: "o.test=https://a.test,o.test=https://b.test" }, "twice"],
   [{ RAMPART_STATUS_ADDR: "15020" }, "RAMPART_STATUS_ADDR"],
-  [{ RAMPART_STATUS_ADDR: ":15020" }, "RAMPART_STATUS_ADDR"],
+  [{ RAMPART_STATUS_ADDR: "15020" }, "RAMPART_STATUS_ADDR"],
   [{ RAMPART_STATUS_ADDR: "::1:15020" }, "RAMPART_STATUS_ADDR"],
   [{ RAMPART_STATUS_ADDR: "two words:15020" }, "RAMPART_STATUS_ADDR"],
   [{ CA_ADDR: "ca.test:015010" }, "CA_ADDR"],

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parseDocument } from "yaml";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import {
   unsupportedVariables,
   variableNames,
 } from "../../../src/agent/configuration/environment.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
 
 const page = readFileSync("docs/reference/agent.md", "utf8");
 

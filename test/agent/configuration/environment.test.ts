@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import {
   goBoolean,
   goDuration,
@@ -7,6 +6,7 @@ import {
   parseVariables,
   variableNames,
 } from "../../../src/agent/configuration/environment.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
 
 test.each([
   ..."1 t T true TRUE True".split(" ").map((text) => [text, true] as const),
@@ -84,3 +84,24 @@ test("takes ratios beyond 0 and 1, as pilot-agent does", () => {
   const { renewal } = parseConfiguration({ ...pod, SECRET_GRACE_PERIOD_RATIO: "1.5" });
   expect(renewal.graceRatio).toBe(1.5);
 });
+
+test.each([
+  ["/run/sds", "/run/sds"],
+  ["./sds", "./sds"],
+  ["unix:///run/sds", "/run/sds"],
+  ["unix:/run/sds", "/run/sds"],
+  ["unix:sds", "sds"],
+  [`/${"s".repeat(106)}`, `/${"s".repeat(106)}`],
+])("takes the socket %s", (RAMPART_SDS_SOCKET, path) => {
+  expect(parseVariables({ RAMPART_SDS_SOCKET }).RAMPART_SDS_SOCKET).toBe(path);
+});
+
+test.each(["unix://run/sds", "unix:", `/${"s".repeat(107)}`, `/${"é".repeat(54)}`])(
+  "refuses the socket %s, and names the limit",
+  (socket) => {
+    for (const name of ["RAMPART_SDS_SOCKET", "RAMPART_XDS_SOCKET", "RAMPART_WORKLOAD_API_SOCKET"])
+      expect(() => parseVariables({ [name]: socket })).toThrow(
+        `${name}: must be a path, or unix:// with an absolute one, of at most 107 octets`,
+      );
+  },
+);

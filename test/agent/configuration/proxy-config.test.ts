@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import { parseVariables, type Variables } from "../../../src/agent/configuration/environment.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
 
 const parse = (yaml: string): Variables["PROXY_CONFIG"] =>
   parseVariables({ PROXY_CONFIG: yaml }).PROXY_CONFIG;

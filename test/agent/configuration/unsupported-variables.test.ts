@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import { unsupportedVariables } from "../../../src/agent/configuration/environment.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
 const [refused, ignored] = [unsupportedVariables.refused, unsupportedVariables.ignored].map(

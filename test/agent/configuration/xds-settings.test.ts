@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
 const parse = (variables: Environment) => parseConfiguration({ ...pod, ...variables }).xds;
@@ -29,7 +29,7 @@ test("has pilot-agent's defaults", () => {
         serverName: undefined,
       },
       preferredRootFile: "./etc/certs/root-cert.pem",
-      tokenFile: "./var/run/secrets/tokens/istio-token",
+      token: { kind: "file", path: "./var/run/secrets/tokens/istio-token" },
       headers: { clusterid: "Kubernetes" },
     },
   });

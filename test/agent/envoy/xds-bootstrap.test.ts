@@ -181,3 +181,27 @@ test("has Istio's tags of statistics and its limit of connections", async () => 
 test("refuses a bootstrap by xDS without an address of istiod", async () => {
   await expect(createMachineBootstrap(pod, "sidecar")).rejects.toThrow("DISCOVERY_ADDRESS");
 });
+
+test("binds to both families, and reaches its own by IPv6, where the first address is IPv6", async () => {
+  const bootstrap = await createMachineBootstrap(
+    {
+      ...pod,
+      DISCOVERY_ADDRESS: "istiod:15012",
+      INSTANCE_IP: "fd00::5",
+      RAMPART_STATUS_ADDR: ":1",
+    },
+    "sidecar",
+  );
+  const text = JSON.stringify(bootstrap);
+  expect(text).not.toMatch(/"address":"(?:0\.0\.0\.0|127\.0\.0\.1)"/);
+  const anywhere = { address: "::", ipv4_compat: true };
+  expect(bootstrap).toMatchObject({
+    admin: { address: { socket_address: { address: "::1", port_value: 15_000 } } },
+    static_resources: {
+      listeners: [15_090, 15_021].map((port_value) => ({
+        address: { socket_address: { ...anywhere, port_value } },
+      })),
+    },
+  });
+  expect(text).toContain('"socket_address":{"address":"::1","port_value":1}');
+});

@@ -1,11 +1,13 @@
+import type { X509Certificate } from "node:crypto";
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { createSecureServer, type Http2ServerRequest } from "node:http2";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError, createClient, createRouterTransport } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import {
   clientCertificateIn,
   type RequestSettings,
@@ -27,6 +29,7 @@ import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 const spiffeId = workload("foo", "bar");
@@ -51,6 +54,7 @@ let metrics: AgentMetrics;
 let folder: string;
 let calls: Call[];
 let peers: string[];
+let isWithdrawn: (leaf: X509Certificate) => boolean;
 let answer: (call: Call) => readonly string[] | ConnectError | Promise<never>;
 
 beforeEach(async () => {
@@ -59,6 +63,7 @@ beforeEach(async () => {
   calls = [];
   peers = [];
   answer = () => ["foo", "bar"];
+  isWithdrawn = () => false;
   await writeFile(join(folder, "token"), " a.b.c\n");
   await writeFile(join(folder, "root-cert.pem"), root.pem);
 });
@@ -91,7 +96,7 @@ async function startServer(): Promise<number> {
 const settings = (): RequestSettings => ({
   key: { kind: "EC", curve: "P-256" },
   lifetimeSeconds: 86_400,
-  tokenFile: join(folder, "token"),
+  token: { kind: "file", path: join(folder, "token") },
   clusterId: "Kubernetes",
   certSigner: "",
   purpose: "identity",
@@ -115,13 +120,10 @@ async function createIssue(
     clientCertificate: clientCertificateIn(folder),
     serverName,
   };
-  const channel = new CaChannel(
-    { address, files },
-    () => now,
-    (file) => file,
-  );
+  const known = { rootsFor: (file: readonly X509Certificate[]) => file, isWithdrawn };
+  const channel = new CaChannel({ address, files }, () => new Date(), known);
   const used = { ...settings(), ...changes };
-  const ca = new CaClient(used, { channel, random: () => 0, log });
+  const ca = new CaClient(used, { channel, random: () => 0, log, pause: async () => {} });
   const issue = issueThrough(used, { ca, clock: () => now, metrics });
   return () => issue(spiffeId, new AbortController().signal, trace);
 }
@@ -166,9 +168,20 @@ test("sends what pilot-agent sends, over native gRPC and TLS", async () => {
 });
 
 test("logs the trace of a call that has no token", async () => {
-  await call({ tokenFile: join(folder, "nowhere") });
+  await call({ token: { kind: "file", path: join(folder, "nowhere") } });
   const { traceId, spanId } = trace;
   expect(log.operations).toMatchObject([{ event: "token-missing", traceId, spanId }]);
+});
+
+test("without a token of its source it calls nobody, and does not try again", async () => {
+  const token = { kind: "command", argv: [join(folder, "nowhere")] } as const;
+  const issue = await createIssue({ token });
+  await expect(issue()).rejects.toMatchObject({
+    fault: "token-unusable",
+    message: `no token: the command ${join(folder, "nowhere")} cannot be run: ENOENT`,
+  });
+  expect(calls).toEqual([]);
+  expect(log.operations).toEqual([]);
 });
 
 test("sends the trace with every attempt, and logs it with every failure", async () => {
@@ -243,7 +256,7 @@ test.each([
   [Code.Unauthenticated, 1],
   [Code.PermissionDenied, 1],
   [Code.InvalidArgument, 1],
-  [Code.Unknown, 1],
+  [Code.Unknown, 2],
   [Code.Unimplemented, 1],
 ])("after the code %d makes %d attempts", async (code, attempts) => {
   answer = () => (calls.length === 1 ? new ConnectError("no", code) : []);
@@ -287,6 +300,57 @@ test("gives up on a CA that never answers", async () => {
   expect(await call({ attemptTimeoutMilliseconds: 20 })).toBe("authority-unreachable");
 });
 
+describe("a CA that never finishes the handshake of TLS", () => {
+  test.each(["grpc", "connect"] as const)("is noticed, by %s", async (protocol) => {
+    const hello = Promise.withResolvers<unknown>();
+    const silent = createServer((socket) => void socket.once("data", hello.resolve));
+    await once(silent.listen(0, "127.0.0.1"), "listening");
+    onTestFinished(() => void silent.close());
+    const baseUrl = `https://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const files = {
+      rootFile: join(folder, "root-cert.pem"),
+      clientCertificate: undefined,
+      serverName: undefined,
+    };
+    const known = { rootsFor: (file: readonly X509Certificate[]) => file, isWithdrawn };
+    const channel = new CaChannel({ address: { protocol, baseUrl }, files }, () => now, known);
+    onTestFinished(() => channel.reset());
+    const ca = createClient(IstioCertificateService, await channel.transport());
+    const ending = new AbortController();
+    const calling = ca.createCertificate({}, { signal: ending.signal });
+    await hello.promise;
+    await eventually(() => expect(channel.isInHandshake()).toBe(true));
+    ending.abort();
+    await expect(calling).rejects.toMatchObject({ code: Code.Canceled });
+    expect(channel.isInHandshake()).toBe(true);
+    channel.reset();
+    expect(channel.isInHandshake()).toBe(false);
+  });
+
+  test.each([
+    [true, "[deadline_exceeded] it did not finish the TLS handshake in time: if something"],
+    [false, "[deadline_exceeded] the operation timed out"],
+  ])("is named after a time-out, with what to set: %s", async (isInHandshake, words) => {
+    const transport = createRouterTransport(() => {});
+    const channel = {
+      transport: async () => transport,
+      isInHandshake: () => isInHandshake,
+      reset: () => {},
+    };
+    const ca = new CaClient(settings(), { channel, random: () => 0, log });
+    const send = async () => {
+      throw new ConnectError("the operation timed out", Code.DeadlineExceeded);
+    };
+    const { signal } = new AbortController();
+    const fault = await ca.call({ send, signal, trace }).catch((error: IssuanceError) => error);
+    expect(fault).toMatchObject({
+      fault: "authority-unreachable",
+      message: expect.stringContaining(`no answer from the CA: ${words}`),
+    });
+    expect(fault.message.endsWith("set GODEBUG=tlsmlkem=0")).toBe(isInHandshake);
+  });
+});
+
 test("sends no cluster if it is in none", async () => {
   await call({ clusterId: "" });
   expect(calls[0]?.headers.get("clusterid")).toBeNull();
@@ -298,26 +362,63 @@ test("sends no authorization header if the token file is empty", async () => {
   expect(calls[0]?.headers.get("authorization")).toBeNull();
 });
 
+test("reads the token and the roots anew for each call", async () => {
+  const issue = await createCalls();
+  await issue();
+  await writeFile(join(folder, "token"), "d.e.f");
+  await issue();
+  const shown = calls.map(({ headers }) => headers.get("authorization"));
+  expect(shown).toEqual(["Bearer a.b.c", "Bearer d.e.f"]);
+  await writeFile(join(folder, "root-cert.pem"), (await createTestAuthority("stranger")).pem);
+  expect(await issue()).toBe("authority-unreachable");
+  await writeFile(join(folder, "root-cert.pem"), root.pem);
+  expect(await issue()).toBe("answer-malformed");
+  expect(calls).toHaveLength(3);
+});
+
 test("refuses a token file whose content cannot be a token", async () => {
   await writeFile(join(folder, "token"), "two words");
   expect(await call()).toBe("token-unusable");
   expect(calls).toEqual([]);
 });
 
-test("shows a provisioned certificate until it expires", async () => {
-  const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
-  await writeFile(join(folder, "key.pem"), privateKeyPem(key.privateKey, true));
-  await writeFile(join(folder, "cert-chain.pem"), await root.issue(spiffeId, key.publicKey, real));
-  await call();
-  expect(calls[0]?.peer).toBe(`URI:${spiffeId}`);
-  const past = { notBefore: new Date(0), notAfter: new Date(day) };
-  await writeFile(join(folder, "cert-chain.pem"), await root.issue(spiffeId, key.publicKey, past));
-  await call();
-  expect(calls[1]?.peer).toBe("");
+const [ownKey, otherKey] = [
+  await generateSubjectKey({ kind: "EC", curve: "P-256" }),
+  await generateSubjectKey({ kind: "EC", curve: "P-256" }),
+];
+
+describe("a provisioned certificate", () => {
+  const shows = async (from: number, until: number, shown = ownKey) => {
+    const at = (days: number): Date => new Date(Date.now() + days * day);
+    const validity = { notBefore: at(from), notAfter: at(until) };
+    await writeFile(join(folder, "key.pem"), privateKeyPem(shown.privateKey, true));
+    const pem = await root.issue(spiffeId, ownKey.publicKey, validity);
+    await writeFile(join(folder, "cert-chain.pem"), pem);
+    await call();
+    return calls.at(-1)?.peer;
+  };
+
+  test("is shown while it is of use", async () => {
+    expect(await shows(-1, 1)).toBe(`URI:${spiffeId}`);
+  });
+
+  test.each<[string, Parameters<typeof shows>]>([
+    ["has expired", [-2, -1]],
+    ["is not valid yet", [1, 2]],
+    ["is of another key", [-1, 1, otherKey]],
+  ])("is not shown if it %s: the token alone would do", async (_, how) => {
+    expect(await shows(...how)).toBe("");
+  });
+
+  test("is not shown once it is withdrawn", async () => {
+    isWithdrawn = (leaf) => leaf.subjectAltName === `URI:${spiffeId}`;
+    expect(await shows(-1, 1)).toBe("");
+  });
 });
 
 test("refuses a server with another name, or under another root", async () => {
-  expect(await call({}, "istiod.evil.svc")).toBe("authority-unreachable");
+  for (const name of ["istiod.evil.svc", "10.9.8.7"])
+    expect(await call({}, name)).toBe("authority-unreachable");
   await writeFile(join(folder, "root-cert.pem"), (await createTestAuthority("stranger")).pem);
   expect(await call()).toBe("authority-unreachable");
   expect(calls).toEqual([]);

@@ -221,6 +221,24 @@ test("does not wait a day longer because the clock was set back a day", async ()
   expect(bench.calls).toBe(2);
 });
 
+test("renews at once when the clock was set back before its certificate, and says so until then", async () => {
+  const bench = new Bench();
+  bench.run();
+  await bench.settle();
+  expect(bench.identity.fault).toBeUndefined();
+  bench.now = new Date(bench.now.getTime() - 2 * hour);
+  expect(bench.identity.fault).toContain("the clock was set back");
+  bench.outage = unreachable;
+  await bench.pass(16_000);
+  expect(bench.identity.fault).toMatch(/the clock was set back; away$/);
+  bench.outage = undefined;
+  await bench.pass(5_000);
+  expect(bench.identity.fault).toBeUndefined();
+  const { calls } = bench;
+  await bench.pass(60_000);
+  expect(bench.calls).toBe(calls);
+});
+
 const bundleOf = (sequence: number, ...authorities: TestAuthority[]) => ({
   sequence,
   refreshSeconds: 300,
@@ -256,6 +274,10 @@ test("refuses what a withdrawn authority still signs, and does not ask in a loop
   });
   // Peers that have not heard of the withdrawal still accept the old certificate.
   expect(bench.identity.svid).toBeDefined();
+  expect(bench.identity.fault).toMatch(/^peers refuse the certificate: its root was withdrawn; /);
+  bench.signer = successor;
+  await bench.pass(30_000);
+  expect(bench.identity.fault).toBeUndefined();
 });
 
 test("begins with the cached certificate, and renews it when that is due", async () => {

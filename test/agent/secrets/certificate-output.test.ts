@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import {
   chmod,
+  lchown,
   lstat,
   mkdir,
   readdir,
@@ -15,12 +16,9 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import type { OutputSettings } from "../../../src/agent/configuration/configuration.ts";
-import {
-  CertificateOutput,
-  joinPem,
-  writeOutput,
-} from "../../../src/agent/secrets/certificate-output.ts";
+import { CertificateOutput, joinPem, writeOutput } from "../../../src/agent/certificate-output.ts";
+import type { OutputSettings } from "../../../src/agent/configuration.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -136,6 +134,21 @@ test.each([false, true])(
     expect(await Promise.all(Object.keys(files).map(read))).toEqual(Object.values(files));
     expect(await read("other")).toBe("other");
     expect(await writeOutput(chosen, files)).toBe(false);
+  },
+);
+
+test.runIf(process.getuid?.() === 0).each([false, true])(
+  "follow a link to their folder only if no other user has made it, all at once: %s",
+  async (isAtomic) => {
+    const target = await temporaryFolder();
+    await symlink(target, settings.folder);
+    await lchown(settings.folder, 65_534, 65_534);
+    const write = () => writeOutput({ ...settings, isAtomic }, files);
+    await expect(write()).rejects.toThrow(OperatorError);
+    expect(await readdir(target)).toEqual([]);
+    await lchown(settings.folder, 0, 0);
+    expect(await write()).toBe(true);
+    expect(await readFile(join(target, "key.pem"), "utf8")).toBe("key");
   },
 );
 

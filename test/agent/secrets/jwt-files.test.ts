@@ -1,8 +1,8 @@
-import { readFile, stat, writeFile } from "node:fs/promises";
+import { lchown, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, onTestFinished, test } from "vitest";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
 import { JwtFiles } from "../../../src/agent/secrets/jwt-files.ts";
 import {
   createJwtAuthority,
@@ -61,6 +61,32 @@ test("a refusal and a path that takes no file are reasons", async () => {
   const blocked = keep(other, join(file, "token"));
   await other.log.until("files-unwritten");
   expect(blocked.faults).toHaveLength(1);
+});
+
+/** A folder, and a link to it. */
+async function linkedFolder() {
+  const [target, parent] = [await temporaryFolder(), await temporaryFolder()];
+  const link = join(parent, "aws");
+  await symlink(target, link);
+  return { target, link };
+}
+
+test("a link of one's own to the folder is followed", async () => {
+  const authority = await createJwtAuthority();
+  const { target, link } = await linkedFolder();
+  keep(authority, join(link, "token"));
+  await authority.log.until("files-written");
+  expect(await readdir(target)).toEqual(["token"]);
+});
+
+test.runIf(process.getuid?.() === 0)("a link of another user's is not followed", async () => {
+  const authority = await createJwtAuthority();
+  const { target, link } = await linkedFolder();
+  await lchown(link, 65_534, 65_534);
+  const kept = keep(authority, join(link, "token"));
+  await authority.log.until("files-unwritten");
+  expect(kept.faults).toEqual([expect.stringContaining(`${link} is a link of another user`)]);
+  expect(await readdir(target)).toEqual([]);
 });
 
 const sidecar = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };

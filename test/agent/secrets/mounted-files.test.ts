@@ -1,8 +1,8 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
-import { Identities } from "../../../src/agent/identity/refreshing-identity.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
+import { Identities } from "../../../src/agent/identity/identities.ts";
 import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/x509-svid.ts";
 import { agentSecrets } from "../../../src/agent/secrets/agent-secrets.ts";
 import { MountedFiles } from "../../../src/agent/secrets/mounted-files.ts";

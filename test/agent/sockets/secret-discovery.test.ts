@@ -7,15 +7,10 @@ import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-sou
 import { createSecretDiscovery } from "../../../src/agent/sockets/secret-discovery.ts";
 import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
-import {
-  type DeltaDiscoveryRequest,
-  DeltaDiscoveryRequestSchema,
-  type DeltaDiscoveryResponse,
-  DiscoveryRequestSchema,
-} from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
+import { DiscoveryRequestSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
 import { grpcFrame } from "../../contract/rpc-calls.ts";
-import { Outbox, pemsOf, SdsStream, sdsClient, secretsOf } from "../../testkit/agent/sds-client.ts";
+import { pemsOf, SdsStream, sdsClient, secretsOf } from "../../testkit/agent/sds-client.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
@@ -26,6 +21,7 @@ class MemorySecrets implements SecretSource {
   readonly #changes = new Map<string, Subscribers>();
   loads = 0;
   watches = 0;
+  #duringLoad: { readonly n: number; readonly change: () => void } | undefined;
 
   set(name: string, pem: string | undefined): void {
     if (pem === undefined) this.#secrets.delete(name);
@@ -38,9 +34,15 @@ class MemorySecrets implements SecretSource {
     this.#changes.get(name)?.notify();
   }
 
+  /** Makes a change in the n-th load from now, behind what that load reads. */
+  changeDuringLoad(n: number, change: () => void): void {
+    this.#duringLoad = { n: this.loads + n, change };
+  }
+
   async load(name: string): Promise<Secret> {
     this.loads++;
     const secret = this.#secrets.get(name);
+    if (this.loads === this.#duringLoad?.n) this.#duringLoad.change();
     if (!secret) throw new Error("no such resource");
     return secret;
   }
@@ -101,6 +103,19 @@ test("answers a subscription, and pushes a change, one resource a response", asy
   stream.acknowledge("default", "ROOTCA");
   source.set("ROOTCA", "new");
   expect(await nextOf(stream)).toBe("ROOTCA=new");
+});
+
+test("pushes a change that comes while an answer or a push is made", async () => {
+  const stream = new SdsStream(path);
+  // Each answer loads its secret twice, and has what the second load read.
+  source.changeDuringLoad(2, () => source.set("ROOTCA", "withdrawn meanwhile"));
+  stream.subscribe("ROOTCA");
+  expect(await nextOf(stream)).toBe("ROOTCA=root");
+  expect(await nextOf(stream)).toBe("ROOTCA=withdrawn meanwhile");
+  source.changeDuringLoad(2, () => source.set("ROOTCA", "last"));
+  source.set("ROOTCA", "first");
+  expect(await nextOf(stream)).toBe("ROOTCA=first");
+  expect(await nextOf(stream)).toBe("ROOTCA=last");
 });
 
 test("gives each response a nonce and a version of its own", async () => {
@@ -218,65 +233,9 @@ test("answers a unary call", async () => {
   expect(await codeOf(client.fetchSecrets({ resourceNames: ["missing"] }))).toContain("Unknown");
 });
 
-/** Opens an incremental stream. */
-function openIncremental() {
-  const outbox = new Outbox<DeltaDiscoveryRequest>();
-  const responses = client.deltaSecrets(outbox)[Symbol.asyncIterator]();
-  const send = (init: Parameters<typeof create<typeof DeltaDiscoveryRequestSchema>>[1]): void =>
-    outbox.send(create(DeltaDiscoveryRequestSchema, init));
-  const next = async (): Promise<DeltaDiscoveryResponse> => {
-    const { value, done } = await responses.next();
-    if (done) throw new Error("the stream has ended");
-    return value;
-  };
-  const names = async (): Promise<string> =>
-    (await next()).resources.map(({ name }) => name).join(" ");
-  return { send, next, names };
-}
-
-test("answers an incremental subscription, and pushes changes", async () => {
-  const { send, names } = openIncremental();
-  send({ node: { id: "e" }, resourceNamesSubscribe: ["default"] });
-  expect(await names()).toBe("default");
-  send({ resourceNamesSubscribe: ["ROOTCA"] });
-  expect(await names()).toBe("ROOTCA");
-  source.set("default", "two");
-  expect(await names()).toBe("default");
-});
-
-test("does not send a version that an incremental client has from an earlier agent", async () => {
-  const first = openIncremental();
-  first.send({ node: { id: "e" }, resourceNamesSubscribe: ["default"] });
-  const { resources } = await first.next();
-  const second = openIncremental();
-  second.send({
-    node: { id: "e" },
-    resourceNamesSubscribe: ["default", "ROOTCA"],
-    initialResourceVersions: { default: resources[0]?.version ?? "", ROOTCA: "another" },
-  });
-  expect(await second.names()).toBe("ROOTCA");
-});
-
-test("sends a resource again when an incremental client subscribes again, and not after it unsubscribes", async () => {
-  const { send, names } = openIncremental();
-  send({ node: { id: "e" }, resourceNamesSubscribe: ["default", "ROOTCA"] });
-  expect(await names()).toBe("default ROOTCA");
-  send({ resourceNamesSubscribe: ["default"] });
-  expect(await names()).toBe("default");
-  send({ resourceNamesUnsubscribe: ["default"], resourceNamesSubscribe: ["ROOTCA"] });
-  expect(await names()).toBe("ROOTCA");
-  source.set("default", "two");
-  source.set("ROOTCA", "new");
-  expect(await names()).toBe("ROOTCA");
-});
-
-test("refuses an incremental stream without a node, and ends one that asks for a missing secret", async () => {
-  const anonymous = openIncremental();
-  anonymous.send({ resourceNamesSubscribe: ["default"] });
-  expect(await codeOf(anonymous.next())).toBe("InvalidArgument: missing node information");
-  const missing = openIncremental();
-  missing.send({ node: { id: "e" }, resourceNamesSubscribe: ["missing"] });
-  expect(await codeOf(missing.next())).toContain("failed to generate secret for missing");
+test("has no incremental protocol, as in Istio", async () => {
+  const responses = client.deltaSecrets((async function* () {})())[Symbol.asyncIterator]();
+  expect(await codeOf(responses.next())).toContain("Unimplemented");
 });
 
 test.each(["FetchSecrets", "StreamSecrets"])(

@@ -3,20 +3,16 @@ import { anyUnpack } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
 import type { Crls, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import {
-  FullResponses,
-  FullSubscription,
-  IncrementalSubscription,
+  Responses,
   StateOfTheWorld,
+  Subscription,
   toResource,
 } from "../../../src/agent/sockets/secret-subscriptions.ts";
 import {
   type Secret as SecretMessage,
   SecretSchema,
 } from "../../../src/gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
-import {
-  DeltaDiscoveryRequestSchema,
-  DiscoveryRequestSchema,
-} from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
+import { DiscoveryRequestSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 
 /** A request of the client, and its consequence. */
 type Step = readonly [
@@ -142,7 +138,7 @@ const [clock, takeRoom] = [() => new Date(0), async () => {}];
 const node = { id: "e" };
 
 test("a stream keeps no version of a resource that it watches no longer", async () => {
-  const subscription = new FullSubscription(new FullResponses({ source, clock }), takeRoom);
+  const subscription = new Subscription(new Responses({ source, clock }), takeRoom);
   const ask = (...resourceNames: string[]) =>
     subscription.receive(create(DiscoveryRequestSchema, { node, resourceNames }));
   ask("one");
@@ -150,17 +146,4 @@ test("a stream keeps no version of a resource that it watches no longer", async 
   expect(await subscription.push("one")).toBe(undefined);
   ask("two");
   expect(await subscription.push("one")).toBeDefined();
-});
-
-test("a stream keeps no version from an earlier agent of what it does not ask for", async () => {
-  const first = new IncrementalSubscription(source, takeRoom);
-  const { version = "" } = (await first.respond(["two"]))?.resources[0] ?? {};
-  const second = new IncrementalSubscription(source, takeRoom);
-  second.receive(
-    create(DeltaDiscoveryRequestSchema, {
-      ...{ node, resourceNamesSubscribe: ["one"] },
-      initialResourceVersions: { two: version },
-    }),
-  );
-  expect(await second.respond(["two"])).toBeDefined();
 });

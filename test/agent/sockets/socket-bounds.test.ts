@@ -3,7 +3,7 @@ import type { Http2Session, ServerHttp2Stream } from "node:http2";
 import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { AnswerRoom, Sessions, takeRoom } from "../../../src/agent/sockets/socket-bounds.ts";
+import { Sessions, takePermit, UnreadResponses } from "../../../src/agent/sockets/socket-bounds.ts";
 import { snapshots } from "../../../src/agent/sockets/workload-api.ts";
 import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { JWTBundlesResponseSchema } from "../../../src/gen/spiffe/workload_pb.ts";
@@ -12,7 +12,7 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] 
 afterEach(() => void vi.useRealTimers());
 
 /** A connection, and as many streams of it as are asked for. */
-function connection(room: AnswerRoom) {
+function connection(room: UnreadResponses) {
   const session = { isOver: false, destroy: () => Object.assign(session, { isOver: true }) };
   const take = () => {
     const stream = Object.assign(new EventEmitter(), { session, destroyed: false });
@@ -23,7 +23,7 @@ function connection(room: AnswerRoom) {
 
 describe("answers that a peer has not read", () => {
   test("end its connection after ten seconds, and no sooner", async () => {
-    const { session, take } = connection(new AnswerRoom());
+    const { session, take } = connection(new UnreadResponses());
     await take().leave;
     await vi.advanceTimersByTimeAsync(9_999);
     expect(session.isOver).toBe(false);
@@ -35,7 +35,7 @@ describe("answers that a peer has not read", () => {
     ["it has read them", async ({ leave }) => (await leave)()],
     ["their stream has closed", ({ stream }) => stream.emit("close")],
   ])("end no connection once %s", async (_, end) => {
-    const { session, take } = connection(new AnswerRoom());
+    const { session, take } = connection(new UnreadResponses());
     const taken = take();
     await taken.leave;
     await end(taken);
@@ -44,7 +44,7 @@ describe("answers that a peer has not read", () => {
   });
 
   test("are not made for a stream that hears of its end after another of its connection", async () => {
-    const { take } = connection(new AnswerRoom());
+    const { take } = connection(new UnreadResponses());
     const [first, second, waiting] = [take(), take(), take()];
     await Promise.all([first.leave, second.leave]);
     first.stream.emit("close");
@@ -55,7 +55,7 @@ describe("answers that a peer has not read", () => {
   });
 
   test("are 64 of all connections, and the next waits", async () => {
-    const room = new AnswerRoom();
+    const room = new UnreadResponses();
     const [first] = await Promise.all(
       Array.from({ length: 32 }, () => connection(room)).map(async ({ take }) => {
         const leave = await take().leave;
@@ -78,7 +78,7 @@ describe("answers that a peer has not read", () => {
 
 test("a state of the Workload API waits for room, and gives it back once the next one is read", async () => {
   const room = Promise.withResolvers<() => void>();
-  const values = createContextValues().set(takeRoom, () => room.promise);
+  const values = createContextValues().set(takePermit, () => room.promise);
   const context = { signal: new AbortController().signal, values } as HandlerContext;
   const state = create(JWTBundlesResponseSchema);
   const states = snapshots(

@@ -68,6 +68,44 @@ async function startIdentity() {
   return { identity, trust };
 }
 
+type Api = Parameters<typeof createWorkloadApi>[0];
+
+/** The API of parts that a test moves by itself. */
+async function serveApi(parts: Pick<Api, "identity" | "trust"> & Partial<Api>) {
+  const path = `${await temporaryFolder()}/api`;
+  const api = createWorkloadApi({
+    ...(await createJwtAuthority()),
+    trustDomain: clusterLocal,
+    federation: new FederatedBundles(),
+    revocation: { crls: [], changes: new Subscribers(), settled: async () => undefined },
+    identities: { find: () => undefined },
+    clock: () => new Date(),
+    ...parts,
+  });
+  const server = await serveOnSocket({
+    path,
+    mode: 0o600,
+    routes: (router) => void router.service(SpiffeWorkloadAPI, api),
+    log: createEventRecorder(),
+  });
+  onTestFinished(() => server.close());
+  return clientOf(path);
+}
+
+/** An identity below one of two roots of one name. */
+async function startBesideNamesake() {
+  const { identity, trust } = await startIdentity();
+  const [own] = trust.current;
+  const { certificate: namesake } = await createTestAuthority();
+  if (!own) throw new Error("no root");
+  const publish = (sequence: number, ...roots: X509Certificate[]) =>
+    trust.updateFromBundle({ sequence, refreshSeconds: 300, jwtKeys: [], roots });
+  publish(1, own, namesake);
+  return { identity, trust, own, namesake, publish };
+}
+
+const derOf = (...roots: X509Certificate[]): Buffer => Buffer.concat(roots.map(({ raw }) => raw));
+
 async function first<T>(stream: AsyncIterable<T>): Promise<T> {
   for await (const message of stream) return message;
   throw new Error("the stream has ended");
@@ -151,30 +189,51 @@ test("serves the bundles of federated trust domains, and withdraws them", async 
     roots,
   });
   federation.update(other, bundleOf(1, trust.current));
-  const path = `${await temporaryFolder()}/api`;
-  const revocation = { crls: [], changes: new Subscribers(), settled: async () => undefined };
-  const api = createWorkloadApi({
-    ...(await createJwtAuthority()),
-    trustDomain: clusterLocal,
-    identity,
-    trust,
-    federation,
-    revocation,
-    identities: { find: () => undefined },
-    clock: () => new Date(),
-  });
-  const server = await serveOnSocket({
-    path,
-    mode: 0o600,
-    routes: (router) => void router.service(SpiffeWorkloadAPI, api),
-    log: createEventRecorder(),
-  });
-  onTestFinished(() => server.close());
+  const client = await serveApi({ identity, trust, federation });
   const domains: string[][] = [];
-  for await (const { federatedBundles } of clientOf(path).fetchX509SVID({}, { headers })) {
+  for await (const { federatedBundles } of client.fetchX509SVID({}, { headers })) {
     domains.push(Object.keys(federatedBundles));
     if (domains.length === 2) break;
     federation.update(other, bundleOf(2, []));
   }
   expect(domains).toEqual([["spiffe://other.test"], []]);
+});
+
+test("pushes the bundle without a root that was withdrawn while an answer was made", async () => {
+  const { identity, trust, own, publish } = await startBesideNamesake();
+  const both = derOf(...trust.current);
+  // An answer waits for it behind the roots that it has read.
+  const settled = async () => void publish(2, own);
+  const revocation = { crls: [], changes: new Subscribers(), settled };
+  const client = await serveApi({ identity, trust, revocation });
+  const shown: Buffer[] = [];
+  for await (const { bundles } of client.fetchX509Bundles({}, { headers })) {
+    shown.push(Buffer.from(bundles[ownDomain] ?? []));
+    if (shown.length === 2) break;
+  }
+  expect(shown).toEqual([both, derOf(own)]);
+});
+
+test("has the CRLs in the first answer, and waits for them", async () => {
+  const { identity, trust } = await startIdentity();
+  const revocation = {
+    crls: [] as { readonly der: Uint8Array }[],
+    changes: new Subscribers(),
+    settled: async () => void revocation.crls.splice(0, 1, { der: Uint8Array.of(7) }),
+  };
+  const client = await serveApi({ identity, trust, revocation: revocation as never });
+  const svid = await first(client.fetchX509SVID({}, { headers }));
+  revocation.crls.length = 0;
+  const bundle = await first(client.fetchX509Bundles({}, { headers }));
+  expect([svid.crl, bundle.crl]).toEqual([[Uint8Array.of(7)], [Uint8Array.of(7)]]);
+});
+
+test("hands no root out before its CRL, in either method", async () => {
+  const { identity, trust, own, namesake } = await startBesideNamesake();
+  trust.holdBack([namesake]);
+  const client = await serveApi({ identity, trust });
+  const { svids } = await first(client.fetchX509SVID({}, { headers }));
+  const { bundles } = await first(client.fetchX509Bundles({}, { headers }));
+  expect(Buffer.from(svids[0]?.bundle ?? [])).toEqual(derOf(own));
+  expect(Buffer.from(bundles[ownDomain] ?? [])).toEqual(derOf(own));
 });

@@ -3,13 +3,15 @@ import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
 import { buffer } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
+import type { AgentStatus } from "../../../src/agent/agent-status.ts";
 import type { ProxyControl } from "../../../src/agent/envoy/envoy-process.ts";
-import type { AgentStatus } from "../../../src/agent/status/agent-status.ts";
 import { serveStatus } from "../../../src/agent/status/status-server.ts";
+import { runtimeFaults } from "../../../src/program/runtime.ts";
 
 const ready: AgentStatus = {
   isReady: true,
   reasons: [],
+  proxies: [],
   identities: [],
   roots: [],
   bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined, isFollowed: true },
@@ -40,6 +42,7 @@ test("is ready only when the proxy is, and says why it is not", async () => {
     expect(await response.json()).toEqual({
       isReady: false,
       reasons: ["Envoy has no listeners yet"],
+      runtime: runtimeFaults(),
     });
   }
   expect(await (await fetch(`${url}/status`)).json()).toMatchObject({ isReady: false });

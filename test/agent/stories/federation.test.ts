@@ -62,7 +62,7 @@ async function startFederated(listener: RequestListener, changes: Partial<Endpoi
   const nodeOptions = { createConnection: () => connect(socket) };
   const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
   const client = createClient(SpiffeWorkloadAPI, transport);
-  return { ...running, client };
+  return { ...running, client, rootFile, serverRoot: server.ca };
 }
 
 interface Endpoint {
@@ -121,6 +121,16 @@ test("a workload gets the changing roots of a federated trust domain, and keeps 
   await becomes("O=c");
   // Each request is a GET, without a credential or a preference.
   expect(requests.every((each) => String(each) === "GET,,")).toBe(true);
+});
+
+test("the roots of the endpoint are those that their file has at each fetch", async () => {
+  const trusted = roots[1]?.pem ?? "";
+  const listener: RequestListener = (_, response) => void response.end(bundleOf(1, rootOf(0)));
+  const agent = await startFederated(listener, { trusted });
+  await agent.event("bundle-unread");
+  expect(await foreignRoot(agent)).toBeUndefined();
+  await writeFile(agent.rootFile, agent.serverRoot);
+  await eventually(async () => expect(await foreignRoot(agent)).toBe("O=a"));
 });
 
 const garbage: readonly [string, () => string][] = [

@@ -71,6 +71,7 @@ test("CRLs of the CA reach Envoy, SPIFFE clients and files, and so does the next
   await expect.poll(() => readFile(`${output}/ca-crl.pem`, "utf8")).toBe(second.crl);
   expect(await event("certificate-revoked")).toMatchObject({ level: "warning" });
   await event("certificate-obtained", 2);
+  expect(agent.status()).toMatchObject({ isReady: true, reasons: [] });
   const { revocation } = agent.status();
   expect(revocation).toMatchObject({ isUsed: true, lastError: undefined });
   const metrics = await (await fetch(`${agent.statusUrl}/metrics`)).text();

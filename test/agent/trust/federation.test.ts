@@ -24,6 +24,14 @@ test("a federated bundle that goes backwards is refused", () => {
   expect(bundles.current.get(clusterLocal)).toHaveLength(1);
 });
 
+test("a federated bundle of a lower number with the same content is taken, and no older one after it", () => {
+  const bundles = new FederatedBundles();
+  bundles.update(clusterLocal, document(3, root));
+  expect(bundles.update(clusterLocal, document(1, root))).toBe("taken");
+  expect(bundles.update(clusterLocal, document(2))).toBe("sequence-backwards");
+  expect(bundles.current.get(clusterLocal)).toHaveLength(1);
+});
+
 test("a federated bundle without roots withdraws its trust domain", () => {
   const bundles = new FederatedBundles();
   bundles.update(clusterLocal, document(1, root));

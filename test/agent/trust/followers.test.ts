@@ -1,6 +1,6 @@
 import type { RequestListener } from "node:http";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
 import { JwtBundles } from "../../../src/agent/trust/bundles.ts";
 import {
   type FollowersOptions,
@@ -22,12 +22,8 @@ beforeEach(() => {
 });
 afterEach(() => void vi.useRealTimers());
 
-/** Passes a part of a second, again and again, until the check passes. */
-const passUntil = (check: () => void): Promise<void> =>
-  eventually(() => {
-    vi.advanceTimersByTime(50);
-    check();
-  });
+/** Passes as much time as its wait takes, and no more: the requests that it waits for have time-outs by the same clock. */
+const passUntil = eventually;
 
 /** What an agent knows that follows the CA of this listener. */
 async function followed(listener: RequestListener, isBundleAssumed = false) {

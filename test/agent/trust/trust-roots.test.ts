@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
+import { KeySet } from "../../../src/pki/jose/key-set.ts";
 import type { SpiffeBundle } from "../../../src/program/bundle/documents.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
+import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 
 const now = new Date("2026-11-21T12:00:01Z");
@@ -82,6 +84,17 @@ test("roots that a bundle has withdrawn are restored by no answer and by no olde
   expect(names(trust)).toBe("b");
 });
 
+test("a bundle of a lower number is current while its roots and keys are the same", async () => {
+  const trust = new TrustRoots();
+  trust.updateFromBundle(bundle(3, a, b));
+  expect(trust.updateFromBundle(bundle(2, b, a))).toBe("unchanged");
+  expect(trust.sequence).toBe(3);
+  const { publicJwk } = await createTokenKey("ES256", "k");
+  const keys = KeySet.ofJwtSvids([{ ...publicJwk, use: "jwt-svid" }]);
+  expect(keys).toHaveLength(1);
+  expect(trust.updateFromBundle({ ...bundle(2, a, b), jwtKeys: keys })).toBe("sequence-backwards");
+});
+
 test("roots that were withdrawn are restored by a newer bundle", async () => {
   const trust = new TrustRoots();
   trust.updateFromBundle(bundle(1, a, b));
@@ -140,6 +153,13 @@ test("the root of a CA in a file counts when an agent with a cache comes back fr
   expect(back.forConnection([a.certificate])).toEqual([a.certificate]);
 });
 
+test("the roots of a file count while the mesh has none that are current", async () => {
+  const next = new TrustRoots("https://a.test");
+  next.recall(`named by https://a.test\nformer ${a.certificate.fingerprint256}\n`);
+  expect(next.current).toEqual([]);
+  expect(next.forConnection([a.certificate])).toEqual([a.certificate]);
+});
+
 test("a root that the CA has withdrawn counts in no file in the next run, even at another address", async () => {
   const first = new TrustRoots("https://a.test");
   first.updateFromBundle(bundle(1, a));
@@ -149,4 +169,17 @@ test("a root that the CA has withdrawn counts in no file in the next run, even a
     next.recall(first.record);
     expect(next.forConnection([a.certificate])).toEqual(next.current);
   }
+});
+
+test("a certificate is withdrawn once its root was and another is none of the mesh's", async () => {
+  const trust = new TrustRoots();
+  const [own, others] = [await answer("x", a), await answer("x", c)];
+  const isWithdrawn = ({ svid: { chain } }: typeof own): boolean =>
+    trust.hasWithdrawn(chain[0], [a.certificate, b.certificate], now);
+  trust.updateFromBundle(bundle(1, a, b));
+  expect([own, others].map(isWithdrawn)).toEqual([false, false]);
+  trust.updateFromBundle(bundle(2, b));
+  expect([own, others].map(isWithdrawn)).toEqual([true, false]);
+  trust.updateFromBundle(bundle(3, a, b));
+  expect(isWithdrawn(own)).toBe(false);
 });

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import type { IssuanceLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
+import type { AppendOnlyLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
 import {
   certificateOf,
   formatEntry,
   type LogEntry,
   parseEntry,
 } from "../../../src/ca/issuance/log-entry.ts";
-import { mintAuthority } from "../../../src/ca/mint.ts";
-import { joiningSchedule } from "../../../src/pki/authority/schedule.ts";
+import { Mint } from "../../../src/ca/mint.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { LogError } from "../../../src/tlog/log-error.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
@@ -23,12 +23,12 @@ const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
 const { csrPem: csr } = await createWorkload();
 
 async function startLogging(
-  append: IssuanceLog["append"],
+  append: AppendOnlyLog["append"],
   mode: LogMode = "required",
   refusal?: string,
 ) {
   const troubles = () => [refusal ?? "the log is in trouble"];
-  const issuanceLog: IssuanceLog = { mode, append, refusal: () => refusal, troubles };
+  const issuanceLog: AppendOnlyLog = { mode, append, refusal: () => refusal, troubles };
   const ca = await startCa({ ISSUERS }, { issuanceLog });
   await ca.found();
   const takeAudits = () => ca.log.audits.splice(0);
@@ -37,7 +37,7 @@ async function startLogging(
   return { ask, takeAudits, app: ca.app, ca };
 }
 
-const failing: IssuanceLog["append"] = async () => {
+const failing: AppendOnlyLog["append"] = async () => {
   throw new Error("disk I/O error");
 };
 
@@ -111,7 +111,7 @@ test("brings every CA certificate that the mesh trusts with an entry, also one t
   await ask();
   const { trustBundle, issuer } = await ca.certificateAuthority.issuance.authorities.at(ca.now());
   expect(logged).toEqual([trustBundle.roots.map((root) => Buffer.from(root).toString("base64"))]);
-  await mintAuthority(ca.mint, joiningSchedule(ca.mint.phaseLengths, ca.now()));
+  await Mint.mintAuthority(ca.mint, Schedule.joining(ca.mint.phaseLengths, ca.now()));
   ca.pass(120);
   await ask();
   await ask();
@@ -226,5 +226,39 @@ describe("an entry", () => {
     ["text that is no UTF-8", Uint8Array.of(...octets, 0xff)],
   ])("is refused with %s", (_, bad) => {
     expect(() => parseEntry(bad)).toThrow(LogError);
+  });
+});
+
+describe("the entry of a token that is no ServiceAccount's", () => {
+  const claimed: LogEntry = {
+    ...tokenEntry(),
+    tokenSubject: { sub: "repo:a/b:ref:c", entry: "deploy", claims: { repository_id: "74" } },
+  };
+
+  test("is of version 3, and survives being written and read", () => {
+    for (const tokenSubject of [claimed.tokenSubject, "unknown"] as const) {
+      const octets = formatEntry({ ...claimed, tokenSubject });
+      expect(octets[0]).toBe(3);
+      expect(parseEntry(octets)).toEqual({ ...claimed, tokenSubject });
+    }
+  });
+
+  test("leaves the others in the versions that older readers know", () => {
+    expect(formatEntry(tokenEntry())[0]).toBe(2);
+  });
+
+  test.each([1, 2, 4])("is none of version %i", (version) => {
+    const octets = formatEntry(claimed);
+    octets[0] = version;
+    expect(() => parseEntry(octets)).toThrow(LogError);
+  });
+
+  test("is none of version 3 without its subject, or with other members", () => {
+    const octets = formatEntry(tokenEntry());
+    octets[0] = 3;
+    expect(() => parseEntry(octets)).toThrow(LogError);
+    const tokenSubject = { sub: "a", entry: "b", claims: { c: 7 } };
+    const other = formatEntry({ ...claimed, tokenSubject } as unknown as LogEntry);
+    expect(() => parseEntry(other)).toThrow(LogError);
   });
 });

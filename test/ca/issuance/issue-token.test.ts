@@ -1,11 +1,12 @@
 import { decodeJwt, decodeProtectedHeader } from "jose";
 import { expect, test } from "vitest";
 import type { Caller } from "../../../src/authn/caller.ts";
-import type { IssuanceLog } from "../../../src/ca/issuance/issuance-log.ts";
+import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
+import type { AppendOnlyLog } from "../../../src/ca/issuance/issuance-log.ts";
 import { issueToken, type TokenRequest } from "../../../src/ca/issuance/issue-token.ts";
 import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -19,12 +20,13 @@ const issuer = { ...issuerTables.cluster, jwt_audiences: [aws] };
 
 /** A CA with a log, and the caller of a ServiceAccount's token. */
 async function startIssuing(
-  append: IssuanceLog["append"],
+  append: AppendOnlyLog["append"],
   values: object = {},
   quotas: Quotas = { caller: () => 0, issuer: () => 0 },
+  account = "foo:bar",
 ) {
   const key = await createTokenKey("ES256", "k1");
-  const issuanceLog: IssuanceLog = {
+  const issuanceLog: AppendOnlyLog = {
     mode: "required",
     append,
     refusal: () => undefined,
@@ -35,28 +37,28 @@ async function startIssuing(
   const ca = await startCa(given, { issuanceLog, quotas });
   await ca.rotate();
   const { authenticate, issuance } = ca.certificateAuthority;
-  const token = await mintAccountToken(key, issuer.issuer, "foo:bar", ca.now());
+  const token = await mintAccountToken(key, issuer.issuer, account, ca.now());
   const headers = new Headers({ authorization: `Bearer ${token}` });
   const caller = await authenticate({ headers }, ca.now());
+  const audits: AuditEvent[] = [];
   const ask = (
     change: Partial<Caller> = {},
     request: Partial<TokenRequest> = {},
     signal = new AbortController().signal,
-  ) =>
-    issueToken(
+  ) => {
+    const audit: AuditEvent = { event: "create-token", outcome: "refused", requestId: "1" };
+    audits.push(audit);
+    return issueToken(
       issuance,
       { ...caller, ...change },
       { audiences: [aws], requestedSeconds: 0n, spiffeId: "", ...request },
-      {
-        now: ca.now(),
-        signal,
-        audit: { event: "create-token", outcome: "refused", requestId: "1" },
-      },
+      { now: ca.now(), signal, audit },
     );
-  return { ca, ask };
+  };
+  return { ca, ask, audits };
 }
 
-const append: IssuanceLog["append"] = async () => ({ origin: "log", index: 0 });
+const append: AppendOnlyLog["append"] = async () => ({ origin: "log", index: 0 });
 
 test("logs who got which token, and never the token", async () => {
   const entries: Bytes[] = [];
@@ -85,6 +87,40 @@ test("logs who got which token, and never the token", async () => {
   for (const secret of [payload, signature]) {
     expect(Buffer.from(octets).toString()).not.toContain(secret.slice(0, 30));
   }
+});
+
+test("a life of less than a second is the default one, in the token and in its entry", async () => {
+  for (const requestedSeconds of [-1n, -(2n ** 63n), 0n]) {
+    const entries: Bytes[] = [];
+    const { ca, ask } = await startIssuing(async (entry) => {
+      entries.push(entry);
+      return { origin: "log", index: 0 };
+    });
+    const { expiresAt } = await ask({}, { requestedSeconds });
+    expect(expiresAt.getTime() - ca.now().getTime()).toBeGreaterThan(299_000);
+    const [octets = new Uint8Array()] = entries;
+    expect(parseEntry(octets)).toMatchObject({ requestedSeconds: 0, grantedSeconds: 300 });
+  }
+});
+
+test("names the node proxy that asked for a workload's token, in the audit line and in the entry", async () => {
+  const entries: Bytes[] = [];
+  const { ask, audits } = await startIssuing(
+    async (entry) => {
+      entries.push(entry);
+      return { origin: "log", index: 0 };
+    },
+    {},
+    undefined,
+    "istio-system:ztunnel",
+  );
+  const { spiffeId } = await ask({}, { spiffeId: "spiffe://cluster.local/ns/foo/sa/bar" });
+  const impersonator = "spiffe://cluster.local/ns/istio-system/sa/ztunnel";
+  expect(audits).toMatchObject([{ outcome: "issued", spiffeId, impersonator }]);
+  const [octets = new Uint8Array()] = entries;
+  expect(parseEntry(octets)).toMatchObject({ impersonator, token: { spiffeId } });
+  await ask({}, { spiffeId: "" });
+  expect(audits[1]).not.toHaveProperty("impersonator");
 });
 
 test("answers no token that could not be logged", async () => {
@@ -136,6 +172,18 @@ test("the default life of a rule, which certificates may have too, makes no toke
   expect(expiresAt.getTime() - ca.now().getTime()).toBeLessThanOrEqual(600_000);
 });
 
+test("backdates a token as a leaf, by two minutes or a tenth of a shorter life", async () => {
+  const { ca, ask } = await startIssuing(append);
+  const now = Math.floor(ca.now().getTime() / 1000);
+  for (const [seconds, back] of [
+    [3600, 120],
+    [300, 30],
+  ] as const) {
+    const { iat, exp } = decodeJwt((await ask({}, { requestedSeconds: BigInt(seconds) })).token);
+    expect([iat, exp]).toEqual([now - back, now + seconds]);
+  }
+});
+
 test("a rule shortens the life of a token", async () => {
   const rules = [{ name: "short", when: { product: "token" }, then: { maximum_life: "60s" } }];
   const { ca, ask } = await startIssuing(append, { POLICY: { rules } });
@@ -150,7 +198,7 @@ test.each<[string, (value: string) => string]>([
   const { ca, ask } = await startIssuing(append);
   const kid = decodeProtectedHeader((await ask()).token).kid ?? "";
   const before = await ca.certificateAuthority.issuance.authorities.at(ca.now());
-  await recordTaint(ca.mint, { id: kid, taintedAt: ca.now(), retiresAt: ca.now() });
+  await Mint.recordTaint(ca.mint, { id: kid, taintedAt: ca.now(), retiresAt: ca.now() });
   const name = taintKeyOf(ca, kid);
   ca.store.records.set(name, spoil(ca.store.records.get(name) ?? ""));
   await ca.certificateAuthority.issuance.authorities.renew(ca.now());
@@ -165,7 +213,7 @@ test("a CA that issues no tokens for a while says until when, and is ready for c
   const kid = decodeProtectedHeader((await ask()).token).kid ?? "";
   const { authorities } = ca.certificateAuthority.issuance;
   expect((await authorities.at(ca.now())).reasons).toEqual([]);
-  await recordTaint(ca.mint, { id: kid, taintedAt: ca.now(), retiresAt: ca.now() });
+  await Mint.recordTaint(ca.mint, { id: kid, taintedAt: ca.now(), retiresAt: ca.now() });
   await rotate(ca.mint, ca.now());
   await authorities.renew(ca.now());
   const { reasons, issuer } = await authorities.at(ca.now());

@@ -1,12 +1,12 @@
 import { verify, X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
+import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
@@ -139,7 +139,7 @@ describe.each([
     expect(Buffer.from(crl).toString("hex")).toContain(leaf.serialNumber.toLowerCase());
     expect(crlBlocks(await text("/crl.pem"))).toHaveLength(1);
     expect(crlBlocks(await text("/crl.pem")).join()).not.toContain(
-      toPem("X509 CRL", crl).slice(40),
+      Pem.format("X509 CRL", crl).slice(40),
     );
   });
 

@@ -18,6 +18,7 @@ import {
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { endOf } from "../../testkit/refusal.ts";
 
 const issuerA = "https://a.test";
 const issuerB = "https://b.test";
@@ -65,11 +66,18 @@ async function found(): Promise<void> {
   ca.pass(hour + 1);
 }
 
-async function ask(account: string, metadata: Record<string, string>, issuer = issuerA) {
+async function call(account: string, metadata: Record<string, string>, issuer = issuerA) {
   const token = await mintAccountToken(key, issuer, account, ca.now());
   const headers = { authorization: `Bearer ${token}` };
   const request = requestOf(connectJson, { csr, metadata }, headers);
-  const outcome = await outcomeOf(connectJson, await ca.app.fetch(request));
+  return outcomeOf(connectJson, await ca.app.fetch(request));
+}
+
+const endFor = (...how: Parameters<typeof call>): Promise<string> =>
+  endOf(ca.log, () => call(...how));
+
+async function ask(...how: Parameters<typeof call>) {
+  const outcome = await call(...how);
   if (!("certChain" in outcome)) return outcome;
   const [leaf = "", ...others] = outcome.certChain;
   return { leaf: new X509Certificate(leaf), others };
@@ -111,7 +119,7 @@ describe("a named signer", () => {
     const after = await (await ca.app.request("/bundle.json")).json();
     expect([before.keys, after.keys].map((each) => each.length)).toEqual([1, 2]);
     expect(after.spiffe_sequence).toBeGreaterThanOrEqual(before.spiffe_sequence);
-    expect(await ask("pay-eu:till", payments)).toMatchObject({ code: "Unavailable" });
+    expect(await endFor("pay-eu:till", payments)).toBe("Unavailable no-signing-authority");
   });
 
   test("serves a node proxy for accounts that may use it, and for no others", async () => {
@@ -122,9 +130,9 @@ describe("a named signer", () => {
     });
     const { leaf } = await issued("mesh:ztunnel", naming("pay-eu:till"));
     expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/pay-eu/sa/till");
-    expect(await ask("mesh:ztunnel", naming("shop:till"))).toMatchObject({
-      code: "PermissionDenied",
-    });
+    expect(await endFor("mesh:ztunnel", naming("shop:till"))).toBe(
+      "PermissionDenied signer-denied",
+    );
   });
 
   test("leaves its name in the audit trail", async () => {
@@ -170,9 +178,9 @@ describe("a signer is refused", () => {
   });
 
   test("that has no authority, without a fallback", async () => {
-    expect(await ask("pay-eu:till", { CertSigner: "empty" })).toMatchObject({
-      code: "Unavailable",
-    });
+    expect(await endFor("pay-eu:till", { CertSigner: "empty" })).toBe(
+      "Unavailable no-signing-authority",
+    );
   });
 });
 
@@ -194,9 +202,9 @@ describe("the records of a signer", () => {
     if (!record || !empty) throw new Error("no record, or no store");
     await empty.put(record);
     ca.pass(61);
-    expect(await ask("pay-eu:till", { CertSigner: "empty" })).toMatchObject({
-      code: "Unavailable",
-    });
+    expect(await endFor("pay-eu:till", { CertSigner: "empty" })).toBe(
+      "Unavailable no-signing-authority",
+    );
   });
 
   test("are founded on its day alone, and its absence is a failed run", async () => {
@@ -212,7 +220,7 @@ describe("the records of a signer", () => {
     if (!store) throw new Error("no store");
     store.outage = new Error("down");
     ca.pass(hour);
-    expect(await ask("pay-eu:till", {})).toMatchObject({ code: "Unavailable" });
+    expect(await endFor("pay-eu:till", {})).toBe("Unavailable store-unreachable");
     expect((await ca.app.request("/bundle.pem")).status).toBe(503);
   });
 });

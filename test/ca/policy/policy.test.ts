@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Circumstances } from "../../../src/ca/policy/circumstances.ts";
-import { createPolicy, decide, effectOf, type Policy } from "../../../src/ca/policy/policy.ts";
+import { Policy } from "../../../src/ca/policy/policy.ts";
 import { policyTable } from "../../../src/ca/policy/rule.ts";
 import { generatedRules } from "../../testkit/ca/generated-rules.ts";
 import { naively } from "../../testkit/ca/naive-policy.ts";
@@ -9,7 +9,7 @@ import { naively } from "../../testkit/ca/naive-policy.ts";
 const lifetimes = { defaultSeconds: 12 * 3600, maximumSeconds: 24 * 3600 };
 
 const policyOf = (...rules: readonly object[]): Policy =>
-  createPolicy(policyTable.parse({ rules: rules.map((rule, i) => ({ name: `r${i}`, ...rule })) }));
+  Policy.create(policyTable.parse({ rules: rules.map((rule, i) => ({ name: `r${i}`, ...rule })) }));
 
 const cart: Circumstances = {
   cluster: "alpha",
@@ -25,7 +25,7 @@ const cart: Circumstances = {
 };
 
 const outcomeIn = (policy: Policy, changes: Partial<Circumstances> = {}) =>
-  decide(policy, { ...cart, ...changes }, lifetimes).live.outcome;
+  Policy.decide(policy, { ...cart, ...changes }, lifetimes).live.outcome;
 
 /** What hides each attribute that may be hidden. */
 const hiders = {
@@ -34,6 +34,7 @@ const hiders = {
   namespace: "account",
   account: "account",
   node: "node",
+  claims: "claims",
 } as const;
 
 /** What is hidden is absent. */
@@ -54,7 +55,12 @@ const circumstances: fc.Arbitrary<Circumstances> = fc
       account: fc.constantFrom("cart", "ztunnel", "gateway"),
     }),
     node: fc.constantFrom("node-7", "node-9", undefined),
-    hidden: fc.subarray(["issuer", "account", "node"] as const),
+    hidden: fc.subarray(["issuer", "account", "node", "claims"] as const),
+    claims: fc.constantFrom(
+      undefined,
+      { repository_id: "74", environment: "prod", ref: "refs/heads/main" },
+      { repository_id: "75", environment: "test" },
+    ),
     provedAt: fc.constantFrom(
       undefined,
       ...[new Date("2026-10-01"), new Date("2026-11-10"), new Date("2026-12-01")],
@@ -67,11 +73,22 @@ const circumstances: fc.Arbitrary<Circumstances> = fc
   })
   .map(hiding);
 
+test("a rule by claims is for tokens that have them, and reads no property that is none", () => {
+  const policy = policyOf({ when: { claims: { constructor: "*" } }, then: { deny: "no" } });
+  expect(outcomeIn(policy, { claims: { ref: "a" } }).denied).toBeUndefined();
+  const byRef = policyOf({ when: { claims: { ref: "a*" } }, then: { deny: "no" } });
+  expect(outcomeIn(byRef, { claims: { ref: "a/b" } }).denied).toBe("the rule r0 denies it: no");
+  expect(outcomeIn(byRef).denied).toBeUndefined();
+  expect(outcomeIn(byRef, { hidden: ["claims"] }).denied).toBe(
+    "the rule r0 denies it: nothing shows that it is for nobody of that kind",
+  );
+});
+
 test("decides as somebody who reads the rules from top to bottom", () => {
   fc.assert(
     fc.property(generatedRules, circumstances, (rules, known) => {
-      const policy = createPolicy(policyTable.parse({ rules }));
-      const { live, shadow } = decide(policy, known, lifetimes);
+      const policy = Policy.create(policyTable.parse({ rules }));
+      const { live, shadow } = Policy.decide(policy, known, lifetimes);
       const { outcome } = live;
       const expected = naively(rules, known, lifetimes);
       expect([live.rule?.name, outcome.denied !== undefined]).toEqual([
@@ -79,7 +96,7 @@ test("decides as somebody who reads the rules from top to bottom", () => {
         expected.isRefused,
       ]);
       if (!expected.isRefused) expect(outcome.lifeSeconds).toBe(expected.seconds);
-      // A rule in shadow is what would decide if it were live.
+      // A rule in shadow is what would Policy.decide if it were live.
       const all = rules.map((rule) => ({ ...rule, shadow: false }));
       const would = naively(all, known, lifetimes).rule;
       expect(shadow?.rule?.name ?? live.rule?.name).toBe(would);
@@ -161,14 +178,14 @@ describe("a rule", () => {
   test("over an unknown life is not certain", () => {
     const policy = policyOf({ when: { requested_over: "1h" }, then: { maximum_life: "1h" } });
     const known = { ...cart, requested: undefined };
-    expect(decide(policy, known, lifetimes).live).toMatchObject({ isCertain: false });
+    expect(Policy.decide(policy, known, lifetimes).live).toMatchObject({ isCertain: false });
   });
 });
 
 describe("a rule over what a request does not show", () => {
-  const withoutNode = Object.entries(hiders).filter(([name]) => name !== "node");
+  const texts = Object.entries(hiders).filter(([name]) => name !== "node" && name !== "claims");
 
-  test.each(withoutNode)("denies by the %s, and gives nothing", (name, hider) => {
+  test.each(texts)("denies by the %s, and gives nothing", (name, hider) => {
     const hidden = { [name]: undefined, hidden: [hider] } as Partial<Circumstances>;
     const denying = policyOf({ when: { [name]: "a" }, then: { deny: "closed" } });
     expect(outcomeIn(denying, { [name]: "b" }).denied).toBeUndefined();
@@ -215,22 +232,22 @@ test("the hash tells lists apart, and knows the order and the shadow", () => {
     { rules: [one] },
     { rules: [one, two], shadow: true },
   ];
-  const hashes = tables.map((table) => createPolicy(policyTable.parse(table)).hash);
+  const hashes = tables.map((table) => Policy.create(policyTable.parse(table)).hash);
   expect(new Set(hashes).size).toBe(4);
   const spelled = { rules: [{ ...one, when: { namespace: ["a"] } }, two], shadow: false };
-  expect(createPolicy(policyTable.parse(spelled)).hash).toBe(hashes[0]);
+  expect(Policy.create(policyTable.parse(spelled)).hash).toBe(hashes[0]);
 });
 
 test("the effect of one outcome against another", () => {
   const usual = { lifeSeconds: 3600, signer: undefined };
   const effects = [
-    effectOf({ ...usual, denied: "no" }, usual),
-    effectOf({ ...usual, lifeSeconds: 60 }, usual),
-    effectOf({ ...usual, lifeSeconds: 7200 }, usual),
-    effectOf({ ...usual, signer: "team-a" }, usual),
-    effectOf(usual, { ...usual, denied: "no" }),
-    effectOf(usual, usual),
-    effectOf({ ...usual, denied: "no" }, { ...usual, denied: "because" }),
+    Policy.effect({ ...usual, denied: "no" }, usual),
+    Policy.effect({ ...usual, lifeSeconds: 60 }, usual),
+    Policy.effect({ ...usual, lifeSeconds: 7200 }, usual),
+    Policy.effect({ ...usual, signer: "team-a" }, usual),
+    Policy.effect(usual, { ...usual, denied: "no" }),
+    Policy.effect(usual, usual),
+    Policy.effect({ ...usual, denied: "no" }, { ...usual, denied: "because" }),
   ];
   expect(effects).toEqual(["denied", "shortened", "changed", "changed", "allowed", "same", "same"]);
 });

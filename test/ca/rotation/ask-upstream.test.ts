@@ -4,8 +4,8 @@ import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../../src/ca/upstream-authority.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { upstreamOf } from "../../../src/config/upstream.ts";
-import { createIntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
+import { upstreamOf } from "../../../src/config/internal/upstream.ts";
+import { IntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
@@ -259,7 +259,7 @@ describe("an upstream", () => {
       fetching: { fetchTrusting, fetchTimeoutMilliseconds: 100 },
       clock: () => new Date(),
     });
-    const { csr } = await createIntermediateRequest(clusterLocal, "EC-P256");
+    const { csr } = await IntermediateRequest.create(clusterLocal, "EC-P256");
     await expect(ask?.({ csr, lifetimeSeconds: 1 })).rejects.toThrow(UpstreamError);
   });
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import {
@@ -10,11 +10,11 @@ import {
 } from "../../../src/ca/rotation/forecast.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
+import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
 import { planRotation } from "../../../src/pki/authority/rotation.ts";
 import type { ScheduledAuthority } from "../../../src/pki/authority/schedule.ts";
-import { signingAuthorityAt } from "../../../src/pki/authority/signing-authority.ts";
-import { createTaint, type Departure } from "../../../src/pki/authority/taint.ts";
-import { publishedAuthoritiesAt, retireRoot } from "../../../src/pki/authority/trust-bundle.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { AdditionalRoot, TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import {
   authoritiesIn,
@@ -93,7 +93,7 @@ test("forecasts that an additional root is published, and leaves when its remova
     ["published", after(1)],
     ["leaves bundle", first.certificate.toBeSigned.validity.notAfter],
   ]);
-  await recordTaint(mint, retireRoot(root, after(3), after(2)));
+  await Mint.recordTaint(mint, AdditionalRoot.retire(root, after(3), after(2)));
   expect(of(forecastRotation(await opened(mint), lengths, after(2)), root.id)).toEqual([
     ["leaves bundle", after(3)],
   ]);
@@ -104,7 +104,7 @@ test("forecasts no taint of an authority that is tainted or has left the bundle"
   const [first] = effective(await opened(mint));
   if (!first) throw new Error("nothing was founded");
   expect(forecastTaints(await opened(mint), lengths, after(500))).toEqual([]);
-  await recordTaint(
+  await Mint.recordTaint(
     mint,
     createTaint(await opened(mint), first.id, "with-last-leaf", lengths, after(10)),
   );
@@ -138,7 +138,7 @@ async function live({ crons, taint, now }: History): Promise<MemoryMint> {
       if (chosen) {
         const store = await opened(mint);
         const said = createTaint(store, chosen.id, taint.departure, lengths, after(each));
-        await recordTaint(mint, said);
+        await Mint.recordTaint(mint, said);
       }
     }
     await rotate(mint, after(each));
@@ -195,17 +195,17 @@ test("forecasts what a taint then does", async () => {
       const subject = effective(store).find(({ id }) => id === forecast?.id);
       if (!forecast?.successorSignsFrom || !subject) return;
       const known = await idsIn(mint);
-      await recordTaint(mint, createTaint(store, subject.id, departure, lengths, now));
+      await Mint.recordTaint(mint, createTaint(store, subject.id, departure, lengths, now));
       await rotate(mint, now);
       const left = effective(await opened(mint));
       const nameOf = (id: string | undefined) => (known.includes(id ?? "") ? id : "next");
-      const signsAt = (at: Date) => signingAuthorityAt(left, at)?.id;
+      const signsAt = (at: Date) => SigningAuthority.at(left, at)?.id;
       expect(nameOf(signsAt(forecast.successorSignsFrom))).toBe(forecast.successor);
       const justBefore = new Date(forecast.successorSignsFrom.getTime() - 1);
       if (justBefore >= now) expect(signsAt(justBefore)).toBeUndefined();
       const until = forecast.trustedUntil[departure];
       const isTrusted = (at: Date) =>
-        publishedAuthoritiesAt(left, at).some(({ id }) => id === subject.id);
+        TrustBundle.authoritiesAt(left, at).some(({ id }) => id === subject.id);
       expect(isTrusted(until)).toBe(false);
       const lastInstant = new Date(until.getTime() - 1);
       if (lastInstant >= now && lastInstant >= subject.schedule.publishedFrom) {

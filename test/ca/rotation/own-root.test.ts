@@ -1,16 +1,13 @@
 import { expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
-import {
-  installIntermediate,
-  makeRequest,
-  requestedKey,
-} from "../../../src/ca/rotation/install-intermediate.ts";
+import { installIntermediate } from "../../../src/ca/rotation/install-intermediate.ts";
+import { makeRequest, requestedKey } from "../../../src/ca/rotation/intermediate-request.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
 import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
-import { retireRoot } from "../../../src/pki/authority/trust-bundle.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {
@@ -46,7 +43,7 @@ async function renew(ca: RunningCa, issuer: TestCa = root): Promise<string> {
 async function certified({ mint, now }: RunningCa, issuer: TestCa) {
   const { id, csr } = await makeRequest(mint, now());
   const notAfter = addSeconds(now(), 365 * day);
-  const text = await signIntermediate(issuer, toPem("CERTIFICATE REQUEST", csr), { notAfter });
+  const text = await signIntermediate(issuer, Pem.format("CERTIFICATE REQUEST", csr), { notAfter });
   const [authority] = readCertificates({ name: "chain.pem", text });
   const anchors = readCertificates({ name: "root.pem", text: issuer.pem });
   if (!authority) throw new Error("no certificate");
@@ -142,7 +139,7 @@ test("a root that leaves before every reader sees the intermediate is a new one 
   const [additional] = (await openStore(ca.mint)).additionalRoots;
   if (!additional) throw new Error("no additional root");
   const leaves = addSeconds(ca.now(), propagation / 2);
-  await recordTaint(ca.mint, retireRoot(additional, leaves, ca.now()));
+  await Mint.recordTaint(ca.mint, AdditionalRoot.retire(additional, leaves, ca.now()));
   const installed = ca.now();
   const id = await renew(ca, next);
   const { authorities } = await openStore(ca.mint);

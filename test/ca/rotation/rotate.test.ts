@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from "vitest";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { parseAuthorityRecord } from "../../../src/custody/authority-record.ts";
 import { importKek, type KekRing } from "../../../src/custody/kek.ts";
-import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
+import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { authoritiesIn, createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
@@ -47,6 +47,15 @@ test("mints one successor, not one at every run", async () => {
   const mint = await found();
   for (let days = 136; days < 226; days += 10) await rotate(mint, after(days));
   expect(mint.store.records.size).toBe(2);
+});
+
+test("records a taint that the configuration states and the store lacks, once", async () => {
+  const mint = await found();
+  const [first] = await authoritiesIn(mint);
+  const configuredTaints = [{ idPrefix: `${first?.id}`, rootUntil: undefined }];
+  for (const days of [1, 2]) await rotate({ ...mint, configuredTaints }, after(days));
+  const taints = [...mint.store.records.keys()].filter((key) => key.startsWith("taint/"));
+  expect(taints).toEqual([expect.stringContaining(`${first?.id}`)]);
 });
 
 test("gives the successor the kind of key that is configured by then", async () => {

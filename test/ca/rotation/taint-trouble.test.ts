@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { importKek } from "../../../src/custody/kek.ts";
-import { createTaint } from "../../../src/pki/authority/taint.ts";
+import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import { sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
 import {
@@ -35,7 +35,7 @@ describe("a taint that does not open", () => {
       const ca = await startSigningCa();
       const before = await publishedBundle(ca);
       const { id } = await decideTaint(ca, "immediately");
-      await recordTaint(ca.mint, await decideTaint(ca, "immediately"));
+      await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately"));
       const key = taintKeyOf(ca, id);
       const spoilt = spoil(ca.store.records.get(key) ?? "");
       ca.store.records.set(key, spoilt);
@@ -162,7 +162,7 @@ describe("tainted twice", () => {
     const said = (["immediately", "with-last-leaf"] as const).map((departure) =>
       createTaint(store, id, departure, ca.mint.phaseLengths, ca.now()),
     );
-    for (const each of said) await recordTaint(ca.mint, each);
+    for (const each of said) await Mint.recordTaint(ca.mint, each);
     ca.pass(refresh);
     expect(await publishedBundle(ca)).toBeUndefined();
   });
@@ -171,7 +171,7 @@ describe("tainted twice", () => {
 describe("runs of the cron that see different records", () => {
   test("together mint two after a taint, both of which are published before either signs", async () => {
     const ca = await startSigningCa();
-    await recordTaint(ca.mint, await decideTaint(ca, "immediately"));
+    await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately"));
     await Promise.all([rotate(ca.mint, ca.now()), rotate(ca.mint, ca.now())]);
     expect(countOf(ca, "authority")).toBe(3);
     ca.pass(propagation);
@@ -232,7 +232,7 @@ test("a taint stops its authority now, though the operator's clock is an hour ah
   const id = store.authorities[0]?.id ?? "";
   const ahead = new Date(ca.now().getTime() + 3_600_000);
   const said = createTaint(store, id, "with-last-leaf", ca.mint.phaseLengths, ahead);
-  await recordTaint(ca.mint, said);
+  await Mint.recordTaint(ca.mint, said);
   ca.pass(propagation);
   expect(await signerOf(ca)).toBeUndefined();
 });
@@ -258,7 +258,11 @@ describe("under a new KEK", () => {
 
   test("a taint without its authority is sealed again as well, so that the old KEK can go", async () => {
     const ca = await startSigningCa();
-    await recordTaint(ca.mint, { id: "ab".repeat(20), taintedAt: ca.now(), retiresAt: ca.now() });
+    await Mint.recordTaint(ca.mint, {
+      id: "ab".repeat(20),
+      taintedAt: ca.now(),
+      retiresAt: ca.now(),
+    });
     const newest = await newKek("k2");
     await rotate({ ...ca.mint, keks: [newest, ...ca.mint.keks] }, ca.now());
     expect((await openStore({ ...ca.mint, keks: [newest] })).refusals).toEqual([]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
@@ -164,7 +164,7 @@ describe("a taint of an authority that does not sign", () => {
     const retired = authorities.find(({ id }) => id === first)?.schedule.retiresAt ?? ca.now();
     passUntil(ca, addSeconds(retired, 60));
     const before = await appearanceOf(ca);
-    await recordTaint(ca.mint, await decideTaint(ca, "immediately", first));
+    await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately", first));
     ca.pass(refresh);
     expect(await appearanceOf(ca)).toEqual(before);
   });
@@ -172,7 +172,11 @@ describe("a taint of an authority that does not sign", () => {
   test("of an unknown authority changes nothing, as long as it stays unknown", async () => {
     const ca = await startSigningCa();
     const before = await appearanceOf(ca);
-    await recordTaint(ca.mint, { id: "ab".repeat(20), taintedAt: ca.now(), retiresAt: ca.now() });
+    await Mint.recordTaint(ca.mint, {
+      id: "ab".repeat(20),
+      taintedAt: ca.now(),
+      retiresAt: ca.now(),
+    });
     await rotate(ca.mint, ca.now());
     ca.pass(refresh);
     expect(await appearanceOf(ca)).toEqual(before);

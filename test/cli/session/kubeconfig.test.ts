@@ -1,10 +1,16 @@
-import { writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
-import { childEnvironment, readKubeconfig } from "../../../src/cli/session/kubeconfig.ts";
+import { childEnvironment } from "../../../src/cli/session/credential-plugin.ts";
+import { readKubeconfig } from "../../../src/cli/session/kubeconfig.ts";
+import { startConnectProxy } from "../../testkit/network/connect-proxy.ts";
 import { startTlsServer, type TlsServer } from "../../testkit/network/loopback-tls.ts";
+import { run } from "../../testkit/programs/child-process.ts";
+import { program, runRampart } from "../../testkit/programs/rampart-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
+
+const vectors = "test/vectors/kubeconfig";
 
 let folder: string;
 let path: string;
@@ -165,3 +171,135 @@ describe("a kubeconfig", () => {
     await expect(reading).rejects.toThrow(`${path}: server: Invalid URL`);
   });
 });
+
+describe("a kubeconfig as client-go reads it", () => {
+  /** Puts the files of test/vectors/kubeconfig beside each other. @param values In place of `$` and the name. */
+  async function place(
+    values: Readonly<Record<string, string>>,
+  ): Promise<(name: string) => string> {
+    for (const name of await readdir(vectors)) {
+      const text = await readFile(join(vectors, name), "utf8");
+      const filled = text.replace(/\$([A-Z]+)/g, (asItIs, key) => values[key] ?? asItIs);
+      await writeFile(join(folder, name), filled, { mode: 0o755 });
+    }
+    return (name) => join(folder, name);
+  }
+
+  const placed = async () => {
+    const { origin, ca } = await startServer();
+    const { port } = new URL(origin);
+    const proxy = await startConnectProxy({ "127.0.0.1": Number(port) });
+    const values = { SERVER: origin, CA: base64(ca), PORT: port, PROXY: proxy.url };
+    return { at: await place(values), origin, proxy };
+  };
+
+  test("is the files of KUBECONFIG together, of which the first that has something decides", async () => {
+    const { at, origin } = await placed();
+    const parts = [
+      at("clusters.yaml"),
+      "",
+      at("users.yaml"),
+      at("contexts.yaml"),
+      at("other.yaml"),
+    ];
+    const KUBECONFIG = [at("missing.yaml"), ...parts].join(":");
+    const login = await readKubeconfig(undefined, undefined, { KUBECONFIG });
+    expect(login).toMatchObject({ name: "prod", server: origin });
+    await login.read("/version");
+    expect(asked).toEqual(["/version", "Bearer secret"]);
+    const first = [at("other.yaml"), ...parts].join(":");
+    expect(await readKubeconfig(undefined, undefined, { KUBECONFIG: first })).toMatchObject({
+      name: "other",
+      server: "https://127.0.0.1:1",
+    });
+    const none = readKubeconfig(undefined, undefined, { KUBECONFIG: `${at("x")}:${at("y")}` });
+    await expect(none).rejects.toThrow(`none of ${at("x")}, ${at("y")} exists`);
+  });
+
+  test("has the server judged by tls-server-name, be it a name or an address", async () => {
+    const { at } = await placed();
+    const path = at("server-name.yaml");
+    expect(await (await readKubeconfig(path, undefined, {})).read("/")).toBe('{"issuer":"x"}');
+    const text = await readFile(path, "utf8");
+    for (const other of ["10.9.8.7", "kube.internal.example"]) {
+      await writeFile(
+        path,
+        text.replace("tls-server-name: 127.0.0.1", `tls-server-name: ${other}`),
+      );
+      const login = await readKubeconfig(path, undefined, {});
+      await expect(login.read("/")).rejects.toThrow(/certificate/);
+    }
+  });
+
+  test("leads through its proxy-url, also to this machine, and to no SOCKS", async () => {
+    const { at, origin, proxy } = await placed();
+    const login = await readKubeconfig(at("proxy.yaml"), undefined, {});
+    expect(await login.read("/")).toBe('{"issuer":"x"}');
+    expect(proxy.asked).toEqual([new URL(origin).host]);
+    const text = await readFile(at("proxy.yaml"), "utf8");
+    await writeFile(path, text.replace(proxy.url, "socks5://127.0.0.1:1"));
+    await expect(readKubeconfig(path, undefined, {})).rejects.toThrow("SOCKS is not spoken");
+  });
+
+  test("has a plugin beside it run, which gets the cluster if it wants it", async () => {
+    const { origin, ca } = await startServer();
+    const script = `#!${process.execPath}
+const { cluster } = JSON.parse(process.env.KUBERNETES_EXEC_INFO).spec;
+console.log(JSON.stringify({ kind: "ExecCredential", status: { token: String(cluster?.config?.audience) + cluster?.server } }));`;
+    await writeFile(join(folder, "plugin.cjs"), script, { mode: 0o755 });
+    const name = "client.authentication.k8s.io/exec";
+    const extensions = [{ name, extension: { audience: "prod@" } }];
+    const cluster = { server: origin, "certificate-authority-data": base64(ca), extensions };
+    for (const provideClusterInfo of [true, false]) {
+      const exec = { apiVersion: "v1", command: "./plugin.cjs", provideClusterInfo };
+      await write(cluster, { exec });
+      await (await readKubeconfig(path, undefined, {})).read("/");
+    }
+    expect(asked.filter((each) => each?.startsWith("Bearer"))).toEqual([
+      `Bearer prod@${origin}`,
+      "Bearer undefinedundefined",
+    ]);
+  });
+
+  test("names a plugin that is not installed, with its hint", async () => {
+    const { at } = await placed();
+    await expect(readKubeconfig(at("missing-plugin.yaml"), undefined, {})).rejects.toThrow(
+      'the credential plugin "no-such-plugin" is not installed: get it at https://plugin.example',
+    );
+  });
+
+  test("has a verb show what a plugin beside it writes on standard error", async () => {
+    const { at } = await placed();
+    const words = ["cluster", "enrol", "--kubeconfig", at("late-login.yaml"), "--name", "a"];
+    const fault = await runRampart(words).catch(String);
+    expect(fault).toContain("login timed out, run: example-cli login");
+    expect(fault).toContain('the credential plugin "./late-login.sh" gave no credential');
+  });
+
+  test.each(["as", "username", "password", "auth-provider"])(
+    "refuses %s by its name",
+    async (key) => {
+      await write({ server: "https://a" }, { token: "t", [key]: "x" });
+      const reading = readKubeconfig(path, undefined, {});
+      await expect(reading).rejects.toThrow(`${path}: ${key}: is not followed`);
+    },
+  );
+});
+
+test.skipIf(process.getuid?.() !== 0)(
+  "a user without HOME and without an entry in passwd is told to name the file",
+  async () => {
+    const user = ["--reuid=54321", "--regid=54321", "--clear-groups", "env", "-u", "HOME"];
+    const words = ["cluster", "enrol", "--name", "a"];
+    const { exitCode, stderr } = await run("setpriv", [
+      ...user,
+      process.execPath,
+      program,
+      ...words,
+    ]);
+    expect([exitCode, stderr.trim().split("\n").at(-1)]).toEqual([
+      1,
+      "rampart: there is no HOME with a kubeconfig: name the file in KUBECONFIG",
+    ]);
+  },
+);

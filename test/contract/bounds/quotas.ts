@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
+import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import type { QuotaName } from "../../../src/foundation/errors.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+import { endOf } from "../../testkit/refusal.ts";
 import {
   bearer,
   type CertificateCall,
@@ -12,6 +13,9 @@ import {
   retryAfterIn,
 } from "../rpc-calls.ts";
 import { issuers, type ServiceUnderTest, trustDomain } from "../service-under-test.ts";
+
+const ofCaller = "ResourceExhausted quota-exceeded caller";
+const ofIssuer = "ResourceExhausted quota-exceeded issuer";
 
 /** Certificates in a minute. */
 export type PerMinute = Readonly<Record<QuotaName, number>>;
@@ -31,14 +35,13 @@ export function describeQuotas(start: (perMinute: PerMinute) => Promise<ServiceU
   async function startAsking(perMinute: Partial<PerMinute>) {
     const service = await start({ caller: 1000, issuer: 1000, ...perMinute });
     const headersOf = new Map<string, Record<string, string>>();
-    /** The code of the answer: a caller goes on with one token. */
+    /** How the call ends: a caller goes on with one token. */
     async function ask(account?: string, call: CertificateCall = {}, issuer?: string) {
       const key = `${issuer} ${account}`;
       const headers = headersOf.get(key) ?? (await bearer(service, account, issuer));
       headersOf.set(key, headers);
       const asked = { csr: workload.csrPem, ...call };
-      const outcome = await callWithClient(grpcWeb, service, asked, headers);
-      return "code" in outcome ? outcome.code : "issued";
+      return endOf(service, () => callWithClient(grpcWeb, service, asked, headers));
     }
     return { service, ask };
   }
@@ -75,9 +78,22 @@ export function describeQuotas(start: (perMinute: PerMinute) => Promise<ServiceU
     test("takes nothing from other callers", async () => {
       const { ask } = await startAsking({ caller: 1 });
       expect(await ask()).toBe("issued");
-      expect(await ask()).toBe("ResourceExhausted");
+      expect(await ask()).toBe(ofCaller);
       expect(await ask("foo:other")).toBe("issued");
       expect(await ask("team-a:bar", {}, issuers.team)).toBe("issued");
+    });
+
+    test("takes nothing from a caller of the same name in another cluster", async () => {
+      const { ask } = await startAsking({ caller: 1 });
+      const naming = acting("team-a/sa/web");
+      const ztunnels = [["istio-system:ztunnel"], ["team-mesh:ztunnel", issuers.team]] as const;
+      for (const [ztunnel, issuer] of ztunnels) {
+        expect(await ask("team-a:bar", {}, issuer)).toBe("issued");
+        expect(await ask(ztunnel, naming, issuer)).toBe("issued");
+      }
+      for (const issuer of [issuers.cluster, issuers.team]) {
+        expect(await ask("team-a:bar", {}, issuer)).toBe(ofCaller);
+      }
     });
 
     test("counts each workload of a node proxy by itself", async () => {
@@ -86,25 +102,27 @@ export function describeQuotas(start: (perMinute: PerMinute) => Promise<ServiceU
       for (let i = 0; i < 10; i++) {
         expect(await ask(ztunnel, acting(`foo/sa/bar-${i}`))).toBe("issued");
       }
-      expect(await ask(ztunnel, acting("foo/sa/bar-3"))).toBe("ResourceExhausted");
+      expect(await ask(ztunnel, acting("foo/sa/bar-3"))).toBe(ofCaller);
       expect(await ask("foo:bar-3")).toBe("issued");
     });
 
     test("counts a request before its CSR is read", async () => {
       const { ask } = await startAsking({ caller: 2 });
-      expect(await ask(undefined, { csr: "junk" })).toBe("InvalidArgument");
+      expect(await ask(undefined, { csr: "junk" })).toBe("InvalidArgument csr-malformed");
       expect(await ask()).toBe("issued");
-      expect(await ask(undefined, { csr: "junk" })).toBe("ResourceExhausted");
+      expect(await ask(undefined, { csr: "junk" })).toBe(ofCaller);
     });
 
     test("counts nothing of callers that may not have what they ask for", async () => {
       const { service, ask } = await startAsking({ caller: 1 });
       const forged = { authorization: "Bearer e30.e30.e30" };
       for (let i = 0; i < 3; i++) {
-        expect(await ask(undefined, acting("foo/sa/other"))).toBe("PermissionDenied");
-        expect(await callWithClient(grpcWeb, service, {}, forged)).toMatchObject({
-          code: "Unauthenticated",
-        });
+        expect(await ask(undefined, acting("foo/sa/other"))).toBe(
+          "PermissionDenied impersonation-denied account",
+        );
+        expect(await endOf(service, () => callWithClient(grpcWeb, service, {}, forged))).toBe(
+          "Unauthenticated credential-rejected form",
+        );
       }
       expect(await ask()).toBe("issued");
     });
@@ -120,35 +138,31 @@ export function describeQuotas(start: (perMinute: PerMinute) => Promise<ServiceU
         const uri = `spiffe://${trustDomain}/ns/${account.replace(":", "/sa/")}`;
         const forwarded = { [forwardedHeader]: forwardedValue(leaf, uri) };
         const through = { ...(await bearer(service, gateway, issuer)), ...forwarded };
-        const renew = async () => {
-          const outcome = await callWithClient(grpcWeb, service, { csr: workload.csrPem }, through);
-          return "code" in outcome ? outcome.code : "issued";
-        };
+        const call = { csr: workload.csrPem };
+        const renew = () => endOf(service, () => callWithClient(grpcWeb, service, call, through));
         return [await renew(), await renew()];
       };
-      const exhausted = ["issued", "ResourceExhausted"];
+      const exhausted = ["issued", ofIssuer];
       const { cluster, team } = issuers;
       expect(await renewals("foo:bar", "istio-system:gateway", cluster)).toEqual(exhausted);
       expect(await renewals("team-a:bar", "team-mesh:gateway", team)).toEqual(exhausted);
-      expect(await ask("foo:other")).toBe("ResourceExhausted");
+      expect(await ask("foo:other")).toBe(ofIssuer);
     });
 
     test("is that of all callers of one issuer, and of no other", async () => {
-      const { service, ask } = await startAsking({ issuer: 2 });
+      const { ask } = await startAsking({ issuer: 2 });
       expect(await ask("foo:a")).toBe("issued");
       expect(await ask("foo:b")).toBe("issued");
-      service.takeAudits();
-      expect(await ask("foo:c")).toBe("ResourceExhausted");
-      expect(service.takeAudits()).toMatchObject([{ reason: "quota-exceeded", check: "issuer" }]);
+      expect(await ask("foo:c")).toBe(ofIssuer);
       expect(await ask("team-a:bar", {}, issuers.team)).toBe("issued");
     });
 
     test("is not used up by a caller that has used up its own", async () => {
       const { ask } = await startAsking({ caller: 1, issuer: 2 });
       expect(await ask("foo:a")).toBe("issued");
-      for (let i = 0; i < 5; i++) expect(await ask("foo:a")).toBe("ResourceExhausted");
+      for (let i = 0; i < 5; i++) expect(await ask("foo:a")).toBe(ofCaller);
       expect(await ask("foo:b")).toBe("issued");
-      expect(await ask("foo:c")).toBe("ResourceExhausted");
+      expect(await ask("foo:c")).toBe(ofIssuer);
     });
   });
 }

@@ -2,8 +2,8 @@ import "reflect-metadata/lite";
 import { type SubjectAlternativeNameExtension, X509Certificate } from "@peculiar/x509";
 import { beforeAll, describe, expect, test } from "vitest";
 import { toBase64 } from "../../../src/pki/encoding/base64.ts";
-import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
-import { readIdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { Certificate } from "../../../src/pki/x509/certificate.ts";
+import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import {
   createPodKey,
   type PodKey,
@@ -201,9 +201,10 @@ export function describeClusterSigners(service: () => ServiceUnderTest): void {
   test("gets certificates whose proof says that their holder did not ask for them", async () => {
     const outcome = await ask(pod, {});
     const [leafPem = ""] = "certChain" in outcome ? outcome.certChain : [];
-    const { identityProof } = parseCertificate(new Uint8Array(new X509Certificate(leafPem).rawData))
-      .toBeSigned.extensions;
-    expect(identityProof && readIdentityProof(identityProof)).toMatchObject({
+    const { identityProof } = Certificate.parse(
+      new Uint8Array(new X509Certificate(leafPem).rawData),
+    ).toBeSigned.extensions;
+    expect(identityProof && IdentityProof.read(identityProof)).toMatchObject({
       isImpersonated: true,
     });
   });

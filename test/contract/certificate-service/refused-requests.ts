@@ -9,6 +9,7 @@ import {
   type Workload,
   withBrokenSignature,
 } from "../../testkit/callers/workload.ts";
+import { refusalIn } from "../../testkit/refusal.ts";
 import {
   bearer,
   type CertificateCall,
@@ -26,6 +27,8 @@ interface RefusedCall {
   readonly call?: (workload: Workload) => CertificateCall;
   readonly code: string;
   readonly message: string;
+  /** Of the audit line, with its check: codes are shared. */
+  readonly reason: string;
 }
 
 /** Refusals have the same code and the same message over each protocol. */
@@ -39,14 +42,20 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
 
   const unauthenticated = { code: "Unauthenticated", message: "request authentication failed" };
   const denied = { code: "PermissionDenied", message: "caller may not request this identity" };
-  const csrRejected = { code: "InvalidArgument", message: "certificate signing request rejected" };
+  const csrRejected = {
+    code: "InvalidArgument",
+    message: "certificate signing request rejected",
+    reason: "csr-malformed",
+  };
   const tooLong = {
     code: "InvalidArgument",
     message: `validity must not exceed ${maximumSeconds}s`,
+    reason: "lifetime-too-long",
   };
   const unavailable = {
     code: "Unavailable",
     message: "certificate authority is temporarily unavailable",
+    reason: "key-provider-unreachable",
   };
 
   const withClaims = (changes: Record<string, unknown>) => async () => {
@@ -79,16 +88,30 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
     });
 
   const credentials: readonly Omit<RefusedCall, "code" | "message">[] = [
-    { name: "without a credential", headers: async () => ({}) },
-    { name: "with Basic credentials", headers: async () => ({ authorization: "Basic eDp5" }) },
-    { name: "with lower-case bearer", headers: async () => ({ authorization: "bearer x" }) },
-    { name: "with a malformed token", headers: async () => ({ authorization: "Bearer x" }) },
+    { name: "without a credential", reason: "credential-missing", headers: async () => ({}) },
+    {
+      name: "with Basic credentials",
+      reason: "credential-missing",
+      headers: async () => ({ authorization: "Basic eDp5" }),
+    },
+    {
+      name: "with lower-case bearer",
+      reason: "credential-missing",
+      headers: async () => ({ authorization: "bearer x" }),
+    },
+    {
+      name: "with a malformed token",
+      reason: "credential-rejected form",
+      headers: async () => ({ authorization: "Bearer x" }),
+    },
     {
       name: "with a token too long",
+      reason: "credential-rejected form",
       headers: async () => ({ authorization: `Bearer ${"a".repeat(20_000)}` }),
     },
     {
       name: "with two tokens",
+      reason: "credential-rejected form",
       headers: async () => {
         const { authorization } = await bearer(service());
         return { authorization: `${authorization}, ${authorization}` };
@@ -96,6 +119,7 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
     },
     {
       name: "with an unsigned token",
+      reason: "credential-rejected key",
       headers: async () => {
         const claims = serviceAccountClaims(issuers.cluster, "foo:bar", service().now());
         const token = await forgeToken(service().key, { alg: "none" }, claims);
@@ -104,6 +128,7 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
     },
     {
       name: "with a token that says twice who its subject is",
+      reason: "credential-rejected form",
       headers: async () => {
         const { key, now } = service();
         const claims = JSON.stringify(serviceAccountClaims(issuers.cluster, "foo:bar", now()));
@@ -112,23 +137,54 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
         return { authorization: `Bearer ${await forgeToken(key, header, twice)}` };
       },
     },
-    { name: "with a token of another issuer", headers: withClaims({ iss: "https://evil.test" }) },
+    {
+      name: "with a token of another issuer",
+      reason: "credential-rejected issuer",
+      headers: withClaims({ iss: "https://evil.test" }),
+    },
     {
       name: "with a token of an issuer that looks alike",
+      reason: "credential-rejected issuer",
       headers: withClaims({ iss: `${issuers.cluster}/` }),
     },
-    { name: "with a token for another audience", headers: withClaims({ aud: ["vault"] }) },
-    { name: "with an expired token", headers: withClaims({ exp: 1_000_000_000 }) },
-    { name: "with a token that never expires", headers: withClaims({ exp: undefined }) },
-    { name: "with a token of a node", headers: withClaims({ sub: "system:node:n1" }) },
+    {
+      name: "with a token for another audience",
+      reason: "credential-rejected audience",
+      headers: withClaims({ aud: ["vault"] }),
+    },
+    {
+      name: "with an expired token",
+      reason: "credential-rejected time",
+      headers: withClaims({ exp: 1_000_000_000 }),
+    },
+    {
+      name: "with a token that never expires",
+      reason: "credential-rejected form",
+      headers: withClaims({ exp: undefined }),
+    },
+    {
+      name: "with a token of a node",
+      reason: "credential-rejected subject",
+      headers: withClaims({ sub: "system:node:n1" }),
+    },
     {
       name: "with a token whose claims contradict each other",
+      reason: "credential-rejected subject",
       headers: withClaims({ sub: "system:serviceaccount:foo:root" }),
     },
-    { name: "that claims another cluster", headers: withHeaders({ clusterid: "team" }) },
-    { name: "that claims two clusters", headers: withHeaders({ clusterid: "Kubernetes, team" }) },
+    {
+      name: "that claims another cluster",
+      reason: "credential-rejected cluster",
+      headers: withHeaders({ clusterid: "team" }),
+    },
+    {
+      name: "that claims two clusters",
+      reason: "credential-rejected cluster",
+      headers: withHeaders({ clusterid: "Kubernetes, team" }),
+    },
     {
       name: "from a namespace its issuer may not vouch for",
+      reason: "credential-rejected namespace",
       headers: () => bearer(service(), "foo:bar", issuers.team),
     },
   ];
@@ -137,16 +193,18 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
     ...credentials.map((call) => ({ ...call, ...unauthenticated })),
     {
       name: "of a workload that names another's identity",
+      reason: "impersonation-denied account",
       call: impersonating("spiffe://cluster.local/ns/foo/sa/other"),
       ...denied,
     },
     {
       name: "of a workload that names its own identity",
+      reason: "impersonation-denied account",
       call: impersonating("spiffe://cluster.local/ns/foo/sa/bar"),
       ...denied,
     },
     ...[
-      ["a foreign trust domain", "spiffe://other.local/ns/foo/sa/bar"],
+      ["a foreign trust domain", "spiffe://other.local/ns/foo/sa/bar", "trust-domain"],
       ["an upper-case trust domain", "spiffe://Cluster.Local/ns/foo/sa/bar"],
       ["an upper-case scheme", "SPIFFE://cluster.local/ns/foo/sa/bar"],
       [
@@ -170,20 +228,23 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
       ["a space", " "],
       ["a newline at its end", "spiffe://cluster.local/ns/foo/sa/bar\n"],
       ["the trust domain itself", "spiffe://cluster.local"],
-    ].map(([name, id = ""]) => ({
+    ].map(([name, id = "", rule = "identity"]) => ({
       name: `of a node proxy that names ${name}`,
       headers: asNodeProxy,
       call: impersonating(id),
       ...denied,
+      reason: `impersonation-denied ${rule}`,
     })),
     {
       name: "of a node proxy that names an identity of a namespace beyond its issuer",
+      reason: "impersonation-denied namespace",
       headers: asTeamProxy,
       call: impersonating("spiffe://cluster.local/ns/foo/sa/bar"),
       ...denied,
     },
     {
       name: "of another issuer's account with the name of a node proxy",
+      reason: "impersonation-denied account",
       headers: () => bearer(service(), "team-x:ztunnel", issuers.team),
       call: impersonating("spiffe://cluster.local/ns/team-a/sa/web"),
       ...denied,
@@ -193,6 +254,7 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
       call: ({ csrPem }) => ({ csr: csrPem, metadata: { CertSigner: "example.com/foo" } }),
       code: "InvalidArgument",
       message: "no such signer",
+      reason: "signer-unknown",
     },
     { name: "without a CSR", call: () => ({}), ...csrRejected },
     { name: "with a malformed CSR", call: () => ({ csr: "junk" }), ...csrRejected },
@@ -212,6 +274,7 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
       name: "with a CSR whose signature is broken",
       call: withCsr(withBrokenSignature),
       ...csrRejected,
+      reason: "csr-signature-invalid",
     },
     {
       name: "with a CSR too long",
@@ -231,11 +294,13 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
   test.each(calls)("refuses a call $name, over every protocol", async (refused) => {
     const headers = await (refused.headers ?? (() => bearer(service())))();
     const call = refused.call?.(workload) ?? { csr: workload.csrPem };
-    const { code, message } = refused;
+    const { code, message, reason } = refused;
+    service().takeAudits();
     for (const protocol of protocols) {
       expect(await callWithClient(protocol, service(), call, headers)).toEqual({ code, message });
       const response = await service().send(requestOf(protocol, call, headers));
       expect(await outcomeOf(protocol, response)).toEqual({ code, message });
+      expect(service().takeAudits().map(refusalIn)).toEqual([reason, reason]);
     }
   });
 

@@ -1,17 +1,13 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { sealAuthority } from "../../../src/custody/authority-record.ts";
+import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
-import { sealStatement } from "../../../src/custody/statement.ts";
-import { createAuthority, type NewAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
+import { Statement } from "../../../src/custody/statement.ts";
+import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { type Bytes, toHex } from "../../../src/pki/encoding/bytes.ts";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
-import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
-import {
-  type IdentityProof,
-  issuerDigest,
-  readIdentityProof,
-} from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
+import { Certificate } from "../../../src/pki/x509/certificate.ts";
+import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import {
@@ -24,6 +20,7 @@ import { createWorkload } from "../../testkit/callers/workload.ts";
 import { type HeldLeaf, leafUnder, leafWithoutProof } from "../../testkit/pki/held-leaf.ts";
 import type { Outcome } from "../rpc-calls.ts";
 import type { ConfigurableService, RunningService } from "./configurable-service.ts";
+import { onStage, type StagedService } from "./stage.ts";
 
 const hour = 3600;
 const cluster = "https://cluster.test";
@@ -36,7 +33,7 @@ const spiffeId = (account: string) => `spiffe://cluster.local/ns/${account.repla
  * The attacker of these stories has the keys of authorities, and passes whatever the platform verifies.
  */
 export function describeCertificateCredentials(open: () => Promise<ConfigurableService>): void {
-  let service: ConfigurableService;
+  let service: StagedService;
   let key: TokenKey;
   let csr: string;
   let old: NewAuthority;
@@ -52,7 +49,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
   });
 
   beforeEach(async () => {
-    service = await open();
+    service = await onStage(open)();
     old = await store([-4, -3, 3, 9]);
     successor = await store([-3, -1, 5, 11]);
   });
@@ -61,9 +58,9 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
   async function store(hours: readonly [number, number, number, number]): Promise<NewAuthority> {
     const [a, b, c, d] = hours.map((each) => each * hour) as [number, number, number, number];
     const schedule = scheduleAfter(new Date(), [a, b, c, d]);
-    const created = await createAuthority(clusterLocal, "EC-P256", schedule);
+    const created = await NewAuthority.create(clusterLocal, "EC-P256", schedule);
     await service.store.put(
-      await sealAuthority(created, { trustDomain: clusterLocal, keks: service.keks }),
+      await AuthorityRecord.seal(created, { trustDomain: clusterLocal, keks: service.keks }),
     );
     return created;
   }
@@ -72,7 +69,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
     const taintedAt = wholeSeconds(new Date());
     const said = { id, taintedAt, retiresAt: addSeconds(taintedAt, seconds) };
     await service.store.put(
-      await sealStatement("taint", said, { trustDomain: clusterLocal, keks: service.keks }),
+      await Statement.seal("taint", said, { trustDomain: clusterLocal, keks: service.keks }),
     );
   }
 
@@ -85,7 +82,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
     const provedAt = addSeconds(wholeSeconds(new Date()), -secondsAgo);
     return leafUnder(of, spiffeId(account), {
       provedAt,
-      issuer: issuerDigest(issuer),
+      issuer: IdentityProof.issuerDigest(issuer),
       isImpersonated,
     });
   };
@@ -124,7 +121,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
         expect.objectContaining({
           outcome: "issued",
           proof: "certificate",
-          callerSerialNumber: toHex(parseCertificate(held.der).toBeSigned.serialNumber),
+          callerSerialNumber: toHex(Certificate.parse(held.der).toBeSigned.serialNumber),
           callerAuthority: old.authority.id,
           provedAt: proofOf(held.der).provedAt.toISOString(),
           provedBy: cluster,
@@ -227,14 +224,14 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
 
   describe("an additional root", () => {
     test("makes no credential", async () => {
-      const foreign = await createAuthority(
+      const foreign = await NewAuthority.create(
         clusterLocal,
         "EC-P256",
         scheduleAfter(new Date(), [-hour, -hour, hour, hour]),
       );
-      const root = await createAdditionalRoot(foreign.authority.certificate.der, new Date(0));
+      const root = await AdditionalRoot.create(foreign.authority.certificate.der, new Date(0));
       await service.store.put(
-        await sealStatement("root", root, { trustDomain: clusterLocal, keks: service.keks }),
+        await Statement.seal("root", root, { trustDomain: clusterLocal, keks: service.keks }),
       );
       const running = await start();
       await expectRefused(running, await leafOf(foreign), "authority");
@@ -242,7 +239,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
 
     test("that is no root of the mesh makes none either", async () => {
       const schedule = scheduleAfter(new Date(), [-hour, -hour, hour, hour]);
-      const stranger = await createAuthority(clusterLocal, "EC-P256", schedule);
+      const stranger = await NewAuthority.create(clusterLocal, "EC-P256", schedule);
       await expectNothing(await start(), await leafOf(stranger));
     });
   });
@@ -321,7 +318,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
       const first = await leafOf(old, "foo:bar", { secondsAgo: 15 * 60 });
       const proof = proofOf(first.der);
       const outcome = await running.call(csr, first);
-      const renewed = parseCertificate(derOf(outcome));
+      const renewed = Certificate.parse(derOf(outcome));
       expect(proofOf(renewed.der)).toEqual(proof);
       expect(renewed.toBeSigned.validity.notAfter).toEqual(addSeconds(proof.provedAt, 20 * 60));
     });
@@ -333,10 +330,10 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
         table({ issuer: "https://other.test" }),
       );
       const held = await leafWithoutProof(old, spiffeId("foo:bar"));
-      const { notBefore } = parseCertificate(held.der).toBeSigned.validity;
+      const { notBefore } = Certificate.parse(held.der).toBeSigned.validity;
       expect(proofOf(derOf(await running.call(csr, held)))).toEqual({
         provedAt: notBefore,
-        issuer: issuerDigest("https://other.test"),
+        issuer: IdentityProof.issuerDigest("https://other.test"),
         isImpersonated: false,
       });
       await expectRefused(await limited("29m"), held, "renewal");
@@ -351,7 +348,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
     const outcome = await running.call(csr, held, { authorization: `Bearer ${token}` });
     const { provedAt, ...proof } = proofOf(derOf(outcome));
     expect(provedAt.getTime()).toBeGreaterThanOrEqual(before.getTime());
-    expect(proof).toEqual({ issuer: issuerDigest(cluster), isImpersonated: false });
+    expect(proof).toEqual({ issuer: IdentityProof.issuerDigest(cluster), isImpersonated: false });
   });
 
   test("a leaf that a node proxy has for a workload is no credential: the workload's node may change", async () => {
@@ -370,13 +367,13 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
 
 function derOf(outcome: Outcome): Bytes {
   const pem = "certChain" in outcome ? outcome.certChain[0] : undefined;
-  const der = parsePem(pem ?? "", ["CERTIFICATE"]);
+  const der = Pem.parse(pem ?? "", ["CERTIFICATE"]);
   if (!der) throw new Error(`no certificate: ${JSON.stringify(outcome)}`);
   return der;
 }
 
 function proofOf(der: Bytes): IdentityProof {
-  const { identityProof } = parseCertificate(der).toBeSigned.extensions;
+  const { identityProof } = Certificate.parse(der).toBeSigned.extensions;
   if (!identityProof) throw new Error("a leaf without a proof");
-  return readIdentityProof(identityProof);
+  return IdentityProof.read(identityProof);
 }

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { beforeEach, describe, expect, test } from "vitest";
-import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
-import { sealStatement } from "../../../src/custody/statement.ts";
+import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
+import { Statement } from "../../../src/custody/statement.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
 import { jwksOf } from "../../testkit/callers/tokens.ts";
@@ -55,14 +55,14 @@ const others: Readonly<Record<Victim, string>> = {
  * certificate is asked for, and nobody else is refused.
  */
 export function describeDeniedProducts(open: () => Promise<ConfigurableService>): void {
-  const { start, ask, leafOf, requests, service, authority, key } = productRequests(open);
+  const { start, ask, leafOf, requests, service, authority, key, table } = productRequests(open);
 
   beforeEach(() => start());
 
   /** Whether a request is refused by a denial while that stands. */
   async function isDenied(subject: string, asked: Asked, secondsAgo = 60): Promise<boolean> {
     const knownFrom = addSeconds(wholeSeconds(new Date()), -secondsAgo);
-    const sealed = await sealStatement(
+    const sealed = await Statement.seal(
       "denial",
       { subject, knownFrom, until: undefined, why: undefined },
       { trustDomain: clusterLocal, keks: service().keks },
@@ -121,8 +121,16 @@ export function describeDeniedProducts(open: () => Promise<ConfigurableService>)
       expect(await isDenied(subjects.node(by), asked)).toBe(true);
     });
 
+    const byUid = { ImpersonatedIdentity: cart, PodUid: holder.pod };
+
     test.each<[string, JsonObject, boolean]>([
-      ["a pod", { ImpersonatedIdentity: cart, PodUid: holder.pod }, false],
+      ["a pod", byUid, false],
+      ["a pod of an unnamed node", { ...byUid, PodName: "cart-0" }, false],
+      [
+        "a pod without a UID",
+        { ImpersonatedIdentity: cart, PodName: "cart-0", NodeName: "n" },
+        false,
+      ],
       ["a service", { CertSigner: "serving", DnsNames: ["cart.shop.svc"] }, true],
     ])("are missed as soon as a denial asks who gets %s", async (_, metadata, isAccountUnknown) => {
       const asked = { by: signer, metadata };
@@ -145,6 +153,7 @@ export function describeDeniedProducts(open: () => Promise<ConfigurableService>)
       ["pod", { ...forPod, PodUid: "x".repeat(65) }],
       ["list", { ...forPod, PodName: ["cart-0"] }],
       ["account", { ...forService, Requester: "shop" }],
+      ["path", { ...forService, Requester: "shop/cart/x" }],
       ["token", { ...forService, TokenId: "a b" }],
     ])("must be well formed: a %s", async (_, metadata) => {
       expect(await ask({ by: signer, metadata })).toMatchObject({
@@ -152,6 +161,19 @@ export function describeDeniedProducts(open: () => Promise<ConfigurableService>)
         reason: "csr-malformed",
       });
     });
+  });
+
+  test("a signer of a cluster names nobody for whom its issuer may not vouch", async () => {
+    await start({ ISSUERS: [{ ...table(), namespaces: ["shop", "istio-system"] }] });
+    expect(await ask({ by: signer, metadata: forService })).toMatchObject({ outcome: "issued" });
+    for (const named of [forPod, forService]) {
+      const other = named === forPod ? { ImpersonatedIdentity: cart.replace("shop", "bank") } : {};
+      const metadata = { ...named, ...other, Requester: "bank/cart" };
+      expect(await ask({ by: signer, metadata })).toMatchObject({
+        reason: "impersonation-denied",
+        check: "namespace",
+      });
+    }
   });
 
   test("a denial of any issuer that may stand behind a certificate without a proof", async () => {

@@ -17,6 +17,7 @@ import {
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { apiCredentialName } from "../service-under-test.ts";
 import type { ConfigurableService, RunningService } from "./configurable-service.ts";
+import { onStage, type StagedService } from "./stage.ts";
 
 const issuer = "https://cluster.test";
 const proxy = "istio-system:ztunnel";
@@ -40,7 +41,7 @@ export function describeNodeProxies(
   open: () => Promise<ConfigurableService>,
   apiUrl: () => string,
 ): void {
-  let service: ConfigurableService;
+  let service: StagedService;
   let key: TokenKey;
   let csr: string;
 
@@ -50,7 +51,7 @@ export function describeNodeProxies(
   });
 
   beforeEach(async () => {
-    service = await open();
+    service = await onStage(open)();
     const schedule = scheduleAfter(new Date(), [-7200, -3600, 3600, 7200]);
     await service.store.put(await sealNewAuthority(service.keks, schedule));
   });

@@ -1,9 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { beforeAll, beforeEach } from "vitest";
-import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
-import { sealAuthority } from "../../../src/custody/authority-record.ts";
-import { createAuthority, type NewAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
+import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
+import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import {
@@ -17,6 +17,7 @@ import type { AuditLine } from "../../testkit/log/event-recorder.ts";
 import { type HeldLeaf, leafUnder } from "../../testkit/pki/held-leaf.ts";
 import type { ProductName } from "../withdrawal/denied-products.ts";
 import type { ConfigurableService, RunningService } from "./configurable-service.ts";
+import { onStage, type StagedService } from "./stage.ts";
 
 export const issuer = "https://a.test";
 export const cart = "spiffe://cluster.local/ns/shop/sa/cart";
@@ -84,7 +85,7 @@ export const askers: Partial<Readonly<Record<ProductName, Asker>>> = {
 
 /** A CA on a platform that has a way to ask for each product. Register its hooks in a `describe`. */
 export function productRequests(open: () => Promise<ConfigurableService>) {
-  let service: ConfigurableService;
+  let service: StagedService;
   let running: RunningService;
   let authority: NewAuthority;
   let key: TokenKey;
@@ -98,11 +99,11 @@ export function productRequests(open: () => Promise<ConfigurableService>) {
   });
 
   beforeEach(async () => {
-    service = await open();
+    service = await onStage(open)();
     const schedule = scheduleAfter(new Date(), [-7200, -3600, 36_000, 72_000]);
-    authority = await createAuthority(clusterLocal, "EC-P256", schedule);
+    authority = await NewAuthority.create(clusterLocal, "EC-P256", schedule);
     await service.store.put(
-      await sealAuthority(authority, { trustDomain: clusterLocal, keks: service.keks }),
+      await AuthorityRecord.seal(authority, { trustDomain: clusterLocal, keks: service.keks }),
     );
     table = {
       issuer,
@@ -126,9 +127,13 @@ export function productRequests(open: () => Promise<ConfigurableService>) {
     };
   });
 
-  /** Starts the CA anew with these keys beside its own. */
-  async function start(changes: Readonly<Record<string, unknown>> = {}): Promise<void> {
-    running = await service.start({ ...values, ...changes });
+  /** Starts the CA anew with these keys beside its own. @param isAlone Without the tenant beside. */
+  async function start(
+    changes: Readonly<Record<string, unknown>> = {},
+    isAlone = false,
+  ): Promise<void> {
+    const opened = isAlone ? service.startAlone : service.start;
+    running = await opened({ ...values, ...changes });
   }
 
   /** The audit event of a request. */
@@ -159,7 +164,7 @@ export function productRequests(open: () => Promise<ConfigurableService>) {
   const leafOf = (secondsAgo = 600, isImpersonated = false): Promise<HeldLeaf> =>
     leafUnder(authority, cart, {
       provedAt: addSeconds(wholeSeconds(new Date()), -secondsAgo),
-      issuer: issuerDigest(issuer),
+      issuer: IdentityProof.issuerDigest(issuer),
       isImpersonated,
     });
 

@@ -1,11 +1,11 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type CertificateEntry, parseEntry } from "../../../src/ca/issuance/log-entry.ts";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { type Checkpoint, openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
-import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
+import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { mintToken, serviceAccountClaims } from "../../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
 import { bearer, type CertificateCall, callWithClient, grpcWeb } from "../rpc-calls.ts";
@@ -35,7 +35,7 @@ export async function publishedLog({
     return response.status === 200 ? new Uint8Array(await response.arrayBuffer()) : undefined;
   };
   const text = new TextDecoder().decode(await read("checkpoint"));
-  const checkpoint = await openCheckpointText(text, parseVerifierKey(verifierKey));
+  const checkpoint = await openCheckpointText(text, VerifierKey.parse(verifierKey));
   const entries: CertificateEntry[] = [];
   await extendVerified(Frontier.empty(), checkpoint, read, (_, octets) => {
     const entry = parseEntry(octets);
@@ -58,7 +58,7 @@ export function describeIssuanceLog(start: () => Promise<LoggingService>): void 
     const asked = { csr: workload.csrPem, ...call };
     const outcome = await callWithClient(grpcWeb, service, asked, headers);
     if (!("certChain" in outcome)) throw new Error(outcome.message);
-    const der = parsePem(outcome.certChain[0] ?? "", ["CERTIFICATE"]);
+    const der = Pem.parse(outcome.certChain[0] ?? "", ["CERTIFICATE"]);
     if (!der) throw new Error("no leaf");
     return der;
   }

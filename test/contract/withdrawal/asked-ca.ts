@@ -1,10 +1,10 @@
-import { forwardedHeader } from "../../../src/authn/forwarded-certificate.ts";
+import { forwardedHeader } from "../../../src/authn/forwarding-headers.ts";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
 import { type Composition, compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { CaError, type Refusal } from "../../../src/foundation/errors.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
 import { mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -72,7 +72,7 @@ export async function ask(
     headers.set("authorization", `Bearer ${token}`);
   }
   if (forwarded !== undefined) headers.set(forwardedHeader, forwarded);
-  const clientCertificate = leaf ? parsePem(leaf, ["CERTIFICATE"]) : undefined;
+  const clientCertificate = leaf ? Pem.parse(leaf, ["CERTIFICATE"]) : undefined;
   const caller = await authenticate({ headers, clientCertificate }, now);
   const request = { csrPem, requestedSeconds: 0n, impersonatedIdentity: "", certSigner: "" };
   const { signal } = new AbortController();

@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { foundIfEmpty } from "../../../src/ca/rotation/rotate.ts";
 import type { DenialContent } from "../../../src/custody/record-kinds.ts";
-import { sealStatement } from "../../../src/custody/statement.ts";
+import { Statement } from "../../../src/custody/statement.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
@@ -38,7 +38,7 @@ export function describeDenials(
   const deny = async (subject: string, others: Partial<DenialContent> = {}) => {
     const { mint } = await composed();
     const denial = { subject, knownFrom: begin, ...others };
-    const sealed = await sealStatement("denial", denial, mint);
+    const sealed = await Statement.seal("denial", denial, mint);
     await stores.own.put(sealed);
     return sealed;
   };

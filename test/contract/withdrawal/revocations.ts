@@ -1,13 +1,13 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
-import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
+import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import type { Composition } from "../../../src/config/composition.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
-import { sealStatement } from "../../../src/custody/statement.ts";
+import { Statement } from "../../../src/custody/statement.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
-import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
+import { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
@@ -41,7 +41,7 @@ export function describeRevocations(
   const refusal = (asked: Asked) => refusalIn(ask(asked));
 
   async function named(leaf: string) {
-    const certificate = parseCertificate(parsePem(leaf, ["CERTIFICATE"]) ?? new Uint8Array());
+    const certificate = Certificate.parse(Pem.parse(leaf, ["CERTIFICATE"]) ?? new Uint8Array());
     const { issuer: authority } =
       await composition.certificateAuthority.issuance.authorities.at(begin);
     return {
@@ -61,7 +61,7 @@ export function describeRevocations(
       certificates: new Map([[serial, addSeconds(begin, 24 * 3600).getTime() / 1000]]),
       ...others,
     };
-    const sealed = await sealStatement("revocation", content, mint);
+    const sealed = await Statement.seal("revocation", content, mint);
     await stores.own.put(sealed);
     return sealed;
   }

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { type Composition, compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
-import { sealStatement } from "../../../src/custody/statement.ts";
-import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
+import { Statement } from "../../../src/custody/statement.ts";
+import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { bytesEqual } from "../../../src/pki/encoding/bytes.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
@@ -72,7 +72,7 @@ export function describeWithheldTaint(
     const { status } = await createRoutes(certificateAuthority).request("/readyz");
     return status;
   };
-  const taintNow = () => recordTaint(untainted.mint, { id, taintedAt: now, retiresAt: now });
+  const taintNow = () => Mint.recordTaint(untainted.mint, { id, taintedAt: now, retiresAt: now });
   const dropTaints = async () => {
     for (const record of await stores.own.load()) {
       if (record.kind === "taint") await stores.own.delete(record);
@@ -157,10 +157,10 @@ export function describeWithheldTaint(
     test("takes the root of another CA from the bundle at the instant that it says", async () => {
       const { trustDomain, keks } = untainted.mint;
       const schedule = scheduleAfter(now, [-60, -60, 3600, 7200]);
-      const { der } = (await createAuthority(trustDomain, "EC-P256", schedule)).authority
+      const { der } = (await NewAuthority.create(trustDomain, "EC-P256", schedule)).authority
         .certificate;
-      const root = createAdditionalRoot(der, new Date(0));
-      await stores.own.put(await sealStatement("root", root, { trustDomain, keks }));
+      const root = AdditionalRoot.create(der, new Date(0));
+      await stores.own.put(await Statement.seal("root", root, { trustDomain, keks }));
       const holdsIt = async (stated: readonly unknown[]) =>
         (await viewOf(await composed(stated))).trustBundle.roots.some((each) =>
           bytesEqual(each, der),

@@ -3,17 +3,18 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/operators-keys.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { awsCredential, awsRootUris, playAws } from "../../testkit/key-services/aws-kms.ts";
+import { leasePorts } from "../../testkit/key-services/key-service.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 
 const day = 86_400;
 const start = new Date("2026-11-21T12:00:00Z");
 const later = (days: number): Date => addSeconds(start, days * day);
-const csr = parsePem((await createWorkload()).csrPem, ["CERTIFICATE REQUEST"]) ?? new Uint8Array();
+const csr = Pem.parse((await createWorkload()).csrPem, ["CERTIFICATE REQUEST"]) ?? new Uint8Array();
 
 describe("a root in a key service", () => {
   let now: Date;
@@ -23,7 +24,7 @@ describe("a root in a key service", () => {
     const { fetch } = await playAws();
     const clusterCredentials = new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]);
     now = start;
-    custody = openPlatformKeys({ clusterCredentials }, { fetch, clock: () => now });
+    custody = openPlatformKeys({ clusterCredentials }, { fetch, clock: () => now, ...leasePorts });
   });
 
   const keyOf = () => custody.keyServices(`${awsRootUris[0]}`);

@@ -24,7 +24,11 @@ import {
   googleUri,
   playGoogle,
 } from "../../testkit/key-services/google-kms.ts";
-import type { Conduct, PlayedService } from "../../testkit/key-services/key-service.ts";
+import {
+  type Conduct,
+  leasePorts,
+  type PlayedService,
+} from "../../testkit/key-services/key-service.ts";
 import {
   playVault,
   vaultFault,
@@ -328,7 +332,7 @@ describe.each(Object.entries(columns))("%s", (_, { play, uri, rootUri, opening, 
       KEY_CREDENTIAL_HASHIVAULT: vaultToken,
     };
     const credentials = Object.entries(texts).map(([name, text]) => [name, () => text] as const);
-    const means = { fetch: service.fetch, clock };
+    const means = { fetch: service.fetch, clock, ...leasePorts };
     const { keyServices } = openPlatformKeys({ clusterCredentials: new Map(credentials) }, means);
     return [service, keyServices];
   }
@@ -391,7 +395,7 @@ test.each([
     KEY_CREDENTIAL_AZUREKMS: azureCredential,
   };
   const credentials = Object.entries(texts).map(([name, text]) => [name, () => text] as const);
-  const means = { fetch: service.fetch, clock };
+  const means = { fetch: service.fetch, clock, ...leasePorts };
   const { keyServices } = openPlatformKeys({ clusterCredentials: new Map(credentials) }, means);
   service.fault = { status, body: { error: "invalid_grant", error_description } };
   const said = await wrapKek({ id: "k1", octets }, uri, "cluster.local", keyServices).then(

@@ -4,7 +4,7 @@ import { formatWrappedKek } from "../../../src/config/keks.ts";
 import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
 import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
 import { configurationOf } from "../../testkit/configuration.ts";
@@ -21,7 +21,7 @@ import {
   googleUri,
   playGoogle,
 } from "../../testkit/key-services/google-kms.ts";
-import type { PlayedService } from "../../testkit/key-services/key-service.ts";
+import { leasePorts, type PlayedService } from "../../testkit/key-services/key-service.ts";
 
 const domain = "cluster.local";
 const octets = crypto.getRandomValues(new Uint8Array(32));
@@ -32,7 +32,7 @@ const custodyOf = ({ fetch }: PlayedService, given: object = usual) =>
     {
       clusterCredentials: new Map(Object.entries(given).map(([name, text]) => [name, () => text])),
     },
-    { fetch, clock: () => new Date() },
+    { fetch, clock: () => new Date(), ...leasePorts },
   );
 
 describe.each([
@@ -66,7 +66,7 @@ describe.each([
     const keyCustody = custodyOf(service);
     const now = new Date("2026-11-21T12:00:00.250Z");
     const key = keyCustody.keyServices(rootUri);
-    const root = toPem("CERTIFICATE", await createServiceRoot(key, clusterLocal, 1e8, now));
+    const root = Pem.format("CERTIFICATE", await createServiceRoot(key, clusterLocal, 1e8, now));
     const UPSTREAM_AUTHORITY = { kind: "key-service", keys: [rootUri], root };
     const ca = await startCa({ AUTHORITY_ROOT: "upstream", UPSTREAM_AUTHORITY }, { keyCustody });
     await ca.found();

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { PlatformKeys } from "../../../src/config/platform-keys.ts";
+import { KekLease } from "../../../src/custody/key-service/kek-lease.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -165,6 +167,80 @@ describe("beyond the lease", () => {
     kek.service.conduct = "is away";
     ca.pass(-2 * hour);
     expect(await refusalOf(ca)).toBe("kek-unavailable");
+  });
+});
+
+test("a lease that has ended stays ended when the clock is set back, and the next call asks again", async () => {
+  const kek = await playWrappedKek();
+  const ca = await start(kek);
+  await ca.found();
+  const signer = await signerIn(ca);
+  kek.service.conduct = "is away";
+  ca.pass(hour);
+  expect(await refusalOf(ca)).toBe("kek-unavailable");
+  ca.pass(-hour / 2);
+  expect(await refusalOf(ca)).toBe("kek-unavailable");
+  kek.service.conduct = "works";
+  ca.pass(hour / 2);
+  expect(await signerIn(ca)).toBe(signer);
+  kek.service.conduct = "is away";
+  ca.pass(2 * hour);
+  expect(await refusalOf(ca)).toBe("kek-unavailable");
+  kek.service.conduct = "works";
+  ca.pass(-hour);
+  expect(await signerIn(ca)).toBe(signer);
+});
+
+describe("by a monotonic clock", () => {
+  /** A CA with a lease of an hour, whose wall and monotonic clock are moved apart. */
+  async function startApart(random = 0) {
+    let elapsed = 0;
+    const kek = await playWrappedKek();
+    const keyCustodyAt: PlayedKek["keyCustodyAt"] = (clock) => {
+      const lease: PlatformKeys["lease"] = (parts) =>
+        new KekLease({ ...parts, monotonic: () => elapsed, random: () => random });
+      return { ...kek.keyCustodyAt(clock), lease };
+    };
+    const ca = await start({ ...kek, keyCustodyAt });
+    await ca.found();
+    const spend = (seconds: number, ofWall = seconds): void => {
+      elapsed += 1000 * seconds;
+      ca.pass(ofWall);
+    };
+    return { ca, kek, spend };
+  }
+
+  test("a lease ends in its time, however often the clock is set back within it", async () => {
+    const { ca, kek, spend } = await startApart();
+    kek.service.conduct = "is away";
+    for (let minute = 0; minute < 59; minute++) {
+      spend(60, minute % 30 === 29 ? -29 * 60 : 60);
+      expect(await signerIn(ca)).toBeDefined();
+      await ca.settle();
+    }
+    spend(60);
+    expect(await refusalOf(ca)).toBe("kek-unavailable");
+    kek.service.conduct = "works";
+    spend(30);
+    expect(await signerIn(ca)).toBeDefined();
+  });
+
+  test("a lease ends by the clock where the monotonic one slept with the machine", async () => {
+    const { ca, kek, spend } = await startApart();
+    kek.service.conduct = "is away";
+    spend(60, hour);
+    expect(await refusalOf(ca)).toBe("kek-unavailable");
+  });
+
+  test.each([
+    [0, 1],
+    [0.99, 2],
+  ])("chance (%d) takes up to a quarter of the pause before a renewal", async (random, asked) => {
+    const { ca, kek, spend } = await startApart(random);
+    spend(300);
+    await signerIn(ca);
+    await ca.settle();
+    expect(kek.service.asked).toHaveLength(asked);
   });
 });
 

@@ -12,7 +12,7 @@ import {
   awsUri,
   playAws,
 } from "../../testkit/key-services/aws-kms.ts";
-import type { PlayedService } from "../../testkit/key-services/key-service.ts";
+import { leasePorts, type PlayedService } from "../../testkit/key-services/key-service.ts";
 import {
   playVault,
   vaultFault,
@@ -29,7 +29,7 @@ const keyServicesOf = (service: PlayedService, given: object = credentials) =>
     {
       clusterCredentials: new Map(Object.entries(given).map(([name, text]) => [name, () => text])),
     },
-    { fetch: service.fetch, clock: () => new Date() },
+    { fetch: service.fetch, clock: () => new Date(), ...leasePorts },
   ).keyServices;
 
 describe.each([

@@ -2,13 +2,14 @@ import { type KeyObject, verify, X509Certificate } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/operators-keys.ts";
-import { createTaint } from "../../../src/pki/authority/taint.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
-import { type Crl, parseCrl, parseCrlEntries } from "../../../src/pki/x509/crl/crl.ts";
+import { createTaint } from "../../../src/pki/authority/new-taint.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
+import { Crl } from "../../../src/pki/x509/crl/crl.ts";
+import { parseCrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
@@ -19,7 +20,11 @@ import {
   awsRootUris,
   playAws,
 } from "../../testkit/key-services/aws-kms.ts";
-import type { PlayedService, SigningKind } from "../../testkit/key-services/key-service.ts";
+import {
+  leasePorts,
+  type PlayedService,
+  type SigningKind,
+} from "../../testkit/key-services/key-service.ts";
 import {
   playVault,
   vaultFault,
@@ -38,7 +43,10 @@ const credentials = new Map([
 ]);
 
 const custodyOf = (service: PlayedService) => (clock: () => Date) =>
-  openPlatformKeys({ clusterCredentials: credentials }, { fetch: service.fetch, clock });
+  openPlatformKeys(
+    { clusterCredentials: credentials },
+    { fetch: service.fetch, clock, ...leasePorts },
+  );
 
 /** A mesh in front of its CA, which keeps the KEK and the store through changes of the configuration. */
 interface Mesh {
@@ -56,11 +64,24 @@ const rootOf = async (
   days = 3650,
 ): Promise<string> => {
   const { keyServices } = custodyOf(service)(() => now);
-  return toPem(
+  return Pem.format(
     "CERTIFICATE",
     await createServiceRoot(keyServices(uri), clusterLocal, days * day, now),
   );
 };
+
+test.each([4096, 4097, 8192])(
+  "AWS signs %d octets, of which it takes 4096 and else their digest",
+  async (length) => {
+    const service = await playAws();
+    const [uri = ""] = awsRootUris;
+    const { publicKey } = new X509Certificate(await rootOf(service, uri));
+    const octets = crypto.getRandomValues(new Uint8Array(length));
+    const key = custodyOf(service)(() => start).keyServices(uri);
+    const signature = await key.sign(octets, { scalarOctets: 32 } as never);
+    expect(verify("sha256", octets, publicKey, signature)).toBe(true);
+  },
+);
 
 /** The key of a root, certified as the page says: by OpenSSL, without a request that the key has signed. */
 async function certifiedElsewhere(selfSigned: string) {
@@ -87,7 +108,9 @@ async function rootCrlOf(ca: RunningCa, root: string, now: Date) {
   const pem = await (await ca.app.request("/crl.pem")).text();
   const crls = pem.match(/-----BEGIN X509 CRL-----[^-]+-----END X509 CRL-----/g) ?? [];
   const { publicKey } = new X509Certificate(root);
-  const own = crls.map((each) => parseCrl(octetsOfPem(each))).filter((crl) => isOf(crl, publicKey));
+  const own = crls
+    .map((each) => Crl.parse(octetsOfPem(each)))
+    .filter((crl) => isOf(crl, publicKey));
   const [crl] = own;
   if (!crl?.nextUpdate || own.length > 1) throw new Error(`${own.length} CRLs of the root`);
   const { serialNumbers } = parseCrlEntries(crl.der);
@@ -240,7 +263,7 @@ describe.each([
     if (!issuer) throw new Error("nothing signs");
     const { id, certificate } = issuer.authority;
     const lengths = ca.mint.phaseLengths;
-    await recordTaint(ca.mint, createTaint(store, id, "immediately", lengths, mesh.now));
+    await Mint.recordTaint(ca.mint, createTaint(store, id, "immediately", lengths, mesh.now));
     await rotateAll([ca.mint], mesh.now);
     // Its successor is published one propagation interval later.
     mesh.now = new Date(mesh.now.getTime() + 3_600_000);
@@ -270,7 +293,7 @@ describe("a root in a key service, whichever it is,", () => {
       if (!issuer) throw new Error("nothing signs");
       const { id, certificate } = issuer.authority;
       const taint = createTaint(store, id, "with-last-leaf", mint.phaseLengths, mesh.now);
-      await recordTaint(mint, taint);
+      await Mint.recordTaint(mint, taint);
       await rotateAll([mint], mesh.now);
       return new X509Certificate(certificate.der).serialNumber;
     };
@@ -304,7 +327,7 @@ describe("a root in a key service, whichever it is,", () => {
         mesh.now,
       );
       const above = issuer?.authority.intermediates.at(-1) ?? new Uint8Array();
-      expect([toPem("CERTIFICATE", above), trustBundle.pem]).toEqual([root, company]);
+      expect([Pem.format("CERTIFICATE", above), trustBundle.pem]).toEqual([root, company]);
       const { ready, reasons } = await (await ca.app.request("/readyz")).json();
       expect([ready, reasons]).toEqual([true, [expect.stringContaining("no CRL of the root")]]);
       // Nobody has a use for one of this key without the company's.
@@ -326,7 +349,11 @@ describe("a root in a key service, whichever it is,", () => {
       new X509Certificate(root).validTo,
     );
     expect(new Set(trustBundle.roots.map((der) => new X509Certificate(der).validTo)).size).toBe(1);
-    await rootCrlOf(ca, toPem("CERTIFICATE", trustBundle.roots[0] ?? new Uint8Array()), mesh.now);
+    await rootCrlOf(
+      ca,
+      Pem.format("CERTIFICATE", trustBundle.roots[0] ?? new Uint8Array()),
+      mesh.now,
+    );
   });
 
   test("may be that of a named signer alone", async () => {

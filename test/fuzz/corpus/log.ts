@@ -1,6 +1,6 @@
 import { createHash, sign, verify } from "node:crypto";
 import type { Tree } from "../../../src/tlog/merkle.ts";
-import { proveConsistency, proveInclusion } from "../../../src/tlog/proof.ts";
+import { LogProof } from "../../../src/tlog/proof.ts";
 import { entryAt, GrownTree } from "../../testkit/tlog/trees.ts";
 import { type FixedKey, fixedKey } from "./fixed-keys.ts";
 
@@ -74,8 +74,8 @@ export function isSignedBy({ name, id, key }: NoteKey, text: string, lines: stri
 export const checkpointText = ({ size, root }: Tree): string =>
   `${logKey.name}\n${size}\n${Buffer.from(root).toString("base64")}\n`;
 
-/** How large the log is in the end, and was when its witness last saw it. */
-const [wholeSize, seenSize] = [7, 4];
+/** How large the log is in the end. */
+const wholeSize = 7;
 const grown = new GrownTree().grow(wholeSize);
 
 /** The log's tree of each size. */
@@ -84,30 +84,13 @@ export const trees: readonly Tree[] = Array.from(
   (_, size) => new GrownTree().grow(size).tree,
 );
 
-export const seenTree: Tree = treeOf(seenSize);
-
-export function treeOf(size: number): Tree {
-  const tree = trees[size];
-  if (!tree) throw new Error(`no tree of ${size} entries`);
-  return tree;
-}
-
 const base64 = (hashes: readonly Uint8Array[]): string[] =>
   hashes.map((hash) => Buffer.from(hash).toString("base64"));
-
-/** Requests for a cosignature: of the log as it grew, and of one that forgot what its witness saw. */
-export const cosignatureRequests: readonly string[] = await Promise.all(
-  [4, 5, 6, 7].map(async (size) => {
-    const proof = await proveConsistency(seenSize, size, new GrownTree().grow(size).read);
-    const note = signedText(checkpointText(treeOf(size)));
-    return [`old ${seenSize}`, ...base64(proof), "", note].join("\n");
-  }),
-);
 
 /** A proof of each entry, with the entry. */
 export const entryProofs: readonly string[] = await Promise.all(
   Array.from({ length: wholeSize }, async (_, index) => {
-    const proof = await proveInclusion(wholeSize, index, grown.read);
+    const proof = await LogProof.proveInclusion(wholeSize, index, grown.read);
     const extra = Buffer.from(entryAt(index)).toString("base64");
     const head = ["c2sp.org/tlog-proof@v1", `extra ${extra}`, `index ${index}`];
     return [...head, ...base64(proof), "", signedText(checkpointText(grown.tree))].join("\n");

@@ -1,9 +1,9 @@
 import { boundTo, formatAuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { importKek, type KekRing, kekOctets, sealParameters } from "../../../src/custody/kek.ts";
-import { sealStatement } from "../../../src/custody/statement.ts";
-import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
+import { Statement } from "../../../src/custody/statement.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
 import { authorityKey, rootCertificates } from "./certificates.ts";
 import { fixedOctets } from "./fixed-numbers.ts";
@@ -15,7 +15,7 @@ export const corpusKeks: KekRing = [await importKek("k1", fixedOctets("kek", kek
 async function authorityRecord(): Promise<StoredRecord> {
   const certificate = new Uint8Array(rootCertificates[0] ?? []);
   const certificates = { certificate, intermediates: [], roots: [certificate] };
-  const { id } = await createSigningAuthority(certificates, tenDays);
+  const { id } = await SigningAuthority.create(certificates, tenDays);
   const head = { id, trustDomain: clusterLocal, kek: "k1", schedule: tenDays, ...certificates };
   const iv = fixedOctets("iv", 12);
   const pkcs8 = authorityKey("P-256").privateKey.export({ type: "pkcs8", format: "der" });
@@ -37,14 +37,14 @@ async function authorityRecord(): Promise<StoredRecord> {
 async function statements(): Promise<StoredRecord[]> {
   const [, second] = rootCertificates;
   const { signsFrom: taintedAt, retiresAt } = tenDays;
-  const root = await createAdditionalRoot(new Uint8Array(second ?? []), tenDays.publishedFrom);
+  const root = await AdditionalRoot.create(new Uint8Array(second ?? []), tenDays.publishedFrom);
   return [
-    await sealStatement(
+    await Statement.seal(
       "taint",
       { id: root.id, taintedAt, retiresAt },
       { trustDomain: clusterLocal, keks: corpusKeks },
     ),
-    await sealStatement("root", root, { trustDomain: clusterLocal, keks: corpusKeks }),
+    await Statement.seal("root", root, { trustDomain: clusterLocal, keks: corpusKeks }),
   ];
 }
 

@@ -1,16 +1,13 @@
 import { generateKeyPairSync } from "node:crypto";
 import type { ImportedAuthority } from "../../../src/cli/verbs/import/verify.ts";
-import {
-  createSigningAuthority,
-  withSigningKey,
-} from "../../../src/pki/authority/signing-authority.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
-import { type TrustDomain, workloadSpiffeId } from "../../../src/pki/spiffe-id.ts";
+import { SpiffeId, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { leafValidity, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 
 /** A workload's certificate under an imported CA, as the workload and its peers get it. */
@@ -33,16 +30,20 @@ export async function leafUnder(
   now: Date,
 ): Promise<LeafUnder> {
   const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
-  const authority = await createSigningAuthority(certificates, schedule);
+  const authority = await SigningAuthority.create(certificates, schedule);
   const signingKey = webSigningKey(authorityKey, signatureAlgorithmOf(authority.publicKey));
-  const { der } = await issueLeaf(withSigningKey(authority, signingKey), {
-    spiffeId: workloadSpiffeId(trustDomain, { namespace: "foo", name: "bar" }),
-    publicKey: parseSubjectPublicKey(spki),
+  const { der } = await issueLeaf(SigningAuthority.open(authority, signingKey), {
+    spiffeId: SpiffeId.ofWorkload(trustDomain, { namespace: "foo", name: "bar" }),
+    publicKey: SubjectPublicKey.parse(spki),
     validity: leafValidity(3600n, oneHour, authority.certificate.toBeSigned.validity, now),
-    proof: { provedAt: wholeSeconds(now), issuer: issuerDigest(""), isImpersonated: false },
+    proof: {
+      provedAt: wholeSeconds(now),
+      issuer: IdentityProof.issuerDigest(""),
+      isImpersonated: false,
+    },
   });
   const pem = (some: readonly Uint8Array<ArrayBuffer>[]) =>
-    some.map((each) => toPem("CERTIFICATE", each)).join("");
+    some.map((each) => Pem.format("CERTIFICATE", each)).join("");
   return {
     leafPem: pem([der]),
     intermediatesPem: pem(certificates.intermediates),

@@ -4,9 +4,9 @@ import { X509Certificate as PeculiarCertificate } from "@peculiar/x509";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
-import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
+import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
-import { type Certificate, parseCertificate } from "../../../src/pki/x509/certificate.ts";
+import { Certificate } from "../../../src/pki/x509/certificate.ts";
 import type { Random } from "../../simulation/random.ts";
 import { elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { authorityKey, certificates, signedCertificate } from "../corpus/certificates.ts";
@@ -40,7 +40,7 @@ function resigned(random: Random, intact: Octets): Octets {
 
 function parsedOrUndefined(der: Octets): Certificate | undefined {
   try {
-    return parseCertificate(der);
+    return Certificate.parse(der);
   } catch (error) {
     if (error instanceof DerError) return undefined;
     throw error;
@@ -52,7 +52,7 @@ async function isAcceptedRoot(der: Octets): Promise<boolean> {
   try {
     parseForeignAuthority(der);
     requireReadable(der);
-    await createAdditionalRoot(der, new Date("2026-11-21T12:00:00Z"));
+    await AdditionalRoot.create(der, new Date("2026-11-21T12:00:00Z"));
     return true;
   } catch (error) {
     if (error instanceof DerError || error instanceof CaError) return false;

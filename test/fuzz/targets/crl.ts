@@ -1,5 +1,6 @@
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
-import { type Crl, namedIn, parseCrl, parseCrlEntries } from "../../../src/pki/x509/crl/crl.ts";
+import { Crl } from "../../../src/pki/x509/crl/crl.ts";
+import { parseCrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
 import type { Random } from "../../simulation/random.ts";
 import {
   childrenOf,
@@ -67,7 +68,7 @@ export const crl: Target = {
   },
   judge: async (input) => {
     const octets = new Uint8Array(input);
-    const read = unlessRefused(() => ({ list: parseCrl(octets), ...parseCrlEntries(octets) }));
+    const read = unlessRefused(() => ({ list: Crl.parse(octets), ...parseCrlEntries(octets) }));
     if (!read) return "refused";
     const { list, serialNumbers } = read;
     requireOwnNames(list, serialNumbers);
@@ -107,7 +108,7 @@ function digitsIn(time: Octets): string {
 /** The two readers of entries agree. Serial numbers with a sign count as none. */
 function requireOwnNames(list: Crl, serialNumbers: ReadonlySet<string>): void {
   const wanted = new Set([...serialNumbers].map((number) => number.replace(/^(?:00)+(?=..)/, "")));
-  const named = unlessRefused(() => namedIn(list, wanted));
+  const named = unlessRefused(() => Crl.named(list, wanted));
   requireThat(!named || named.every((each) => wanted.has(each)), "names what no entry has");
   requireThat(!named || new Set(named).size === wanted.size, "overlooks an entry");
 }

@@ -1,30 +1,20 @@
 import { LogError } from "../../../src/tlog/log-error.ts";
-import { leafHash, type Tree } from "../../../src/tlog/merkle.ts";
+import { leafHash } from "../../../src/tlog/merkle.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { formatNote, parseNote } from "../../../src/tlog/note/note.ts";
-import { openByPolicy, type Policy, parsePolicy } from "../../../src/tlog/note/policy.ts";
-import { formatLogProof, parseLogProof, verifyInclusion } from "../../../src/tlog/proof.ts";
-import {
-  formatBundle,
-  formatTile,
-  parseBundle,
-  parseTile,
-  parseTilePath,
-} from "../../../src/tlog/tile.ts";
-import { cosignOrRefuse } from "../../../src/tlog/witness/witness.ts";
+import { Policy } from "../../../src/tlog/note/policy.ts";
+import { LogProof } from "../../../src/tlog/proof.ts";
+import { formatBundle, parseBundle, Tile } from "../../../src/tlog/tile.ts";
 import type { Random } from "../../simulation/random.ts";
 import { entryAt } from "../../testkit/tlog/trees.ts";
 import {
   checkpointText,
-  cosignatureRequests,
   entryProofs,
   isSignedBy,
   logKey,
   policyText,
-  seenTree,
   signedText,
   tiles,
-  treeOf,
   trees,
   witnessKeys,
 } from "../corpus/log.ts";
@@ -60,7 +50,7 @@ export const tile: Target = {
   judge: (input) =>
     unlessRefused(async () => {
       const end = input.indexOf("\n");
-      const read = parseTilePath(input.subarray(0, Math.max(end, 0)).toString());
+      const read = Tile.parsePath(input.subarray(0, Math.max(end, 0)).toString());
       if (!read) return "no path of a tile";
       const octets = input.subarray(end + 1);
       const { width } = read;
@@ -68,13 +58,13 @@ export const tile: Target = {
       const again =
         read.level === "entries"
           ? formatBundle(parseBundle(octets, width))
-          : formatTile(parseTile(octets, width));
+          : Tile.format(Tile.parse(octets, width));
       requireThat(octets.equals(again), "a tile has another spelling");
       return read.level === "entries" ? "a bundle" : "a tile";
     }),
 };
 
-const policy: Policy = parsePolicy(policyText);
+const policy: Policy = Policy.parse(policyText);
 
 /** A note of a log, as a web server or the log itself may have changed it. */
 export const checkpoint: Target = {
@@ -87,7 +77,7 @@ export const checkpoint: Target = {
   judge: (input) =>
     unlessRefused(async () => {
       const whole = input.toString();
-      const { checkpoint: read, cosigned } = await openByPolicy(whole, policy);
+      const { checkpoint: read, cosigned } = await Policy.open(whole, policy);
       requireThat(formatNote(parseNote(whole)) === whole, "a note has another spelling");
       const end = whole.lastIndexOf("\n\n");
       const [text, lines] = [whole.slice(0, end + 1), whole.slice(end + 2)];
@@ -103,56 +93,9 @@ export const checkpoint: Target = {
     }),
 };
 
-/** A request for a cosignature by a log that may forget or change what its witness has seen. */
-export const witness: Target = {
-  generate: (random) => {
-    const request = oneOf(random, cosignatureRequests);
-    if (random.chance(0.5)) return Buffer.from(mutateText(random, request));
-    const end = request.indexOf("\n\n");
-    const tree = random.chance(0.5) ? oneOf(random, trees) : forked(random);
-    const head = random.chance(0.5)
-      ? request.slice(0, end)
-      : mutateText(random, request.slice(0, end));
-    return Buffer.from(`${head}\n\n${signedText(checkpointText(tree))}`);
-  },
-  judge: async (input) => {
-    const text = input.toString();
-    let advanced: Tree | undefined;
-    const memory = {
-      latest: () => seenTree,
-      advance: (_: string, from: number, to: Tree) => {
-        requireThat(from === seenTree.size, "advances from another tree");
-        advanced = to;
-        return true;
-      },
-    };
-    const cosigner = {
-      key: policy.witnesses[0]?.key ?? logOf(policy),
-      cosign: async () => ({ name: "w", keyId: new Uint8Array(4), signature: new Uint8Array(64) }),
-    };
-    const { status } = await cosignOrRefuse(
-      text,
-      { logs: [logOf(policy)], memory, cosigner },
-      new Date(0),
-    );
-    requireThat((status === 200) === (advanced !== undefined), "answers without its memory");
-    if (!advanced) return `status ${status}`;
-    requireThat(advanced.size >= seenTree.size, "cosigned a smaller tree");
-    const root = Buffer.from(advanced.root);
-    requireThat(root.equals(treeOf(advanced.size).root), "cosigned a tree that forgets");
-    return "cosigned";
-  },
-};
-
 function logOf({ logs: [log] }: Policy): Policy["logs"][number]["key"] {
   if (!log) throw new Error("a policy without a log");
   return log.key;
-}
-
-/** A tree that the log never had. */
-function forked(random: Random): Tree {
-  const { root, size } = oneOf(random, trees);
-  return { size: size + indexBelow(random, 3), root: leafHash(root) };
 }
 
 /** The proof of an entry, which holds for that entry at that index alone. */
@@ -168,11 +111,11 @@ export const logProof: Target = {
   judge: (input) =>
     unlessRefused(async () => {
       const text = input.toString();
-      const proof = parseLogProof(text);
-      requireThat(formatLogProof(proof) === text, "a proof has another spelling");
+      const proof = LogProof.parse(text);
+      requireThat(LogProof.format(proof) === text, "a proof has another spelling");
       const tree = await openCheckpointText(proof.checkpoint, logOf(policy));
       const entry = proof.extra ?? new Uint8Array();
-      verifyInclusion(tree, proof.index, leafHash(entry), proof.hashes);
+      LogProof.verifyInclusion(tree, proof.index, leafHash(entry), proof.hashes);
       requireThat(
         tree.size === trees.length - 1 && Buffer.from(entryAt(proof.index)).equals(entry),
         "proved an entry that the log does not have there",
@@ -206,7 +149,7 @@ export const logPolicy: Target = {
   judge: (input) =>
     unlessRefused(async () => {
       const text = input.toString();
-      const { witnesses, isQuorum } = parsePolicy(text);
+      const { witnesses, isQuorum } = Policy.parse(text);
       const names = witnesses.map(({ name }) => name);
       for (let set = 0; set < 2 ** Math.min(names.length, 6); set++) {
         const some = new Set(names.filter((_, i) => (set >> i) & 1));

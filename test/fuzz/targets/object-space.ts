@@ -1,11 +1,11 @@
+import { FetchError } from "../../../src/foundation/fetch.ts";
+import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import {
   createSharedStore,
   type ObjectSpace,
   signerStoreIn,
-} from "../../../src/custody/shared/object-space.ts";
-import { FetchError } from "../../../src/foundation/fetch.ts";
-import { recordSecret, secretName } from "../../../src/kubernetes/record-secret.ts";
-import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
+} from "../../../src/node/stores/object-space.ts";
+import { recordSecret, secretName } from "../../../src/node/stores/record-secret.ts";
 import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
 import type { Random } from "../../simulation/random.ts";
 import { s3Credential } from "../../testkit/stores/s3-api.ts";

@@ -1,4 +1,4 @@
-import { parsePodCertificateRequest } from "../../../src/kubernetes/pod-certificate-request.ts";
+import { parsePodCertificateRequest } from "../../../src/node/signer/pod-certificate-request.ts";
 import { podRequestJson } from "../../testkit/kubernetes/certificate-requests.ts";
 import { requestInfo, signedRequest, workloadKeys } from "../corpus/requests.ts";
 import { oneOf } from "../mutation/choice.ts";

@@ -1,6 +1,6 @@
 import { recordKinds, type StoredRecord } from "../../../src/custody/authority-store.ts";
 import { RecordError } from "../../../src/custody/record-fields.ts";
-import { openStatement } from "../../../src/custody/statement.ts";
+import { Statement } from "../../../src/custody/statement.ts";
 import type { Random } from "../../simulation/random.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { openRecord } from "../../testkit/pki/record-opening.ts";
@@ -44,7 +44,7 @@ function fromText(text: string): StoredRecord | undefined {
 const open = (stored: StoredRecord): Promise<unknown> =>
   stored.kind === "authority"
     ? openRecord(stored, clusterLocal, corpusKeks)
-    : openStatement(stored.kind, stored, { trustDomain: clusterLocal, keks: corpusKeks });
+    : Statement.open(stored.kind, stored, { trustDomain: clusterLocal, keks: corpusKeks });
 
 async function failedCheck(stored: StoredRecord): Promise<string | undefined> {
   try {

@@ -1,14 +1,16 @@
 import { X509Certificate } from "node:crypto";
 import { Code, createContextValues } from "@connectrpc/connect";
 import { IstioCertificateService } from "../../../src/gen/istio/v1/auth/ca_pb.ts";
-import { createCertificatePath, rpcRequestOf } from "../../../src/transport/http/routes.ts";
-import { audited, statusCodeOf } from "../../../src/transport/rpc/audited-call.ts";
+import { createCertificatePath } from "../../../src/transport/http/paths.ts";
+import { rpcRequestOf } from "../../../src/transport/http/routes.ts";
 import {
   createCertificateService,
   issuingFallback,
 } from "../../../src/transport/rpc/certificate-service.ts";
-import { createCertificate } from "../../../src/transport/rpc/issuing-calls.ts";
+import { audited } from "../../../src/transport/rpc/internal/audited-call.ts";
+import { createCertificate } from "../../../src/transport/rpc/internal/issuing-calls.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "../../../src/transport/rpc/rpc.ts";
+import { statusCodeOf } from "../../../src/transport/rpc/status-code.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { csrPem } from "../../testkit/pki/csr.ts";
 import { requestInfo, signedRequest, workloadKeys } from "../corpus/requests.ts";

@@ -1,5 +1,5 @@
 import { FetchError } from "../../../src/foundation/fetch.ts";
-import { toSpiffeBundle } from "../../../src/pki/authority/trust-bundle.ts";
+import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
 import { parseSpiffeBundle, type SpiffeBundle } from "../../../src/program/bundle/documents.ts";
 import { rootCertificates } from "../corpus/certificates.ts";
 import { mutateJson } from "../mutation/json.ts";

@@ -1,9 +1,9 @@
 import { parse } from "node:querystring";
-import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
-import { createJwtSvidPath, tokenExchangePath } from "../../../src/transport/http/routes.ts";
+import { createJwtSvidPath, tokenExchangePath } from "../../../src/transport/http/paths.ts";
 import { createJwtSvidService } from "../../../src/transport/rpc/certificate-service.ts";
 import { createTokenExchange } from "../../../src/transport/rpc/token-exchange.ts";
 import type { Random } from "../../simulation/random.ts";
+import { type PublishedKeys, verifiedByNode } from "../../testkit/callers/token-oracle.ts";
 import type { Octets } from "../../testkit/der/mutation.ts";
 import { account } from "../corpus/tokens.ts";
 import { indexBelow, oneOf, several } from "../mutation/choice.ts";
@@ -11,7 +11,7 @@ import { mutateOctets } from "../mutation/octets.ts";
 import { lengthField, varintField } from "../mutation/protobuf.ts";
 import { mutateText } from "../mutation/text.ts";
 import { ca, corpusToken, type Door, judgeCall } from "./service.ts";
-import { requireThat, type Target } from "./target.ts";
+import { requireThat, type Target, WrongAnswer } from "./target.ts";
 import { type Forms, hostileCall, hostileHead, parseCall } from "./wire.ts";
 
 const aws = "sts.test";
@@ -132,13 +132,16 @@ const exchange: Door = {
   path: tokenExchangePath,
   services: [createTokenExchange(certificateAuthority)],
   isIssued: (octets, { body }) => {
-    const { subject_token: token, audience } = parse(Buffer.from(body).toString());
+    const { subject_token, audience } = parse(Buffer.from(body).toString());
+    // RFC 6749 §3.2: a parameter without a value counts as absent.
+    const tokens = [subject_token].flat().filter((value) => value !== "");
+    const token = tokens.length === 1 ? tokens[0] : undefined;
     return isRightful(octets, token, (each) => [audience].flat().includes(each));
   },
 };
 
 const published = await ca.app.fetch(new Request("https://ca.test/.well-known/jwks.json"));
-const keys = createLocalJWKSet((await published.json()) as JSONWebKeySet);
+const keys = (await published.json()) as PublishedKeys;
 
 const allowed = /^(?:sts\.test|https:\/\/.*\.test)$/;
 
@@ -152,13 +155,13 @@ async function isRightful(
   const [token] = /eyJ[\w-]+\.[\w-]+\.[\w-]+/.exec(text) ?? [];
   if (token === undefined) return false;
   requireThat(credential === corpusToken, "answered a token to another credential");
-  const { payload } = await jwtVerify(token, keys, {
-    issuer: "https://ca.test",
-    currentDate: ca.now(),
-  });
-  const { sub, aud, exp = Number.NaN, iat = Number.NaN } = payload;
-  requireThat(sub === own, `answered a token of ${sub}`);
-  const audiences = [aud ?? []].flat();
+  const { claims } = verifiedByNode(token, keys) ?? {};
+  if (!claims) throw new WrongAnswer("answered a token that node:crypto refuses");
+  const { iss, sub, aud } = claims;
+  const [exp, iat] = [Number(claims["exp"]), Number(claims["iat"])];
+  requireThat(iss === "https://ca.test" && sub === own, `answered a token of ${sub} by ${iss}`);
+  requireThat(exp > ca.now().getTime() / 1000, "answered a token that has ended");
+  const audiences = [aud ?? []].flat().map(String);
   requireThat(
     audiences.length > 0 && audiences.length <= 8 && new Set(audiences).size === audiences.length,
     `answered a token for ${audiences.length} audiences`,

@@ -1,13 +1,11 @@
-import { compactVerify, createLocalJWKSet } from "jose";
 import type { Authenticator, Caller } from "../../../src/authn/caller.ts";
 import { pinnedKeys } from "../../../src/authn/issuer-keys.ts";
 import { createTokenAuthenticator } from "../../../src/authn/token-authenticator.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
-import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { parseKeySet } from "../../../src/pki/jose/key-set.ts";
+import { KeySet } from "../../../src/pki/jose/key-set.ts";
 import type { Random } from "../../simulation/random.ts";
 import { tokenIssuerWithoutKeys } from "../../testkit/callers/token-issuers.ts";
+import { verifiedByNode } from "../../testkit/callers/token-oracle.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import {
   accountClaims,
@@ -22,34 +20,28 @@ import { mutateJson } from "../mutation/json.ts";
 import { mutateText } from "../mutation/text.ts";
 import { requireThat, type Target, WrongAnswer } from "./target.ts";
 
-/** The bearer token of a call. Only one that jose accepts may name a caller, and only the one in its claims. */
+/** The bearer token of a call. Only one that `node:crypto` verifies may name a caller, and only the one in its claims. */
 export const token: Target = {
   generate: (random) => Buffer.from(compactJws(random)),
   judge: async (octets) => {
     const text = octets.toString("latin1");
     const headers = headersOf(text);
     if (!headers) return "no header value";
-    const [web, node] = await Promise.all(authenticators.map((one) => callerOf(one, headers)));
-    requireThat(
-      same(web) === same(node),
-      `WebCrypto gives ${same(web)}, node:crypto ${same(node)}`,
-    );
-    const identity = await identityByJose(text.trim());
-    if (typeof web === "string") return identity ? `${web}, accepted by jose` : web;
-    if (!identity) throw new WrongAnswer("accepted a token that jose or its claims refuse");
-    requireThat(web?.spiffeId === identity, "gave the caller another identity than its claims");
+    const caller = await callerOf(headers);
+    const identity = identityByNode(text.trim());
+    if (typeof caller === "string") return identity ? `${caller}, accepted by node:crypto` : caller;
+    if (!identity) throw new WrongAnswer("accepted a token that node:crypto or its claims refuse");
+    requireThat(caller.spiffeId === identity, "gave the caller another identity than its claims");
     return "accepted";
   },
 };
 
-const authenticators: readonly Authenticator[] = [webCryptoProvider, nodeCryptoProvider].map(
-  authenticatorOf,
-);
+const authenticate = authenticator();
 
-function authenticatorOf(provider: CryptoProvider): Authenticator {
-  const keySet = parseKeySet(issuerJwks);
-  if (!keySet) throw new Error("no JWK Set");
-  const keys = pinnedKeys({ usable: keySet, unusable: [] }, provider);
+function authenticator(): Authenticator {
+  const usable = KeySet.parse(issuerJwks);
+  if (!usable) throw new Error("no JWK Set");
+  const keys = pinnedKeys({ usable, unusable: [] });
   return createTokenAuthenticator(clusterLocal, [{ ...tokenIssuerWithoutKeys(issuerName), keys }]);
 }
 
@@ -88,7 +80,7 @@ function headersOf(text: string): Headers | undefined {
   }
 }
 
-async function callerOf(authenticate: Authenticator, headers: Headers): Promise<Caller | string> {
+async function callerOf(headers: Headers): Promise<Caller | string> {
   try {
     return await authenticate({ headers }, judgedAt);
   } catch (error) {
@@ -100,23 +92,13 @@ async function callerOf(authenticate: Authenticator, headers: Headers): Promise<
   }
 }
 
-const same = (answer: Caller | string | undefined): string | undefined =>
-  typeof answer === "string" ? answer : answer?.spiffeId;
+const algorithms: readonly unknown[] = ["RS256", "ES256", "EdDSA"];
 
-const jwks = createLocalJWKSet(issuerJwks);
-
-async function identityByJose(text: string): Promise<string | undefined> {
-  try {
-    const { payload, protectedHeader } = await compactVerify(text, jwks, {
-      algorithms: ["RS256", "ES256", "EdDSA"],
-    });
-    const { typ = "JWT" } = protectedHeader;
-    if (String(typ).toUpperCase() !== "JWT") return undefined;
-    return identityIn(JSON.parse(Buffer.from(payload).toString()), judgedAt);
-  } catch {
-    // Rampart must refuse every token that jose or JSON refuse.
-    return undefined;
-  }
+function identityByNode(text: string): string | undefined {
+  const { header, claims } = verifiedByNode(text, issuerJwks) ?? {};
+  if (!header || !claims || !algorithms.includes(header["alg"])) return undefined;
+  const { typ = "JWT" } = header;
+  return String(typ).toUpperCase() === "JWT" ? identityIn(claims, judgedAt) : undefined;
 }
 
 type Claims = Readonly<Record<string, unknown>>;

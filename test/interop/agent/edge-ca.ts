@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import type { Departure } from "../../../src/pki/authority/taint.ts";
+import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";

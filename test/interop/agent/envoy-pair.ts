@@ -30,7 +30,6 @@ interface SecretsOfEnvoy {
   readonly socket: string;
   /** The name of its own certificate. */
   readonly resource?: string;
-  readonly isIncremental?: boolean;
   readonly trustDomain?: string;
 }
 
@@ -114,13 +113,10 @@ export async function startWorkload(): Promise<Server> {
 
 const asItIs = (bootstrap: string): string => bootstrap;
 
-/** The bootstrap with another resource, or another protocol. */
-function withSecretsOf({ resource, isIncremental }: SecretsOfEnvoy, json: string): string {
-  const named =
-    resource === undefined
-      ? json
-      : json.replaceAll('{"name":"default",', `{"name":${JSON.stringify(resource)},`);
-  return isIncremental ? named.replaceAll('"api_type":"GRPC"', '"api_type":"DELTA_GRPC"') : named;
+/** The bootstrap with another resource. */
+function withSecretsOf({ resource }: SecretsOfEnvoy, json: string): string {
+  if (resource === undefined) return json;
+  return json.replaceAll('{"name":"default",', `{"name":${JSON.stringify(resource)},`);
 }
 
 /** The bootstrap with a cluster whose connections carry one request each. */

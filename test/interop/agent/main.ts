@@ -56,7 +56,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
     // Envoys on one machine share memory by this number, so each suite needs its own.
     baseId: process.pid * 4,
     a: { socket: join(folder, "sds-a") },
-    b: { socket: join(folder, "sds-b"), isIncremental: true },
+    b: { socket: join(folder, "sds-b") },
   });
   const socket = join(folder, "api-a");
   const watch = (command: readonly string[], log: string): SpiffeWatcher =>

@@ -5,7 +5,8 @@ export interface Outcome {
   readonly client: string;
   readonly server: string;
   readonly what: string;
-  readonly result: "ok" | "FAILED" | "NOT RUN";
+  /** A gate accepts what was not played, and nothing that this machine could not run. */
+  readonly result: "ok" | "FAILED" | "NOT RUN" | "not played";
   /** The observation, or the fault. */
   readonly detail: string;
 }
@@ -24,21 +25,22 @@ export function reportOutcomes(outcomes: readonly Outcome[]): void {
     const cells = row.map((cell, i) => cell.padEnd(widths[i] ?? 0));
     console.log(cells.join("  ").trimEnd());
   }
-  report(
-    [...Map.groupBy(outcomes, ({ client, server }) => `${client} ${server}`).values()].flatMap(
-      asRow,
-    ),
-  );
+  report([...Map.groupBy(outcomes, groupOf).values()].flatMap(asRow));
 }
 
-/** The results of one client against one server, in the form of the table of all suites. */
+/** What was played by one client against one server is one row; each claim that was not is a row of its own. */
+const groupOf = ({ client, server, what, result }: Outcome): string =>
+  [client, server, ...(result === "ok" || result === "FAILED" ? [] : [what])].join("\n");
+
+/** A group of results, in the form of the table of all suites. */
 function asRow(outcomes: readonly Outcome[]): SharedOutcome[] {
   const [first] = outcomes;
   if (!first) return [];
-  const passed = outcomes.filter(({ result }) => result === "ok").length;
-  const failed = outcomes.filter(({ result }) => result === "FAILED");
-  const faults = failed.map(({ what, detail }) => `${what}: ${detail}`);
-  const missing = outcomes.find(({ result }) => result === "NOT RUN")?.detail;
-  const { client, server } = first;
-  return [{ client, server, passed, faults, ...(missing !== undefined && { missing }) }];
+  const { client, server, what, result, detail } = first;
+  const left = { client, server: `${server}: ${what}`, passed: 0, faults: [] };
+  if (result === "NOT RUN") return [{ ...left, missing: detail }];
+  if (result === "not played") return [{ ...left, notPlayed: detail }];
+  const passed = outcomes.filter((each) => each.result === "ok").length;
+  const failed = outcomes.filter((each) => each.result === "FAILED");
+  return [{ client, server, passed, faults: failed.map((each) => `${each.what}: ${each.detail}`) }];
 }

@@ -24,7 +24,7 @@ export interface Stage {
 }
 
 const sidecars = {
-  client: "Envoy 1.40.0, twice (one incremental)",
+  client: "Envoy 1.40.0, twice",
   server: "rampart agent, Worker",
 };
 
@@ -205,7 +205,7 @@ export async function nodeProxy(envoy: string, folder: string, stage: Stage): Pr
     envoy,
     folder,
     baseId: process.pid * 4 + 2,
-    a: { socket, resource: resource("a"), isIncremental: true },
+    a: { socket, resource: resource("a") },
     b: { socket, resource: resource("b") },
   });
   await until("a first answer", async () => (await statusOf(envoys.freshUrl)) === "200");

@@ -21,7 +21,7 @@ interface ServingOptions {
 export async function servingForIstiod(options: ServingOptions): Promise<Outcome> {
   const istiod = await prebuilt(prebuiltIstiod);
   const names = {
-    client: "istiod of 2026-08-22",
+    client: "istiod of 2026-08-27",
     server: "rampart agent, serving mode",
     what: "its serving certificate, and the next one without a restart",
   };

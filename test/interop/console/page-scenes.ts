@@ -129,6 +129,19 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
     expectEqual(queries.at(-1), "cart & co", "the query");
     expectEqual(await page.getByRole("searchbox").inputValue(), "cart & co", "the field");
   },
+  "the page follows the CA where its address has a password, as that of npm start": async (
+    browser,
+  ) => {
+    let ready = true;
+    using server = await serveStatus({
+      at: async () => ({ ...sampleStatus, ready }),
+      searchLog: async () => sampleEntries,
+    });
+    const { page } = await openPage(browser, server.url.replace("//", "//operator:token@"));
+    ready = false;
+    await page.clock.runFor(10_500);
+    await page.getByText("cannot sign").waitFor();
+  },
   "the page follows the CA, and keeps the focus": async (browser) => {
     let trustDomain = "before.example";
     const at = async () => ({
@@ -154,7 +167,7 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
     const { page } = await openPage(browser, server.url);
     server[Symbol.dispose]();
     await page.clock.runFor(10_500);
-    await page.getByText("not answering, and what is below is old").waitFor();
+    await page.getByText("The CA does not answer. What is below is old.").waitFor();
     const filter = await page.evaluate("getComputedStyle(document.querySelector('main')).filter");
     expectEqual(filter, "grayscale(1)", "the colours of what is old");
     expectEqual(await page.getByText("ready", { exact: true }).count(), 0, "what was green");
@@ -169,8 +182,10 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
       },
     });
     const { page, faults } = await openPage(browser, server.url);
+    const answered = page.waitForResponse((response) => response.url().includes("/?q="));
     await page.getByRole("searchbox").pressSequentially(hostile);
     await page.clock.runFor(300);
+    await answered;
     await page.getByText("No entry matches.").waitFor();
     expectEqual(queries.at(-1), hostile, "the query");
     await page.reload();

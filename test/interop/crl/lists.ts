@@ -4,11 +4,11 @@ import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import type { AuthorityKey } from "../../../src/pki/authority/new-authority.ts";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { type RevocationReason, reasonCodes } from "../../../src/pki/x509/crl/crl-to-be-signed.ts";
 import { prepareCrl, signCrl } from "../../../src/pki/x509/crl/signed-crl.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTestIssuer, proved, workload } from "../../testkit/pki/certificates.ts";
 import { generateSigner } from "../../testkit/pki/csr.ts";
@@ -80,8 +80,8 @@ async function listOf(
   const crl = await signCrl(issuer, prepareCrl(issuer, content));
   return {
     name,
-    rootPem: toPem("CERTIFICATE", issuer.authority.certificate.der),
-    crlPem: toPem("X509 CRL", crl),
+    rootPem: Pem.format("CERTIFICATE", issuer.authority.certificate.der),
+    crlPem: Pem.format("X509 CRL", crl),
     number: toHex(content.number).replace(/^(?:00)+/, ""),
     thisUpdate: content.thisUpdate.toISOString(),
     nextUpdate: content.nextUpdate.toISOString(),
@@ -90,15 +90,15 @@ async function listOf(
       revokedAt: revokedAt.toISOString(),
       reason: reasonCodes[reason],
     })),
-    goodPem: toPem("CERTIFICATE", good.der),
-    revokedPem: revokedFor.length > 0 ? toPem("CERTIFICATE", bad.der) : undefined,
+    goodPem: Pem.format("CERTIFICATE", good.der),
+    revokedPem: revokedFor.length > 0 ? Pem.format("CERTIFICATE", bad.der) : undefined,
   };
 }
 
 const leafOf = (issuer: OpenAuthority, now: Date) =>
   issueLeaf(issuer, {
     spiffeId: workload("shop", "cart"),
-    publicKey: parseSubjectPublicKey(generateSigner("EC-P256").spki),
+    publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
     validity: { notBefore: addSeconds(now, -60), notAfter: addSeconds(now, day) },
     proof: proved,
   });

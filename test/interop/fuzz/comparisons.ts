@@ -1,11 +1,11 @@
 import { createCertificateVerifier } from "../../../src/authn/certificate-verifier.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { nodeCryptoProvider, requireReadable } from "../../../src/node/node-crypto-provider.ts";
-import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
-import { parseCaCertificate } from "../../../src/pki/path/certification-path.ts";
-import { type Certificate, parseCertificate } from "../../../src/pki/x509/certificate.ts";
-import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
+import { CaCertificate } from "../../../src/pki/path/certification-path.ts";
+import { Certificate } from "../../../src/pki/x509/certificate.ts";
+import { CertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
 import {
   authorityKey,
   leafCertificate,
@@ -46,7 +46,7 @@ const requests: Comparison = {
   name: "CSR",
   generate: csr.generate,
   read: async (der) => {
-    const { spki } = await parseCertificateSigningRequest(csrPem(der), nodeCryptoProvider);
+    const { spki } = await CertificateSigningRequest.parse(csrPem(der), nodeCryptoProvider);
     return { spki: inHex(spki) };
   },
   question: (octets) => ({ kind: "request", octets }),
@@ -55,7 +55,7 @@ const requests: Comparison = {
 const certificates: Comparison = {
   name: "certificate",
   generate: certificate.generate,
-  read: async (der) => factsOf(parseCertificate(der)),
+  read: async (der) => factsOf(Certificate.parse(der)),
   question: (octets) => ({ kind: "certificate", octets }),
 };
 
@@ -63,7 +63,7 @@ const roots: Comparison = {
   ...certificates,
   name: "root",
   read: async (der) => {
-    const root = parseCaCertificate(der, "a root");
+    const root = CaCertificate.parse(der, "a root");
     requireReadable(der);
     const uris = root.claims.names.filter(({ kind }) => kind === "uri").map(({ text }) => text);
     return { ...factsOf(root), uris };
@@ -74,7 +74,7 @@ const roots: Comparison = {
 const now = new Date("2026-03-01T00:01:00Z");
 const [authorityRoot = Buffer.alloc(0)] = rootCertificates;
 const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
-const authority = await createSigningAuthority(
+const authority = await SigningAuthority.create(
   { certificate: authorityRoot, intermediates: [], roots: [authorityRoot] },
   schedule,
 );
@@ -101,7 +101,7 @@ const clients: Comparison = {
   },
   read: async (der) => {
     const { spiffeId } = await verify(der, now);
-    return { ...factsOf(parseCertificate(der)), uris: [spiffeId] };
+    return { ...factsOf(Certificate.parse(der)), uris: [spiffeId] };
   },
   question: (octets) => verdictQuestion(authorityRoot, octets, now),
 };

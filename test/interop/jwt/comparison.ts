@@ -1,14 +1,14 @@
+import { join } from "node:path";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { validateJwtSvid } from "../../../src/pki/jose/jwt-svid.ts";
-import { jwtSvidKeysIn, verificationKeys } from "../../../src/pki/jose/key-set.ts";
+import { JwtSvid } from "../../../src/pki/jose/jwt-svid.ts";
+import { KeySet } from "../../../src/pki/jose/key-set.ts";
 import { caseRandom } from "../../fuzz/campaign/case-random.ts";
 import { issuerJwks, signedToken, tokenSigners } from "../../fuzz/corpus/tokens.ts";
 import { oneOf } from "../../fuzz/mutation/choice.ts";
 import { mutateJson } from "../../fuzz/mutation/json.ts";
 import { mutateText } from "../../fuzz/mutation/text.ts";
 import type { Outcome } from "../outcomes.ts";
-import { type Answerer, audience } from "./relying-parties.ts";
+import { type Answerer, audience, startAnswerer } from "./relying-parties.ts";
 
 const cases = 4_000;
 const seed = 0x5eed;
@@ -25,10 +25,7 @@ const claims = {
 /** go-spiffe reads no Edwards keys, and takes the algorithm from the key. */
 const signers = tokenSigners.filter(({ header }) => header.alg !== "EdDSA");
 const published = issuerJwks.keys.filter(({ kty }) => kty !== "OKP");
-const keys = verificationKeys(
-  jwtSvidKeysIn(published.map((key) => ({ ...key, use: "jwt-svid" }))),
-  webCryptoProvider,
-);
+const keys = KeySet.ofJwtSvids(published.map((key) => ({ ...key, use: "jwt-svid" })));
 
 function mutant(caseNumber: number): string {
   const random = caseRandom(seed, "jwt-svid", caseNumber);
@@ -46,35 +43,48 @@ function mutant(caseNumber: number): string {
 async function subjectOf(token: string): Promise<string | undefined> {
   try {
     const keysOf = (domain: string) => (domain === "cluster.local" ? keys : undefined);
-    return (await validateJwtSvid(token, audience, keysOf, new Date())).spiffeId;
+    return (await JwtSvid.validate(token, audience, keysOf, new Date())).spiffeId;
   } catch (error) {
     if (error instanceof CaError) return undefined;
     throw error;
   }
 }
 
-/** Whatever Rampart accepts, go-spiffe accepts with the same subject. The reverse is not asked: Rampart is stricter. */
-export async function compareWithGoSpiffe({ ask }: Answerer): Promise<Outcome> {
-  const bundle = JSON.stringify({ keys: published });
+/** The subject that another verifier finds in a token for {@link audience}, or why it refuses it. */
+type Ask = (token: string) => Promise<{ readonly spiffeId?: string; readonly error?: string }>;
+
+/** go-spiffe, with the keys as a bundle. */
+export const compareWithGoSpiffe = ({ ask }: Answerer): Promise<Outcome> =>
+  compare("go-spiffe's jwtsvid", async (token) =>
+    JSON.parse(await ask(JSON.stringify({ op: "bundle", token, audience: [audience], bundle }))),
+  );
+
+/** PyJWT, with the keys as a JWK Set. */
+export async function compareWithPyJwt(python: string): Promise<Outcome> {
+  const program = join(import.meta.dirname, "pyjwt-keys.py");
+  const { ask, end } = startAnswerer(python, [program, bundle, audience]);
+  try {
+    return await compare("PyJWT", async (token) => JSON.parse(await ask(token)));
+  } finally {
+    await end();
+  }
+}
+
+const bundle = JSON.stringify({ keys: published });
+
+/** Whatever Rampart accepts, the other accepts with the same subject. The reverse is not asked: Rampart is stricter. */
+async function compare(client: string, ask: Ask): Promise<Outcome> {
   const faults: string[] = [];
   const tally = { accepted: 0, refused: 0, stricter: 0 };
   for (let i = 0; i < cases; i++) {
     const token = mutant(i);
     const own = await subjectOf(token);
-    const question = { op: "bundle", token, audience: [audience], bundle };
-    const { spiffeId, error }: { spiffeId?: string; error?: string } = JSON.parse(
-      await ask(JSON.stringify(question)),
-    );
+    const { spiffeId, error } = await ask(token);
     if (own === spiffeId) tally[own === undefined ? "refused" : "accepted"]++;
     else if (own === undefined) tally.stricter++;
-    else faults.push(`case ${i}: go-spiffe says ${spiffeId ?? error}, Rampart ${own}`);
+    else faults.push(`case ${i}: ${client} says ${spiffeId ?? error}, Rampart ${own}`);
   }
-  console.log(`jwt: ${JSON.stringify(tally)} of ${cases} mutants`);
+  console.log(`jwt: ${JSON.stringify(tally)} of ${cases} mutants, by ${client}`);
   const passed = cases - faults.length;
-  return {
-    client: "go-spiffe's jwtsvid",
-    server: "mutants of a token",
-    passed,
-    faults: faults.slice(0, 5),
-  };
+  return { client, server: "mutants of a token", passed, faults: faults.slice(0, 5) };
 }

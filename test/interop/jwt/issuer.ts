@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { createServer } from "node:https";
 import { join } from "node:path";
-import { mintTokenKey, recordTaint } from "../../../src/ca/mint.ts";
+import { Mint, mintTokenKey } from "../../../src/ca/mint.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
@@ -43,25 +43,26 @@ export async function startIssuingCa(folder: string): Promise<IssuingCa> {
   });
   server.listen(port, "127.0.0.1");
   await once(server, "listening");
-  // The first key signs at once, because nobody has a set without it.
-  await ca.cron();
   let rotations = 0;
+  const rotate = async (): Promise<void> => {
+    const now = new Date();
+    // Of several keys that may sign, the one that ends first does.
+    const signsUntil = addSeconds(now, day - 3600 * ++rotations);
+    const [publishedFrom, signsFrom] = [addSeconds(now, -2 * day), addSeconds(now, -1)];
+    const retiresAt = addSeconds(now, 2 * day);
+    await mintTokenKey(ca.mint, "ES256", { publishedFrom, signsFrom, signsUntil, retiresAt });
+  };
+  // The cron's first key would wait for the followers of a bundle without one.
+  await rotate();
   return {
     url,
     root,
     rootFile,
     ca,
-    rotate: async () => {
-      const now = new Date();
-      // Of several keys that may sign, the one that ends first does.
-      const signsUntil = addSeconds(now, day - 3600 * ++rotations);
-      const [publishedFrom, signsFrom] = [addSeconds(now, -2 * day), addSeconds(now, -1)];
-      const retiresAt = addSeconds(now, 2 * day);
-      await mintTokenKey(ca.mint, "ES256", { publishedFrom, signsFrom, signsUntil, retiresAt });
-    },
+    rotate,
     taint: async (id) => {
       const now = new Date();
-      await recordTaint(ca.mint, { id, taintedAt: now, retiresAt: now });
+      await Mint.recordTaint(ca.mint, { id, taintedAt: now, retiresAt: now });
     },
     end: async () => {
       server.close();

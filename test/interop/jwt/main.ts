@@ -2,14 +2,14 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { decodeJwt, decodeProtectedHeader } from "jose";
 import { type Agent, startAgent } from "../../../src/agent/agent.ts";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { controlPlanePrograms, versions } from "../kubernetes/cluster/programs.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromGoModule, python, type Software } from "../software.ts";
-import { compareWithGoSpiffe } from "./comparison.ts";
+import { compareWithGoSpiffe, compareWithPyJwt } from "./comparison.ts";
 import { cachedMilliseconds, type IssuingCa, startIssuingCa } from "./issuer.ts";
 import {
   type Answerer,
@@ -32,6 +32,8 @@ interface Answer {
   readonly spiffeId?: string;
   readonly error?: string;
 }
+
+const pythonWithJwt = (): Promise<Software> => python("jwt", ["PyJWT[crypto]==2.10.1"]);
 
 const here = import.meta.dirname;
 const folder = await lastingFolder();
@@ -73,7 +75,7 @@ function goSpiffe(answerer: Answerer, op: "validate" | "source"): RelyingParty {
 
 async function startAll(issuer: IssuingCa, answerer: Answerer): Promise<RelyingParty[]> {
   const parties = [goSpiffe(answerer, "validate"), goSpiffe(answerer, "source")];
-  const pyJwt = programOf("PyJWT", await python("jwt", ["PyJWT[crypto]==2.10.1"]));
+  const pyJwt = programOf("PyJWT", await pythonWithJwt());
   if (pyJwt !== undefined) parties.push(startPyJwt(pyJwt, issuer));
   const vault = programOf(
     "Vault's JWT auth method",
@@ -170,6 +172,8 @@ if (go !== undefined) {
   try {
     await play(issuer, answerer);
     outcomes.push(await compareWithGoSpiffe(answerer));
+    const pyJwt = programOf("PyJWT", await pythonWithJwt());
+    if (pyJwt !== undefined) outcomes.push(await compareWithPyJwt(pyJwt));
     outcomes.push(await typeTutorial(issuer));
     outcomes.push(await playReplicatedTokens(folder));
   } finally {

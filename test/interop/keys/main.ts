@@ -22,9 +22,15 @@ const forScenes = "scenes";
 
 const row = { client: "keys in a key service" };
 
-async function tellRow(names: Pick<Outcome, "server" | "what">, work: () => Promise<string>) {
+async function tellRow(
+  names: Pick<Outcome, "server" | "what">,
+  work: () => Promise<string | undefined>,
+) {
   const outcome = await work().then(
-    (detail) => ({ result: "ok" as const, detail }),
+    (detail) =>
+      detail === undefined
+        ? { result: "NOT RUN" as const, detail: "the program of the login is missing" }
+        : { result: "ok" as const, detail },
     (error) => ({ result: "FAILED" as const, detail: messageOf(error) }),
   );
   outcomes.push({ ...row, ...names, ...outcome });

@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { ClientError } from "../../../src/client/internal/client-error.ts";
 import { obtain } from "../../e2e/mesh.ts";
 import type { PeerCredentials } from "../../testkit/network/tls-peer.ts";
 import { runWell } from "../../testkit/programs/child-process.ts";
@@ -19,6 +20,12 @@ interface Held extends PeerCredentials {
 
 const certificatesIn = (pem: string): X509Certificate[] =>
   pem.split(/(?<=-----END CERTIFICATE-----\n)/).map((each) => new X509Certificate(each));
+
+/** What the CA said to a workload, with the kind of the failure and the wait that it asks for. */
+const sentenceOf = (error: Error): string =>
+  error instanceof ClientError
+    ? `${error.fault}, retry-after ${error.retryAfterSeconds}: ${error.message}`
+    : error.message;
 
 /** Workloads that renew in half a life, and after each step verify each other with OpenSSL. */
 export class VerifyingMesh {
@@ -61,7 +68,7 @@ export class VerifyingMesh {
     const refusals: string[] = [];
     for (const [i, name] of names.entries()) {
       if (i % 2 !== this.#steps % 2 && this.#held.has(name)) continue;
-      await this.#renew(name).catch((error: Error) => refusals.push(error.message));
+      await this.#renew(name).catch((error: Error) => refusals.push(sentenceOf(error)));
     }
     this.refusals = refusals;
     this.#steps++;

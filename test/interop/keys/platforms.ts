@@ -69,6 +69,7 @@ export async function onServe(leafSeconds: number): Promise<StagedCa> {
         log,
         clock: time.clock,
         pause: time.pause,
+        random: () => 0,
         configurationStatus: () => unchangedConfiguration,
       });
       await rotated();

@@ -6,16 +6,17 @@ import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { messageOf } from "../../../src/foundation/errors.ts";
 import { nodeKeyCustody } from "../../../src/node/key-service/key-custody.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { leasePorts } from "../../testkit/key-services/key-service.ts";
 import type { RealService } from "./services.ts";
 
-/** @returns What was seen. @throws Error for anything else */
-type Scene = (service: RealService) => Promise<string>;
+/** @returns What was seen; nothing where it could not be played. @throws Error for anything else */
+type Scene = (service: RealService) => Promise<string | undefined>;
 
 const day = 86_400;
 
@@ -27,7 +28,7 @@ export function custodyOf(
   const texts = Object.entries(credentials).map(([name, text]) => [name, () => text] as const);
   return openPlatformKeys(
     { clusterCredentials: new Map(texts) },
-    { fetch: fetchTrusting(undefined), clock },
+    { fetch: fetchTrusting(undefined), clock, ...leasePorts },
   );
 }
 
@@ -54,7 +55,7 @@ const opensItsOwn: Scene = async (service) => {
 };
 
 const takesTheMachines: Scene = async ({ machine, wrapping }) => {
-  if (!machine) return "no login for machines";
+  if (!machine) return undefined;
   const { secrets = {}, otherSecrets, environment = {}, seen } = machine;
   const custodyBy = (values: Readonly<Record<string, string>>) => {
     const texts = Object.entries(values).map(([name, text]) => [name, () => text] as const);
@@ -111,7 +112,10 @@ const signsIntermediates: Scene = async (service) => {
     const clock = () => now;
     const keyCustody = custodyOf(service, clock);
     const key = keyCustody.keyServices(uri);
-    const root = toPem("CERTIFICATE", await createServiceRoot(key, clusterLocal, 3650 * day, now));
+    const root = Pem.format(
+      "CERTIFICATE",
+      await createServiceRoot(key, clusterLocal, 3650 * day, now),
+    );
     const ca = await startCa(
       {
         KEK: randomKek(),
@@ -152,7 +156,7 @@ const isPinned: Scene = async (service) => {
       UPSTREAM_AUTHORITY: {
         kind: "key-service",
         keys: [another],
-        root: toPem("CERTIFICATE", der),
+        root: Pem.format("CERTIFICATE", der),
       },
     },
     { keyCustody, clock: () => now },

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import type { Mint } from "../../../src/ca/mint.ts";
 import { formatWrappedKek } from "../../../src/config/keks.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { issuers } from "../../e2e/mesh.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
@@ -103,7 +103,7 @@ export class Story {
   async rootOf(uri: string) {
     const { keyServices } = custodyOf(this.service, this.ca.now);
     const der = await createServiceRoot(keyServices(uri), clusterLocal, year, this.ca.now());
-    const root = toPem("CERTIFICATE", der);
+    const root = Pem.format("CERTIFICATE", der);
     return {
       fingerprint: new X509Certificate(root).fingerprint256,
       values: {

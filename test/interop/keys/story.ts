@@ -1,14 +1,11 @@
 import { X509Certificate } from "node:crypto";
-import { recordTaint } from "../../../src/ca/mint.ts";
-import {
-  installIntermediate,
-  makeRequest,
-  requestedKey,
-} from "../../../src/ca/rotation/install-intermediate.ts";
+import { Mint } from "../../../src/ca/mint.ts";
+import { installIntermediate } from "../../../src/ca/rotation/install-intermediate.ts";
+import { makeRequest, requestedKey } from "../../../src/ca/rotation/intermediate-request.ts";
 import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
 import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
-import { createTaint } from "../../../src/pki/authority/taint.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { createTaint } from "../../../src/pki/authority/new-taint.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
 import { openStore } from "../../testkit/ca/tainted-ca.ts";
@@ -156,7 +153,7 @@ async function longOutage(story: Story): Promise<string> {
     () => mesh.step(),
   );
   const [refusal = ""] = mesh.refusals;
-  if (!/^503, retry-after \d+/.test(refusal)) throw new Error(refusal);
+  if (!/^unavailable, retry-after [1-9]/.test(refusal)) throw new Error(refusal);
   const said = await story.readiness();
   if (!said.startsWith("503") || !sentence.test(said)) throw new Error(said);
   await story.deploy();
@@ -177,7 +174,10 @@ async function taintedRoot(story: Story, root: string): Promise<string> {
     );
     for (const { id } of below) {
       const { phaseLengths } = mint;
-      await recordTaint(mint, createTaint(store, id, "immediately", phaseLengths, story.ca.now()));
+      await Mint.recordTaint(
+        mint,
+        createTaint(store, id, "immediately", phaseLengths, story.ca.now()),
+      );
     }
     return below.length;
   });
@@ -194,7 +194,7 @@ async function toOffline(story: Story): Promise<string> {
   await story.operate(async (mint) => {
     const { id, csr } = await makeRequest(mint, ca.now());
     const notAfter = addSeconds(ca.now(), 8 * leafSeconds);
-    const csrPem = toPem("CERTIFICATE REQUEST", csr);
+    const csrPem = Pem.format("CERTIFICATE REQUEST", csr);
     const text = await signIntermediate(company, csrPem, { notAfter });
     const [authority] = readCertificates({ name: "chain.pem", text });
     const anchors = readCertificates({ name: "root.pem", text: company.pem });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { mintAuthority } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
-import { nextSchedule } from "../../../src/pki/authority/schedule.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { MeshCrls } from "../../../src/program/bundle/crls.ts";
 import { crlDocument } from "../../../src/program/bundle/documents.ts";
@@ -133,7 +133,7 @@ async function keepsOneSet(scene: Scene): Promise<void> {
       });
       const first = await served.bundle();
       const { mint: minting } = operator;
-      await mintAuthority(minting, nextSchedule(minting.phaseLengths, clock(), clock()));
+      await Mint.mintAuthority(minting, Schedule.next(minting.phaseLengths, clock(), clock()));
       await becomes((roots) => roots.includes(first) && roots.length > first.length);
       await taintSigner(operator, "with-last-leaf", clock());
       await becomes((roots) => !roots.includes(first));

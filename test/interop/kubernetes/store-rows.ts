@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { createSharedStore, type ObjectSpace } from "../../../src/custody/shared/object-space.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../../src/kubernetes/client.ts";
+import { createSharedStore, type ObjectSpace } from "../../../src/node/stores/object-space.ts";
 import { createSecretSpace, WatchedSecrets } from "../../../src/node/stores/secret-space.ts";
 import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import { spacePromises } from "../../contract/object-space.ts";

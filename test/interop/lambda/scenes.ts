@@ -6,7 +6,7 @@ import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
-import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
+import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { launchServer } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
@@ -137,7 +137,7 @@ async function logged({ origin }: LambdaFunction): Promise<readonly string[]> {
     return response.status === 200 ? new Uint8Array(await response.arrayBuffer()) : undefined;
   };
   const text = new TextDecoder().decode(await read("checkpoint"));
-  const checkpoint = await openCheckpointText(text, parseVerifierKey(verifierKey));
+  const checkpoint = await openCheckpointText(text, VerifierKey.parse(verifierKey));
   const serials: string[] = [];
   await extendVerified(Frontier.empty(), checkpoint, read, (_, octets) => {
     const entry = parseEntry(octets);

@@ -4,10 +4,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
-import { startWitness } from "../../../src/node/log/witness-server.ts";
-import { formatVerifierKey, parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { proveConsistency } from "../../../src/tlog/proof.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { GrownTree, hex } from "../../testkit/tlog/trees.ts";
@@ -108,24 +105,6 @@ const readerScenes: Readonly<Record<string, Scene>> = {
         const said = await runWell(program, ["proof", log.verifierKey, file]);
         expectEqual(said, `index ${index} of ${size}\n`, "the proof");
       }
-    }
-  },
-  "Rampart's witness, by a log on x/mod": async (program) => {
-    const keys = await runWell(program, ["key", "log.example.com/go"]);
-    const [skey = "", vkey = ""] = keys.split("\n");
-    const witness = await startWitness({
-      directory: await newFolder(),
-      name: "witness.example.com",
-      logs: [parseVerifierKey(vkey)],
-      listen: { host: "127.0.0.1", port: 0 },
-      log: createEventRecorder(),
-      clock: () => new Date(),
-    });
-    const url = `http://127.0.0.1:${witness.address.port}`;
-    try {
-      await runWell(program, ["client", url, skey, formatVerifierKey(witness.key)]);
-    } finally {
-      await witness.close();
     }
   },
   "a witness on formats and merkle, by Rampart's publisher": playGoWitness,

@@ -3,7 +3,7 @@ import { importKek } from "../../../src/custody/kek.ts";
 import { readObject } from "../../../src/node/log/log-storage.ts";
 import { logDirectory, NodeLog } from "../../../src/node/log/node-log.ts";
 import { readTile } from "../../../src/tlog/extend.ts";
-import { formatLogProof, proveInclusion } from "../../../src/tlog/proof.ts";
+import { LogProof } from "../../../src/tlog/proof.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
@@ -71,8 +71,8 @@ export async function proofOf(
   size: number,
   index: number,
 ): Promise<string> {
-  const hashes = await proveInclusion(size, index, (tile) =>
+  const hashes = await LogProof.proveInclusion(size, index, (tile) =>
     readTile(tile, (path) => readObject(join(folder, path))),
   );
-  return formatLogProof({ index, hashes, checkpoint, extra: entryAt(index) });
+  return LogProof.format({ index, hashes, checkpoint, extra: entryAt(index) });
 }

@@ -148,7 +148,7 @@ function certificateCases(
   keyPem: string,
 ): Case[] {
   const with_ = (certificate: CertificateFiles): Call => ({ ...anonymous, certificate });
-  const code = "Unavailable";
+  const code = "Unauthenticated";
   return [
     {
       what: "a client certificate",
@@ -156,17 +156,17 @@ function certificateCases(
       expected: { spiffeId: holder.spiffeId, keyPem },
     },
     {
-      what: "a client certificate of another CA, which ends the connection",
+      what: "a client certificate of another CA, which is none",
       call: with_(ofAnotherCa),
       expected: { code },
     },
     {
       what: "the same beside a good token",
       call: { ...with_(ofAnotherCa), ...(token !== undefined && { token }) },
-      expected: { code },
+      expected: { ...caller, keyPem },
     },
     {
-      what: "an expired client certificate, which ends the connection",
+      what: "an expired client certificate, which is none",
       call: with_(expired),
       expected: { code },
       needs: "show an expired certificate",

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
+import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import type { CertificateFiles, KeyAndRequest, Server } from "./clients/client.ts";
 import { grpcJsClient } from "./clients/grpc-js.ts";

@@ -16,7 +16,7 @@ export async function storyFault(
   grpcurl: string,
 ): Promise<string | undefined> {
   await mkdir(folder);
-  const ours = ["package.json", "proto", "src", "node_modules"];
+  const ours = ["dev", "package.json", "proto", "src", "node_modules"];
   await Promise.all(ours.map((name) => symlink(join(root, name), join(folder, name))));
   const [port = 0, monitoringPort = 0] = await freePorts(2);
   const told = (await commands())

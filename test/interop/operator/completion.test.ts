@@ -2,35 +2,30 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { rampart } from "../../../src/cli/rampart.ts";
-import { completedCommands } from "../../../src/cli/verbs/completion/completed-command.ts";
-import { bashScript, fishScript, zshScript } from "../../../src/cli/verbs/completion/completion.ts";
-import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
+import { completionScripts } from "../../../src/cli/verbs/completion/completion.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
-const { PATH } = process.env;
 let folder: string;
+/** Has the shells find this program. */
+const environment = () => ({ PATH: `${folder}/bin:${process.env["PATH"]}`, HOME: folder });
 
 const hasShell = (shell: string): boolean => spawnSync(shell, ["-c", "true"]).status === 0;
 
-const commands = completedCommands(await rampart("", new MemoryTerminal()));
-const scripts = {
-  bash: bashScript(commands),
-  zsh: zshScript(commands),
-  fish: fishScript(commands),
-} as const;
+const main = join(import.meta.dirname, "../../../src/cli/main.ts");
 
 /** The script for a shell, in a file. */
-async function scriptFile(shell: keyof typeof scripts): Promise<string> {
+async function scriptFile(shell: keyof typeof completionScripts): Promise<string> {
   const file = join(folder, `completion.${shell}`);
-  await writeFile(file, scripts[shell]);
+  await writeFile(file, completionScripts[shell]);
   return file;
 }
 
 beforeEach(async () => {
   folder = await temporaryFolder();
-  await mkdir(join(folder, "a store"));
+  for (const each of ["a store", "bin"]) await mkdir(join(folder, each));
   await writeFile(join(folder, "rampart.toml"), "");
+  const program = `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@"\n`;
+  await writeFile(join(folder, "bin/rampart"), program, { mode: 0o755 });
 });
 
 /** What a word may become at the end of a command: the words of a test, and what they complete to. */
@@ -55,6 +50,7 @@ describe.skipIf(!hasShell("bash"))("bash", () => {
     const printed = execFileSync("bash", ["-c", act, file, ...typed], {
       cwd: folder,
       encoding: "utf8",
+      env: environment(),
     });
     expect(printed.split("\n").filter((word) => word !== "")).toEqual([...words]);
   });
@@ -67,7 +63,7 @@ describe.skipIf(!hasShell("fish"))("fish", () => {
     const printed = execFileSync("fish", ["--no-config", "-c", act], {
       cwd: folder,
       encoding: "utf8",
-      env: { PATH, HOME: folder },
+      env: environment(),
     });
     const found = printed.split("\n").flatMap((each) => each.split("\t")[0] || []);
     expect(found.map((word) => word.replace("\\", "").replace(/\/$/, ""))).toEqual([...words]);

@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { mintAuthority } from "../../../src/ca/mint.ts";
-import { joiningSchedule } from "../../../src/pki/authority/schedule.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Mint } from "../../../src/ca/mint.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { proved, workload } from "../../testkit/pki/certificates.ts";
 import { generateSigner } from "../../testkit/pki/csr.ts";
@@ -97,7 +97,7 @@ test("what a thief of the KEK has put into the store shows, and goes", async () 
   const honest = await incident.signer();
   await writeFile(join(incident.folder, "authorities.pem"), await incident.bundle());
   const { mint } = await incident.asThief();
-  await mintAuthority(mint, joiningSchedule(mint.phaseLengths, new Date()));
+  await Mint.mintAuthority(mint, Schedule.joining(mint.phaseLengths, new Date()));
   await eventually(async () => {
     expect((await incident.bundle()).split("BEGIN CERTIFICATE")).toHaveLength(3);
   });
@@ -144,11 +144,11 @@ test("a certificate that a stolen authority key has signed is told from others, 
   if (!signer) throw new Error("no authority signs");
   const { der } = await issueLeaf(signer, {
     spiffeId: workload("bank", "vault"),
-    publicKey: parseSubjectPublicKey(generateSigner("EC-P256").spki),
+    publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
     validity: { notBefore: now, notAfter: addSeconds(now, 3600) },
     proof: proved,
   });
-  await writeFile(join(incident.folder, "seen.pem"), toPem("CERTIFICATE", der));
+  await writeFile(join(incident.folder, "seen.pem"), Pem.format("CERTIFICATE", der));
   expect(await incident.type(command(0, 0))).toMatchObject({
     code: 3,
     stderr: expect.stringContaining("that KEY IS STOLEN"),

@@ -3,14 +3,14 @@ import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { afterAll, describe, expect, test } from "vitest";
-import { mintAuthority } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
 import type { Terminal } from "../../../src/cli/terminal/terminal.ts";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { rootCommand } from "../../../src/cli/verbs/root.ts";
-import { firstSchedule } from "../../../src/pki/authority/schedule.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import {
   copyVectors,
@@ -189,9 +189,9 @@ describe.concurrent("an operator", () => {
     async () => {
       const spoilt = await folder();
       await within(spoilt, ({ mint, now }) =>
-        mintAuthority(
+        Mint.mintAuthority(
           { ...mint, log: createEventRecorder() },
-          firstSchedule(mint.phaseLengths, now),
+          Schedule.first(mint.phaseLengths, now),
         ),
       );
       const { store, close } = await openDeployment({ config: spoilt.config }, {}, new Date());

@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Semaphore } from "../../../src/foundation/shared-work.ts";
-import { pageOf, type Seen, type SeenRow } from "../../testkit/outages/page.ts";
+import { pageWith, type Seen, type SeenRow } from "../../testkit/outages/page.ts";
 import { type Row, rows } from "../../testkit/outages/rows.ts";
 import { run } from "../../testkit/programs/child-process.ts";
 import { type Outcome, report } from "../outcomes.ts";
@@ -11,7 +11,7 @@ import { alertsOf } from "./alerts.ts";
 import { createWorld, type Said, Scene, type World } from "./scene.ts";
 
 const seenPath = join(import.meta.dirname, "../../testkit/outages/seen.json");
-const pagePath = join(import.meta.dirname, "../../../docs/reference/outages.md");
+const pagePath = join(import.meta.dirname, "../../../docs/how-to/troubleshoot.md");
 
 /** So many programs and verbs run at once that none waits long for a processor. */
 const atOnce = new Semaphore(4);
@@ -142,7 +142,7 @@ async function play(promtool: string): Promise<Outcome> {
     );
     await writeFile(seenPath, `${JSON.stringify(all, undefined, 2)}\n`);
     await run("npx", ["biome", "format", "--write", seenPath]);
-    await writeFile(pagePath, pageOf(all));
+    await writeFile(pagePath, pageWith(all, await readFile(pagePath, "utf8")));
   } else faults.push(...changes(known, seen));
   return {
     client: "doctor, promtool",

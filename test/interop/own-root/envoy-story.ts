@@ -39,7 +39,7 @@ export async function playEnvoys(envoy: string, folder: string, tell: Told): Pro
     folder,
     baseId,
     a: { socket: a.socket },
-    b: { socket: b.socket, isIncremental: true },
+    b: { socket: b.socket },
   });
   const urls = [envoys.keptUrl, envoys.freshUrl, envoys.freshUrl];
   const isAnswered = async (): Promise<boolean> => (await statusOf(envoys.freshUrl)) === "200";

@@ -24,7 +24,7 @@ const telling =
   };
 
 async function playReplacements(folder: string): Promise<void> {
-  const [client, server] = ["Envoy 1.40.0, twice (one incremental)", "rampart agent, serve"];
+  const [client, server] = ["Envoy 1.40.0, twice", "rampart agent, serve"];
   const python = await pythonWithEnvoy();
   if ("missing" in python) {
     const what = "intermediates are replaced";

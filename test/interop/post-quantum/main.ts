@@ -77,7 +77,7 @@ const goJudge = fromGoModule(join(import.meta.dirname, "go"), "post-quantum-judg
 
 const verifiers: readonly Verifier[] = [
   {
-    name: "Node 24.21 (OpenSSL 3.5)",
+    name: "Node 26.12 (OpenSSL 3.5)",
     software: Promise.resolve({ program: "" }),
     ask: () => async (question) => {
       const [roots, file] = await Promise.all(
@@ -182,8 +182,8 @@ const chosen = verifiers.filter(
 const outcomes: Outcome[] = [];
 for (const verifier of chosen) outcomes.push(await play(verifier));
 const withEnvoy = await pythonWithEnvoy;
-if ((named.length === 0 || named.includes("pqc")) && "program" in withEnvoy)
-  outcomes.push(await playPolicy(withEnvoy.program, folder, await goJudge));
+if (named.length === 0 || named.includes("pqc"))
+  outcomes.push(await playPolicy(withEnvoy, folder, await goJudge));
 if (named.length === 0 || named.includes("ztunnel")) outcomes.push(...(await playZtunnels(folder)));
 report(outcomes);
 process.exit();

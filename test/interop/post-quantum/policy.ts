@@ -21,15 +21,16 @@ const rootsOf = async ({ published }: ServingCa): Promise<string[]> => {
 };
 
 /** A mesh in which every program follows Istio's policy `pqc`, through a rotation. @param python With an Envoy in it. */
-export async function playPolicy(python: string, parent: string, go: Software): Promise<Outcome> {
-  const names = { client: "pilot-agent of 2026-08-22, rampart agent, Go 1.27, OpenSSL 3.0, pqc" };
+export async function playPolicy(python: Software, parent: string, go: Software): Promise<Outcome> {
+  const names = { client: "pilot-agent of 2026-08-27, rampart agent, Go 1.27, OpenSSL 3.0, pqc" };
   const outcome = { ...names, server: "rampart serve under COMPLIANCE_POLICY=pqc", faults: [] };
   const pilotAgent = await prebuilt(prebuiltPilotAgent);
+  if ("missing" in python) return { ...outcome, passed: 0, missing: python.missing };
   if ("missing" in go) return { ...outcome, passed: 0, missing: go.missing };
   if ("missing" in pilotAgent) return { ...outcome, passed: 0, missing: pilotAgent.missing };
   const folder = join(parent, "policy");
   await mkdir(folder);
-  const envoy = (await runWell(python, ["-c", whereEnvoyIs])).trim();
+  const envoy = (await runWell(python.program, ["-c", whereEnvoyIs])).trim();
   const children: Child[] = [];
   const ca = await startServingCa(join(folder, "ca"), "127.0.0.1", { COMPLIANCE_POLICY });
   const client = await startAgent({ envoy, folder, ca }, "client", { COMPLIANCE_POLICY });

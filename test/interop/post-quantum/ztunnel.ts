@@ -2,10 +2,10 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { until } from "../../testkit/time/until.ts";
 import type { Outcome } from "../outcomes.ts";
-import { prebuilt } from "../prebuilt.ts";
 import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
-import { prebuiltZtunnel } from "../revocation/ztunnel-scene.ts";
+import { ztunnelVariable } from "../revocation/ztunnel-scene.ts";
 import { makeNetwork, type Network, startZtunnel } from "../revocation/ztunnels.ts";
+import { namedBy } from "../software.ts";
 
 interface Scene {
   readonly ca: ServingCa;
@@ -18,23 +18,27 @@ interface Scene {
 const only = ["X25519MLKEM768"];
 const signer = { name: "pq", authority_key: "ML-DSA-65", mesh_bundle: true };
 
-/** Two ztunnels whose trust bundle has an ML-DSA root beside the EC root, and two under `pqc` if such a build is named. */
+/** Two ztunnels whose trust bundle has an ML-DSA root beside the EC root, and two of a build that knows `pqc` under it. */
 export async function playZtunnels(parent: string): Promise<Outcome[]> {
-  const ring = await prebuilt(prebuiltZtunnel);
-  const built = process.env["RAMPART_ZTUNNEL_AWS_LC"];
-  const server = "rampart serve";
-  const outcomes: Outcome[] = [];
-  const mixed = { client: "ztunnel of 2026-08-20", server: `${server}, both roots in its bundle` };
-  outcomes.push(
-    "missing" in ring
-      ? { ...mixed, passed: 0, faults: [], missing: ring.missing }
-      : await play(mixed, { program: ring.program, folder: join(parent, "mixed"), variables: {} }),
-  );
-  const pqc = { client: "ztunnel with tls-aws-lc, pqc", server: `${server} under pqc` };
-  const variables = { COMPLIANCE_POLICY: "pqc" };
-  if (built !== undefined)
-    outcomes.push(await play(pqc, { program: built, folder: join(parent, "pqc"), variables }));
-  return outcomes;
+  const mixed = { client: "ztunnel", server: "rampart serve, both roots in its bundle" };
+  const pqc = { client: "ztunnel with tls-aws-lc, pqc", server: "rampart serve under pqc" };
+  return [
+    await playNamed(ztunnelVariable, mixed, { folder: join(parent, "mixed"), variables: {} }),
+    await playNamed("RAMPART_ZTUNNEL_AWS_LC", pqc, {
+      folder: join(parent, "pqc"),
+      variables: { COMPLIANCE_POLICY: "pqc" },
+    }),
+  ];
+}
+
+async function playNamed(
+  variable: string,
+  names: Pick<Outcome, "client" | "server">,
+  parts: Pick<Scene, "folder" | "variables">,
+): Promise<Outcome> {
+  const ztunnel = namedBy(variable);
+  if ("notPlayed" in ztunnel) return { ...names, passed: 0, faults: [], ...ztunnel };
+  return play(names, { ...parts, ...ztunnel });
 }
 
 async function play(

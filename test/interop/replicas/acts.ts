@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod/mini";
-import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
-import { phaseAt, type Schedule } from "../../../src/pki/authority/schedule.ts";
+import { createSharedStore } from "../../../src/node/stores/object-space.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { runRampart } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import type { LoadBalancer } from "./load-balancer.ts";
@@ -108,9 +108,9 @@ async function taintSigning(scene: Scene): Promise<void> {
   const all: (Schedule & { id: string })[] = [];
   await until("no successor is published", async () => {
     all.splice(0, all.length, ...(await schedules(scene)));
-    return all.some((each) => phaseAt(each, new Date()) === "published");
+    return all.some((each) => Schedule.phaseAt(each, new Date()) === "published");
   });
-  const signing = all.findLast((each) => phaseAt(each, new Date()) === "signing");
+  const signing = all.findLast((each) => Schedule.phaseAt(each, new Date()) === "signing");
   assert(signing);
   const before = scene.renewals.figures().byAuthority.size;
   await verb(scene, "authority", "taint", signing.id, "--root", "with-last-leaf", "--yes");

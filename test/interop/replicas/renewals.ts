@@ -1,9 +1,9 @@
 import { X509Certificate } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
 import { pause } from "../../../src/foundation/pause.ts";
 import { parseCertificates } from "../../../src/program/files/pem-file.ts";
 import { renewalRules } from "../../testkit/callers/renewal-rules.ts";
+import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
 import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { type Repetition, repeatedly } from "../../testkit/time/until.ts";
 import type { Replica } from "./replica.ts";

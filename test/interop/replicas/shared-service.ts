@@ -1,4 +1,4 @@
-import type { ObjectSpace } from "../../../src/custody/shared/object-space.ts";
+import type { ObjectSpace } from "../../../src/node/stores/object-space.ts";
 
 /** A service that keeps the records of several replicas, as a story uses it. */
 export interface SharedService {

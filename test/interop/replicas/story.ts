@@ -4,12 +4,12 @@ import type { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { mintsOf, openStores } from "../../../src/config/ca-stores.ts";
 import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
-import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import {
   parseServeConfiguration,
   type ServeConfiguration,
 } from "../../../src/node/serve/serve-configuration.ts";
+import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";

@@ -14,7 +14,7 @@ import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { callWith, startAgent, stealFrom } from "./workloads.ts";
 
 const names = {
-  client: "Envoy 1.40.0 under pilot-agent of 2026-08-22",
+  client: "Envoy 1.40.0 under pilot-agent of 2026-08-27",
   server: "rampart serve, CRL file as of ConfigMap istio-ca-crl",
   what: "a certificate is revoked",
 };

@@ -4,7 +4,7 @@ import { stringify } from "smol-toml";
 import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
-import type { Departure } from "../../../src/pki/authority/taint.ts";
+import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";

@@ -2,19 +2,16 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "../../testkit/time/until.ts";
 import type { Outcome } from "../agent/outcome-table.ts";
-import { type PrebuiltProgram, prebuilt } from "../prebuilt.ts";
+import { namedBy } from "../software.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { startAgent } from "./workloads.ts";
 import { makeNetwork, type Network, startZtunnel, type Ztunnel } from "./ztunnels.ts";
 
-/** ztunnel of 2026-08-20 (istio/ztunnel 62d82653), built with `tls-ring`. */
-export const prebuiltZtunnel: PrebuiltProgram = {
-  name: "ztunnel",
-  sha256: "c1b48dbd09ee469dc4161a819dc1d0c624be763305ee346aa403977a896aa485",
-};
+/** The variable of a ztunnel that is built with `tls-ring`, as Istio's own is. */
+export const ztunnelVariable = "RAMPART_ZTUNNEL";
 
 const names = {
-  client: "ztunnel of 2026-08-20, three times",
+  client: "ztunnel, three times",
   server: "rampart serve, CRL file of rampart agent",
   what: "a certificate is revoked under load",
 };
@@ -23,8 +20,8 @@ const longestSeconds = 10;
 
 /** Three ztunnels, of which `a` and `c` call `b`. The certificate of `a` is revoked. */
 export async function playZtunnels(folder: string): Promise<Outcome> {
-  const ztunnel = await prebuilt(prebuiltZtunnel);
-  if ("missing" in ztunnel) return { ...names, result: "NOT RUN", detail: ztunnel.missing };
+  const ztunnel = namedBy(ztunnelVariable);
+  if ("notPlayed" in ztunnel) return { ...names, result: "not played", detail: ztunnel.notPlayed };
   const network = await makeNetwork(["a", "b", "c"]).catch(String);
   if (typeof network === "string") return { ...names, result: "NOT RUN", detail: network };
   try {

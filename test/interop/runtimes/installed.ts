@@ -3,15 +3,16 @@ import { join } from "node:path";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { install } from "../package/installation.ts";
 
-/** A runtime other than Node, from npm, and how it runs the installed program. */
+/** A runtime from npm other than the Node of the tests, and how it runs the installed program. */
 export interface Runtime {
-  readonly name: "deno" | "bun";
+  readonly name: "deno" | "bun" | "node";
   readonly version: string;
   /** The words before the verb. */
   readonly command: readonly string[];
 }
 
-const versions = { deno: "2.9.6", bun: "1.4.5" } as const;
+/** The Node is the oldest that package.json takes. */
+const versions = { deno: "2.9.6", bun: "1.4.5", node: "24.21.0" } as const;
 
 /** @param installed The folder into which npm has installed the archive. */
 export async function installRuntimes(
@@ -24,7 +25,8 @@ export async function installRuntimes(
     join(folder, "package.json"),
     `${JSON.stringify({ private: true, allowScripts })}\n`,
   );
-  const wanted = Object.entries(versions).map(([name, version]) => `${name}@${version}`);
+  const node = `node-linux-${process.arch}`;
+  const wanted = [`deno@${versions.deno}`, `bun@${versions.bun}`, `${node}@${versions.node}`];
   const { PATH: path = "" } = process.env;
   await install({ path, folder }, ...wanted);
   const program = join(installed, "node_modules/@rampart-ca/rampart/dist/rampart.js");
@@ -32,6 +34,7 @@ export async function installRuntimes(
   const runtimes: readonly Runtime[] = [
     { name: "deno", version: versions.deno, command: [at("deno"), "run", "-A", program] },
     { name: "bun", version: versions.bun, command: [at("bun"), program] },
+    { name: "node", version: versions.node, command: [at("node"), program] },
   ];
   // The first start unpacks what npm has fetched.
   for (const { command } of runtimes) await runWell(command[0] ?? "", ["--version"]);

@@ -10,11 +10,12 @@ import { type Outcome, report } from "../outcomes.ts";
 import { installPackage } from "../package/installation.ts";
 import { startGateway } from "../s3/gateway.ts";
 import { fromGoProxy } from "../software.ts";
+import { playClient } from "./client.ts";
 import { installRuntimes, type Runtime } from "./installed.ts";
 import { type Means, playRuntime } from "./scenes.ts";
 import { typeTutorial } from "./tutorial.ts";
 
-/** `rampart` from the packed archive, under runtimes other than Node. */
+/** `rampart` from the packed archive, under Deno, Bun, and the oldest Node. */
 async function play(folder: string): Promise<Outcome[]> {
   const { folder: installed, archive } = await installPackage(folder);
   const runtimes = await installRuntimes(join(folder, "runtimes"), installed);
@@ -26,7 +27,7 @@ async function play(folder: string): Promise<Outcome[]> {
   try {
     const outcomes: Outcome[] = [];
     for (const runtime of runtimes)
-      outcomes.push(await playOne(runtime, archive, { bucket, mesh, scratch }));
+      outcomes.push(await playOne(runtime, { archive, installed }, { bucket, mesh, scratch }));
     return outcomes;
   } finally {
     await mesh.end();
@@ -36,7 +37,7 @@ async function play(folder: string): Promise<Outcome[]> {
 
 async function playOne(
   runtime: Runtime,
-  archive: string,
+  { archive, installed }: { readonly archive: string; readonly installed: string },
   means: Pick<Means, "bucket" | "mesh" | "scratch">,
 ): Promise<Outcome> {
   const own = join(folder, runtime.name);
@@ -45,16 +46,19 @@ async function playOne(
   await writeFile(passphrase, randomBytes(24).toString("base64"), { mode: 0o600 });
   const kek = randomKek();
   const tallies = [...(await playRuntime({ ...means, runtime, folder: own, passphrase, kek }))];
-  const typed = createTally((line) => console.log(`runtimes: ${runtime.name}: ${line}`));
-  const tutorial = typeTutorial(runtime, archive, means.mesh, join(own, "tutorial"));
-  await typed.show("the tutorial, as it is written", tutorial);
-  tallies.push(typed);
+  tallies.push(await playClient(runtime, installed));
+  if (runtime.name !== "node") {
+    const typed = createTally((line) => console.log(`runtimes: ${runtime.name}: ${line}`));
+    const tutorial = typeTutorial(runtime, archive, means.mesh, join(own, "tutorial"));
+    await typed.show("the tutorial, as it is written", tutorial);
+    tallies.push(typed);
+  }
   const passed = tallies.reduce((sum, tally) => sum + tally.passed(), 0);
   return { ...outcomeOf(runtime), passed, faults: tallies.flatMap(({ faults }) => faults) };
 }
 
 const outcomeOf = ({ name, version }: Runtime, missing?: string): Outcome => ({
-  client: "serve, gateway, verbs",
+  client: "serve, gateway, verbs, client",
   server: `${name} ${version}`,
   passed: 0,
   faults: [],

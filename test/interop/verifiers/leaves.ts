@@ -2,13 +2,13 @@ import type { ServiceKey } from "../../../src/custody/key-service/key-service.ts
 import { certifyBelow, rootFor } from "../../../src/custody/key-service/service-root.ts";
 import {
   type AuthorityKey,
-  createAuthority,
-  createIntermediateRequest,
+  IntermediateRequest,
+  NewAuthority,
 } from "../../../src/pki/authority/new-authority.ts";
-import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
-import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
+import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import {
@@ -47,9 +47,12 @@ export async function createCases(): Promise<Case[]> {
 async function casesOf(key: AuthorityKey): Promise<Case[]> {
   const now = wholeSeconds(new Date());
   const schedule = scheduleAfter(now, [-7200, -3600, 3600, 7200]);
-  const authority = await createAuthority(clusterLocal, key, schedule);
-  const rootPem = toPem("CERTIFICATE", authority.authority.certificate.der);
-  const proof = { provedAt: addSeconds(now, -600), issuer: issuerDigest("https://a.test") };
+  const authority = await NewAuthority.create(clusterLocal, key, schedule);
+  const rootPem = Pem.format("CERTIFICATE", authority.authority.certificate.der);
+  const proof = {
+    provedAt: addSeconds(now, -600),
+    issuer: IdentityProof.issuerDigest("https://a.test"),
+  };
   return Promise.all(
     [false, true].map(async (isImpersonated) => {
       const { chainPem } = await leafUnder(authority, spiffeId, { ...proof, isImpersonated });
@@ -73,8 +76,8 @@ async function caseBelow(kind: SigningKind): Promise<Case> {
     sign: async (bytes) => new Uint8Array(await sign(bytes)),
   };
   const life = { trustDomain: clusterLocal, lifetimeSeconds: 86_400, now };
-  const root = await rootFor([key], parseSubjectPublicKey(new Uint8Array(spki)), life);
-  const { csr, extractablePrivateKey } = await createIntermediateRequest(clusterLocal, "EC-P256");
+  const root = await rootFor([key], SubjectPublicKey.parse(new Uint8Array(spki)), life);
+  const { csr, extractablePrivateKey } = await IntermediateRequest.create(clusterLocal, "EC-P256");
   const { chain, roots } = await certifyBelow(
     { keys: [key], certificates: [root], trustDomain: clusterLocal, clock: () => now },
     { csr, lifetimeSeconds: 43_200 },
@@ -82,19 +85,22 @@ async function caseBelow(kind: SigningKind): Promise<Case> {
   const [certificate = root] = chain;
   const schedule = scheduleAfter(now, [-7200, -3600, 3600, 7200]);
   const certificates = { certificate, intermediates: chain, roots };
-  const authority = await createSigningAuthority(certificates, schedule);
-  const proof = { provedAt: addSeconds(now, -60), issuer: issuerDigest("https://a.test") };
+  const authority = await SigningAuthority.create(certificates, schedule);
+  const proof = {
+    provedAt: addSeconds(now, -60),
+    issuer: IdentityProof.issuerDigest("https://a.test"),
+  };
   const by = { ...proof, isImpersonated: false };
   const { chainPem } = await leafUnder({ authority, extractablePrivateKey }, spiffeId, by);
-  const leafPem = chainPem + toPem("CERTIFICATE", certificate);
+  const leafPem = chainPem + Pem.format("CERTIFICATE", certificate);
   const name = `${kind} in a key service`;
-  return { name, rootPem: toPem("CERTIFICATE", root), leafPem, spiffeId, isGood: true };
+  return { name, rootPem: Pem.format("CERTIFICATE", root), leafPem, spiffeId, isGood: true };
 }
 
 /** The leaf with a bit of the digest of its issuer changed, and so of what is signed. */
 function withOtherProof(pem: string): string {
   const der = Buffer.from(pem.replace(/-----.*-----/g, ""), "base64");
-  const at = der.indexOf(issuerDigest("https://a.test"));
+  const at = der.indexOf(IdentityProof.issuerDigest("https://a.test"));
   der.writeUInt8((der[at] ?? 0) ^ 1, at);
-  return toPem("CERTIFICATE", new Uint8Array(der));
+  return Pem.format("CERTIFICATE", new Uint8Array(der));
 }

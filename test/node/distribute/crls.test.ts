@@ -7,6 +7,7 @@ import {
   distribute,
   parseDistributeConfiguration,
 } from "../../../src/node/distribute/distribute.ts";
+import { followUpstreamTrust } from "../../../src/node/distribute/upstream-trust.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {
@@ -107,6 +108,26 @@ test("are delivered to every namespace as Istio names them", async () => {
   });
   api.put(namespaceOf("late"));
   await delivered("late", await published());
+});
+
+test("are known before the first roots are, however late the CA answers for them", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const { origin: upstream } = await startLoopbackServer(async ({ url = "/" }, response) => {
+    if (url === "/crl.pem") await promise;
+    const answer = await ca.app.request(url);
+    response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
+  });
+  const source = { upstream, caFile: undefined, caCache: undefined } as never;
+  const trust = await followUpstreamTrust(source, { log, clock: () => new Date() } as never);
+  onTestFinished(trust.end);
+  await trust.published.asked;
+  expect([trust.published.current()?.sequence, trust.roots()]).toEqual([
+    expect.any(Number),
+    undefined,
+  ]);
+  resolve();
+  await trust.asked;
+  expect(trust.roots()).toEqual(trust.published.current());
 });
 
 test("are delivered only where an operator wants it", async () => {

@@ -40,6 +40,13 @@ test.each([
   expect(back.pem).toBe(first.toString());
 });
 
+test("the roots of the file are those that it has now, as long as the CA has published none", async () => {
+  const { roots, pem } = await knowing("https://a.test", first);
+  expect(pem).toBe(first.toString());
+  await writeFile(join(folder, "file.pem"), second.toString());
+  expect(await roots.read()).toBe(second.toString());
+});
+
 test("a root that a CA has withdrawn counts no more, in any file, wherever the CA is", async () => {
   const { roots } = await knowing("https://a.test", first);
   roots.learn([first]);

@@ -59,10 +59,27 @@ test("a newer bundle replaces it, and only another content is logged", async () 
   expect(log.operations.map(({ sequence }) => sequence)).toEqual([1, 3]);
 });
 
+test("one of a lower number with the same content counts as the CA's word, and the higher number stays", async () => {
+  const { current, log, requested } = await follow(bundle(2, a), bundle(1, a), bundle(1, b));
+  await requested(3);
+  expect(current()).toEqual({ sequence: 2, pem: String(a.certificate) });
+  const details = log.operations.slice(1).map(({ detail }) => detail);
+  expect(new Set(details)).toEqual(new Set(["the CA publishes bundle 1, older than 2"]));
+});
+
 test.each([
   ["is older", bundle(1, b), "the CA publishes bundle 1, older than 2"],
   ["is empty", bundle(3), "the CA publishes a trust bundle without a root"],
-  ["is damaged", "{}", "the bundle endpoint did not answer a SPIFFE bundle"],
+  [
+    "is damaged",
+    "{}",
+    "the bundle endpoint did not answer a SPIFFE bundle: keys must be array, not undefined",
+  ],
+  [
+    "has more keys than a mesh",
+    JSON.stringify({ keys: Array.from({ length: 101 }, () => ({})) }),
+    "the bundle endpoint did not answer a SPIFFE bundle: keys must have at most 100 items",
+  ],
   ["is not there", "", "the bundle endpoint answered with status 503"],
 ])("a bundle that %s does not replace it, and is logged", async (_, answer, detail) => {
   const { current, log, requested } = await follow(bundle(2, a), answer);

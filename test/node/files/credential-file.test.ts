@@ -3,10 +3,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
-import {
-  credentialInFile,
-  readConfigurationFile,
-} from "../../../src/node/files/configuration-file.ts";
+import { readConfigurationFile } from "../../../src/node/files/configuration-file.ts";
+import { credentialInFile } from "../../../src/node/files/credential-file.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";

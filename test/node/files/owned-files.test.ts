@@ -3,16 +3,13 @@ import { join, resolve } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { initCommand } from "../../../src/cli/verbs/init/init.ts";
 import { openFollower } from "../../../src/cli/verbs/log/follower.ts";
-import { startWitness } from "../../../src/node/log/witness-server.ts";
 import { now, storeChanges } from "../../cli/verbs/stores/store-changes.ts";
 import { createMemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../testkit/ca/memory-session.ts";
 import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
-import { memoryKeys, memoryOrigin } from "../../testkit/tlog/memory-log.ts";
 
 const owner = 65532;
 
@@ -35,22 +32,6 @@ const writers: readonly (readonly [string, (folder: string) => Promise<string>])
       });
       onTestFinished(end);
       return "stage.sqlite-wal";
-    },
-  ],
-  [
-    "log witness",
-    async (directory) => {
-      const { signer } = await memoryKeys(memoryOrigin).create();
-      const { close } = await startWitness({
-        directory,
-        name: "w1.example.com",
-        logs: [signer.key],
-        listen: { host: "127.0.0.1", port: 0 },
-        log: createEventRecorder(),
-        clock: () => now,
-      });
-      onTestFinished(close);
-      return "witness.sqlite";
     },
   ],
   [

@@ -3,7 +3,7 @@ import { chmod, chown, mkdir, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeEach, describe, expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { openFileStore, openSignerStores } from "../../../src/node/files/file-store.ts";
 import { createMemoryMint } from "../../testkit/ca/memory-mint.ts";
@@ -72,7 +72,7 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
     const mint = { ...createMemoryMint(await createKekRing()), store };
     await foundIfEmpty(mint, now);
     const [{ id: first = "" } = {}] = await store.load();
-    await recordTaint(mint, { id: first, taintedAt: now, retiresAt: now });
+    await Mint.recordTaint(mint, { id: first, taintedAt: now, retiresAt: now });
     await rotate(mint, now);
     const kinds = "async (store) => (await store.load()).map(({ kind }) => kind).sort()";
     expect(await as(server, directory, kinds)).toBe('["authority","authority","taint"]');
@@ -95,6 +95,17 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
     await openSignerStores({ storeDirectory: parent, ca: { signers: [{ name: "team-a" }] } });
     expect(await as(server, parent, load)).toBe('[["authority","sealed"]]');
     expect(await as(server, join(parent, "signers/team-a"), put)).toBe("done");
+  });
+
+  test("that root has restored into a folder of its own serves once what the refusal says was typed", async () => {
+    await chmod(parent, 0o711);
+    await mkdir(directory, { mode: 0o700 });
+    await (await openFileStore(directory)).put(record);
+    const refused = await as(server, directory, put);
+    const [, typed = "false"] = /Type, if this user runs the server: sudo (.*)/.exec(refused) ?? [];
+    await run("/bin/sh", ["-c", typed]);
+    expect(await as(server, directory, load)).toBe('[["authority","sealed"]]');
+    expect(await as(server, directory, put)).toBe("done");
   });
 
   const command = `Type: sudo --preserve-env=KEK -u '#${server}' rampart …`;

@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { SlowCalls } from "../../../src/node/gateway/forwarded-call.ts";
 import { forwardingRpcs } from "../../../src/node/gateway/forwarding.ts";
+import { SlowCalls } from "../../../src/node/gateway/slow-calls.ts";
 import { openUpstream, rememberedAuthorization } from "../../../src/node/gateway/upstream.ts";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
-import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { grpcFrame, octets } from "../../contract/rpc-calls.ts";
 import { origin, rpcPath } from "../../contract/service-under-test.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -23,7 +23,7 @@ async function startForwarding(answer: RawAnswer, elsewhere?: string) {
   const { url, ...server } = await startRawServer(answer);
   const upstream = openUpstream(elsewhere ?? url, () => undefined);
   const log = createEventRecorder();
-  const trustDomain = parseTrustDomain("cluster.local");
+  const trustDomain = TrustDomain.parse("cluster.local");
   if (!trustDomain) throw new Error("not a trust domain");
   const credentials = async () => ({ authorization: "Bearer gateway", clusterid: "g" });
   const clock = () => new Date();
@@ -81,6 +81,29 @@ test("a call that another gateway has forwarded goes no further", async () => {
   expect(response.headers.get("grpc-status")).toBe("16");
   expect(heard).toEqual([]);
   expect(log.operations).toMatchObject([{ event: "not-forwarded", outcome: "rejected" }]);
+});
+
+test("a call in JSON needs a credential before its message is parsed", async () => {
+  const { client, heard, log } = await startForwarding((socket) => socket.write(granted));
+  const response = await client.send(
+    new Request(`${origin}${rpcPath}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: "{",
+    }),
+  );
+  expect(response.status).toBe(401);
+  expect(heard).toEqual([]);
+  expect(log.operations).toMatchObject([{ event: "not-forwarded", outcome: "rejected" }]);
+});
+
+test("a call in JSON with many values goes no further", async () => {
+  const { call, heard } = await startForwarding((socket) => socket.write(granted));
+  const dense = JSON.stringify({ csr: "x", metadata: { a: Array(1000).fill({}) } });
+  const response = await call(octets(dense), { "content-type": "application/json" });
+  expect(response.status).toBe(400);
+  expect(await response.json()).toMatchObject({ code: "invalid_argument" });
+  expect(heard).toEqual([]);
 });
 
 test("calls that the CA does not answer keep no other call waiting, not even of their connection", async () => {

@@ -3,17 +3,19 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import {
   type GatewayConfiguration,
   parseGatewayConfiguration,
 } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
+import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { runtimeFaults } from "../../../src/program/runtime.ts";
 import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
+import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import {
   createTokenKey,
@@ -21,15 +23,20 @@ import {
   mintAccountToken,
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
+import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { type CallerTls, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { type Relay, startRelay } from "../../testkit/network/relay.ts";
+import { proved } from "../../testkit/pki/certificates.ts";
+import { leafUnder } from "../../testkit/pki/held-leaf.ts";
+import { endOf } from "../../testkit/refusal.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 const log = createEventRecorder();
 const account = "istio-system:rampart-gateway";
+const serving = { CertSigner: "serving" };
 let directory: string;
 let key: TokenKey;
 let served: ServedCa;
@@ -132,16 +139,23 @@ describe("a call through the gateway", () => {
   });
 
   test.each<[string, object, () => object]>([
-    ["Unauthenticated", {}, () => ({ authorization: "Bearer junk" })],
-    ["Unauthenticated", {}, async () => ({ ...(await bearer(service())), clusterid: "x" })],
-    ["InvalidArgument", { csr: "junk" }, () => bearer(service())],
-    ["InvalidArgument", { metadata: { CertSigner: "serving" } }, () => bearer(service())],
-    ["PermissionDenied", { metadata: { ImpersonatedIdentity: "x" } }, () => bearer(service())],
-    ["Unavailable", {}, () => bearer(service(), "foo:bar", issuers.down)],
-  ])("is refused with the CA's message: %s (%#)", async (code, request, headers) => {
-    const { outcome } = await call({}, (await headers()) as Record<string, string>, request);
-    expect(outcome).toMatchObject({ code });
-    expect(served.log.audits).toHaveLength(1);
+    ["Unauthenticated credential-rejected form", {}, () => ({ authorization: "Bearer junk" })],
+    [
+      "Unauthenticated credential-rejected cluster",
+      {},
+      async () => ({ ...(await bearer(service())), clusterid: "x" }),
+    ],
+    ["InvalidArgument csr-malformed", { csr: "junk" }, () => bearer(service())],
+    ["InvalidArgument signer-unknown", { metadata: serving }, () => bearer(service())],
+    [
+      "PermissionDenied impersonation-denied account",
+      { metadata: { ImpersonatedIdentity: "x" } },
+      () => bearer(service()),
+    ],
+    ["Unavailable key-provider-unreachable", {}, () => bearer(service(), "foo:bar", issuers.down)],
+  ])("is refused with the CA's message: %s (%#)", async (end, request, headers) => {
+    const shown = (await headers()) as Record<string, string>;
+    expect(await endOf(served.log, async () => (await call({}, shown, request)).outcome)).toBe(end);
   });
 
   test("does not reach the CA without a credential, or with too long a message", async () => {
@@ -195,6 +209,27 @@ describe("a caller with a certificate", () => {
     ahead = 301_000;
     expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unauthenticated" });
     expect(served.log.audits).toEqual([]);
+  });
+
+  test("that is no credential is served by its token: of another CA, or refused by this one", async () => {
+    const mine = await bearer(service(), "shop:cart");
+    const cart = "URI:spiffe://cluster.local/ns/shop/sa/cart";
+    const vm = "spiffe://cluster.local/ns/foo/sa/vm";
+    const metadata = { ImpersonatedIdentity: vm };
+    const refused = await obtain("istio-system:ztunnel", { metadata });
+    const schedule = scheduleAfter(new Date(), [-7200, -3600, 3600, 7200]);
+    const others = await NewAuthority.create(clusterLocal, "EC-P256", schedule);
+    const stranger = { roots, ...(await leafUnder(others, vm, proved)) };
+    const refusals = [
+      ["Unauthenticated credential-rejected impersonation", refused],
+      ["Unauthenticated", stranger],
+    ] as const;
+    for (const [end, svid] of refusals) {
+      const asking = async () => (await call(svid)).outcome;
+      expect(await endOf(served.log, asking)).toBe(end);
+      expect(leafOf(await call(svid, mine)).subjectAltName).toBe(cart);
+      expect(served.log.audits.at(-1)).toMatchObject({ proof: "token", outcome: "issued" });
+    }
   });
 
   test.each<[string, string, string, object]>([
@@ -252,18 +287,16 @@ describe("a caller with a certificate", () => {
     await eventually(async () =>
       expect(await (await fetch(readyz)).json()).toEqual({
         ready: true,
+        runtime: runtimeFaults(),
         reasons: [`the gateway's own token: ${TOKEN_FILE} holds a token that has expired`],
       }),
     );
   });
 
   test("cannot request the gateway's DNS names", async () => {
-    const { outcome } = await call(
-      await obtain("foo:vm"),
-      {},
-      { metadata: { CertSigner: "serving" } },
-    );
-    expect(outcome).toMatchObject({ code: "InvalidArgument" });
+    const svid = await obtain("foo:vm");
+    const asking = async () => (await call(svid, {}, { metadata: serving })).outcome;
+    expect(await endOf(served.log, asking)).toBe("InvalidArgument signer-unknown");
   });
 });
 
@@ -307,12 +340,15 @@ describe("while the CA is unreachable", () => {
     await eventually(async () =>
       expect(await readiness()).toEqual({
         ready: true,
+        runtime: runtimeFaults(),
         reasons: [expect.stringMatching(/^the bundle endpoint did not answer/)],
       }),
     );
     relay.mend();
     expect((await call({}, headers)).outcome).toHaveProperty("certChain");
-    await eventually(async () => expect(await readiness()).toEqual({ ready: true, reasons: [] }));
+    await eventually(async () =>
+      expect(await readiness()).toMatchObject({ ready: true, reasons: [] }),
+    );
   });
 
   test("a gateway that starts is alive and not ready", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { SlowCalls } from "../../../src/node/gateway/forwarded-call.ts";
+import { SlowCalls } from "../../../src/node/gateway/slow-calls.ts";
 import { FairQueue } from "../../../src/node/limits/fair-queue.ts";
 import { Turn } from "../../../src/node/limits/turn.ts";
 
@@ -7,7 +7,7 @@ const inOnePass = { all: 9, address: 9 };
 const limits = { underWay: 9, underWayPerAddress: 9, waiting: 9, waitingPerAddress: 9 };
 
 test("beyond the bound of slow calls, the oldest of the address with most ends", async () => {
-  const queue = new FairQueue(() => ({ ...limits, inOnePass, timeLimit: 1000 }));
+  const queue = new FairQueue(() => ({ ...limits, inOneTick: inOnePass, timeLimit: 1000 }));
   const slow = new SlowCalls(1, 3);
   const callers = new AbortController().signal;
   const ended: string[] = [];

@@ -210,9 +210,13 @@ async function credentialsWith(content: string) {
   return tokenInFile(file, "prod-1", () => new Date());
 }
 
-test("a gateway shows the token in its file, and its cluster", async () => {
-  const credentials = await credentialsWith("a.b.c\n");
-  expect(await credentials()).toEqual({ authorization: "Bearer a.b.c", clusterid: "prod-1" });
+test("a gateway shows the token that its file has now, and its cluster", async () => {
+  const file = join(await temporaryFolder(), "token");
+  const credentials = tokenInFile(file, "prod-1", () => new Date());
+  for (const token of ["a.b.c", "d.e.f"]) {
+    await writeFile(file, `${token}\n`);
+    expect(await credentials()).toEqual({ authorization: `Bearer ${token}`, clusterid: "prod-1" });
+  }
 });
 
 test.each([

@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import { Agent, get } from "node:https";
 import { expect, onTestFinished, test } from "vitest";
-import { listenWithTls } from "../../../src/node/http/listener.ts";
+import { listenWithTls } from "../../../src/node/http/tls-listener.ts";
 import { createGuard } from "../../../src/node/limits/guard.ts";
 import { monitoringLimits } from "../../../src/node/limits/limits.ts";
-import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import type { Peer } from "../../../src/transport/rpc/rpc.ts";
 import { scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -16,10 +16,10 @@ import { leafWithoutProof } from "../../testkit/pki/held-leaf.ts";
 
 const schedule = scheduleAfter(new Date(), [-3600, -3600, 3600, 7200]);
 const [gone, successor] = await Promise.all([
-  createAuthority(clusterLocal, "EC-P256", schedule),
-  createAuthority(clusterLocal, "EC-P256", schedule),
+  NewAuthority.create(clusterLocal, "EC-P256", schedule),
+  NewAuthority.create(clusterLocal, "EC-P256", schedule),
 ]);
-const rootOf = ({ authority }: typeof gone) => toPem("CERTIFICATE", authority.certificate.der);
+const rootOf = ({ authority }: typeof gone) => Pem.format("CERTIFICATE", authority.certificate.der);
 const { ca, key: keyPem } = await createTlsIdentity();
 const certificate = { chainPem: ca, keyPem };
 

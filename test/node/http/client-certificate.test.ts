@@ -1,12 +1,13 @@
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { endOf } from "../../testkit/refusal.ts";
 
 /** A key and the chain that certifies it, PEM. */
 interface Svid {
@@ -111,7 +112,9 @@ describe("a caller with an X509-SVID of this mesh", () => {
   test("may not name another identity, not even a node proxy", async () => {
     const ztunnel = await obtain(served, "istio-system:ztunnel");
     const metadata = { ImpersonatedIdentity: "spiffe://cluster.local/ns/foo/sa/bar" };
-    expect(await call(ztunnel, { metadata })).toMatchObject({ code: "PermissionDenied" });
+    expect(await endOf(served.log, () => call(ztunnel, { metadata }))).toBe(
+      "PermissionDenied impersonation-denied account",
+    );
   });
 
   test("can connect over HTTP/1.1 as well", async () => {
@@ -134,25 +137,35 @@ describe("a client certificate that is not an X509-SVID of this mesh", () => {
     return { keyPem: stranger.keyPem, chainPem: stranger.chainPem };
   }
 
-  test.each(cases)("ends the connection before any answer: %s", async (_, host, shown) => {
-    served.log.operations.length = 0;
-    const svidShown = await shown();
-    expect(await handshake(svidShown, host)).toBe("");
-    expect(await handshake(svidShown, host)).toBe("");
-    expect(await call(svidShown)).toMatchObject({ code: "Unavailable" });
-    const { operations } = served.log;
-    expect(operations.filter(({ peer }) => peer === host)).toEqual([
-      expect.objectContaining({ event: "client-certificate-refused" }),
-    ]);
-  });
+  test.each(cases)(
+    "counts as none, so that the caller's token decides: %s",
+    async (_, host, shown) => {
+      served.log.operations.length = 0;
+      const svidShown = await shown();
+      expect(await handshake(svidShown, host)).toBe("HTTP/1.1 200 OK");
+      expect(await handshake(svidShown, host)).toBe("HTTP/1.1 200 OK");
+      expect(await endOf(served.log, () => call(svidShown))).toBe(
+        "Unauthenticated credential-missing",
+      );
+      const headers = await bearer(service(), "shop:cart");
+      expect(await call(svidShown, {}, headers)).toHaveProperty("certChain");
+      expect(served.log.audits[0]).toMatchObject({
+        proof: "token",
+        spiffeId: "spiffe://cluster.local/ns/shop/sa/cart",
+      });
+      const { operations } = served.log;
+      expect(operations.filter(({ peer }) => peer === host)).toEqual([
+        expect.objectContaining({ event: "client-certificate-refused" }),
+      ]);
+    },
+  );
 });
 
 test("a chain that takes long to verify has its caller's address refused, if it leads to no root", async () => {
   const [host, neighbour] = ["127.0.0.8", "127.0.0.9"];
   const good = "HTTP/1.1 200 OK";
   const stranger = await obtain(other, "foo:bar");
-  expect(await handshake(stranger, host)).toBe("");
-  expect(await handshake({}, host)).toBe(good);
+  expect(await handshake(stranger, host)).toBe(good);
   const long = (await other.bundle()).repeat(40);
   expect(await handshake({ ...svid, chainPem: svid.chainPem + long }, host)).toBe(good);
   const dropped = closed(openTcp(host));
@@ -164,7 +177,7 @@ test("a chain that takes long to verify has its caller's address refused, if it 
 
 test("a caller without a certificate is authenticated by its token", async () => {
   expect(await handshake({})).toBe("HTTP/1.1 200 OK");
-  expect(await call({})).toMatchObject({ code: "Unauthenticated" });
+  expect(await endOf(served.log, () => call({}))).toBe("Unauthenticated credential-missing");
   expect(await call({}, {}, await bearer(service()))).toHaveProperty("certChain");
 });
 

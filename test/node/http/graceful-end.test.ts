@@ -132,16 +132,12 @@ describe("a server that ends", () => {
     await served.server.close(hangMilliseconds);
   });
 
-  test.each([
-    ["/grpc.health.v1.Health/Watch", [0, 0, 0, 0, 0], true],
-    ["/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", [0, 0, 0, 0, 2, 0x3a, 0], false],
-  ])("ends a stream of %s", async (path, message, isWhole) => {
+  test("ends a stream of health", async () => {
     const { session } = connectHttp2(`http://127.0.0.1:${served.monitoringPort}`);
     onTestFinished(() => session.destroy());
     const headers = { ":method": "POST", "content-type": "application/grpc", te: "trailers" };
-    const stream = session.request({ ...headers, ":path": path });
-    stream.write(Buffer.from(message));
-    if (isWhole) stream.end();
+    const stream = session.request({ ...headers, ":path": "/grpc.health.v1.Health/Watch" });
+    stream.end(Buffer.alloc(5));
     await once(stream, "data");
     expect(await metric("rampart_ready")).toBe(1);
     await served.server.close(hangMilliseconds);

@@ -18,7 +18,7 @@ function start() {
     state.held += octets;
   };
   const write = async (): Promise<void> => {
-    await writeChunk(stream, new Uint8Array(1000), { hold });
+    await writeChunk(stream, new Uint8Array(1000), { reserve: hold });
     state.isWritten = true;
   };
   return { stream, state, write, read: () => unread.shift()?.() };
@@ -83,7 +83,7 @@ describe("a request in pieces of one octet holds no more than ten times its octe
           headers: {},
           call: () => ({}) as never,
           peer: {},
-          place: { inTurn: () => new Promise(() => {}) } as never,
+          permit: { inTurn: () => new Promise(() => {}) } as never,
         }),
     ],
   ])("%s", async (_, receive) => {

@@ -29,7 +29,7 @@ test.each([
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   onTestFinished(() => void vi.useRealTimers());
   const { session, cut } = start(answers);
-  ping(session, { cut });
+  ping(session, { abort: cut });
   await new Promise((resolve) => setImmediate(() => setImmediate(() => setImmediate(resolve))));
   vi.advanceTimersByTime(10_000);
   expect(cut).toHaveBeenCalledTimes(cuts);
@@ -38,6 +38,6 @@ test.each([
 test("a session that has ended and not closed is cut at the next ping: its peer takes nothing any more", async () => {
   const { session, cut } = start(false);
   session.destroy();
-  ping(session, { cut });
+  ping(session, { abort: cut });
   await expect.poll(() => cut.mock.calls.length, { timeout: hangMilliseconds }).toBe(1);
 });

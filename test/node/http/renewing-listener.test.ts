@@ -14,6 +14,8 @@ async function openedListener() {
   let fault: Error | undefined;
   let now = new Date();
   let begin = (): void => {};
+  let clientRoots = "roots";
+  let isAccepted = true;
   let refreshed = Promise.withResolvers<void>();
   const log = createEventRecorder();
   const pauses: number[] = [];
@@ -22,7 +24,8 @@ async function openedListener() {
       if (fault) throw fault;
       return certificate;
     },
-    clientRootsAt: async () => "roots",
+    clientRootsAt: async () => clientRoots,
+    isAccepted: () => isAccepted,
     listen: async () => ({ address, replace: () => {}, close: async () => {} }),
     log,
     clock: () => now,
@@ -41,6 +44,10 @@ async function openedListener() {
     state: () => listener.state(),
     pass: (to: Date) => {
       now = to;
+    },
+    changeRoots: (accepted: boolean) => {
+      clientRoots += " and others";
+      isAccepted = accepted;
     },
     log,
     pauses,
@@ -64,6 +71,14 @@ test("a fault is reported for as long as it lasts", async () => {
   expect(state()).toEqual({ isOpen: true, reasons: [] });
 });
 
+test("a port that is taken is no certificate that is missing", async () => {
+  const { log, refresh } = await openedListener();
+  await refresh(Object.assign(new Error("listen EADDRINUSE"), { code: "EADDRINUSE" }));
+  expect(log.operations.map(({ event }) => event)).not.toContain("serving-certificate-missing");
+  await refresh(lost);
+  expect(log.operations.map(({ event }) => event)).toContain("serving-certificate-missing");
+});
+
 test("a certificate that has ended leaves the port open to nobody", async () => {
   const { state, pass, refresh } = await openedListener();
   const { validToDate } = new X509Certificate(chainPem);
@@ -73,6 +88,30 @@ test("a certificate that has ended leaves the port open to nobody", async () => 
   expect(state().reasons).toEqual([
     `the serving certificate: it ended at ${validToDate.toISOString()}`,
   ]);
+});
+
+test("so does one that is not valid yet, because the clock was set back", async () => {
+  const { state, pass, refresh } = await openedListener();
+  const { validFromDate } = new X509Certificate(chainPem);
+  pass(new Date(validFromDate.getTime() - 1000));
+  expect(state().isOpen).toBe(false);
+  await refresh();
+  expect(state().reasons).toEqual([
+    `the serving certificate: it is not valid before ${validFromDate.toISOString()}`,
+  ]);
+});
+
+test("so does one whose root was withdrawn, until there is another", async () => {
+  const { state, changeRoots, refresh } = await openedListener();
+  changeRoots(false);
+  await refresh();
+  expect(state()).toEqual({
+    isOpen: false,
+    reasons: ["the serving certificate: its root was withdrawn"],
+  });
+  changeRoots(true);
+  await refresh();
+  expect(state()).toEqual({ isOpen: true, reasons: [] });
 });
 
 test("a fault is logged once, and again if it returns after a success", async () => {

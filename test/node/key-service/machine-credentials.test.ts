@@ -5,6 +5,7 @@ import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
 import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
+import { awsKeysOf } from "../../../src/node/key-service/aws-credential.ts";
 import { metadataUrl } from "../../../src/node/key-service/cloud-credentials.ts";
 import { nodeKeyCustody } from "../../../src/node/key-service/key-custody.ts";
 import { awsCredential, awsKeyId, playAws } from "../../testkit/key-services/aws-kms.ts";
@@ -113,6 +114,11 @@ const awsRows: Readonly<Record<string, Row>> = {
   "the instance": imds,
 };
 
+const changed = ({ environment, asked }: Row, change: Partial<Asked>): Row => ({
+  environment,
+  asked: asked.map((each, i) => (i === asked.length - 1 ? { ...each, ...change } : each)),
+});
+
 const cloudkms = "https://www.googleapis.com/auth/cloudkms";
 const externalAccount = (more: object = {}) =>
   JSON.stringify({
@@ -151,6 +157,10 @@ const googleRows: Readonly<Record<string, Row>> = {
   "a federated token": {
     environment: {},
     given: externalAccount(),
+    asked: [exchange(cloudkms, "ya29.token")],
+  },
+  "a federated token, by application default credentials": {
+    environment: { GOOGLE_APPLICATION_CREDENTIALS: "ACCOUNTFILE" },
     asked: [exchange(cloudkms, "ya29.token")],
   },
   "a federated token for a service account": {
@@ -322,7 +332,9 @@ async function start(cloud: Cloud, { environment, given, asked }: Row) {
       .replaceAll("ORIGIN", `http://${host}`)
       .replace("HOST", host)
       .replace("JSONFILE", `${file}.json`)
+      .replace("ACCOUNTFILE", `${file}.account`)
       .replace("FILE", file);
+  await writeFile(`${file}.account`, here(externalAccount()));
   const values = Object.entries(environment).map(([name, value]) => [name, here(value)]);
   const texts =
     given === undefined ? [] : [[`KEY_CREDENTIAL_${cloud}`, () => here(given)] as const];
@@ -332,11 +344,13 @@ async function start(cloud: Cloud, { environment, given, asked }: Row) {
     () => time,
   );
   const wrap = () => wrapKek({ id: "k1", octets }, uri(host), "mesh.test", keyServices);
+  const keys = awsKeysOf(Object.fromEntries(values));
   return {
     seen,
     service,
     wrap,
     file,
+    keysOfBucket: async () => keys?.(time),
     open: async () => openWrapped(await wrap(), "mesh.test", keyServices),
     pass: (seconds: number) => {
       time = new Date(time.getTime() + 1000 * seconds);
@@ -364,19 +378,48 @@ test.each([
   expect(seen).toEqual([...once, ...once]);
 });
 
-test("a token is read anew from its file at each login", async () => {
-  const given = '{"role":"ca","jwt_file":"FILE"}';
-  const second = { ...login("kubernetes"), body: { role: "ca", jwt: "jwt.of.later" } };
-  const row: Row = { environment: {}, given, asked: [second] };
-  const { open, file, seen } = await start("HASHIVAULT", row);
-  await writeFile(file, "jwt.of.later");
-  await open();
-  expect(seen).toHaveLength(1);
+test.each(Object.entries(awsRows))(
+  "a bucket's requests share the credential in %s, which is asked for again before it ends",
+  async (_, row) => {
+    const { keysOfBucket, seen, pass } = await start("AWSKMS", row);
+    const sessionToken = row.asked.length > 0 ? "session/of+the+test==" : undefined;
+    const all = await Promise.all(Array.from({ length: 5 }, keysOfBucket));
+    expect(new Set(all.map((each) => JSON.stringify(each))).size).toBe(1);
+    expect(all[0]).toEqual({ accessKeyId, secretAccessKey, sessionToken });
+    const once = row.asked.map(({ at }) => at);
+    expect(seen).toEqual(once);
+    pass(3560);
+    await keysOfBucket();
+    expect(seen).toEqual([...once, ...once]);
+  },
+);
+
+test("a bucket is sent no key that no header takes, and no sentence has it", async () => {
+  const answer = { ...awsKeys(), SecretAccessKey: "secret~\u00e9" };
+  const { keysOfBucket } = await start("AWSKMS", changed(imds, { answer }));
+  const said = await keysOfBucket().then(() => "it worked", String);
+  expect(said).toContain("its credential has characters that no header takes");
+  expect(said).not.toContain("secret~");
 });
 
-const changed = ({ environment, asked }: Row, change: Partial<Asked>): Row => ({
-  environment,
-  asked: asked.map((each, i) => (i === asked.length - 1 ? { ...each, ...change } : each)),
+test.each(
+  [
+    ...rowsOf("AWSKMS", awsRows),
+    ...rowsOf("GCPKMS", googleRows),
+    ...rowsOf("AZUREKMS", azureRows),
+    ...rowsOf("HASHIVAULT", vaultRows),
+  ].filter(([, , row]) => JSON.stringify(row).includes("FILE")),
+)("%s, by %s: a token is read anew from its file at each login", async (cloud, _, row) => {
+  const asked = [...row.asked];
+  const { open, file, seen, pass } = await start(cloud, { ...row, asked });
+  await open();
+  await writeFile(file, "jwt.of.later");
+  await writeFile(`${file}.json`, '{"token":"jwt.of.later"}');
+  const later = JSON.stringify(row.asked).replaceAll("jwt.of.workload", "jwt.of.later");
+  asked.splice(0, asked.length, ...JSON.parse(later));
+  pass(3560);
+  await open();
+  expect(seen).toHaveLength(2 * asked.length);
 });
 
 test.each<[Cloud, string, Row, string]>([

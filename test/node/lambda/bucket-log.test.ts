@@ -4,7 +4,7 @@ import type { ConditionalObjects } from "../../../src/node/lambda/staged-log.ts"
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
-import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
+import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { createKek } from "../../testkit/pki/sealed-record.ts";
@@ -74,7 +74,7 @@ async function published({ publishedLog }: BucketLog): Promise<string[]> {
   const [shard] = await publishedLog.shards();
   const read = (path: string) => publishedLog.read("0", path);
   const checkpoint = text((await read("checkpoint")) ?? entryOf(""));
-  const opened = await openCheckpointText(checkpoint, parseVerifierKey(shard?.verifierKey ?? ""));
+  const opened = await openCheckpointText(checkpoint, VerifierKey.parse(shard?.verifierKey ?? ""));
   const entries: string[] = [];
   await extendVerified(Frontier.empty(), opened, read, (_, octets) => entries.push(text(octets)));
   return entries;

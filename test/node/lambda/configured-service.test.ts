@@ -7,6 +7,7 @@ import { createLambda } from "../../../src/node/lambda/lambda.ts";
 import { bucketStores } from "../../../src/node/stores/stores.ts";
 import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
+import { describeForeignTokens } from "../../contract/configured-service/foreign-tokens.ts";
 import { describePolicies } from "../../contract/configured-service/policies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -78,4 +79,5 @@ async function openService(): Promise<ConfigurableService> {
   };
 }
 
+describe("tokens of other platforms", () => describeForeignTokens(openService));
 describe("policies", () => describePolicies(openService, false));

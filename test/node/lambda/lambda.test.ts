@@ -164,6 +164,21 @@ describe("a function", () => {
     expect((await handler(request))?.statusCode).toBe(200);
   });
 
+  test("has its KEK opened again within a request, since nothing goes on behind one", async () => {
+    const { service, secrets } = await listenWithKek();
+    const { handler, pass, lines } = await functionOf({ KEK_LEASE: "10m" }, secrets);
+    await handler(scheduled);
+    pass(60);
+    service.fault = awsFault("KMSInternalException", "", 500);
+    expect((await handler(request))?.statusCode).toBe(200);
+    expect(lines.filter((line) => line.includes("kek-unavailable"))).toHaveLength(1);
+    service.fault = undefined;
+    pass(60);
+    const { length } = service.asked;
+    expect((await handler(request))?.statusCode).toBe(200);
+    expect(service.asked).toHaveLength(length + 1);
+  });
+
   test("warns of a key in its environment, which it does not read there", async () => {
     const { handler, lines } = await functionOf({}, { KEK: randomKek(), CRL: "on" });
     await handler(scheduled);

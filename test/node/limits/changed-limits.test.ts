@@ -118,6 +118,13 @@ test("stalled callers are ended even if the table changes again and again", asyn
   }
 });
 
+test("a limit that a table no longer has counts no more", () => {
+  const guard = createGuard({ ...usualLimits, memory: 1 });
+  guard.follow(usualLimits);
+  guard.end();
+  expect(guard.limits).toEqual(usualLimits);
+});
+
 test("a bound of memory can be added and removed", async () => {
   await change({ memory: 1 });
   const session = openSession(started, "plaintext");

@@ -4,24 +4,14 @@ import { Collection, memoryShortage } from "../../../src/node/limits/memory.ts";
 
 const mebibyte = 1024 * 1024;
 
-/** A process that holds 100 MiB after each collection at first, with a heap of so many at most. */
-function start(heapLimit = 84) {
-  const state = {
-    held: 100 * mebibyte,
-    afterCollection: 100 * mebibyte,
-    collections: 0,
-    worked: 0,
-    external: 0,
-    live: 0,
-    brief: 0,
-  };
+/** A process that holds 100 MiB after each collection. */
+function start() {
+  const state = { held: 100 * mebibyte, collections: 0, external: 0, live: 0, brief: 0 };
   const collection = new Collection({
     held: () => state.held,
-    heapLimit: () => heapLimit * mebibyte,
-    worked: () => state.worked,
     collect: () => {
       state.collections++;
-      state.held = state.afterCollection;
+      state.held = 100 * mebibyte;
     },
     external: () => state.external,
     collectBriefly: () => {
@@ -29,89 +19,8 @@ function start(heapLimit = 84) {
       state.external = state.live;
     },
   });
-  /** Lets seconds pass, in each of which the process works for so many milliseconds. */
-  const pass = (from: number, to: number, busyMilliseconds: number, held?: number): void => {
-    for (let now = from; now <= to; now += 1000) {
-      state.worked += busyMilliseconds;
-      state.held = held ?? state.held;
-      collection.sweep(now);
-    }
-  };
-  return { state, collection, pass };
+  return { state, collection };
 }
-
-test("garbage is collected once the process has not been busy for five seconds, even while callers call", () => {
-  const { state, pass } = start();
-  pass(1000, 5000, 250);
-  pass(6000, 9000, 100);
-  expect(state.collections).toBe(0);
-  pass(10_000, 10_000, 100);
-  expect(state.collections).toBe(1);
-});
-
-test.each([
-  { heapLimit: 84, ordinary: 109 },
-  { heapLimit: 304, ordinary: 163 },
-  { heapLimit: 4000, ordinary: 163 },
-])(
-  "what ordinary work takes of a heap of $heapLimit MiB is not collected again",
-  ({ heapLimit, ordinary }) => {
-    const { state, pass } = start(heapLimit);
-    pass(1000, 10_000, 0);
-    pass(11_000, 60_000, 0, ordinary * mebibyte);
-    expect(state.collections).toBe(1);
-    pass(61_000, 61_000, 0, (ordinary + 1) * mebibyte);
-    expect(state.collections).toBe(2);
-  },
-);
-
-test("what ordinary work takes of a large heap is collected every ten minutes", () => {
-  const { state, pass } = start(304);
-  pass(1000, 5000, 0);
-  pass(6000, 599_000, 900, 163 * mebibyte);
-  pass(600_000, 604_000, 0);
-  expect(state.collections).toBe(1);
-  pass(605_000, 605_000, 0);
-  expect(state).toMatchObject({ collections: 2, held: 100 * mebibyte });
-});
-
-test("a calm process that needs much more than before is collected after 5 s, 10 s and so on to 10 minutes", () => {
-  const { state, pass } = start();
-  pass(1000, 5000, 0);
-  state.afterCollection = 150 * mebibyte;
-  const collectedAt: number[] = [];
-  for (let now = 6000; now < 3_000_000; now += 1000) {
-    const before = state.collections;
-    pass(now, now, 0, 150 * mebibyte);
-    if (state.collections > before) collectedAt.push(now / 1000);
-  }
-  expect(collectedAt).toEqual([15, 35, 75, 155, 315, 635, 1235, 1835, 2435]);
-});
-
-test.each([
-  { then: "a busy spell", busyMilliseconds: 900, held: 150 },
-  { then: "less memory", busyMilliseconds: 0, held: 100 },
-])("after $then a process is collected five seconds later again", ({ busyMilliseconds, held }) => {
-  const { state, pass } = start();
-  pass(1000, 5000, 0);
-  state.afterCollection = 150 * mebibyte;
-  pass(6000, 160_000, 0, 150 * mebibyte);
-  const before = state.collections;
-  pass(161_000, 320_000, busyMilliseconds, held * mebibyte);
-  pass(321_000, 326_000, 0, 150 * mebibyte);
-  expect(state.collections).toBe(before + 1);
-});
-
-test("what a collection leaves that comes amidst a quiet flood is collected after the flood", () => {
-  const { state, pass } = start();
-  pass(1000, 5000, 0);
-  state.afterCollection = 125 * mebibyte;
-  pass(6000, 15_000, 0, 130 * mebibyte);
-  expect(state.collections).toBe(2);
-  state.afterCollection = 100 * mebibyte;
-  pass(16_000, 35_000, 0);
-  expect(state).toMatchObject({ collections: 3, held: 100 * mebibyte });
-});
 
 test("a process that is short of memory is collected at once, and in five seconds again if that was of no use", () => {
   const { state, collection } = start();

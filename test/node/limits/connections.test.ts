@@ -40,7 +40,7 @@ function start(limits: object, close = (emit: () => void) => emit()) {
       sealedOctetsRead: () => state.octets + state.sealed,
       allow: () => {},
       close: () => socket.destroy(),
-      cut: () => socket.destroy(),
+      abort: () => socket.destroy(),
       ...change,
     };
     return { ...state, connection, state, isAdmitted: connections.admit(connection) };
@@ -77,7 +77,7 @@ describe("the connections of a server:", () => {
     expect(strangers.map(({ state }) => state.isOpen)).toEqual([false, true]);
     expect(gateway.map(({ state }) => state.isOpen)).toEqual([true, true]);
     expect(reached).toEqual([]);
-    for (const { connection } of gateway) connection.cut();
+    for (const { connection } of gateway) connection.abort();
     next.connection.requests = 1;
     expect(open("a").isAdmitted).toBe(false);
   });
@@ -91,10 +91,10 @@ describe("the connections of a server:", () => {
     ];
     const all = [stranger, gateway, other];
     connections.recount(gateway, "gateway");
-    const atOnce = () => all.map((each) => connections.slowed.requestsAtOnce(each));
-    connections.slowed.slow(gateway);
+    const atOnce = () => all.map((each) => connections.throttled.requestsAtOnce(each));
+    connections.throttled.throttle(gateway);
     expect(atOnce()).toEqual([100, 100, 100]);
-    connections.slowed.slow(stranger);
+    connections.throttled.throttle(stranger);
     expect(atOnce()).toEqual([8, 100, 100]);
     const later = [16, 32, 64, 100].map((requests) => [requests, 100, 100]);
     for (const each of later) {
@@ -117,8 +117,10 @@ describe("the connections of a server:", () => {
     const { connections, open } = start({});
     const bystander = open("192.0.2.2").connection;
     const strangers = Array.from({ length: 20 }, () => open("192.0.2.1").connection);
-    connections.slowed.slow(bystander);
-    const atOnce = [bystander, ...strangers].map((each) => connections.slowed.requestsAtOnce(each));
+    connections.throttled.throttle(bystander);
+    const atOnce = [bystander, ...strangers].map((each) =>
+      connections.throttled.requestsAtOnce(each),
+    );
     expect(atOnce).toEqual([100, ...Array(20).fill(8)]);
   });
 
@@ -129,7 +131,7 @@ describe("the connections of a server:", () => {
     const allow = (requests: number) => void allowed.push(requests);
     for (let i = 0; i < 20; i++) open("192.0.2.1", { allow });
     allowed.length = 0;
-    for (let i = 0; i < 10; i++) connections.slowed.slow(bystander);
+    for (let i = 0; i < 10; i++) connections.throttled.throttle(bystander);
     expect(allowed).toEqual([]);
   });
 
@@ -138,7 +140,7 @@ describe("the connections of a server:", () => {
     const [gateway, ...strangers] = Array.from({ length: 21 }, () => open("192.0.2.1").connection);
     if (gateway) connections.recount(gateway, "gateway");
     const atOnce = [gateway, ...strangers].map(
-      (each) => each && connections.slowed.requestsAtOnce(each),
+      (each) => each && connections.throttled.requestsAtOnce(each),
     );
     expect(atOnce).toEqual([100, ...Array(20).fill(8)]);
   });
@@ -158,12 +160,12 @@ describe("the connections of a server:", () => {
     const { connections, open } = start({ connections_per_address: 8 });
     const all = Array.from({ length: 7 }, () => open("a", { requests: 1 }).connection);
     const [first, second] = all as [Connection, Connection];
-    expect(connections.hasRoomToWait(second)).toBe(false);
+    expect(connections.mayLongPoll(second)).toBe(false);
     first.requests = 0;
-    expect(connections.hasRoomToWait(second)).toBe(true);
+    expect(connections.mayLongPoll(second)).toBe(true);
     first.requests = 1;
     connections.recount(second, "gateway");
-    expect(connections.hasRoomToWait(second)).toBe(true);
+    expect(connections.mayLongPoll(second)).toBe(true);
   });
 
   test("abuse does not close an address to new connections while a gateway has one there", () => {
@@ -171,10 +173,10 @@ describe("the connections of a server:", () => {
     const gateway = open("a");
     connections.recount(gateway.connection, "gateway");
     const stranger = open("a");
-    connections.cut(stranger.connection);
-    expect(connections.isPenalized(stranger.connection.from)).toBe(false);
-    gateway.connection.cut();
-    expect(connections.isPenalized(stranger.connection.from)).toBe(true);
+    connections.abort(stranger.connection);
+    expect(connections.isBanned(stranger.connection.from)).toBe(false);
+    gateway.connection.abort();
+    expect(connections.isBanned(stranger.connection.from)).toBe(true);
   });
 
   test("beyond 64 connections that are closing, the first of them is destroyed at once", () => {
@@ -263,9 +265,9 @@ describe("the connections of a server:", () => {
     pass(1_000);
     expect([flood.state.isOpen, honest.state.isOpen]).toEqual([false, true]);
     pass(58_000);
-    expect(connections.isPenalized("a")).toBe(true);
+    expect(connections.isBanned("a")).toBe(true);
     pass(2_000);
-    expect(connections.isPenalized("a")).toBe(false);
+    expect(connections.isBanned("a")).toBe(false);
   });
 
   test("a connection that sends far more octets than its requests explain is cut, and its address refused for five seconds", () => {
@@ -277,18 +279,18 @@ describe("the connections of a server:", () => {
     pass(1000);
     expect([flood.state.isOpen, honest.state.isOpen]).toEqual([false, true]);
     expect(reached).toEqual(["abuse"]);
-    expect(connections.isPenalized(flood.connection.from)).toBe(true);
-    expect(connections.isPenalized(honest.connection.from)).toBe(false);
+    expect(connections.isBanned(flood.connection.from)).toBe(true);
+    expect(connections.isBanned(honest.connection.from)).toBe(false);
     pass(5000);
-    expect(connections.isPenalized(flood.connection.from)).toBe(false);
+    expect(connections.isBanned(flood.connection.from)).toBe(false);
   });
 
   test("a connection is cut after hundreds of resets or pings in a second, and not after dozens", () => {
     const { open, pass, connections } = start({});
     const [flood, honest] = [open("a"), open("b")];
-    for (let i = 0; i < 200; i++) connections.countVain(flood.connection);
+    for (let i = 0; i < 200; i++) connections.countControlFrame(flood.connection);
     for (let second = 0; second < 10; second++) {
-      for (let i = 0; i < 100; i++) connections.countVain(honest.connection);
+      for (let i = 0; i < 100; i++) connections.countControlFrame(honest.connection);
       pass(1000);
     }
     expect([flood.state.isOpen, honest.state.isOpen]).toEqual([false, true]);

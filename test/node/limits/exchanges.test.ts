@@ -29,7 +29,7 @@ function start(limits: Partial<typeof usualLimits>) {
     const place = exchanges.begin(exchange);
     const hangUp = () => {
       isGone = true;
-      place?.leave();
+      place?.release();
     };
     return { place, hangUp };
   };
@@ -57,7 +57,7 @@ describe("while every turn is taken by work that never ends,", () => {
     return Array.from({ length: count }, () => {
       const exchange = begin(address);
       const body = Buffer.alloc(1024 * 1024);
-      exchange.place?.hold(body.length);
+      exchange.place?.reserve(body.length);
       const answered = exchange.place?.inTurn(async () => body);
       return { ...exchange, answered, body: new WeakRef(body) };
     });
@@ -165,14 +165,14 @@ describe("a request that loses its place to another says whether work on it had 
 
   test("yes, once it has passed its turn on, as a long poll does", async () => {
     const { begin, refused, touched } = start({ ...one, streams: 1 });
-    let passTurn = () => {};
+    let yieldTurn = () => {};
     void begin("x").place?.inTurn((pass) => {
-      passTurn = pass;
+      yieldTurn = pass;
       return never();
     });
     await Promise.resolve();
     expect(begin("h").place).toBeUndefined();
-    passTurn();
+    yieldTurn();
     const { place } = begin("h");
     expect(await place?.inTurn(async () => "answered")).toBe("answered");
     expect([refused, touched]).toEqual([["h"], ["x"]]);
@@ -193,11 +193,11 @@ test("a new address takes the place of a request of the next largest address, wh
 test("beyond the bound of memory, the next largest address loses a request, where all those of the largest are at work", async () => {
   const { begin, refused } = start({ request_memory: 1 });
   const x = begin("x");
-  x.place?.hold(600_000);
+  x.place?.reserve(600_000);
   void x.place?.inTurn(never);
   await Promise.resolve();
-  begin("y").place?.hold(440_000);
-  begin("h").place?.hold(20_000);
+  begin("y").place?.reserve(440_000);
+  begin("h").place?.reserve(20_000);
   expect(refused).toEqual(["y"]);
 });
 
@@ -223,8 +223,8 @@ describe("strangers in one network, each at an address of its own,", () => {
 
   test("lose requests to each other beyond the bound of memory, and cost an address of another network none", () => {
     const { begin, refused } = start({ request_memory: 1 });
-    begin("192.0.2.1").place?.hold(400_000);
-    for (let i = 0; i < 10; i++) begin(stranger(i)).place?.hold(200_000);
+    begin("192.0.2.1").place?.reserve(400_000);
+    for (let i = 0; i < 10; i++) begin(stranger(i)).place?.reserve(200_000);
     expect(refused).toEqual([0, 1, 2, 3, 4, 5, 6].map(stranger));
   });
 

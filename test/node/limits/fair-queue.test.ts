@@ -1,16 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { addressBehind } from "../../../src/foundation/addresses.ts";
+import { addressBehind } from "../../../src/foundation/caller-address.ts";
 import { FairQueue, type Loop, type Work } from "../../../src/node/limits/fair-queue.ts";
 
 const timeLimit = 1000;
-const inOnePass = { all: 32, address: 4 };
+const inOneTick = { all: 32, address: 4 };
 const limits = {
   underWay: 3,
   underWayPerAddress: 2,
   waiting: 4,
   waitingPerAddress: 3,
-  inOnePass,
+  inOneTick,
   timeLimit,
 };
 
@@ -19,7 +19,7 @@ const manyAtOnce = {
   underWayPerAddress: 999,
   waiting: 999,
   waitingPerAddress: 999,
-  inOnePass,
+  inOneTick,
   timeLimit,
 };
 
@@ -30,7 +30,7 @@ function handTurned() {
   let now = 0;
   const loop: Loop = {
     clock: () => now,
-    afterPass: (resume) => void passes.push(resume),
+    afterTick: (resume) => void passes.push(resume),
     after: (milliseconds, resume) => void timers.push({ at: now + milliseconds, resume }),
   };
   const turn = (): void => {
@@ -113,7 +113,7 @@ describe("a fair queue", () => {
       ...limits,
       underWay: 8,
       underWayPerAddress: 8,
-      inOnePass: { all: 32, address: 8 },
+      inOneTick: { all: 32, address: 8 },
     };
     const { begun, gone, ends, take } = worksOf(new FairQueue(() => changing, loop));
     for (let i = 0; i < 8; i++) take("a");
@@ -307,7 +307,7 @@ describe("while every turn is taken by work that never ends,", () => {
       underWayPerAddress: 4,
       waiting,
       waitingPerAddress: 16,
-      inOnePass,
+      inOneTick,
       timeLimit,
     };
     const played = worksOf(new FairQueue(() => wide, turned.loop));
@@ -401,7 +401,7 @@ test("the queue begins the work of all five thousand addresses that wait", () =>
     underWayPerAddress: 4,
     waiting: 6000,
     waitingPerAddress: 4,
-    inOnePass,
+    inOneTick,
     timeLimit,
   };
   const { take, ends, begun } = worksOf(new FairQueue(() => large, loop));

@@ -4,10 +4,10 @@ import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Handshakes } from "../../../src/node/limits/handshakes.ts";
 import {
+  bodyTimeoutOf,
   type Limit,
   limitNames,
   limitsTable,
-  restTimeoutOf,
   usualLimits,
 } from "../../../src/node/limits/limits.ts";
 import { rpcPath } from "../../contract/service-under-test.ts";
@@ -179,11 +179,10 @@ test("a process that holds more memory than it may takes on no more work", async
   expect(await limitsReached(started.served)).toContain("memory");
 });
 
-describe("health and reflection", () => {
+describe("health", () => {
   test.each([
     ["/grpc.health.v1.Health/Check", 200, 200],
     ["/grpc.health.v1.Health/Watch", 404, 200],
-    ["/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", 404, 200],
   ])(
     "%s: the port of callers answers %i, that of monitoring %i",
     async (path, callers, monitoring) => {
@@ -211,7 +210,7 @@ describe("the table LIMITS", () => {
   test.each([100, 10_000, 2 ** 31 - 1])(
     "lets an answer leave before its request has taken longer than %i ms",
     (progress_timeout) => {
-      expect(restTimeoutOf({ ...usualLimits, progress_timeout })).toBeLessThan(progress_timeout);
+      expect(bodyTimeoutOf({ ...usualLimits, progress_timeout })).toBeLessThan(progress_timeout);
     },
   );
 

@@ -2,6 +2,7 @@ import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { createGuard, type Guard } from "../../../src/node/limits/guard.ts";
 import { type Limit, usualLimits } from "../../../src/node/limits/limits.ts";
+import { memoryToHave } from "../../../src/node/limits/memory.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 const mebibyte = 1024 * 1024;
@@ -45,6 +46,14 @@ async function ask(octets: number, guard?: Guard): Promise<number | undefined> {
   const read = asking.then((response) => response.arrayBuffer().then(() => response.status));
   return read.catch(() => undefined);
 }
+
+test.each([
+  [0, 8, 8],
+  [2, 8, 2],
+  [2 ** 63, 8, 8],
+])("of a limit of %d and a machine of %d octets, a process may have %d", (limit, machine, has) => {
+  expect(memoryToHave(limit, machine)).toBe(has);
+});
 
 test("a port of monitoring answers while the process holds too much memory for other callers", async () => {
   vi.spyOn(process.memoryUsage, "rss").mockReturnValue(Number.MAX_SAFE_INTEGER);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { networkOf } from "../../../src/foundation/addresses.ts";
+import { networkOf } from "../../../src/foundation/caller-address.ts";
 import { Shares } from "../../../src/node/limits/shares.ts";
 
 interface Thing {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { createGuard } from "../../../src/node/limits/guard.ts";
 import { type Limit, type Limits, usualLimits } from "../../../src/node/limits/limits.ts";
-import { shareOctets } from "../../../src/transport/http/polled-endpoint.ts";
+import { shareOctets } from "../../../src/transport/http/shared-octets.ts";
 import { apiCredentialName, rpcPath } from "../../contract/service-under-test.ts";
 import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";

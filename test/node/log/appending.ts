@@ -1,7 +1,7 @@
 import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
 import { importKek } from "../../../src/custody/kek.ts";
 import { NodeLog } from "../../../src/node/log/node-log.ts";
-import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 
 /**
@@ -20,7 +20,7 @@ const { issuanceLog } = await NodeLog.open({
     intervalSeconds: 0.05,
   }),
   shard: 0,
-  trustDomain: parseTrustDomain("cluster.local") as TrustDomain,
+  trustDomain: TrustDomain.parse("cluster.local") as TrustDomain,
   keks: { hold: () => undefined, ring: () => [imported] },
   log: createEventLog(clock, () => {}),
   clock,

@@ -11,7 +11,7 @@ import { flushFolder } from "../../../src/program/files/atomic-file.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
-import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
+import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -81,7 +81,7 @@ async function entriesIn(store: string, keks: KekRing): Promise<string[]> {
   const read = (path: string) => log.publishedLog.read("0", path);
   const [shard] = await log.publishedLog.shards();
   const text = new TextDecoder().decode(await read("checkpoint"));
-  const tree = await openCheckpointText(text, parseVerifierKey(shard?.verifierKey ?? ""));
+  const tree = await openCheckpointText(text, VerifierKey.parse(shard?.verifierKey ?? ""));
   const entries: string[] = [];
   await extendVerified(Frontier.empty(), tree, read, (_, entry) => {
     entries.push(new TextDecoder().decode(entry).split(" ")[0] ?? "");

@@ -64,7 +64,9 @@ describe("the rules for Prometheus", () => {
     for (const { alert, annotations, labels } of alerts) {
       expect(annotations).toMatchObject({
         summary: expect.any(String),
-        runbook_url: `docs/reference/runbook.md#${alert?.toLowerCase()}`,
+        description: expect.any(String),
+        action: expect.any(String),
+        runbook_url: `docs/how-to/troubleshoot.md#${alert?.toLowerCase()}`,
       });
       expect(labels?.severity).toMatch(/^(?:critical|warning)$/);
     }

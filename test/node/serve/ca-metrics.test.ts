@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { IssuanceLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import type { AppendOnlyLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { addAuthorityGauges, countingLog } from "../../../src/node/serve/ca-metrics.ts";
 import { createRegistry } from "../../../src/program/metrics.ts";
@@ -16,7 +16,7 @@ test("the gauge of the successor shows when it begins to sign, and never a taint
     return (await gauge?.get())?.values[0]?.value;
   };
   expect(await signsFrom()).toBe(successor.schedule.signsFrom.getTime() / 1000);
-  await recordTaint(ca.mint, await decideTaint(ca, "with-last-leaf", successor.id));
+  await Mint.recordTaint(ca.mint, await decideTaint(ca, "with-last-leaf", successor.id));
   ca.pass(refresh);
   expect(await signsFrom()).toBeNaN();
 });
@@ -42,7 +42,7 @@ test("a CA that cannot read its store is not ready, and the other gauges have no
 test("a CA is not ready while a log that is required takes no entry", async () => {
   const { ca } = await startWithSuccessor();
   const { authorities } = ca.certificateAuthority.issuance;
-  const logOf = (mode: LogMode): IssuanceLog => ({
+  const logOf = (mode: LogMode): AppendOnlyLog => ({
     mode,
     refusal: () => "disk full",
     troubles: () => ["disk full"],

@@ -11,6 +11,7 @@ import type {
   RunningService,
 } from "../../contract/configured-service/configurable-service.ts";
 import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
+import { describeForeignTokens } from "../../contract/configured-service/foreign-tokens.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
 import { describePolicies } from "../../contract/configured-service/policies.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -46,7 +47,7 @@ async function openService(): Promise<ConfigurableService> {
 }
 
 async function startOne(values: Readonly<Record<string, unknown>>): Promise<RunningService> {
-  const ca = await serveCa(values);
+  const ca = await serveCa(values, undefined, true);
   served.push(ca);
   const roots = await ca.bundle();
   return {
@@ -103,5 +104,6 @@ async function openReplicas(): Promise<ConfigurableService> {
 describe("a client certificate over TLS", () => describeCertificateCredentials(openService));
 describe("rampart serve", () => describeNodeProxies(openService, api.url));
 describe("denials", () => describeDeniedProducts(openService));
+describe("tokens of other platforms", () => describeForeignTokens(openService));
 describe("policies", () => describePolicies(openService));
 describe("policies of replicas", () => describePolicies(openReplicas));

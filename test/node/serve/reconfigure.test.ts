@@ -9,9 +9,12 @@ import {
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { endOf } from "../../testkit/refusal.ts";
 
 const a = "https://a.test";
 const b = "https://b.test";
+const unknown = "Unauthenticated credential-rejected issuer";
+const exhausted = "ResourceExhausted quota-exceeded caller";
 let key: TokenKey;
 let served: ServedCa;
 
@@ -27,44 +30,56 @@ beforeEach(async () => {
 
 afterEach(() => served.end());
 
-/** The code of a call by a token of this issuer. */
-async function codeFor(issuer: string, account = "foo:bar"): Promise<string> {
+/** How a call by a token of this issuer ends. */
+async function endFor(issuer: string, account = "foo:bar"): Promise<string> {
   const client = nativeClient(served.port, servedName, { roots: await served.bundle() });
   const token = await mintAccountToken(key, issuer, account, new Date());
   const { csrPem: csr } = await createWorkload();
-  const outcome = await client.createCertificate({ csr }, { authorization: `Bearer ${token}` });
+  const headers = { authorization: `Bearer ${token}` };
+  const end = await endOf(served.log, () => client.createCertificate({ csr }, headers));
   client.close();
-  return "certChain" in outcome ? "OK" : outcome.code;
+  return end;
 }
 
 test("a cluster joins and leaves, and the others stay", async () => {
   await start();
-  expect(await codeFor(b)).toBe("Unauthenticated");
+  expect(await endFor(b)).toBe(unknown);
   expect(await served.reconfigure({ ISSUERS: [table(a), table(b)] })).toEqual([]);
-  expect([await codeFor(a), await codeFor(b)]).toEqual(["OK", "OK"]);
+  expect([await endFor(a), await endFor(b)]).toEqual(["issued", "issued"]);
   await served.reconfigure({ ISSUERS: [table(a)] });
-  expect([await codeFor(a), await codeFor(b)]).toEqual(["OK", "Unauthenticated"]);
+  expect([await endFor(a), await endFor(b)]).toEqual(["issued", unknown]);
 });
 
 test("the walls of a cluster move for the next call", async () => {
   await start();
   await served.reconfigure({ ISSUERS: [table(a, { namespaces: ["shop"] })] });
-  expect([await codeFor(a), await codeFor(a, "shop:cart")]).toEqual(["Unauthenticated", "OK"]);
+  const beyond = "Unauthenticated credential-rejected namespace";
+  expect([await endFor(a), await endFor(a, "shop:cart")]).toEqual([beyond, "issued"]);
   await served.reconfigure({ DENIED: ["ns/foo/sa/bar"] });
-  expect([await codeFor(a), await codeFor(a, "shop:cart")]).toEqual(["PermissionDenied", "OK"]);
+  const denied = "PermissionDenied denied ns/foo/sa/bar";
+  expect([await endFor(a), await endFor(a, "shop:cart")]).toEqual([denied, "issued"]);
+});
+
+test("nobody signs for callers whom a rule moves to a signer that opens at the next start", async () => {
+  await start();
+  const SIGNERS = [{ name: "team-a", callers: [{ issuer: a }] }];
+  const rules = [{ name: "team", when: { namespace: "foo" }, then: { signer: "team-a" } }];
+  expect(await served.reconfigure({ SIGNERS, POLICY: { rules } })).toEqual(["SIGNERS"]);
+  const unsigned = "Unavailable no-signing-authority";
+  expect([await endFor(a), await endFor(a, "shop:cart")]).toEqual([unsigned, "issued"]);
 });
 
 test("a reload gives nobody a new quota, and a changed quota counts", async () => {
   await start({ CALLER_QUOTA: 2 });
-  expect([await codeFor(a), await codeFor(a), await codeFor(a)]).toEqual([
-    "OK",
-    "OK",
-    "ResourceExhausted",
+  expect([await endFor(a), await endFor(a), await endFor(a)]).toEqual([
+    "issued",
+    "issued",
+    exhausted,
   ]);
   await served.reconfigure({ CALLER_QUOTA: 2, ISSUERS: [table(a), table(b)] });
-  expect(await codeFor(a)).toBe("ResourceExhausted");
+  expect(await endFor(a)).toBe(exhausted);
   await served.reconfigure({ CALLER_QUOTA: 100_000 });
-  expect(await codeFor(a, "foo:other")).toBe("OK");
+  expect(await endFor(a, "foo:other")).toBe("issued");
 });
 
 test("the keys of an issuer that is away now outlive a reload", async () => {
@@ -76,10 +91,10 @@ test("the keys of an issuer that is away now outlive a reload", async () => {
   });
   const published = { issuer: a, jwks_uri: `${origin}/keys` };
   await start({ ISSUERS: [published] });
-  expect(await codeFor(a)).toBe("OK");
+  expect(await endFor(a)).toBe("issued");
   isAway = true;
   await served.reconfigure({ ISSUERS: [{ ...published, namespaces: ["foo"] }, table(b)] });
-  expect([await codeFor(a), await codeFor(b)]).toEqual(["OK", "OK"]);
+  expect([await endFor(a), await endFor(b)]).toEqual(["issued", "issued"]);
   expect(requests).toEqual(["/keys"]);
 });
 
@@ -89,7 +104,7 @@ test("a taint in the configuration counts at once", async () => {
     await fetch(`http://127.0.0.1:${served.monitoringPort}/readyz`)
   ).json();
   expect(authority).toMatch(/^[0-9a-f]+$/);
-  expect(await codeFor(a)).toBe("OK");
+  expect(await endFor(a)).toBe("issued");
   await served.reconfigure({
     TAINTED_AUTHORITIES: [authority],
   });
@@ -107,7 +122,7 @@ test("a configuration that cannot be taken on changes nothing", async () => {
   await expect(
     served.reconfigure({ ...faulty, CLUSTER_CREDENTIAL_B_FILE: "/nowhere/token" }),
   ).rejects.toMatchObject({ faults: [expect.stringMatching(/^CLUSTER_CREDENTIAL_B: .*nowhere/)] });
-  expect([await codeFor(a), await codeFor(b)]).toEqual(["OK", "Unauthenticated"]);
+  expect([await endFor(a), await endFor(b)]).toEqual(["issued", unknown]);
 });
 
 test("a signer that leaves answers nobody, and one that joins waits for a restart", async () => {

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
+import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
 import {
   type SecretsApi,

@@ -2,7 +2,6 @@ import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:tls";
 import { afterEach, expect, onTestFinished, test } from "vitest";
-import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { issuers, issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -12,6 +11,7 @@ import {
   mintAccountToken,
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
+import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
 import { type ClientTls, connectHttp2 } from "../../testkit/network/http2-client.ts";
 import {
   type CallerTls,

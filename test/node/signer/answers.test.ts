@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
-import { watchEvents } from "../../../src/kubernetes/watch-events.ts";
+import { watchEvents } from "../../../src/kubernetes/internal/watch-events.ts";
+import { maximumPageOctets } from "../../../src/kubernetes/list-pages.ts";
 import type { CertificateSource } from "../../../src/node/gateway/certificate-source.ts";
 import { answerRequests, type SignerWork } from "../../../src/node/signer/answers.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
@@ -155,7 +156,8 @@ test("answers pods after an update that has taken the version away", async () =>
     {
       send: (request) => (isUpdated ? after : before).client.send(request),
       open: tellEvents(async function* (path, signal) {
-        if (path.includes("/v1/")) yield* watchEvents(after.client, path, signal);
+        if (path.includes("/v1/"))
+          yield* watchEvents(after.client, path, maximumPageOctets, signal);
         if (isUpdated) throw new FetchError("answered with status 404", { status: 404 });
         await cut;
       }),
@@ -220,7 +222,8 @@ test("keeps no more requests than fit into its memory, and asks for the others l
   };
   const { pending } = start({ ...memoryApi({}).client, send: endless }, { pods: {} });
   expect(await log.until("watch-failed")).toMatchObject({
-    detail: "the API server has more than 2000 objects of a kind that is watched",
+    detail:
+      "the API server has more than 2000 objects, or 16777216 octets, of a kind that is watched",
   });
   expect(pending()).toBe(2_000);
 });

@@ -1,24 +1,24 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
+import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
 import {
   type PodCertificateRequest,
   parsePodCertificateRequest,
-} from "../../../src/kubernetes/pod-certificate-request.ts";
-import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
+} from "../../../src/node/signer/pod-certificate-request.ts";
 import {
   type PodCertificates,
   podCertificates,
 } from "../../../src/node/signer/pod-certificates.ts";
 import { podKeyTypes } from "../../../src/node/signer/signer-configuration.ts";
 import { toBase64 } from "../../../src/pki/encoding/base64.ts";
-import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { passUntil, viewOf } from "../../testkit/ca/tainted-ca.ts";
 import { createPodKey, podUid } from "../../testkit/callers/pod-key.ts";
 import { emptyCsr, podRequestJson } from "../../testkit/kubernetes/certificate-requests.ts";
 
-const trustDomain = parseTrustDomain("cluster.local") ?? (undefined as never);
+const trustDomain = TrustDomain.parse("cluster.local") ?? (undefined as never);
 const policy = { namespaces: ["shop"], key_types: podKeyTypes, authority: "" };
 const signer = { name: "mesh.example.com/workload", maximumSeconds: 86_400, services: [] };
 

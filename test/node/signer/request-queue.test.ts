@@ -17,7 +17,7 @@ function queueOf(
   const told: string[] = [];
   const items = new Map(keys.map((key) => [key, key]));
   const queue = new RequestQueue({
-    requests: { items, hasAll: () => true },
+    requests: { items, hasAll: () => true, fault: () => undefined },
     answer: async (key, _, mayAskCa) => {
       if (needsCa(key) && !mayAskCa()) return false;
       asked.push(key);
@@ -224,4 +224,14 @@ test("of many requests of one owner, those of others have the first turns, also 
   expect(queue.asked.slice(0, 5)).toEqual(["evil-0", "good-1", "other-1", "evil-1", "good-2"]);
   expect(queue.asked.indexOf("late-1")).toBeLessThan(70);
   expect(queue.asked).toHaveLength(104);
+});
+
+test("keeps no name that is gone, so that one which comes again is asked for again", async () => {
+  const queue = queueOf(["a", "b"], (key) => {
+    if (key === "b" && queue.asked.length === 2) queue.items.set("c", "c");
+    if (key === "c" && queue.asked.length === 3) queue.items.set("a", "a");
+    return undefined;
+  });
+  await queue.work();
+  expect(queue.asked).toEqual(["a", "b", "c", "a"]);
 });

@@ -1,10 +1,10 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
+import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
 import {
   parseServiceCertificateRequest,
   type ServiceCertificateRequest,
-} from "../../../src/kubernetes/service-certificate-request.ts";
-import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
+} from "../../../src/node/signer/service-certificate-request.ts";
 import { serviceCertificates } from "../../../src/node/signer/service-certificates.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";

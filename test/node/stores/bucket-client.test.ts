@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { Turns } from "../../../src/custody/shared/turns.ts";
 import type { Fetch } from "../../../src/foundation/fetch.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
+import { Turns } from "../../../src/node/stores/turns.ts";
 import { failure, s3Credential, signatureFault } from "../../testkit/stores/s3-api.ts";
 import { key, name, startBucket } from "./started-bucket.ts";
 

@@ -1,17 +1,16 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import {
-  credentialsInEnvironment,
-  credentialsInFile,
-} from "../../../src/node/stores/store-place.ts";
+import { awsKeysInFile, awsKeysOf } from "../../../src/node/key-service/aws-credential.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const now = new Date("2026-11-24T12:00:00Z");
 
 describe("a credential for a bucket", () => {
   async function inFile(text: string) {
     const path = join(await temporaryFolder(), "credentials");
     await writeFile(path, text);
-    return { path, read: credentialsInFile(path) };
+    return { path, read: () => awsKeysInFile(path)(now) };
   }
 
   const whole = { accessKeyId: "AKID", secretAccessKey: "a+b/c=", sessionToken: undefined };
@@ -50,7 +49,7 @@ describe("a credential for a bucket", () => {
   });
 
   test("is refused where there is no file", async () => {
-    await expect(credentialsInFile("/nowhere/credentials")()).rejects.toThrow(/does not exist/);
+    await expect(awsKeysInFile("/nowhere/credentials")(now)).rejects.toThrow(/does not exist/);
   });
 
   test("comes from the variables of AWS's tools, whole or not at all", async () => {
@@ -59,11 +58,12 @@ describe("a credential for a bucket", () => {
       AWS_SECRET_ACCESS_KEY: "secret",
       AWS_SESSION_TOKEN: "token\n",
     };
-    expect(await credentialsInEnvironment(variables)?.()).toEqual({
+    expect(await awsKeysOf(variables)?.(now)).toEqual({
       accessKeyId: "AKID",
       secretAccessKey: "secret",
       sessionToken: "token",
     });
-    expect(credentialsInEnvironment({ AWS_ACCESS_KEY_ID: "AKID" })).toBeUndefined();
+    const half = { AWS_ACCESS_KEY_ID: "AKID", AWS_EC2_METADATA_DISABLED: "true" };
+    expect(awsKeysOf(half)).toBeUndefined();
   });
 });

@@ -71,7 +71,23 @@ describe("the place of a bucket", () => {
     expect(() => place(changes)).toThrow(new RegExp(`^${key}: [^\\n]+$`));
   });
 
-  test("needs a credential, and names both places for it", () => {
-    expect(() => place({}, {})).toThrow(/^S3_CREDENTIALS_FILE: .*AWS_ACCESS_KEY_ID/);
+  test.each<[string, Values, Readonly<Record<string, string>>]>([
+    ["AWS, on a machine that has no instance's keys", {}, { AWS_EC2_METADATA_DISABLED: "true" }],
+    ["another service, which gets no instance's keys", { S3_ENDPOINT: "https://s3.test" }, {}],
+  ])("needs a credential for %s, and names the places for it", (_, changes, variables) => {
+    expect(() => place(changes, variables)).toThrow(/^S3_CREDENTIALS_FILE: .*AWS_ACCESS_KEY_ID/);
+  });
+
+  test.each<[string, Values, Readonly<Record<string, string>>]>([
+    ["of a web identity", {}, { AWS_WEB_IDENTITY_TOKEN_FILE: "/token", AWS_ROLE_ARN: "arn" }],
+    ["of a container", {}, { AWS_CONTAINER_CREDENTIALS_FULL_URI: "http://169.254.170.23/v1" }],
+    ["of an instance", {}, {}],
+    [
+      "of a web identity for another service",
+      { S3_ENDPOINT: "https://s3.test" },
+      { AWS_WEB_IDENTITY_TOKEN_FILE: "/token", AWS_ROLE_ARN: "arn" },
+    ],
+  ])("takes the role %s", (_, changes, variables) => {
+    expect(place(changes, variables).store).toHaveProperty("credentials");
   });
 });

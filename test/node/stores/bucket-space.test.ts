@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { maximumRecordOctets } from "../../../src/custody/authority-store.ts";
-import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
 import { FetchError } from "../../../src/foundation/fetch.ts";
+import { parsePage } from "../../../src/node/stores/bucket-answers.ts";
+import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { failure } from "../../testkit/stores/s3-api.ts";
@@ -241,4 +242,10 @@ describe("recent lists of a bucket", () => {
     api.instead = undefined;
     expect((await seldom.list("recent")).size).toBe(0);
   });
+});
+
+test("a list without ETags is refused by its name", () => {
+  const list =
+    "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a</Key></Contents></ListBucketResult>";
+  expect(() => parsePage(list)).toThrow("lists objects without ETag");
 });

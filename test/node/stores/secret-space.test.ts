@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { maximumRecordOctets } from "../../../src/custody/authority-store.ts";
-import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
-import { secretName } from "../../../src/kubernetes/record-secret.ts";
+import { createSharedStore } from "../../../src/node/stores/object-space.ts";
+import { secretName } from "../../../src/node/stores/record-secret.ts";
 import { withRetries } from "../../../src/node/stores/retries.ts";
 import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
@@ -132,7 +132,7 @@ describe("an API server that is busy", () => {
     await expect(repeating.list("now")).rejects.toThrow(
       "the API server https://a answered GET /api/v1/namespaces/rampart-store/secrets with status 503",
     );
-    expect(api.asked).toHaveLength(4);
+    expect(api.asked).toHaveLength(5);
   });
 
   test("gets no second request if it asks for a longer pause than a request has time", async () => {

@@ -13,18 +13,18 @@ test("a look finds that a folder takes no record, before any record is due, and 
   const folder = await temporaryFolder();
   const log = createEventRecorder();
   const store = new WatchedStore(await openFileStore(folder), log);
-  await store.look();
+  await store.poll();
   expect(store.fault()).toBeUndefined();
   await rename(join(folder, "authorities"), join(folder, "lost"));
-  await store.look();
-  await store.look();
+  await store.poll();
+  await store.poll();
   expect(store.fault()).toMatch(/^the store takes no record \(ENOENT\)$/);
   expect(log.operations.map(({ event }) => event)).toEqual([
     "store-not-writable",
     "store-not-writable",
   ]);
   await rename(join(folder, "lost"), join(folder, "authorities"));
-  await store.look();
+  await store.poll();
   expect(store.fault()).toBeUndefined();
   expect(await store.load()).toEqual([]);
 });
@@ -39,11 +39,11 @@ test("a store whose writes alone fail is reported at fault until a write succeed
   };
   const store = new WatchedStore({ ...memory, put }, log);
   await expect(store.put(record)).rejects.toThrow("the bucket refuses");
-  await store.look();
+  await store.poll();
   expect(store.fault()).toBe("the store takes no record (the bucket refuses)");
   expect(log.operations).toHaveLength(1);
   isFull = false;
   await store.put(record);
-  await store.look();
+  await store.poll();
   expect([store.fault(), log.operations.length]).toEqual([undefined, 1]);
 });

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { createSharedStore } from "../../../src/custody/shared/object-space.ts";
+import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { createSecretSpace, WatchedSecrets } from "../../../src/node/stores/secret-space.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { spacePromises } from "../../contract/object-space.ts";

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
-import { ownCertificate } from "../../../src/node/tls.ts";
-import type { Departure } from "../../../src/pki/authority/taint.ts";
+import { ownCertificate } from "../../../src/node/serve/serving-certificate.ts";
+import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 
@@ -36,4 +36,17 @@ test("stays below a tainted root of the bundle for five minutes, in which agents
 test("leaves a root at once that the bundle has lost", async () => {
   const { before, rootAfter } = await taintedCa("immediately");
   expect(await rootAfter(120)).not.toBe(before);
+});
+
+test("is another one as soon as the clock was set back before its begin", async () => {
+  const ca = await startCa();
+  await ca.found();
+  ca.pass(24 * 3600);
+  const { authorities, leafLifetimes } = ca.certificateAuthority.issuance;
+  const certificateAt = ownCertificate({ dnsNames: ["ca.test"], authorities, leafLifetimes });
+  const first = await certificateAt(ca.now());
+  expect(await certificateAt(ca.now())).toBe(first);
+  ca.pass(-3600);
+  const { chainPem } = await certificateAt(ca.now());
+  expect(new X509Certificate(chainPem).validFromDate <= ca.now()).toBe(true);
 });

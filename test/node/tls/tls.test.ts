@@ -15,7 +15,7 @@ import {
 import { SubjectAlternativeNameExtension, X509CertificateGenerator } from "@peculiar/x509";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { certificateInFiles, tlsOptions } from "../../../src/node/tls.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { issuers } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -67,7 +67,7 @@ async function selfSigned(name: string) {
     extensions: [names],
   });
   const key = new Uint8Array(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
-  return { certificatePem: certificate.toString("pem"), keyPem: toPem("PRIVATE KEY", key) };
+  return { certificatePem: certificate.toString("pem"), keyPem: Pem.format("PRIVATE KEY", key) };
 }
 
 const only = (version: SecureVersion): ConnectionOptions => ({

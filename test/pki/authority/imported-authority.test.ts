@@ -3,20 +3,19 @@ import { createHash, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import {
-  createSigningAuthority,
   type OpenAuthority,
-  withSigningKey,
+  SigningAuthority,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { oneDay, proved, tenDays, workload } from "../../testkit/pki/certificates.ts";
 import { generateSigner, signatureIdentifier } from "../../testkit/pki/csr.ts";
 
 const spiffeId = workload("foo", "bar");
-const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
 
 /** An issuer whose certificate another implementation made. */
 async function importedIssuer(
@@ -39,9 +38,9 @@ async function importedIssuer(
   });
   const der = new Uint8Array(certificate.rawData);
   const certificates = { certificate: der, intermediates: [], roots: [der] };
-  const authority = await createSigningAuthority(certificates, tenDays);
+  const authority = await SigningAuthority.create(certificates, tenDays);
   const algorithm = signatureAlgorithmOf(authority.publicKey);
-  return withSigningKey(authority, webSigningKey(keys.privateKey, algorithm));
+  return SigningAuthority.open(authority, webSigningKey(keys.privateKey, algorithm));
 }
 
 async function leafOf(issuer: OpenAuthority): Promise<Octets> {
@@ -113,5 +112,5 @@ test("a P-521 authority signs with SHA-512", async () => {
 
 test("an Ed25519 authority signs with its one algorithm", () => {
   const { spki } = generateSigner("Ed25519");
-  expect(signatureAlgorithmOf(parseSubjectPublicKey(spki)).name).toBe("Ed25519");
+  expect(signatureAlgorithmOf(SubjectPublicKey.parse(spki)).name).toBe("Ed25519");
 });

@@ -2,14 +2,18 @@ import "reflect-metadata/lite";
 import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
-import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { contentOf, der, elementAt, hex, inHex } from "../../testkit/der/mutation.ts";
 import { clusterLocal, schedule, tenDays, trustDomain } from "../../testkit/pki/certificates.ts";
 
 const keys = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"] as const;
 
 describe.each(keys)("a self-signed authority of %s", async (key) => {
-  const { authority, extractablePrivateKey } = await createAuthority(clusterLocal, key, tenDays);
+  const { authority, extractablePrivateKey } = await NewAuthority.create(
+    clusterLocal,
+    key,
+    tenDays,
+  );
   const certificate = Buffer.from(authority.certificate.der);
   const ofNode = new X509Certificate(certificate);
 
@@ -74,14 +78,14 @@ describe.each(keys)("a self-signed authority of %s", async (key) => {
 
 test("only the subject cuts a trust domain that is longer than an organization name", async () => {
   const name = `${"a".repeat(100)}.example`;
-  const { authority } = await createAuthority(trustDomain(name), "EC-P256", tenDays);
+  const { authority } = await NewAuthority.create(trustDomain(name), "EC-P256", tenDays);
   const certificate = new X509Certificate(authority.certificate.der);
   expect(certificate.subject).toBe(`O=${"a".repeat(64)}`);
   expect(certificate.subjectAltName).toBe(`URI:spiffe://${name}`);
 });
 
 test("two authorities of one trust domain have different keys, ids and serials", async () => {
-  const make = () => createAuthority(clusterLocal, "EC-P256", tenDays);
+  const make = () => NewAuthority.create(clusterLocal, "EC-P256", tenDays);
   const [one, other] = [(await make()).authority, (await make()).authority];
   expect(one.id).not.toBe(other.id);
   const serial = (a: typeof one) => inHex(a.certificate.toBeSigned.serialNumber);
@@ -92,6 +96,6 @@ test("refuses a schedule that ends before it begins, and one with fractions of a
   const backwards = schedule("2026-03-02T00:00:00.000Z", "2026-03-01T00:00:00.000Z");
   const fraction = schedule("2026-03-01T00:00:00.500Z", "2026-03-02T00:00:00.000Z");
   for (const phases of [backwards, fraction]) {
-    await expect(createAuthority(clusterLocal, "EC-P256", phases)).rejects.toThrow();
+    await expect(NewAuthority.create(clusterLocal, "EC-P256", phases)).rejects.toThrow();
   }
 });

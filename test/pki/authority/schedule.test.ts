@@ -1,15 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  adoptedSchedule,
-  firstSchedule,
-  installedSchedule,
-  joiningSchedule,
-  leadSeconds,
-  nextSchedule,
-  type Phase,
-  phaseAt,
-} from "../../../src/pki/authority/schedule.ts";
+import { leadSeconds, type Phase, Schedule } from "../../../src/pki/authority/schedule.ts";
 import { addSeconds, leafValidity } from "../../../src/pki/x509/validity.ts";
 import { type Phases, phasesOf, second, shortLengths } from "../../testkit/ca/timeline.ts";
 
@@ -34,17 +25,17 @@ const boundaries: readonly [string, Phase][] = [
 ];
 
 test.each(boundaries)("at %s the phase is %s", (at, phase) => {
-  expect(phaseAt(schedule, instant(at))).toBe(phase);
+  expect(Schedule.phaseAt(schedule, instant(at))).toBe(phase);
 });
 
 test("a millisecond before its publication the phase is future", () => {
-  expect(phaseAt(schedule, new Date(schedule.publishedFrom.getTime() - 1))).toBe("future");
+  expect(Schedule.phaseAt(schedule, new Date(schedule.publishedFrom.getTime() - 1))).toBe("future");
 });
 
 test("an authority that signs from its publication is never in the phase published", () => {
   const { signsUntil, retiresAt, publishedFrom } = schedule;
   const phases = { publishedFrom, signsFrom: publishedFrom, signsUntil, retiresAt };
-  expect(phaseAt(phases, publishedFrom)).toBe("signing");
+  expect(Schedule.phaseAt(phases, publishedFrom)).toBe("signing");
 });
 
 const seconds = fc.integer({ min: 1, max: 10 ** 8 });
@@ -62,9 +53,11 @@ const instants = fc.date({
 test("a first schedule begins with the current second, and its phases are in order", () => {
   fc.assert(
     fc.property(lengths, instants, (phases, now) => {
-      const { publishedFrom, signsFrom, signsUntil, retiresAt } = firstSchedule(phases, now);
+      const { publishedFrom, signsFrom, signsUntil, retiresAt } = Schedule.first(phases, now);
       expect(publishedFrom.getTime()).toBe(Math.floor(now.getTime() / 1000) * 1000);
-      expect(phaseAt({ publishedFrom, signsFrom, signsUntil, retiresAt }, now)).toBe("published");
+      expect(Schedule.phaseAt({ publishedFrom, signsFrom, signsUntil, retiresAt }, now)).toBe(
+        "published",
+      );
       const everyReaderKnows = addSeconds(publishedFrom, phases.propagationSeconds);
       expect(signsFrom.getTime()).toBeGreaterThanOrEqual(everyReaderKnows.getTime());
       expect(signsUntil).toEqual(addSeconds(signsFrom, phases.signingSeconds));
@@ -76,7 +69,7 @@ test("a first schedule begins with the current second, and its phases are in ord
 test("the last leaf of an authority has its full validity and expires before the root leaves", () => {
   fc.assert(
     fc.property(lengths, instants, fc.nat(), (phases, now, n) => {
-      const { publishedFrom, signsFrom, signsUntil, retiresAt } = firstSchedule(phases, now);
+      const { publishedFrom, signsFrom, signsUntil, retiresAt } = Schedule.first(phases, now);
       const signing = signsUntil.getTime() - signsFrom.getTime();
       const issuedAt = new Date(signsFrom.getTime() + (n % signing));
       const longest = phases.longestLeafSeconds;
@@ -93,7 +86,7 @@ test("the last leaf of an authority has its full validity and expires before the
 });
 
 const adopted = (expiresAt: number, now = 0): Phases =>
-  phasesOf(adoptedSchedule(shortLengths, second(expiresAt), second(now)));
+  phasesOf(Schedule.adopted(shortLengths, second(expiresAt), second(now)));
 
 test.each<[string, number, Phases]>([
   ["that lasts long enough signs as long as a minted one", 100_000, [0, 0, 1000, 1110]],
@@ -122,9 +115,9 @@ test("an adopted schedule begins with the second of the adoption", () => {
 test.each([-1, 0, -1000])(
   "an authority that expires at second %d never signs and is never published",
   (by) => {
-    const schedule = adoptedSchedule(shortLengths, second(by), second(0));
+    const schedule = Schedule.adopted(shortLengths, second(by), second(0));
     for (const now of [-2000, by, -1, 0, 1, 500]) {
-      expect(["future", "retired"]).toContain(phaseAt(schedule, second(now)));
+      expect(["future", "retired"]).toContain(Schedule.phaseAt(schedule, second(now)));
     }
   },
 );
@@ -139,10 +132,10 @@ const remaining = fc.integer({ min: 1, max: 10 ** 9 });
 test("the phases are in order, begin now, and end by the expiry, for any lengths", () => {
   fc.assert(
     fc.property(anyLengths, remaining, (phases, seconds) => {
-      const schedule = adoptedSchedule(phases, second(seconds), second(0));
+      const schedule = Schedule.adopted(phases, second(seconds), second(0));
       const inOrder = phasesOf(schedule);
       expect(inOrder.toSorted((a, b) => a - b)).toEqual(inOrder);
-      expect(phaseAt(schedule, second(0))).toBe("signing");
+      expect(Schedule.phaseAt(schedule, second(0))).toBe("signing");
       expect(schedule.retiresAt <= second(seconds)).toBe(true);
     }),
   );
@@ -154,9 +147,9 @@ test("with enough time, the last leaf expires first, and every verifier knows th
       const overlap = phases.longestLeafSeconds + phases.propagationSeconds;
       const enough = leadSeconds(phases) + phases.propagationSeconds + overlap;
       fc.pre(phases.signingSeconds >= leadSeconds(phases) + phases.propagationSeconds);
-      const schedule = adoptedSchedule(phases, second(enough + beyond), second(0));
+      const schedule = Schedule.adopted(phases, second(enough + beyond), second(0));
       expect(schedule.retiresAt).toEqual(addSeconds(schedule.signsUntil, overlap));
-      const successor = nextSchedule(phases, schedule.signsUntil, second(0));
+      const successor = Schedule.next(phases, schedule.signsUntil, second(0));
       expect(successor.signsFrom).toEqual(addSeconds(successor.publishedFrom, overlap));
       expect(successor.signsFrom <= schedule.signsUntil).toBe(true);
     }),
@@ -166,7 +159,7 @@ test("with enough time, the last leaf expires first, and every verifier knows th
 /** An intermediate of another CA, installed at 0, as seconds. */
 const installed = (rootSince: number | undefined, othersSignUntil: number | undefined): Phases =>
   phasesOf(
-    installedSchedule(
+    Schedule.installed(
       { propagationSeconds: 10, longestLeafSeconds: 100, signingSeconds: 1 },
       {
         expiresAt: second(1000),
@@ -205,5 +198,5 @@ test.each<[string, number | undefined, number | undefined, Phases]>([
 
 test("a signer joins a mesh as a successor does: it signs when every live bundle has its root", () => {
   const lengths = { propagationSeconds: 10, longestLeafSeconds: 100, signingSeconds: 500 };
-  expect(phasesOf(joiningSchedule(lengths, second(0)))).toEqual([10, 120, 620, 730]);
+  expect(phasesOf(Schedule.joining(lengths, second(0)))).toEqual([10, 120, 620, 730]);
 });

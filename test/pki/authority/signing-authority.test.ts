@@ -1,12 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
-import {
-  createSigningAuthority,
-  nextSigningAuthority,
-  signingAuthorityAt,
-} from "../../../src/pki/authority/signing-authority.ts";
+import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { applyEdit, inHex } from "../../testkit/der/mutation.ts";
 import { clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
@@ -25,7 +21,7 @@ const authority = (id: string, from: number, until: number) => ({
 });
 
 const idAt = (authorities: readonly ReturnType<typeof authority>[], now: Date) =>
-  signingAuthorityAt(authorities, now)?.id;
+  SigningAuthority.at(authorities, now)?.id;
 
 test("nobody signs before the first authority, after the last, or in a gap", () => {
   const authorities = [authority("a", 5, 10), authority("b", 15, 20)];
@@ -69,15 +65,15 @@ test("every reader chooses the same of several that begin together, in any order
 
 test("does not reorder the list that it was given", () => {
   const authorities = [authority("old", 5, 20), authority("new", 10, 20)];
-  signingAuthorityAt(authorities, day(12));
+  SigningAuthority.at(authorities, day(12));
   expect(authorities.map(({ id }) => id)).toEqual(["old", "new"]);
 });
 
-const { authority: valid } = await createAuthority(clusterLocal, "EC-P256", tenDays);
+const { authority: valid } = await NewAuthority.create(clusterLocal, "EC-P256", tenDays);
 const certificate = Buffer.from(valid.certificate.der);
 
 const create = (der: Uint8Array<ArrayBuffer>) =>
-  createSigningAuthority({ certificate: der, intermediates: [], roots: [der] }, tenDays);
+  SigningAuthority.create({ certificate: der, intermediates: [], roots: [der] }, tenDays);
 
 test("a signing authority has the id and the key of its certificate", async () => {
   const read = await create(certificate);
@@ -120,8 +116,8 @@ const signing = (id: string, from: number, until: number) => ({
 
 test("is the first to begin after the instant, in whatever order they are", () => {
   const authorities = [signing("late", 9, 12), signing("now", 2, 6), signing("soon", 5, 9)];
-  expect(nextSigningAuthority(authorities, hour(3))?.id).toBe("soon");
-  expect(nextSigningAuthority(authorities.toReversed(), hour(3))?.id).toBe("soon");
+  expect(SigningAuthority.nextAt(authorities, hour(3))?.id).toBe("soon");
+  expect(SigningAuthority.nextAt(authorities.toReversed(), hour(3))?.id).toBe("soon");
 });
 
 test.each([
@@ -130,5 +126,5 @@ test.each([
   ["is over", signing("a", 1, 2)],
   ["never signs, as a tainted one or an additional root", signing("a", 5, 5)],
 ])("is none that %s", (_, authority) => {
-  expect(nextSigningAuthority([authority], hour(3))).toBeUndefined();
+  expect(SigningAuthority.nextAt([authority], hour(3))).toBeUndefined();
 });

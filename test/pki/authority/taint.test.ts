@@ -1,13 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { phaseAt } from "../../../src/pki/authority/schedule.ts";
-import { signingAuthorityAt } from "../../../src/pki/authority/signing-authority.ts";
-import {
-  applyTaints,
-  createTaint,
-  type Departure,
-  type Taint,
-} from "../../../src/pki/authority/taint.ts";
+import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { applyTaints, type Taint } from "../../../src/pki/authority/taint.ts";
 import {
   type Phases,
   phasesOf,
@@ -142,7 +138,7 @@ const signersAt = (
   seconds: readonly number[],
 ): string =>
   seconds
-    .map((n) => signingAuthorityAt(applyTaints(authorities, taints), second(n))?.id ?? "-")
+    .map((n) => SigningAuthority.at(applyTaints(authorities, taints), second(n))?.id ?? "-")
     .join(" ");
 
 const current = stub("aa", own);
@@ -254,7 +250,7 @@ describe("for any taints", () => {
           expect(Math.max(signsUntil, publishedFrom)).toBeLessThanOrEqual(retiresAt);
           const taint = said.find((each) => each.id === id);
           if (!taint) continue;
-          expect(phaseAt(schedule, taint.taintedAt)).not.toBe("signing");
+          expect(Schedule.phaseAt(schedule, taint.taintedAt)).not.toBe("signing");
           expect(schedule.signsUntil <= taint.taintedAt).toBe(true);
           expect(schedule.retiresAt <= taint.retiresAt).toBe(true);
         }

@@ -2,19 +2,12 @@ import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { phaseAt } from "../../../src/pki/authority/schedule.ts";
-import { signingAuthorityAt } from "../../../src/pki/authority/signing-authority.ts";
+import { type AuthorityKey, NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
 import { applyTaints } from "../../../src/pki/authority/taint.ts";
-import {
-  type AdditionalRoot,
-  bundleSequenceAt,
-  createAdditionalRoot,
-  publishedAuthoritiesAt,
-  retireRoot,
-  toSpiffeBundle,
-  trustBundleAt,
-} from "../../../src/pki/authority/trust-bundle.ts";
+import { AdditionalRoot, TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { phasesOf, second, secondOf, stub } from "../../testkit/ca/timeline.ts";
 import { applyEdit, inHex } from "../../testkit/der/mutation.ts";
@@ -38,7 +31,7 @@ const authority = (id: string, from: number, until: number, roots: readonly stri
 
 type Authorities = readonly ReturnType<typeof authority>[];
 const rootsAt = (authorities: Authorities, now: Date) =>
-  trustBundleAt(authorities, now).roots.map(inHex);
+  TrustBundle.at(authorities, now).roots.map(inHex);
 
 test("holds a root from its publication until its retirement, in every phase between", () => {
   const authorities = [authority("aa", 5, 10)];
@@ -49,7 +42,7 @@ test("holds a root from its publication until its retirement, in every phase bet
 });
 
 test("is empty, and so is its PEM, when there is no authority", () => {
-  expect(trustBundleAt([], day(1))).toEqual({ roots: [], pem: "" });
+  expect(TrustBundle.at([], day(1))).toEqual({ roots: [], pem: "" });
 });
 
 test("has its roots in the order of publication, then of ids, in any order of records", () => {
@@ -85,14 +78,15 @@ test("keeps a shared root until the last authority that needs it retires", () =>
 
 test("does not reorder the list that it was given", () => {
   const authorities = [authority("bb", 2, 30), authority("aa", 1, 30)];
-  trustBundleAt(authorities, day(10));
+  TrustBundle.at(authorities, day(10));
   expect(authorities.map(({ id }) => id)).toEqual(["bb", "aa"]);
 });
 
 test("is PEM that node:crypto reads root by root", async () => {
-  const create = async () => (await createAuthority(clusterLocal, "EC-P256", tenDays)).authority;
+  const create = async () =>
+    (await NewAuthority.create(clusterLocal, "EC-P256", tenDays)).authority;
   const authorities = [await create(), await create()];
-  const { roots, pem } = trustBundleAt(authorities, tenDays.signsFrom);
+  const { roots, pem } = TrustBundle.at(authorities, tenDays.signsFrom);
   const blocks = pem.split(/(?<=-----END CERTIFICATE-----\n)/);
   const oracle = blocks.map((block) => inHex(new X509Certificate(block).raw));
   expect(oracle).toEqual(roots.map(inHex));
@@ -102,9 +96,11 @@ const sequence = (n: number): number => day(n).getTime();
 
 test("the sequence is 0 before anything was published, then the last publication or retirement", () => {
   const authorities = [authority("aa", 5, 20), authority("bb", 10, 30)];
-  expect(bundleSequenceAt([], [], day(5))).toBe(0);
+  expect(TrustBundle.sequence([TrustBundle.historyAt([], [], day(5))])).toBe(0);
   expect(
-    [4, 5, 9, 10, 19, 20, 29, 31].map((n) => bundleSequenceAt(authorities, [], day(n))),
+    [4, 5, 9, 10, 19, 20, 29, 31].map((n) =>
+      TrustBundle.sequence([TrustBundle.historyAt(authorities, [], day(n))]),
+    ),
   ).toEqual([
     0,
     sequence(5),
@@ -117,33 +113,59 @@ test("the sequence is 0 before anything was published, then the last publication
   ]);
 });
 
-const days = fc.tuple(fc.nat({ max: 40 }), fc.nat({ max: 40 }), fc.nat({ max: 9 }));
+/** Since when a record is published, for how long, its root, and its taint: since when it counts, and when it is known. */
+const history = fc.record({
+  from: fc.nat({ max: 40 }),
+  length: fc.integer({ min: 1, max: 40 }),
+  root: fc.nat({ max: 9 }),
+  taint: fc.option(fc.record({ until: fc.nat({ max: 90 }), knownFrom: fc.nat({ max: 90 }) })),
+});
 
-test("the sequence never falls, and grows whenever the roots change", () => {
+test("the sequence never falls, and grows whenever the roots change, whenever a taint comes and a record goes", () => {
   fc.assert(
-    fc.property(fc.array(days, { maxLength: 4 }), (rows) => {
-      const authorities = rows.map(([from, length, root], i) =>
-        authority(`a${i}`, from, from + length + 1, [`0${root}`]),
-      );
-      for (let n = 1; n < 90; n++) {
-        const [before, after] = [
-          bundleSequenceAt(authorities, [], day(n - 1)),
-          bundleSequenceAt(authorities, [], day(n)),
-        ];
-        const isSame =
-          rootsAt(authorities, day(n - 1)).join() === rootsAt(authorities, day(n)).join();
-        if (isSame) expect(after).toBeGreaterThanOrEqual(before);
-        else expect(after).toBeGreaterThan(before);
+    fc.property(fc.array(history, { maxLength: 4 }), (rows) => {
+      let records = rows.map(({ from, length, root, taint }, i) => ({
+        ...authority(`a${i}`, from, from + length, [`0${root}`]),
+        taint,
+      }));
+      let before = { sequence: 0, content: "" };
+      for (let n = 0; n < 95; n++) {
+        const retired = records.filter(({ schedule }) => schedule.retiresAt < day(n));
+        const gone = TrustBundle.dispensable(retired, records, day(n));
+        records = records.filter(({ id }) => !gone.includes(id));
+        const taints = records.flatMap(({ id, taint }) =>
+          taint && taint.knownFrom <= n
+            ? [{ id, taintedAt: day(taint.until), retiresAt: day(taint.until) }]
+            : [],
+        );
+        const sequence = TrustBundle.sequence([TrustBundle.historyAt(records, taints, day(n))]);
+        const content = rootsAt(applyTaints(records, taints), day(n)).join();
+        if (content === before.content) expect(sequence).toBeGreaterThanOrEqual(before.sequence);
+        else expect(sequence).toBeGreaterThan(before.sequence);
+        before = { sequence, content };
       }
     }),
+    { numRuns: 500 },
   );
 });
 
+test("the sequence of several stores grows with a taint in any of them", () => {
+  const stores = [authority("aa", 5, 20), authority("bb", 10, 30)].map((each) => [each]);
+  const taint = { id: "aa", taintedAt: day(6), retiresAt: day(6) };
+  const before = TrustBundle.sequence(
+    stores.map((each) => TrustBundle.historyAt(each, [], day(15))),
+  );
+  const after = TrustBundle.sequence(
+    stores.map((each) => TrustBundle.historyAt(each, [taint], day(15))),
+  );
+  expect([before, after]).toEqual([sequence(10), sequence(10) + 1]);
+});
+
 const der = await createRoot({ notAfter: second(1000) });
-const root = await createAdditionalRoot(der, second(100));
+const root = await AdditionalRoot.create(der, second(100));
 
 const rootsPublishedAt = (published: readonly AdditionalRoot[], n: number) =>
-  trustBundleAt(published, second(n)).roots.map(inHex);
+  TrustBundle.at(published, second(n)).roots.map(inHex);
 
 describe("an additional root", () => {
   test("has the SHA-256 of its certificate as its id", () => {
@@ -158,31 +180,26 @@ describe("an additional root", () => {
 
   test("never signs, not even at the instant of its publication", () => {
     for (const n of [0, 99, 100, 100.001, 101, 999, 1000]) {
-      expect(signingAuthorityAt([root], second(n))).toBeUndefined();
-      expect(phaseAt(root.schedule, second(n))).not.toBe("signing");
+      expect(SigningAuthority.at([root], second(n))).toBeUndefined();
+      expect(Schedule.phaseAt(root.schedule, second(n))).not.toBe("signing");
     }
   });
 
   test.each([1000, 1001, 50_000])(
     "that expired before its publication at %d never enters the bundle",
     async (n) => {
-      const expired = await createAdditionalRoot(der, second(n));
+      const expired = await AdditionalRoot.create(der, second(n));
       expect([0, 999, 1000, n, n + 1].map((at) => rootsPublishedAt([expired], at).length)).toEqual([
         0, 0, 0, 0, 0,
       ]);
-      expect(bundleSequenceAt([expired], [], second(n + 1))).toBe(0);
     },
   );
 
-  test("that an authority also has is in the bundle once and does not change its sequence", () => {
+  test("that an authority also has is in the bundle once", () => {
     const authority = stub("aa", [50, 60, 500, 600], [inHex(der)]);
-    expect(trustBundleAt([authority, root], second(100)).roots).toHaveLength(1);
-    const sequences = [50, 99, 100, 600, 999].map((n) =>
-      bundleSequenceAt([authority, root], [], second(n)),
-    );
-    expect(new Set(sequences)).toEqual(new Set([second(50).getTime()]));
-    expect(trustBundleAt([authority, root], second(999)).roots).toHaveLength(1);
-    expect(trustBundleAt([authority, root], second(1000)).roots).toHaveLength(0);
+    expect(TrustBundle.at([authority, root], second(100)).roots).toHaveLength(1);
+    expect(TrustBundle.at([authority, root], second(999)).roots).toHaveLength(1);
+    expect(TrustBundle.at([authority, root], second(1000)).roots).toHaveLength(0);
   });
 
   test.each<[string, Parameters<typeof applyEdit>[1]]>([
@@ -192,21 +209,21 @@ describe("an additional root", () => {
     ["without its validity", { at: [0, 4], replace: "" }],
   ])("refuses a certificate %s", (_, edit) => {
     const broken = applyEdit(Buffer.from(der), edit);
-    expect(() => createAdditionalRoot(broken, second(0))).toThrow(DerError);
+    expect(() => AdditionalRoot.create(broken, second(0))).toThrow(DerError);
   });
 
   test("refuses an empty certificate", () => {
-    expect(() => createAdditionalRoot(new Uint8Array(), second(0))).toThrow(DerError);
+    expect(() => AdditionalRoot.create(new Uint8Array(), second(0))).toThrow(DerError);
   });
 
   test("is published at a whole second, so that the sequence changes with the roots", async () => {
     const others = [
-      await createAdditionalRoot(der, second(100.1)),
-      await createAdditionalRoot(await createRoot({ notAfter: second(1000) }), second(100.7)),
+      await AdditionalRoot.create(der, second(100.1)),
+      await AdditionalRoot.create(await createRoot({ notAfter: second(1000) }), second(100.7)),
     ];
     const looked = [100.2, 100.8].map((n) => [
       rootsPublishedAt(others, n).join(),
-      bundleSequenceAt(others, [], second(n)),
+      TrustBundle.sequence([TrustBundle.historyAt(others, [], second(n))]),
     ]);
     expect(looked[0]?.[0] === looked[1]?.[0]).toBe(looked[0]?.[1] === looked[1]?.[1]);
   });
@@ -220,36 +237,39 @@ describe("a retired root", () => {
     ["after it expires", 5000, 1000, [100, 100, 100, 1000]],
     ["before it is published", 50, 50, [50, 50, 50, 50]],
   ])("leaves the bundle %s", (_, at, retiresAt, phases) => {
-    const taint = retireRoot(root, second(at), second(Math.min(at, 300)));
+    const taint = AdditionalRoot.retire(root, second(at), second(Math.min(at, 300)));
     expect([taint.id, secondOf(taint.retiresAt)]).toEqual([root.id, retiresAt]);
     const [retired] = applyTaints([root], [taint]);
     expect(phasesOf((retired ?? root).schedule)).toEqual(phases);
-    expect(publishedAuthoritiesAt([retired ?? root], second(retiresAt))).toEqual([]);
+    expect(TrustBundle.authoritiesAt([retired ?? root], second(retiresAt))).toEqual([]);
   });
 
   test("leaves the other roots in the bundle", async () => {
-    const other = await createAdditionalRoot(
+    const other = await AdditionalRoot.create(
       await createRoot({ notAfter: second(1000) }),
       second(100),
     );
-    const left = applyTaints([root, other], [retireRoot(root, second(300), second(300))]);
+    const left = applyTaints(
+      [root, other],
+      [AdditionalRoot.retire(root, second(300), second(300))],
+    );
     expect(rootsPublishedAt(left, 400)).toEqual([inHex(other.roots[0])]);
   });
 
   test("does not leave before the operator retires it, whatever earlier instant is asked for", () => {
-    const { retiresAt } = retireRoot(root, second(200), second(300));
+    const { retiresAt } = AdditionalRoot.retire(root, second(200), second(300));
     expect(secondOf(retiresAt)).toBe(300);
   });
 
   test("stays in the bundle while an authority needs it", () => {
     const authority = stub("aa", [50, 60, 500, 600], [inHex(der)]);
-    const [retired] = applyTaints([root], [retireRoot(root, second(300), second(300))]);
-    expect(trustBundleAt([authority, retired ?? root], second(400)).roots).toHaveLength(1);
+    const [retired] = applyTaints([root], [AdditionalRoot.retire(root, second(300), second(300))]);
+    expect(TrustBundle.at([authority, retired ?? root], second(400)).roots).toHaveLength(1);
   });
 });
 
 const rootOf = async (key: AuthorityKey): Promise<Uint8Array<ArrayBuffer>> =>
-  (await createAuthority(clusterLocal, key, tenDays)).authority.certificate.der;
+  (await NewAuthority.create(clusterLocal, key, tenDays)).authority.certificate.der;
 
 const istioRoot = new X509Certificate(readFileSync("test/vectors/istio-cacerts/root-cert-alt.pem"));
 

@@ -2,7 +2,7 @@ import * as asn1js from "asn1js";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DerError, DerReader } from "../../../src/pki/encoding/der-reader.ts";
-import { derElement } from "../../../src/pki/encoding/der-writer.ts";
+import { derElement } from "../../../src/pki/encoding/internal/der-writer.ts";
 import { changeAt, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import {
   type DerTree,

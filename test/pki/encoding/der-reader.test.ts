@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { DerError, DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
-import { derElement } from "../../../src/pki/encoding/der-writer.ts";
+import { derElement } from "../../../src/pki/encoding/internal/der-writer.ts";
 import { der, hex, inHex } from "../../testkit/der/mutation.ts";
 import { derBitString } from "../../testkit/der/writing.ts";
 import { readVectors } from "../../testkit/pki/vectors.ts";

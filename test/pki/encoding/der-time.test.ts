@@ -2,7 +2,7 @@ import { fromBER, GeneralizedTime, UTCTime } from "asn1js";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
-import { derTime } from "../../../src/pki/encoding/der-writer.ts";
+import { derTime } from "../../../src/pki/encoding/internal/der-builder.ts";
 import { parseToBeSigned } from "../../../src/pki/x509/certificate.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
 import { der, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";

@@ -1,11 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { isSerialNumber } from "../../../src/custody/record-kinds.ts";
-import {
-  mayBeSerialNumber,
-  serialContent,
-  shownSerialNumber,
-} from "../../../src/pki/encoding/serial-number.ts";
+import { SerialNumber } from "../../../src/pki/encoding/serial-number.ts";
 
 test.each([
   ["0A:0B", "0a0b", "0a0b"],
@@ -16,8 +12,8 @@ test.each([
   ["7f", "7f", "7f"],
   ["00", "00", "00"],
 ])("the serial number %s is shown as %s, and its content octets are %s", (text, shown, content) => {
-  expect(shownSerialNumber(text)).toBe(shown);
-  expect(serialContent(text)).toBe(content);
+  expect(SerialNumber.shown(text)).toBe(shown);
+  expect(SerialNumber.content(text)).toBe(content);
 });
 
 /** The spellings of other programs. */
@@ -32,14 +28,14 @@ const spellings = (digits: string): readonly string[] => [
 test("every spelling of a serial number is shown alike, and has the same content", () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 1n, max: 2n ** 159n - 1n }), (number) => {
-      const shown = shownSerialNumber(number.toString(16));
+      const shown = SerialNumber.shown(number.toString(16));
       expect(BigInt(`0x${shown}`)).toBe(number);
       expect(shown).toMatch(/^(?!00)(?:[0-9a-f]{2})+$/);
       for (const each of spellings(shown)) {
-        expect(mayBeSerialNumber(each)).toBe(true);
-        expect(shownSerialNumber(each)).toBe(shown);
-        expect(isSerialNumber(serialContent(each))).toBe(true);
-        expect(shownSerialNumber(serialContent(each))).toBe(shown);
+        expect(SerialNumber.mayBe(each)).toBe(true);
+        expect(SerialNumber.shown(each)).toBe(shown);
+        expect(isSerialNumber(SerialNumber.content(each))).toBe(true);
+        expect(SerialNumber.shown(SerialNumber.content(each))).toBe(shown);
       }
     }),
   );
@@ -48,6 +44,6 @@ test("every spelling of a serial number is shown alike, and has the same content
 test.each(["", "7", "leaf.pem", "./ab", "ab-cd", "0xfg", "ab".repeat(33)])(
   "%j is no serial number",
   (text) => {
-    expect(mayBeSerialNumber(text)).toBe(false);
+    expect(SerialNumber.mayBe(text)).toBe(false);
   },
 );

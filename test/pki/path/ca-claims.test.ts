@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
-import { parseCaCertificate } from "../../../src/pki/path/certification-path.ts";
+import { CaCertificate } from "../../../src/pki/path/certification-path.ts";
 import { richRoot } from "../../fuzz/corpus/certificates.ts";
 import { applyEdit, type DerEdit } from "../../testkit/der/mutation.ts";
 
@@ -8,7 +8,7 @@ const policies = [0, 7, 0, 7, 1];
 const access = [0, 7, 0, 9, 1];
 
 test("reads a root with the extensions of a public CA", () => {
-  const { claims } = parseCaCertificate(richRoot, "a root");
+  const { claims } = CaCertificate.parse(richRoot, "a root");
   expect(claims).toMatchObject({ isAuthority: true, pathLength: 3, maySignCertificates: true });
   expect(claims.criticalExtensions).toEqual(["2.5.29.15", "2.5.29.19", "2.5.29.30"]);
 });
@@ -30,5 +30,5 @@ const faults: Readonly<Record<string, DerEdit>> = {
 
 test.each(Object.entries(faults))("refuses %s, as Go's crypto/x509 does", (_, edit) => {
   const root = applyEdit(richRoot, edit);
-  expect(() => parseCaCertificate(root, "a root")).toThrow(DerError);
+  expect(() => CaCertificate.parse(root, "a root")).toThrow(DerError);
 });

@@ -30,6 +30,7 @@ test.each([
   ["pilot-agent-p256", "EC-P256"],
   ["pilot-agent-rsa2048", "RSA"],
   ["ztunnel-p256", "EC-P256"],
+  ["rsa-without-null", "RSA"],
 ])("reads the CSR of %s as @peculiar/x509 does", async (name, algorithm) => {
   const pem = vector(`csr/${name}`);
   const key = await parseCsr(pem);

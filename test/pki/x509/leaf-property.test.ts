@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { elementAt, inHex } from "../../testkit/der/mutation.ts";
 import {
   createTestIssuer,
@@ -17,7 +17,7 @@ const first = "1950-01-01T00:02:00.000Z";
 const last = "9999-12-31T23:59:59.000Z";
 const issuer = await createTestIssuer("EC-P256", schedule(first, last));
 const authority = new X509Certificate(issuer.authority.certificate.der);
-const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
 
 const domains = fc.stringMatching(/^[a-z0-9._-]{1,255}$/).map(trustDomain);
 const labels = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/);

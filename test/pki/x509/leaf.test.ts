@@ -3,10 +3,10 @@ import { createHash, createPublicKey, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { namesWorkload } from "../../../src/pki/spiffe-id.ts";
+import { SpiffeId } from "../../../src/pki/spiffe-id.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import { lint } from "../../../src/pki/x509/leaf/lint.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { lint } from "../../../src/pki/x509/leaf/internal/lint.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, der, elementAt, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { createTestIssuer, oneDay, proved, workload } from "../../testkit/pki/certificates.ts";
 import {
@@ -42,7 +42,7 @@ subjectKeys["RSA-4096"] = Buffer.from(issuers["RSA-4096"].authority.publicKey.sp
 const spiffeId = workload("foo", "bar");
 
 const issue = async (issuer: OpenAuthority, spki: Octets): Promise<Octets> => {
-  const publicKey = parseSubjectPublicKey(spki);
+  const publicKey = SubjectPublicKey.parse(spki);
   return Buffer.from(
     (await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved })).der,
   );
@@ -140,7 +140,7 @@ test("a leaf has version 3, an empty subject, and the authority's subject as its
 
 test("serial numbers are positive, of 17 octets, and distinct", async () => {
   const issuer = issuers["EC-P256"];
-  const publicKey = parseSubjectPublicKey(subjectKeys["EC-P384"] ?? hex(""));
+  const publicKey = SubjectPublicKey.parse(subjectKeys["EC-P384"] ?? hex(""));
   const serialNumbers = new Set<string>();
   for (let i = 0; i < 100; i++) {
     const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved });
@@ -211,14 +211,14 @@ test("node:crypto reads the same key from the leaf as from the CSR", async () =>
 
 describe("DNS names beside the SPIFFE ID", () => {
   const dnsNames = ["b.foo.mesh.test", "api.test"];
-  const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+  const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
   const content = { spiffeId, publicKey, validity: oneDay, proof: proved };
 
   test("come after it, in the order of the rule", async () => {
     const { der: leaf } = await issueLeaf(issuers["EC-P256"], { ...content, dnsNames });
     const { subjectAltName } = new X509Certificate(leaf);
     expect(subjectAltName).toBe(`URI:${spiffeId}, DNS:b.foo.mesh.test, DNS:api.test`);
-    expect(namesWorkload(subjectAltName, spiffeId)).toBe(true);
+    expect(SpiffeId.isNamedBy(subjectAltName, spiffeId)).toBe(true);
   });
 
   test.each(["*.foo.test", "10.0.0.1", "A.test", "a..b", ""])(
@@ -255,6 +255,6 @@ describe("DNS names beside the SPIFFE ID", () => {
     [`URI:${spiffeId}, DNS:"api, URI:x"`],
     [undefined],
   ])("are the only names that clients take beside it: %j", (names) => {
-    expect(namesWorkload(names, spiffeId)).toBe(false);
+    expect(SpiffeId.isNamedBy(names, spiffeId)).toBe(false);
   });
 });

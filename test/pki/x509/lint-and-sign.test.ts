@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
 import { lintAndSign } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import { lint } from "../../../src/pki/x509/leaf/lint.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { lint } from "../../../src/pki/x509/leaf/internal/lint.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, elementAt, flipBit, inHex } from "../../testkit/der/mutation.ts";
 import { subjects } from "../../testkit/pki/lint-subjects.ts";
 
@@ -13,7 +13,7 @@ const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256
   "verify",
 ]);
 const spki = Buffer.from(await crypto.subtle.exportKey("spki", keys.publicKey));
-const algorithm = signatureAlgorithmOf(parseSubjectPublicKey(spki));
+const algorithm = signatureAlgorithmOf(SubjectPublicKey.parse(spki));
 const signer = webSigningKey(keys.privateKey, algorithm);
 
 const { toBeSigned, intent } = subjects.ec;

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { lint } from "../../../src/pki/x509/leaf/lint.ts";
-import type { Intent } from "../../../src/pki/x509/leaf/linted-certificate.ts";
+import { lint } from "../../../src/pki/x509/leaf/internal/lint.ts";
+import type { Intent } from "../../../src/pki/x509/leaf/internal/linted-certificate.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
 import { applyEdit, type DerEdit, hex, type Octets } from "../../testkit/der/mutation.ts";
 import { subjects } from "../../testkit/pki/lint-subjects.ts";
@@ -81,7 +81,7 @@ test.each(faulty)("finds a fault in $name", (vector) => {
 /** The clauses in the linter's source, where each rule begins with its clause. */
 function clausesInSource(): string[] {
   const source = readFileSync(
-    new URL("../../../src/pki/x509/leaf/lint.ts", import.meta.url),
+    new URL("../../../src/pki/x509/leaf/internal/lint.ts", import.meta.url),
     "utf8",
   );
   return [...source.matchAll(/\[\s*"([^"]+)",\s*(?:\(|keeps)/g)].map(([, clause = ""]) => clause);

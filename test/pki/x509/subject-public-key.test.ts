@@ -2,7 +2,7 @@ import { createPublicKey } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, der, elementAt, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { buildCsr, csrPem, generateSigner, signatureIdentifier } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
@@ -64,14 +64,14 @@ function forgedCsr(spki: Octets): string {
 
 describe("the parser", () => {
   test.each(accepted)("accepts $name", ({ octets, algorithm }) => {
-    const key = parseSubjectPublicKey(octets);
+    const key = SubjectPublicKey.parse(octets);
     expect(key.algorithm).toBe(algorithm);
     expect(inHex(key.spki)).toBe(inHex(octets));
     expect(inHex(key.keyOctets)).toBe(inHex(contentOf(elementAt(octets, [1]))));
   });
 
   test.each(refused.filter(({ atImport }) => !atImport))("refuses $name", ({ octets, refusal }) => {
-    const error = thrownBy(() => parseSubjectPublicKey(octets));
+    const error = thrownBy(() => SubjectPublicKey.parse(octets));
     if (refusal?.reason === "csr-malformed") expect(error).toBeInstanceOf(DerError);
     else expect(error).toMatchObject({ refusal });
   });
@@ -79,7 +79,7 @@ describe("the parser", () => {
   test.each(refused.filter(({ atImport }) => atImport))(
     "leaves $name to the import",
     ({ octets }) => {
-      expect(parseSubjectPublicKey(octets).algorithm).toMatch(/^EC-/);
+      expect(SubjectPublicKey.parse(octets).algorithm).toMatch(/^EC-/);
     },
   );
 
@@ -119,7 +119,7 @@ test("refuses a SubjectPublicKeyInfo with an octet more or less anywhere", () =>
     hex(""),
   ];
   for (const octets of wrong) {
-    expect(thrownBy(() => parseSubjectPublicKey(octets))).toBeInstanceOf(DerError);
+    expect(thrownBy(() => SubjectPublicKey.parse(octets))).toBeInstanceOf(DerError);
   }
 });
 

@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type MeshAuthorities, MeshCrls } from "../../../src/program/bundle/crls.ts";
 import { crlsPem, parseCrls } from "../../../src/program/bundle/documents.ts";
@@ -135,6 +135,15 @@ test("CRLs of unknown intermediates are used beside those of a known one", async
   expect(known.usable(mesh([company], inner), crlTime).crls).toEqual(crls);
 });
 
+test("a CRL that was kept for an unknown CA is none of a root of its names that has not signed it", async () => {
+  const known = new MeshCrls();
+  const forged = await listOf(b, { signer: stranger });
+  const crls = [await listOf(inner), forged];
+  expect(known.take(crls, mesh([company], inner), crlTime)).toEqual([]);
+  const { missing } = known.usable(mesh([company, b], inner), crlTime);
+  expect(missing).toEqual([b.certificate]);
+});
+
 test("CRLs of a root that the mesh no longer has are left out", async () => {
   const known = new MeshCrls();
   known.take([await listOf(a), await listOf(b)], mesh([a, b]), crlTime);
@@ -183,7 +192,7 @@ test.each([
   ["a list that is cut", block(one.split("\n").slice(1, 3).join("\n"))],
   ["no base64", block("====")],
   ["no DER", block("MQ==")],
-  ["an octet after a list", toPem("X509 CRL", Buffer.concat([der(one), Buffer.of(0)]))],
+  ["an octet after a list", Pem.format("X509 CRL", Buffer.concat([der(one), Buffer.of(0)]))],
   ["too many CRLs", one.repeat(101)],
 ])("%s is refused", (_what, text) => {
   expect(() => parseCrls(text)).toThrow(FetchError);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { LongPollWait } from "../../../src/program/bundle/long-poll-wait.ts";
+import { LongPollWait } from "../../../src/program/bundle/internal/long-poll-wait.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 

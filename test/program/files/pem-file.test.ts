@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { rootCertificates } from "node:tls";
 import { beforeEach, describe, expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/errors.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import {
   maximumPemOctets,
   parseCertificates,
@@ -57,13 +57,13 @@ describe.each(readers)("%s", (_, read) => {
 const { pem } = await createTestAuthority("root");
 const { pem: second } = await createTestAuthority("second");
 const damaged = second.replace(/MII\w/, "AAAA");
-const withRest = toPem(
+const withRest = Pem.format(
   "CERTIFICATE",
   Buffer.concat([new X509Certificate(second).raw, Buffer.alloc(1)]),
 );
 const onOneLine = second.replaceAll("\n", " ");
 
-async function rootFile(text: string): Promise<string> {
+async function rootFile(text: string | Uint8Array): Promise<string> {
   const file = join(await temporaryFolder(), "roots.pem");
   await writeFile(file, text);
   return file;
@@ -78,12 +78,23 @@ test.each([
   expect(await readRootFile(await rootFile(text))).toBe(text);
 });
 
-test.each([
+test("words around a root may have any encoding", async () => {
+  const words = Buffer.from("friendlyName: Prüfstelle München\n", "latin1");
+  const file = await rootFile(Buffer.concat([words, Buffer.from(pem)]));
+  expect(parseCertificates((await readRootFile(file)) ?? "")).toHaveLength(1);
+  expect(parseCertificates(readPemFileNow(file))).toHaveLength(1);
+});
+
+test.each<[string, string | Uint8Array, string]>([
   ["nothing", "", "holds no certificate"],
   ["an empty line", "\n", "holds no certificate"],
   ["a comment", "# no root yet\n", "holds no certificate"],
-  ["the first line of a certificate alone", "-----BEGIN CERTIFICATE-----\n", "no certificate"],
-  ["a certificate on one line", onOneLine, "holds no certificate"],
+  [
+    "the first line of a certificate alone",
+    "-----BEGIN CERTIFICATE-----\n",
+    "has no proper end of PEM block 1",
+  ],
+  ["a certificate on one line", onOneLine, "has no proper end of PEM block 1"],
   ["a key", pem.replaceAll("CERTIFICATE", "PRIVATE KEY"), "holds no certificate"],
   ["a damaged certificate", damaged, "cannot be read"],
   ["a certificate with an octet after it", withRest, "cannot be read"],
@@ -93,6 +104,12 @@ test.each([
     `${pem}\n-----BEGIN CERTIFICATE-----\n\n-----END CERTIFICATE-----\n`,
     "cannot be read",
   ],
+  [
+    "two certificates on the line between them",
+    pem.trim() + second,
+    "no proper end of PEM block 1",
+  ],
+  ["a certificate in UTF-16", Buffer.from(`\ufeff${pem}`, "utf16le"), "is text in UTF-16"],
   ["a mebibyte and more", `${pem}${"#".repeat(1024 * 1024)}`, "at most"],
 ])("a file that holds %s is refused", async (_, text, reason) => {
   const reading = readRootFile(await rootFile(text));

@@ -1,11 +1,15 @@
 import type { LookupAddress } from "node:dns";
 import { once } from "node:events";
+import { rm, writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
+import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { OperatorError } from "../../../src/foundation/errors.ts";
 import { createJsonFetch, FetchError } from "../../../src/foundation/fetch.ts";
 import {
   createPublicLookup,
   fetchTrusting,
+  fetchTrustingFile,
   HttpClient,
   type OutgoingRequest,
   parseTarget,
@@ -13,6 +17,7 @@ import {
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
 import { type RawAnswer, rawResponse, startRawServer } from "../../testkit/network/raw-server.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
@@ -259,4 +264,24 @@ describe("a request that may go to public addresses alone", () => {
       expect(await fetchAnywhere(`${server.origin}/`)).toEqual({});
     },
   );
+});
+
+test("the roots of a file count as they are at each request, and the last ones while it is swapped", async () => {
+  const [former, next] = await Promise.all(
+    ["former", "next"].map((name) => startTlsServer((_request, response) => response.end(name))),
+  );
+  const file = join(await temporaryFolder(), "ca.crt");
+  await writeFile(file, former?.ca ?? "");
+  const fetch = await fetchTrustingFile(file);
+  const ask = async (server: typeof former) => (await fetch(server?.origin ?? "", {})).text();
+  expect(await ask(former)).toBe("former");
+  await expect(ask(next)).rejects.toThrow("certificate that is not accepted");
+  await rm(file);
+  expect(await ask(former)).toBe("former");
+  await writeFile(file, "-----BEGIN CERTIFICATE-----\n");
+  expect(await ask(former)).toBe("former");
+  await writeFile(file, next?.ca ?? "");
+  expect(await ask(next)).toBe("next");
+  await expect(ask(former)).rejects.toThrow("certificate that is not accepted");
+  await expect(fetchTrustingFile(join(file, "missing"))).rejects.toThrow(OperatorError);
 });

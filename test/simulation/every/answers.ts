@@ -1,7 +1,7 @@
-import { signingAuthorityAt } from "../../../src/pki/authority/signing-authority.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { applyTaints } from "../../../src/pki/authority/taint.ts";
-import { bundleSequenceAt, trustBundleAt } from "../../../src/pki/authority/trust-bundle.ts";
-import { type Reading, readingsOf } from "./records.ts";
+import { TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
+import { countedIn, publishedIn, type Reading, readingsOf } from "./records.ts";
 import {
   type Answer,
   at,
@@ -79,7 +79,7 @@ export class Answers {
     const authorities = applyTaints(reading.authorities, taints);
     const published = [...authorities, ...applyTaints(reading.additionalRoots, taints)];
     const now = at(clock);
-    const own = trustBundleAt(published, now).roots.map(nameOf);
+    const own = TrustBundle.at(published, now).roots.map(nameOf);
     const most = this.#world.authorityRoot === "self" ? mostOwn : mostIntermediates;
     if (state.store.authorities.length > most) {
       throw violation(state, "too many authorities");
@@ -89,7 +89,7 @@ export class Answers {
     const roots = [...mesh, ...own];
     const bundle = new Set(roots);
     const others = mesh.map((root) => ({ at: state.now, issuer: root, root, bundle }));
-    const authority = signingAuthorityAt(authorities, now);
+    const authority = SigningAuthority.at(authorities, now);
     if (!authority) {
       if (this.#mayWait(state)) return others;
       throw violation(state, "nothing signs");
@@ -97,7 +97,7 @@ export class Answers {
     if (at(clock + this.#world.leaf) > authority.schedule.retiresAt) {
       throw violation(state, "a leaf outlives its authority");
     }
-    this.#numbered(state, bundleSequenceAt(published, taints, now), own.join(), contents);
+    this.#numbered(state, sequenceIn(reading, now), contentIn(reading, now), contents);
     this.#requireTaint(state, authority.id, roots);
     const [root = octetsOf("")] = authority.roots;
     return [...others, { at: state.now, issuer: authority.id, root: nameOf(root), bundle }];
@@ -114,11 +114,9 @@ export class Answers {
 
   /** The number grows with every change, and is never less. @throws Violation */
   #settled(state: State): State["settled"] {
-    const { additionalRoots, taints, ...reading } = wholeReading(this.#world, state);
-    const authorities = applyTaints([...reading.authorities, ...additionalRoots], taints);
-    const now = at(state.now);
-    const content = trustBundleAt(authorities, now).roots.map(nameOf).join();
-    const sequence = bundleSequenceAt(authorities, taints, now);
+    const reading = wholeReading(this.#world, state);
+    const content = contentIn(reading, at(state.now));
+    const sequence = sequenceIn(reading, at(state.now));
     const before = state.settled;
     const isSame = before?.content === content;
     if (before && (isSame ? sequence < before.sequence : sequence <= before.sequence)) {
@@ -161,3 +159,9 @@ export class Answers {
     return one.at >= tainting.at && one.issuer !== tainting.id;
   }
 }
+
+const sequenceIn = (reading: Reading, now: Date): number =>
+  TrustBundle.sequence([TrustBundle.historyAt(countedIn(reading), reading.taints, now)]);
+
+const contentIn = (reading: Reading, now: Date): string =>
+  TrustBundle.at(publishedIn(reading), now).roots.map(nameOf).join();

@@ -4,7 +4,7 @@ import {
   rootSince,
   successionOf,
 } from "../../../src/pki/authority/rotation.ts";
-import { installedSchedule, type Schedule } from "../../../src/pki/authority/schedule.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { applyTaints } from "../../../src/pki/authority/taint.ts";
 import type { PublishedAuthority } from "../../../src/pki/authority/trust-bundle.ts";
 import { choicesOf, type Reading, readingsOf, type Written } from "./records.ts";
@@ -147,7 +147,7 @@ export class Cron {
           ? undefined
           : new Date(Math.max(...others.map(({ schedule }) => schedule.signsUntil.getTime()))),
     };
-    const schedule = installedSchedule(this.#world.lengths, installation, at(now));
+    const schedule = Schedule.installed(this.#world.lengths, installation, at(now));
     return this.put(state, schedule, [root, ...beside]);
   }
 }

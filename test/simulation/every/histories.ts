@@ -33,7 +33,9 @@ export class Histories {
     const once = this.#cron.runs(state);
     const twice = once.flatMap((each) => (each.made > state.made ? this.#cron.runs(each) : []));
     const inTime = [...once, ...twice].filter((each) => this.#isInTime(each));
-    const operator = this.#operator.acts(state);
+    // A run that is due is due whatever an operator does.
+    const [idle = state] = once;
+    const operator = this.#operator.acts(idle);
     return [...inTime, ...operator.filter((each) => this.#isInTime(each))];
   }
 
@@ -51,7 +53,13 @@ export class Histories {
     return {
       ...state,
       now,
-      store: { ...store, authorities: store.authorities.filter((each) => !isGone(each)) },
+      store: {
+        ...store,
+        authorities: store.authorities.filter((each) => !isGone(each)),
+        keys: store.keys.filter((each) => !isGone(each)),
+        // Once every reader has the record of its taint, a line changes nothing.
+        configured: store.configured.filter((each) => !isGone(each) && now - each.at < propagation),
+      },
       madeAt: madeAt !== undefined && now - madeAt < propagation ? madeAt : undefined,
     };
   }

@@ -30,14 +30,24 @@ export function keyOf(world: World, state: State): string {
       since(written),
       since(deletedAt),
     ]);
-  const published = [...store.authorities, ...store.roots].map(({ record }) => record);
+  const published = [...store.authorities, ...store.roots, ...store.keys].map(
+    ({ record }) => record,
+  );
   const order = published.toSorted(byPublication);
-  const roots = store.roots.map(({ record, at: written }) => [
+  const others = [...store.roots, ...store.keys].map(({ record, at: written, deletedAt }) => [
     nameIn(record.id),
+    record.roots.map((root) => nameIn(nameOf(root))),
     order.indexOf(record),
     rel(record.schedule.publishedFrom),
     rel(record.schedule.retiresAt),
     since(written),
+    since(deletedAt),
+  ]);
+  const lines = store.configured.map(({ record, at: written, deletedAt }) => [
+    published.some(({ id }) => id === record.idPrefix) ? nameIn(record.idPrefix) : "",
+    record.rootUntil ? rel(record.rootUntil) : "",
+    since(written),
+    since(deletedAt),
   ]);
   const taints = store.taints.map(({ record, at: written }) => {
     const isNamed = published.some(({ id }) => id === record.id);
@@ -57,7 +67,8 @@ export function keyOf(world: World, state: State): string {
     ]);
   return JSON.stringify([
     authorities,
-    roots,
+    others,
+    lines,
     taints,
     given,
     sorted(contents).map(([sequence, { content, at: last }]) => [

@@ -1,12 +1,9 @@
-import {
-  adoptedSchedule,
-  firstSchedule,
-  joiningSchedule,
-  type Schedule,
-} from "../../../src/pki/authority/schedule.ts";
-import { createTaint, type Taint } from "../../../src/pki/authority/taint.ts";
+import { createTaint } from "../../../src/pki/authority/new-taint.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
+import type { Taint } from "../../../src/pki/authority/taint.ts";
+import { TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import type { Cron } from "./cron.ts";
-import { choicesOf } from "./records.ts";
+import { choicesOf, countedIn, statedBy, type Written } from "./records.ts";
 import {
   at,
   type Beginning,
@@ -34,22 +31,26 @@ export class Operator {
       ...this.#imported(state),
       ...this.#retired(state),
       ...this.#restored(state),
+      ...this.#configured(state),
+      ...this.#crossedOut(state),
+      ...this.#keyed(state),
+      ...this.#keysPruned(state),
     ];
   }
 
   /** The states in which a history may begin. */
   beginnings(): readonly State[] {
-    const { beginning, doubles, turns, taints, imports, restores } = this.#world;
+    const { beginning, doubles, turns, taints, imports, restores, lines, keys } = this.#world;
     const empty: State = {
       now: 0,
-      store: { authorities: [], roots: [], taints: [] },
+      store: { authorities: [], roots: [], keys: [], taints: [], configured: [] },
       answers: [],
       contents: new Map(),
       settled: undefined,
       dueSince: undefined,
       madeAt: undefined,
       tainting: undefined,
-      left: { doubles, turns, taints, imports, restores },
+      left: { doubles, turns, taints, imports, restores, lines, keys },
       made: 0,
       company: 0,
     };
@@ -67,7 +68,7 @@ export class Operator {
         const first = (state: State, now: number, root = "company 0"): State =>
           isForeign
             ? this.#cron.install(state, [], now, { root, life: this.#world.life })
-            : this.#cron.put(state, firstSchedule(lengths, at(now)), [`own ${state.made}`]);
+            : this.#cron.put(state, Schedule.first(lengths, at(now)), [`own ${state.made}`]);
         const once = first(empty, 0);
         if (beginning === "founded") return [once];
         return Array.from({ length: Math.max(1, propagation - 2 * skew) }, (_, i) =>
@@ -75,10 +76,10 @@ export class Operator {
         );
       }
       case "joining":
-        return [own(joiningSchedule(lengths, at(0)))];
+        return [own(Schedule.joining(lengths, at(0)))];
       case "adopted": {
         const expiresAt = at(this.#world.life);
-        const adopted = adoptedSchedule(lengths, expiresAt, at(0));
+        const adopted = Schedule.adopted(lengths, expiresAt, at(0));
         // The leaves and bundles of the mesh as it was.
         const before = { at: 0, issuer: "0000", root: "before", bundle: new Set(["before"]) };
         return [this.#cron.put({ ...empty, answers: [before] }, adopted, ["before"])];
@@ -143,6 +144,7 @@ export class Operator {
   /** An operator takes that root out again, at once or in two propagation intervals. */
   #retired(state: State): readonly State[] {
     const { now, store } = state;
+    if (this.#isSpreading(state)) return [];
     const open = store.roots.filter(
       ({ record, at: since }) =>
         now - since >= this.#world.propagation &&
@@ -157,6 +159,12 @@ export class Operator {
         };
       }),
     );
+  }
+
+  /** For a propagation interval, two taints that readers learn of in any order may have one number. */
+  #isSpreading({ now, store }: State): boolean {
+    const { propagation } = this.#world;
+    return [...store.taints, ...store.configured].some((each) => now - each.at < propagation);
   }
 
   /** A backup from before the last deletions comes back: what was deleted is there again. */
@@ -175,7 +183,99 @@ export class Operator {
       },
     ];
   }
+
+  /**
+   * A line of TAINTED_AUTHORITIES: without `root_until`, with one that is now, and with one that is over. The first
+   * process that has the line records its taint.
+   */
+  #configured(state: State): readonly State[] {
+    const { now, left, store } = state;
+    if (left.lines === 0 || this.#isSpreading(state)) return [];
+    const reading = wholeReading(this.#world, state);
+    const line = (idPrefix: string, rootUntil: Date | undefined): State => {
+      const record = { idPrefix, rootUntil };
+      const stated = statedBy([record], reading).map((taint) => ({ record: taint, at: now }));
+      return {
+        ...state,
+        store: {
+          ...store,
+          configured: [...store.configured, { record, at: now }],
+          taints: [...store.taints, ...stated],
+        },
+        left: { ...left, lines: left.lines - 1 },
+      };
+    };
+    const { authorities, additionalRoots, keys } = reading;
+    const untils = [undefined, at(now), at(now - 4)];
+    return [
+      ...authorities.flatMap(({ id, roots: [root] }) =>
+        untils.map((until) =>
+          this.#cron.noted({
+            ...line(id, until),
+            tainting: {
+              id,
+              root: root ? nameOf(root) : "",
+              at: now,
+              departure: until ? "immediately" : "with-last-leaf",
+            },
+            dueSince: state.dueSince ?? now,
+          }),
+        ),
+      ),
+      ...additionalRoots.flatMap(({ id }) => untils.map((until) => line(id, until))),
+      ...keys.map(({ id }) => line(id, undefined)),
+    ];
+  }
+
+  /** A line goes, at any time: whoever publishes a bundle by it has recorded its taints before. */
+  #crossedOut(state: State): readonly State[] {
+    const { store, now } = state;
+    const open = store.configured.filter(({ deletedAt }) => deletedAt === undefined);
+    return open.map((line) => ({
+      ...state,
+      store: { ...store, configured: deletedIn(store.configured, line, now) },
+    }));
+  }
+
+  #keyed(state: State): readonly State[] {
+    const { now, left, store, made } = state;
+    if (left.keys === 0) return [];
+    const from = at(now + this.#world.propagation);
+    const signsUntil = at(now + this.#world.propagation + 2);
+    const retiresAt = at(now + this.#world.propagation + 4);
+    const record = {
+      id: `k${made}`,
+      roots: [octetsOf(`key ${made}`)],
+      schedule: { publishedFrom: from, signsFrom: from, signsUntil, retiresAt },
+    };
+    return [
+      {
+        ...state,
+        made: made + 1,
+        store: { ...store, keys: [...store.keys, { record, at: now }] },
+        left: { ...left, keys: left.keys - 1 },
+      },
+    ];
+  }
+
+  #keysPruned(state: State): readonly State[] {
+    const { store, now } = state;
+    const reading = wholeReading(this.#world, state);
+    const since = at(now - this.#world.propagation);
+    const old = reading.keys.filter(({ schedule }) => schedule.retiresAt < since);
+    const ids = TrustBundle.dispensable(old, countedIn(reading), since);
+    const gone = store.keys.filter(({ record }) => ids.includes(record.id));
+    if (gone.length === 0) return [];
+    const keys = gone.reduce((kept, each) => deletedIn(kept, each, now), store.keys);
+    return [{ ...state, store: { ...store, keys } }];
+  }
 }
+
+const deletedIn = <T>(
+  list: readonly Written<T>[],
+  gone: Written<T>,
+  deletedAt: number,
+): readonly Written<T>[] => list.map((each) => (each === gone ? { ...each, deletedAt } : each));
 
 /** The state with its last authority written then. */
 function writtenAt(state: State, tick: number): State {

@@ -1,4 +1,9 @@
-import type { Taint } from "../../../src/pki/authority/taint.ts";
+import {
+  applyTaints,
+  type ConfiguredTaint,
+  type Taint,
+  taintsOf,
+} from "../../../src/pki/authority/taint.ts";
 import type { PublishedAuthority } from "../../../src/pki/authority/trust-bundle.ts";
 
 /** A record of a small store, and the ticks in which it was written and deleted. */
@@ -12,27 +17,71 @@ export interface Written<T> {
 export interface SmallStore {
   readonly authorities: readonly Written<PublishedAuthority>[];
   readonly roots: readonly Written<PublishedAuthority>[];
+  /** Keys for tokens, as what they add to the bundle. */
+  readonly keys: readonly Written<PublishedAuthority>[];
   readonly taints: readonly Written<Taint>[];
+  /** The lines of the configuration, which every process has at its own time. */
+  readonly configured: readonly Written<ConfiguredTaint>[];
 }
 
 /** What one reader sees. */
 export interface Reading {
   readonly authorities: readonly PublishedAuthority[];
   readonly additionalRoots: readonly PublishedAuthority[];
+  readonly keys: readonly PublishedAuthority[];
+  /** Of the store and of the configuration. */
   readonly taints: readonly Taint[];
 }
 
+/** All whose changes count in the bundle's number, with the schedules that they were minted with. */
+export const countedIn = (reading: Omit<Reading, "taints">) => [
+  ...reading.authorities,
+  ...reading.additionalRoots,
+  ...reading.keys,
+];
+
+/** The taints that lines of the configuration state: a key for tokens leaves with its taint. */
+export const statedBy = (
+  lines: readonly ConfiguredTaint[],
+  { authorities, additionalRoots, keys }: Omit<Reading, "taints">,
+): readonly Taint[] => [
+  ...taintsOf(lines, [...authorities, ...additionalRoots]),
+  ...taintsOf(lines, keys).map(({ id, taintedAt }) => ({ id, taintedAt, retiresAt: taintedAt })),
+];
+
+/** The bundle's members: those of authorities and roots, and the keys for tokens. */
+export const publishedIn = ({ authorities, additionalRoots, keys, taints }: Reading) => [
+  ...applyTaints([...authorities, ...additionalRoots], taints),
+  ...applyTaints(keys, taints),
+];
+
 /** Every reading that a store may show: each younger write is seen or not, whatever others are. */
 export function readingsOf(
-  { authorities, roots, taints }: SmallStore,
+  { authorities, roots, keys, taints, configured }: SmallStore,
   now: number,
   propagationTicks: number,
 ): readonly Reading[] {
-  return product(
+  const records = product(
     seenOf(authorities, now, propagationTicks),
     seenOf(roots, now, propagationTicks),
+    seenOf(keys, now, propagationTicks),
+  );
+  const statements = product(
     seenOf(taints, now, propagationTicks),
-  ).map(([seen, additionalRoots, said]) => ({ authorities: seen, additionalRoots, taints: said }));
+    seenOf(configured, now, propagationTicks),
+    [0],
+  );
+  return records.flatMap(([seen, additionalRoots, seenKeys]) =>
+    statements.map(([storedTaints, lines]) => ({
+      authorities: seen,
+      additionalRoots,
+      keys: seenKeys,
+      taints: [
+        ...storedTaints,
+        ...statedBy(lines, { authorities: seen, additionalRoots, keys: seenKeys }),
+      ],
+    })),
+  );
 }
 
 function seenOf<T>(

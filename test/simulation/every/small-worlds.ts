@@ -19,9 +19,14 @@ const usual: Bounds = {
   taints: 0,
   imports: 0,
   restores: 0,
+  lines: 0,
+  keys: 0,
 };
 /** Clocks that differ need more ticks in a propagation interval. */
 const skewed = { propagation: 4, leaf: 4, signing: 20, skew: 1 };
+
+/** A taint beside other records has an end in a mesh that turns faster. */
+const fast = { propagation: 1, leaf: 1 };
 
 const upstream = { authorityRoot: "upstream" } as const;
 
@@ -38,6 +43,19 @@ export const smallWorlds: readonly SmallWorld[] = [
   { title: "with a taint", bounds: { ...usual, taints: 1 } },
   { title: "with a taint, whose clocks differ", bounds: { ...usual, ...skewed, taints: 1 } },
   { title: "with another root, which leaves again", bounds: { ...usual, imports: 1 } },
+  { title: "with a configured taint", bounds: { ...usual, lines: 1 } },
+  {
+    title: "with a configured taint, and a root that comes and leaves",
+    bounds: { ...usual, ...fast, signing: 5, lines: 1, imports: 1 },
+  },
+  {
+    title: "with a configured taint, and keys for tokens that come and go",
+    bounds: { ...usual, ...fast, signing: 5, lines: 1, keys: 2 },
+  },
+  {
+    title: "with a configured taint, and a key for tokens that readers may lack",
+    bounds: { ...usual, leaf: 1, signing: 7, lines: 1, keys: 1 },
+  },
   { title: "that is restored", bounds: { ...usual, restores: 1 } },
   { title: "under a CA upstream that keeps its root", bounds: { ...usual, ...upstream } },
   {

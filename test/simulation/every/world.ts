@@ -1,6 +1,6 @@
+import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import type { AuthorityRoot } from "../../../src/pki/authority/rotation.ts";
 import { leadSeconds, type PhaseLengths } from "../../../src/pki/authority/schedule.ts";
-import type { Departure } from "../../../src/pki/authority/taint.ts";
 import type { PublishedAuthority } from "../../../src/pki/authority/trust-bundle.ts";
 import { Violation } from "../violation.ts";
 import { type Reading, readingsOf, type SmallStore, type Written } from "./records.ts";
@@ -25,6 +25,9 @@ export interface Bounds {
   readonly taints: number;
   readonly imports: number;
   readonly restores: number;
+  /** How often a line of TAINTED_AUTHORITIES names an authority, a root or a key, and how many keys for tokens come. */
+  readonly lines: number;
+  readonly keys: number;
 }
 
 /** A tick, in seconds. */
@@ -63,7 +66,10 @@ export interface State {
   /** When a run last made an authority. */
   readonly madeAt: number | undefined;
   readonly tainting: Tainting | undefined;
-  readonly left: Pick<Bounds, "doubles" | "turns" | "taints" | "imports" | "restores">;
+  readonly left: Pick<
+    Bounds,
+    "doubles" | "turns" | "taints" | "imports" | "restores" | "lines" | "keys"
+  >;
   readonly made: number;
   readonly company: number;
 }
@@ -123,7 +129,9 @@ export function violation({ now, store }: State, what: string): Violation {
   const show = ({ record: { id, schedule }, deletedAt }: Written<PublishedAuthority>): string =>
     `${id}: ${Object.values(schedule).map(tickOf).join(" ")}${deletedAt === undefined ? "" : ` deleted at ${deletedAt}`}`;
   const taints = store.taints.map(({ record, at: since }) => `${record.id} at ${since}`);
+  const lines = store.configured.map(({ record, at: since }) => `${record.idPrefix} at ${since}`);
+  const records = [...store.authorities, ...store.roots, ...store.keys].map(show).join("; ");
   return new Violation(
-    `tick ${now}: ${what} (${store.authorities.map(show).join("; ")}; taints ${taints.join("; ")})`,
+    `tick ${now}: ${what} (${records}; taints ${taints.join("; ")}; lines ${lines.join("; ")})`,
   );
 }

@@ -119,6 +119,8 @@ class Lease {
       leaseSeconds: this.#leaseSeconds,
       keyServices: () => key as ServiceKey,
       clock: () => this.#clock(),
+      monotonic: () => 0,
+      random: () => this.#random.fraction(),
       log: { operation: () => {} },
       shareWork: () => ({ join: async (work) => work?.() }),
       inBackground: (work) => void this.#renewals.push(work),

@@ -1,19 +1,12 @@
 import { planCrl } from "../../../src/ca/revocation/crl-plan.ts";
 import { rootCrlLengths } from "../../../src/ca/revocation/root-crls.ts";
 import { isRenewalDue } from "../../../src/custody/key-service/service-root.ts";
+import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import { planRotation, rootSince, successionOf } from "../../../src/pki/authority/rotation.ts";
-import {
-  installedSchedule,
-  leadSeconds,
-  type PhaseLengths,
-  type Schedule,
-} from "../../../src/pki/authority/schedule.ts";
-import { signingAuthorityAt } from "../../../src/pki/authority/signing-authority.ts";
-import { applyTaints, createTaint } from "../../../src/pki/authority/taint.ts";
-import {
-  type PublishedAuthority,
-  publishedAuthoritiesAt,
-} from "../../../src/pki/authority/trust-bundle.ts";
+import { leadSeconds, type PhaseLengths, Schedule } from "../../../src/pki/authority/schedule.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { applyTaints } from "../../../src/pki/authority/taint.ts";
+import { type PublishedAuthority, TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
 import { leafValidity, type Validity } from "../../../src/pki/x509/validity.ts";
 import { always, at, day, hour, secondOf } from "../instants.ts";
@@ -203,7 +196,7 @@ class ServiceMesh {
         ? at(Math.max(...authorities.map(({ schedule }) => secondOf(schedule.signsUntil))))
         : undefined;
     const facts = { expiresAt, rootSince: since, othersSignUntil };
-    const decided = installedSchedule(this.#lengths, facts, at(now));
+    const decided = Schedule.installed(this.#lengths, facts, at(now));
     // As an import does: an intermediate without time to sign is refused.
     if (decided.signsUntil <= decided.signsFrom) {
       if (now > this.#excusedUntil) throw this.#violation(now, "an intermediate is too short");
@@ -216,7 +209,7 @@ class ServiceMesh {
 
   #taint(now: number): void {
     const { authorities, taints } = this.#store.read(now);
-    const signing = signingAuthorityAt(authorities, at(now));
+    const signing = SigningAuthority.at(authorities, at(now));
     if (!signing) return;
     const state = { authorities, taints };
     this.#isTainted = true;
@@ -248,7 +241,11 @@ class ServiceMesh {
     const content = planCrl(key, revocations, { ...lengths, lifetimeSeconds }, at(now));
     const number = toHex(content.number);
     const kept = this.#crls.read(() => now).filter((each) => each.key === key);
-    const newest = kept.reduce((a, b) => (b.number > a ? b.number : a), "");
+    const newest =
+      kept
+        .map((each) => each.number)
+        .toSorted()
+        .at(-1) ?? "";
     if (number <= newest || this.#isAway(now)) return;
     const revoked = content.revoked.map(({ serialNumber }) => serialNumber);
     const older = kept.find((each) => each.number === newest);
@@ -262,7 +259,7 @@ class ServiceMesh {
   #answer(workload: Workload, now: number): void {
     const reading = this.#store.read(now);
     const authorities = applyTaints(reading.authorities, reading.taints);
-    const authority = signingAuthorityAt(authorities, at(now));
+    const authority = SigningAuthority.at(authorities, at(now));
     if (!authority) {
       if (now >= 3 * this.#lengths.propagationSeconds && now > this.#excusedUntil)
         throw this.#violation(now, "nothing signs");
@@ -272,7 +269,7 @@ class ServiceMesh {
     const expiresAt = now + workload.leafSeconds;
     if (at(expiresAt) > authority.schedule.retiresAt)
       throw this.#violation(now, "a leaf outlives its authority");
-    const published = publishedAuthoritiesAt(authorities, at(now));
+    const published = TrustBundle.authoritiesAt(authorities, at(now));
     workload.leaf = { authority, issuedAt: now, expiresAt };
     workload.bundle = new Set(published.flatMap(({ roots }) => roots.map(nameOf)));
     workload.asksAt = now + this.#renewalWait(workload, now);

@@ -1,7 +1,11 @@
-import type { RenewalPolicy } from "../../../src/agent/configuration/configuration.ts";
-import { maximumAttempts, pauseMilliseconds } from "../../../src/agent/identity/ca-client.ts";
-import { renewalAt, retryAt } from "../../../src/agent/identity/renewal-plan.ts";
-import { type Backoff, backoffMilliseconds } from "../../../src/foundation/pause.ts";
+import type { RenewalPolicy } from "../../../src/agent/configuration.ts";
+import {
+  type Backoff,
+  backoffMilliseconds,
+  backoffs,
+  callAttempts as maximumAttempts,
+} from "../../../src/foundation/backoff.ts";
+import { renewalAt, retryAt } from "../../../src/foundation/renewal-plan.ts";
 import { type RenewalRule, renewalRules } from "../../testkit/callers/renewal-rules.ts";
 
 /** The rules by which a client asks for certificates. */
@@ -36,25 +40,26 @@ function byCalls(
   };
 }
 
-const pauses = (attempts: number, fraction: number): number =>
-  pauseMilliseconds(attempts, fraction) / 1000;
+/** An exponential back-off of others, whose pauses chance lengthens or shortens between two shares. */
+const backoffOf =
+  (backoff: Backoff, [least, greatest]: readonly [number, number]) =>
+  (failures: number, fraction: number): number =>
+    (backoffMilliseconds(backoff, failures) / 1000) * (greatest - (greatest - least) * fraction);
+
+/** The pauses of a call of pilot-agent (istio `pkg/security/retry.go`). */
+const pauses = backoffOf({ firstMilliseconds: 100, longestMilliseconds: 800 }, [0.9, 1.1]);
 
 /** The pauses of a call's five attempts. */
 const callSeconds = 1.5;
 
 /** The backoff by which Envoy opens an SDS stream again that has ended (Envoy `grpc_stream.h`). */
-const envoyReconnects: Backoff = {
-  firstMilliseconds: 500,
-  longestMilliseconds: 30_000,
-  spread: [0, 1],
-};
+const envoyReconnects = backoffOf({ firstMilliseconds: 500, longestMilliseconds: 30_000 }, [0, 1]);
 
 /** ztunnel's backoff of an identity (`src/identity/manager.rs`). */
-const ztunnelRetries: Backoff = {
-  firstMilliseconds: 1_000,
-  longestMilliseconds: 150_000,
-  spread: [0.8, 1.2],
-};
+const ztunnelRetries = backoffOf(
+  { firstMilliseconds: 1_000, longestMilliseconds: 150_000 },
+  [0.8, 1.2],
+);
 
 const epoch = new Date(0);
 
@@ -82,17 +87,14 @@ export const agentRenewal: RenewalPolicy = { graceRatio: 0.55, jitter: 0.05 };
 /** A call has five attempts only while none has failed. Later calls have one each. */
 const agentRetryWait: ClientRules["retryWait"] = (failures, fraction) =>
   failures < maximumAttempts
-    ? pauses(failures, fraction())
+    ? backoffMilliseconds(backoffs.call, failures, fraction()) / 1000
     : agentWait(failures - maximumAttempts + 1, fraction());
 
 /** The clients of a mesh. Their sources are in `docs/explanation/istio.md`. */
 export const clients = {
   "pilot-agent": {
     renewal: renewalRules["pilot-agent"],
-    retryWait: byCalls(
-      pauses,
-      (calls, fraction) => backoffMilliseconds(envoyReconnects, calls, fraction) / 1000,
-    ),
+    retryWait: byCalls(pauses, envoyReconnects),
     cycle: { after: 8 * maximumAttempts, attempts: maximumAttempts, seconds: 15 + callSeconds },
     opensConnections: true,
     connectTimeoutSeconds: 20,
@@ -100,8 +102,7 @@ export const clients = {
   },
   ztunnel: {
     renewal: renewalRules.ztunnel,
-    retryWait: (failures, fraction) =>
-      backoffMilliseconds(ztunnelRetries, failures, fraction()) / 1000,
+    retryWait: (failures, fraction) => ztunnelRetries(failures, fraction()),
     cycle: { after: 9, attempts: 1, seconds: 150 },
     opensConnections: false,
     connectTimeoutSeconds: 5,

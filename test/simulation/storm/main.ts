@@ -60,7 +60,7 @@ const isEcho = ({ scenario, server }: StormRow): boolean =>
 const isOutage = ({ scenario, server }: StormRow): boolean =>
   scenario === "an outage of 6 hours" && server === "serve";
 
-const pagePath = "docs/reference/storm.md";
+const pagePath = "test/simulation/storm/figures.md";
 
 function writeRun(run: StormRun): void {
   writeFileSync(pagePath, pageWith(run, readFileSync(pagePath, "utf8")));

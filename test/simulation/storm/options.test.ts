@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { agentRenewal } from "./clients.ts";
 import { parseStormOptions, usage } from "./options.ts";

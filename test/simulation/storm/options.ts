@@ -29,7 +29,7 @@ Simulates how a mesh asks for certificates after an event, in virtual time.
   --connection <µs>     CPU that a connection of its own adds to a certificate of serve (2880)
   --refusal <µs>        CPU of a connection to serve that finds no place (250)
   --core-hour <dollars> price of a core for an hour
-  --write               writes docs/reference/storm.md and its pictures: every mesh of 100,000
+  --write               writes test/simulation/storm/figures.md and its pictures: every mesh of 100,000
                         workloads, and the mixed one of 1,000,000 at the Worker
 `;
 

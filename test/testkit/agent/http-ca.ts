@@ -6,7 +6,7 @@ import type { Hono } from "hono";
 import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
 import { type Composition, compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import type { Departure } from "../../../src/pki/authority/taint.ts";
+import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../ca/memory-store.ts";

@@ -7,7 +7,7 @@ import {
   type CreateJwtSvidRequest,
   JwtSvidService,
 } from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
-import { jwtSvidKeysIn } from "../../../src/pki/jose/key-set.ts";
+import { KeySet } from "../../../src/pki/jose/key-set.ts";
 import { type Claims, createTokenKey, mintToken, type TokenKey } from "../callers/tokens.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { clusterLocal, workload } from "../pki/certificates.ts";
@@ -55,9 +55,13 @@ export async function createJwtAuthority(impersonates = false): Promise<JwtAutho
     attemptTimeoutMilliseconds: 10_000,
     headers: {},
     clusterId: "",
-    tokenFile: "",
+    token: { kind: "file", path: "" },
   };
-  const channel = { transport: async () => transport, reset: () => undefined };
+  const channel = {
+    transport: async () => transport,
+    isInHandshake: () => false,
+    reset: () => undefined,
+  };
   const ca = new CaClient(settings as RequestSettings, { channel, random: () => 0, log });
   const authority: JwtAuthority = {
     jwtSvids: new JwtSvids({ ca, bundles, impersonates, clock: () => authority.now, log }),
@@ -71,7 +75,7 @@ export async function createJwtAuthority(impersonates = false): Promise<JwtAutho
     claims: {},
     publish: (...keys) => {
       const published = keys.map(({ publicJwk }) => ({ ...publicJwk, use: "jwt-svid" }));
-      bundles.update(clusterLocal, jwtSvidKeysIn(published));
+      bundles.update(clusterLocal, KeySet.ofJwtSvids(published));
     },
   };
   authority.publish(authority.key);

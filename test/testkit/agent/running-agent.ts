@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { type Agent, startAgent } from "../../../src/agent/agent.ts";
-import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
+import { parseConfiguration } from "../../../src/agent/configuration.ts";
 import type { OperationalEvent } from "../../../src/foundation/events.ts";
 import { createEventRecorder } from "../log/event-recorder.ts";
 import { temporaryFolder } from "../temporary-folder.ts";

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { Registry } from "prom-client";
 import { onTestFinished } from "vitest";
 import type { IstiodSettings } from "../../../src/agent/configuration/xds-settings.ts";
+import type { ConnectionTrust } from "../../../src/agent/identity/ca-channel.ts";
 import { XdsProxy } from "../../../src/agent/xds/xds-proxy.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { temporaryFolder } from "../temporary-folder.ts";
@@ -36,16 +37,14 @@ export async function runXdsProxy(
     isPlaintext: false,
     files: { rootFile, clientCertificate: undefined, serverName: undefined },
     preferredRootFile: undefined,
-    tokenFile,
+    token: { kind: "file" as const, path: tokenFile },
     headers: { clusterid: "Kubernetes" },
     ...changes,
   };
   const socket = join(folder, "XDS");
   const { clock, pause } = time;
-  const proxy = new XdsProxy(
-    { socket, istiod },
-    { clock, pause, roots: (file) => file, log, registry },
-  );
+  const known: ConnectionTrust = { rootsFor: (file) => file, isWithdrawn: () => false };
+  const proxy = new XdsProxy({ socket, istiod }, { clock, pause, known, log, registry });
   await proxy.listen();
   onTestFinished(() => proxy.close());
   return { proxy, socket, log, time, rootFile, tokenFile, metrics: () => registry.metrics() };

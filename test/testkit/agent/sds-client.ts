@@ -25,7 +25,7 @@ export function sdsClient(path: string): Client<typeof SecretDiscoveryService> {
 }
 
 /** Messages that a test sends one by one. */
-export class Outbox<T> implements AsyncIterable<T> {
+class Outbox<T> implements AsyncIterable<T> {
   readonly #queue: T[] = [];
   #wake: () => void = () => undefined;
   #isEnded = false;

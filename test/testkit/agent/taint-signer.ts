@@ -1,8 +1,8 @@
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { openStored } from "../../../src/ca/opened-store.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import type { Composition } from "../../../src/config/composition.ts";
-import { createTaint, type Departure } from "../../../src/pki/authority/taint.ts";
+import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
 
 /** Taints the signing authority, and runs the cron. @returns The id of the authority. */
 export async function taintSigner(
@@ -15,7 +15,7 @@ export async function taintSigner(
   const { id } = issuer.authority;
   const records = await mint.store.load();
   const store = await openStored(records, mint);
-  await recordTaint(mint, createTaint(store, id, departure, mint.phaseLengths, now));
+  await Mint.recordTaint(mint, createTaint(store, id, departure, mint.phaseLengths, now));
   await rotate(mint, now);
   return id;
 }

@@ -27,6 +27,10 @@ const conditions: Members = {
   product: some("workload", "serving", "intermediate", "token"),
   requested_over: hours.map((number) => `${number}h`),
   key_type: some("EC-P256", "EC-P384", "RSA"),
+  claims: fc.oneof(
+    fc.record({ repository_id: some("74", "7*", "*") }),
+    fc.record({ environment: some("prod", "test"), ref: some("refs/*", "*") }),
+  ),
 };
 
 /**

@@ -1,12 +1,8 @@
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
 import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
-import {
-  parseServiceAccount,
-  parseTrustDomain,
-  workloadSpiffeId,
-} from "../../../src/pki/spiffe-id.ts";
-import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
-import { parsePodKeyProof } from "../../../src/pki/x509/pod-key-proof.ts";
+import { ServiceAccount, SpiffeId, TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { PodKeyProof } from "../../../src/pki/x509/pod-key-proof.ts";
 import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { tokenIssuerWithoutKeys } from "../callers/token-issuers.ts";
 import type { RunningCa } from "./running-ca.ts";
@@ -16,28 +12,28 @@ export async function issueFor(
   { certificateAuthority, now }: RunningCa,
   { csrPem, requestedSeconds, metadata }: CertificateAsk,
 ): Promise<string[]> {
-  const trustDomain = parseTrustDomain("cluster.local");
-  const account = parseServiceAccount("istio-system", "rampart-signer");
+  const trustDomain = TrustDomain.parse("cluster.local");
+  const account = ServiceAccount.parse("istio-system", "rampart-signer");
   if (!trustDomain || !account) throw new Error("a name is malformed");
   const mayDoAll = { maySignFor: () => true, mayName: () => true };
   const issuer = tokenIssuerWithoutKeys("https://a.test", { clusterSigner: () => mayDoAll });
   const proof = {
     provedAt: wholeSeconds(now()),
-    issuer: issuerDigest(issuer.name),
+    issuer: IdentityProof.issuerDigest(issuer.name),
     isImpersonated: false,
   };
   const { ImpersonatedIdentity = "", CertSigner = "", DnsNames = [] } = metadata;
   const { PodUid = "", ProofOfPossession = "" } = metadata;
   const chain = await issueCertificate(
     certificateAuthority.issuance,
-    { spiffeId: workloadSpiffeId(trustDomain, account), account, issuer, proof },
+    { spiffeId: SpiffeId.ofWorkload(trustDomain, account), account, issuer, proof },
     {
       csrPem,
       requestedSeconds: BigInt(requestedSeconds ?? 0),
       impersonatedIdentity: String(ImpersonatedIdentity),
       certSigner: String(CertSigner),
       dnsNames: (DnsNames as unknown[]).map(String),
-      podKeyProof: parsePodKeyProof(String(PodUid), String(ProofOfPossession)),
+      podKeyProof: PodKeyProof.parse(String(PodUid), String(ProofOfPossession)),
     },
     {
       now: now(),

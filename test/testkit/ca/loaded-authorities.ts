@@ -4,7 +4,7 @@ import {
   createAuthorities,
   longestRefreshSeconds,
 } from "../../../src/ca/authorities.ts";
-import type { LoadTimes } from "../../../src/ca/load-clock.ts";
+import type { LoadTimes } from "../../../src/ca/internal/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";

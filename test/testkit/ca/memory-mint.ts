@@ -1,5 +1,5 @@
 import type { Mint } from "../../../src/ca/mint.ts";
-import { openAuthority } from "../../../src/custody/authority-record.ts";
+import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
@@ -48,7 +48,7 @@ export async function authoritiesIn({
 }: MemoryMint): Promise<SigningAuthority[]> {
   const records = (await store.load()).filter(({ kind }) => kind === "authority");
   const opened = records.map((record) =>
-    openAuthority(record, { trustDomain: clusterLocal, keks }, cryptoProvider),
+    AuthorityRecord.open(record, { trustDomain: clusterLocal, keks }, cryptoProvider),
   );
   return (await Promise.all(opened)).map(({ authority }) => authority);
 }

@@ -70,6 +70,15 @@ function fits({ when, then, since }: WrittenRule, c: Circumstances): "yes" | "no
       if (namespace && !matches(namespace, c.caller.namespace)) return "no";
       if (account && !matches(account, c.caller.account)) return "no";
     }
+    if (name === "claims") {
+      if (c.hidden?.includes("claims")) {
+        if (then.deny === undefined) return "no";
+        found = "may";
+        continue;
+      }
+      const globs = Object.entries(value as Record<string, readonly string[]>);
+      if (globs.some(([claim, each]) => !matches(each, c.claims?.[claim]))) return "no";
+    }
     if (name === "requested_over" && !((c.requested ?? 0) > secondsOf(String(value)))) {
       return "no";
     }

@@ -7,6 +7,7 @@ import {
 } from "../../../src/ca/issuance/issue-certificate.ts";
 import { issueToken, type TokenRequest } from "../../../src/ca/issuance/issue-token.ts";
 import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { recordingIn } from "../../../src/ca/issuance/record-issuance.ts";
 import { loggedEntry } from "../../../src/cli/verbs/log/entry.ts";
 import { FollowerIndex } from "../../../src/cli/verbs/log/follower-index.ts";
 import { addRequest } from "../../../src/cli/verbs/log/logged-requests.ts";
@@ -176,14 +177,14 @@ export async function livedThrough(requests: Requests, rules: readonly object[])
   const index = new FollowerIndex();
   const issuance = {
     ...ca.certificateAuthority.issuance,
-    issuanceLog: {
+    issuanceLog: recordingIn({
       ...({ mode: "required", refusal: () => undefined, troubles: () => [] } as const),
       append: async (entry: Uint8Array) => {
         const parsed = parseEntry(entry);
         addRequest(index, entries.length, parsed, loggedEntry(parsed));
         return { origin: "log", index: entries.push(entry) - 1 };
       },
-    },
+    }),
   };
   const audits: AuditEvent[] = [];
   for (const { asking, seconds, isRsa } of requests) {

@@ -1,6 +1,6 @@
 import type { Composition } from "../../../src/config/composition.ts";
 import { maximumCertificates } from "../../../src/custody/record-kinds.ts";
-import { sealStatement } from "../../../src/custody/statement.ts";
+import { Statement } from "../../../src/custody/statement.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 
 /** Revokes certificates of the signing authority in the store, as an operator's verb does. */
@@ -22,7 +22,7 @@ export async function revokeCertificates(
       reason: "keyCompromise" as const,
       certificates: new Map(part.map((each) => [contentOctets(each), end] as const)),
     };
-    await mint.store.put(await sealStatement("revocation", content, mint));
+    await mint.store.put(await Statement.seal("revocation", content, mint));
   }
 }
 

@@ -1,18 +1,20 @@
 import type { Hono } from "hono";
-import type { IssuanceLog } from "../../../src/ca/issuance/issuance-log.ts";
+import type { TokenIssuer } from "../../../src/authn/token-issuer.ts";
+import type { AppendOnlyLog } from "../../../src/ca/issuance/issuance-log.ts";
 import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
+import { recordingIn } from "../../../src/ca/issuance/record-issuance.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, rotateAll } from "../../../src/ca/rotation/rotate.ts";
-import { compose } from "../../../src/config/composition.ts";
+import { compose, type Platform } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { fetchTrusting } from "../../../src/program/http/http-client.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
-import type { PublishedLog } from "../../../src/transport/http/log-routes.ts";
+import { publishLog, type ReadableLog } from "../../../src/transport/http/log-routes.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
-import { issuerWithKeys, randomKek } from "../configuration.ts";
+import { issuerWithKeys, randomKek, withTenantBeside } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
@@ -21,6 +23,7 @@ import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 export interface RunningCa {
   readonly app: Hono;
   readonly certificateAuthority: CertificateAuthority;
+  readonly issuers: readonly TokenIssuer[];
   readonly mint: Mint;
   readonly store: MemoryStore;
   readonly log: EventRecorder;
@@ -48,11 +51,14 @@ interface Means {
   readonly store?: MemoryStore;
   /** Takes the place of the clock that the test moves. */
   readonly clock?: () => Date;
+  /** Has no other tenant beside those of `ISSUERS`. */
+  readonly isAlone?: boolean;
   readonly quotas?: Quotas;
-  readonly issuanceLog?: IssuanceLog;
-  readonly publishedLog?: PublishedLog;
+  readonly issuanceLog?: AppendOnlyLog;
+  readonly publishedLog?: ReadableLog;
   readonly keyCustody?: PlatformKeys;
   readonly inBackground?: (work: Promise<void>) => void;
+  readonly useToken?: Platform["useToken"];
 }
 
 /** @param values Keys of the configuration. The others have values that work. */
@@ -62,12 +68,13 @@ export async function startCa(
 ): Promise<RunningCa> {
   const log = createEventRecorder();
   let now = start;
+  const { ISSUERS = [issuerWithKeys] } = values as { readonly ISSUERS?: readonly object[] };
   const configuration = parseConfiguration({
-    ISSUERS: [issuerWithKeys],
     KEK: randomKek(),
     INCEPTION_DATE: start.toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     ...values,
+    ISSUERS: means.isAlone ? ISSUERS : withTenantBeside(ISSUERS),
   });
   const signerStores = new Map<string, MemoryStore>();
   const signerStore = (signer: string): MemoryStore => {
@@ -77,13 +84,19 @@ export async function startCa(
   };
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds: hangMilliseconds };
   const clock = means.clock ?? (() => now);
-  const { quotas = unlimited, issuanceLog, publishedLog, keyCustody, inBackground } = means;
-  const logs = { issuanceLog, publishedLog, keyCustody, inBackground };
+  const { quotas = unlimited, keyCustody, inBackground, useToken } = means;
+  const publishedLog = means.publishedLog && publishLog(means.publishedLog);
+  const issuanceLog = means.issuanceLog && recordingIn(means.issuanceLog);
+  const logs = { issuanceLog, publishedLog, keyCustody, inBackground, useToken };
   const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas, ...logs };
-  const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
+  const { certificateAuthority, issuers, mint, signerMints } = await compose(
+    configuration,
+    platform,
+  );
   return {
     app: createRoutes(certificateAuthority),
     certificateAuthority,
+    issuers,
     mint,
     store,
     log,

@@ -1,12 +1,12 @@
-import { sealAuthority } from "../../../src/custody/authority-record.ts";
+import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { importKek, type KekRing, kekOctets } from "../../../src/custody/kek.ts";
-import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { type AuthorityKey, NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { Schedule } from "../../../src/pki/authority/schedule.ts";
-import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 
-export const clusterLocal: TrustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+export const clusterLocal: TrustDomain = TrustDomain.parse("cluster.local") as TrustDomain;
 
 /** A ring with one new KEK. */
 export async function createKekRing(id = "k1"): Promise<KekRing> {
@@ -33,8 +33,8 @@ export async function sealNewAuthority(
   schedule: Schedule,
   key: AuthorityKey = "EC-P256",
 ): Promise<StoredRecord> {
-  const created = await createAuthority(clusterLocal, key, schedule);
-  return sealAuthority(created, { trustDomain: clusterLocal, keks });
+  const created = await NewAuthority.create(clusterLocal, key, schedule);
+  return AuthorityRecord.seal(created, { trustDomain: clusterLocal, keks });
 }
 
 /** The record with one character of its sealed key changed. */

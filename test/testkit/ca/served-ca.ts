@@ -4,8 +4,8 @@ import {
   type ServeConfiguration,
 } from "../../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
-import type { ConfigurationStatus } from "../../../src/program/configuration-status.ts";
-import { randomKek } from "../configuration.ts";
+import type { ConfigurationStatus } from "../../../src/program/internal/configuration-status.ts";
+import { randomKek, withTenantBeside } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { lastingFolder } from "../temporary-folder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
@@ -42,10 +42,12 @@ export const unchangedConfiguration: ConfigurationStatus = {
 /**
  * @param values Keys of `rampart.toml`. The others have values that work.
  * @param time The server's clock and pauses. TLS itself reads the machine's clock.
+ * @param isAlone Has no other tenant beside those of `ISSUERS`.
  */
 export async function serveCa(
-  { LIMITS: limits, ...values }: Readonly<Record<string, unknown>>,
+  { LIMITS: limits, ISSUERS, ...values }: Readonly<Record<string, unknown>>,
   time?: VirtualTime,
+  isAlone = false,
 ): Promise<ServedCa> {
   const clock = time?.clock ?? (() => new Date());
   const storeDirectory = await lastingFolder();
@@ -58,6 +60,7 @@ export async function serveCa(
     INCEPTION_DATE: clock().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     ...values,
+    ISSUERS: isAlone ? ISSUERS : withTenantBeside(ISSUERS as readonly object[]),
     LIMITS: { ...patientLimits, ...Object(limits) },
   };
   const server = await serve(parseServeConfiguration(complete), {
@@ -66,6 +69,8 @@ export async function serveCa(
     pause: time?.pause,
     configurationStatus: () => unchangedConfiguration,
     fetchTimeoutMilliseconds: hangMilliseconds,
+    // With `0s`, no load serves once another one has begun: a slow machine would have calls refused.
+    waitForLoad: (load) => load,
   });
   const monitoringPort = server.monitoringAddress.port;
   return {

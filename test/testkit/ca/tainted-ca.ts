@@ -2,12 +2,13 @@ import { X509Certificate } from "node:crypto";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
-import { type Mint, recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
 import { mintDue } from "../../../src/pki/authority/rotation.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { createTaint, type Departure, type Taint } from "../../../src/pki/authority/taint.ts";
+import type { Taint } from "../../../src/pki/authority/taint.ts";
 import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createWorkload } from "../callers/workload.ts";
 import { clusterLocal, proved, workload } from "../pki/certificates.ts";
@@ -82,7 +83,7 @@ export async function decideTaint(
 /** Taints the authority with this id, or the signing one, and runs the cron as the verb does. */
 export async function taint(ca: RunningCa, departure: Departure, id?: string): Promise<Taint> {
   const decided = await decideTaint(ca, departure, id);
-  await recordTaint(ca.mint, decided);
+  await Mint.recordTaint(ca.mint, decided);
   await rotate(ca.mint, ca.now());
   return decided;
 }

@@ -1,7 +1,7 @@
 import { toBase64 } from "../../../src/pki/encoding/base64.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
-import { toX509Signature } from "../../../src/pki/signature-algorithm.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
+import { toX509Signature } from "../../../src/pki/signature-encoding.ts";
 
 /** The key of a pod, as a kubelet before 1.36 proves it. Runs wherever WebCrypto does. */
 export interface PodKey {
@@ -58,7 +58,7 @@ export async function createPodKey(kind: PodKeyKind): Promise<PodKey> {
   const spki = new Uint8Array((await crypto.subtle.exportKey("spki", publicKey)) as ArrayBuffer);
   return {
     spki,
-    publicKeyPem: toPem("PUBLIC KEY", spki),
+    publicKeyPem: Pem.format("PUBLIC KEY", spki),
     proof: async (uid) => {
       const octets = new TextEncoder().encode(uid);
       const signature = new Uint8Array(await crypto.subtle.sign(sign, privateKey, octets));

@@ -1,8 +1,8 @@
 import "reflect-metadata/lite";
 import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from "@peculiar/x509";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { type PostQuantumKey, signatureAlgorithms } from "../../../src/pki/signature-algorithm.ts";
-import { requestInfo, signedRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
+import { requestInfo, signedRequest } from "../../../src/pki/x509/request-to-be-signed.ts";
 
 /** A kind of key, and its signature algorithm for a CSR. */
 interface WorkloadKey {
@@ -63,7 +63,7 @@ export async function createPostQuantumCsr(name: PostQuantumKey, shorten = 0): P
   const [algorithm] = signatureAlgorithms[name];
   if (!algorithm) throw new Error("no algorithm");
   const der = signedRequest(info, algorithm.identifier, signature.slice(shorten));
-  return toPem("CERTIFICATE REQUEST", der);
+  return Pem.format("CERTIFICATE REQUEST", der);
 }
 
 /** The CSR with another last octet, which is part of its signature. */

@@ -229,6 +229,7 @@ export const sampleEntries: FoundEntries = {
     name: `spiffe://mesh.example.com/ns/${namespace}/sa/${account}`,
     serialNumber: hex(40 + i, 32),
     audiences: [],
+    claimed: [],
     notAfter: at(1 - 0.0004 * (i + 1) ** 2),
     cluster,
     pod,

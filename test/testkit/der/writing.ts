@@ -1,5 +1,5 @@
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
-import { DerBuilder } from "../../../src/pki/encoding/der-writer.ts";
+import { DerBuilder } from "../../../src/pki/encoding/internal/der-builder.ts";
 
 /** Octets of a tag and of the length of less than 16 MiB. */
 const maximumHeader = 5;

@@ -1,4 +1,5 @@
 import { AwsV4Signer } from "aws4fetch";
+import { createDigestSigner } from "./digest-signer.ts";
 import {
   createServiceSigningKey,
   createWrappingKey,
@@ -30,6 +31,21 @@ export const awsFault = (code: string, message = "", status = 400) => ({
   body: { __type: code, message },
 });
 
+/** In octets, of a message that is no digest (AWS KMS API Reference, Sign). */
+const longestMessage = 4096;
+
+/** A key that signs digests too, where it is of P-256. */
+async function createSigningKey(kind: SigningKind) {
+  const noDigests = async (): Promise<Buffer> => Promise.reject(new Error("a digest"));
+  if (kind !== "EC-P256") {
+    return { ...(await createServiceSigningKey(kind)), signDigest: noDigests };
+  }
+  const { spki, der } = await createDigestSigner();
+  const sign = async (octets: Uint8Array<ArrayBuffer>): Promise<Buffer> =>
+    der(new Uint8Array(await crypto.subtle.digest("SHA-256", octets)));
+  return { spki, sign, signDigest: async (digest: Uint8Array): Promise<Buffer> => der(digest) };
+}
+
 interface Asked {
   readonly KeyId: string;
   readonly Plaintext?: string;
@@ -43,9 +59,7 @@ interface Asked {
 /** AWS KMS with one symmetric key and two that sign. It refuses a request that is not signed as it has to be. */
 export async function playAws(kind: SigningKind = "EC-P256"): Promise<PlayedService> {
   const signingKeys = new Map(
-    await Promise.all(
-      awsSigningIds.map(async (id) => [id, await createServiceSigningKey(kind)] as const),
-    ),
+    await Promise.all(awsSigningIds.map(async (id) => [id, await createSigningKey(kind)] as const)),
   );
   const key = await createWrappingKey();
   return playService(async (url, request, body) => {
@@ -59,9 +73,11 @@ export async function playAws(kind: SigningKind = "EC-P256"): Promise<PlayedServ
       return ["GetPublicKey", { KeyId: asked.KeyId, PublicKey: signing.spki.toString("base64") }];
     if (signing && action === "TrentService.Sign") {
       if (asked.SigningAlgorithm !== signingAlgorithms[kind]) throw new Error("another algorithm");
-      if (asked.MessageType !== "RAW") throw new Error("a digest");
-      const signature = (await signing.sign(octets(asked.Message))).toString("base64");
-      return ["Sign", { KeyId: asked.KeyId, Signature: signature }];
+      const message = octets(asked.Message);
+      const isDigest = asked.MessageType === "DIGEST";
+      if (!isDigest && message.length > longestMessage) throw new Error("too long for AWS");
+      const signed = isDigest ? signing.signDigest(message) : signing.sign(message);
+      return ["Sign", { KeyId: asked.KeyId, Signature: (await signed).toString("base64") }];
     }
     if (asked.KeyId !== awsKeyId && asked.KeyId !== awsAlias)
       throw new Error("asked for another key");

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import { text as readText } from "node:stream/consumers";
 import type { Fetch } from "../../../src/foundation/fetch.ts";
-import { toX509Signature } from "../../../src/pki/signature-algorithm.ts";
+import { toX509Signature } from "../../../src/pki/signature-encoding.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
 
 /** What a played key service does with every request. */
@@ -18,6 +18,9 @@ export interface PlayedService {
   /** The actions that it was asked for, in order. */
   readonly asked: string[];
 }
+
+/** The ports of a lease that the wall's clock ends, and that is renewed without jitter. */
+export const leasePorts = { monotonic: (): number => 0, random: (): number => 0 };
 
 /** What a service does with a request that reached it. It throws an Error for one that is not as it must be. */
 export type Act = (url: URL, request: Request, body: string) => Promise<[action: string, object]>;

@@ -3,7 +3,7 @@ import { formatWrappedKek } from "../../../src/config/keks.ts";
 import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
 import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { awsCredential, awsKeyId, playAws } from "./aws-kms.ts";
-import { type PlayedService, startService } from "./key-service.ts";
+import { leasePorts, type PlayedService, startService } from "./key-service.ts";
 
 /** A played service behind a real port. @returns Its host and port */
 export async function listenAs(service: PlayedService): Promise<string> {
@@ -21,7 +21,7 @@ export async function listenWithKek(): Promise<{
   const host = await listenAs(service);
   const { keyServices } = openPlatformKeys(
     { clusterCredentials: new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]) },
-    { fetch: (url, init) => fetch(url, init), clock: () => new Date() },
+    { fetch: (url, init) => fetch(url, init), clock: () => new Date(), ...leasePorts },
   );
   const octets = crypto.getRandomValues(new Uint8Array(32));
   const uri = `awskms://${host}/${awsKeyId}`;

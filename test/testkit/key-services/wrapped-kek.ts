@@ -2,7 +2,7 @@ import { formatWrappedKek } from "../../../src/config/keks.ts";
 import { openPlatformKeys, type PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { awsCredential, awsUri, playAws } from "./aws-kms.ts";
-import type { PlayedService } from "./key-service.ts";
+import { leasePorts, type PlayedService } from "./key-service.ts";
 
 /** A KEK under a key of a service that a test plays. */
 export interface PlayedKek {
@@ -19,7 +19,7 @@ export async function playWrappedKek(trustDomain = "cluster.local"): Promise<Pla
   const service = await playAws();
   const clusterCredentials = new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]);
   const keyCustodyAt = (clock: () => Date): PlatformKeys =>
-    openPlatformKeys({ clusterCredentials }, { fetch: service.fetch, clock });
+    openPlatformKeys({ clusterCredentials }, { fetch: service.fetch, clock, ...leasePorts });
   const { keyServices } = keyCustodyAt(() => new Date());
   const octets = crypto.getRandomValues(new Uint8Array(32));
   const wrap = async (id: string): Promise<string> =>

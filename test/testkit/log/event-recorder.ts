@@ -8,6 +8,8 @@ export type AuditLine = Readonly<Record<string, unknown>>;
 export interface EventRecorder extends EventLog {
   readonly audits: AuditLine[];
   readonly operations: OperationalEvent[];
+  /** Removes and returns the audit events so far. */
+  readonly takeAudits: () => readonly AuditLine[];
   /** Resolves with the first operational event of this name, or the n-th, even if it came before the call. */
   readonly until: (name: string, n?: number) => Promise<OperationalEvent>;
 }
@@ -19,6 +21,7 @@ export function createEventRecorder(): EventRecorder {
   return {
     audits,
     operations,
+    takeAudits: () => audits.splice(0),
     // A copy, because the caller may still change the event.
     audit: (event) => void audits.push(JSON.parse(JSON.stringify(event))),
     operation: (event) => {

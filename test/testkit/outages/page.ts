@@ -23,58 +23,46 @@ export interface SeenRow {
 
 export type Seen = readonly SeenRow[];
 
-const head = `# What says that something is wrong
-
-\`npm run test:interop outages\` breaks a CA in each of these ways, and writes down what an operator can see two minutes later. The alerts are those that the [shipped rules](../../deploy/observability/rules.yaml)
-raise within forty minutes, as \`promtool\` has it. \`node test/interop/outages/main.ts --write\` writes this page, and the gate fails once it is no longer true.
-
-In an outage nobody gets a certificate: \`/readyz\` is not 200, \`rampart_ready\` is not 1, an alert fires, and the doctor ends with 3 or 4. In a danger the CA issues, and something says that it may end. "Cured" means that the advice was typed as it stands, and ended it.
-`;
-
-/** The page of the reference. */
-export function pageOf(seen: Seen): string {
-  const of = (kind: Row["kind"]) =>
-    rows
-      .filter((row) => row.kind === kind)
-      .flatMap((row) => {
-        const found = seen.find(({ name }) => name === row.name);
-        return found ? [section(row, found)] : [];
-      });
-  return `${[head, "## Outages", ...of("outage"), "## Dangers", ...of("danger")].join("\n\n").replace(/\n{3,}/g, "\n\n")}\n`;
+/** The page for troubles, with a table of what was seen. */
+export function pageWith(seen: Seen, page: string): string {
+  const tables = [
+    "### Outages",
+    tableOf("outage", seen),
+    "### Dangers",
+    tableOf("danger", seen),
+  ].join("\n\n");
+  return page.replace(
+    /(<!-- outages -->\n)[\s\S]*(<!-- end of outages -->)/,
+    (_, begin, end) => `${begin}\n${tables}\n\n${end}`,
+  );
 }
 
-function section(row: Row, seen: SeenRow): string {
-  const { status, reasons, metric, alerts, events, doctor, page, cured } = seen;
-  const facts: readonly [string, string][] = [
-    [
-      "`/readyz`",
-      status === null ? "no answer" : [String(status), ...reasons.map(quoted)].join(", "),
-    ],
-    ["`rampart_ready`", metric ?? "none"],
-    ["alerts", list(alerts)],
-    ["log", list(events)],
-    [
-      "`rampart doctor`",
-      [`${doctor.code}: ${list(doctor.findings)}`, ...doctor.says.map(quoted)].join(", "),
-    ],
-    [
-      "console",
-      page
-        ? `${page.ready ? "ready" : "not ready"}: ${page.says.map(quoted).join(", ") || "nothing else"}`
-        : "no answer",
-    ],
-    [
-      "what to do",
-      `[${row.page.replace(".md#", ", ")}](${row.page})${row.cure && cured ? `; cured by ${code(row.cure)}` : ""}`,
-    ],
+function tableOf(kind: Row["kind"], seen: Seen): string {
+  const lines = rows
+    .filter((row) => row.kind === kind)
+    .flatMap((row) => {
+      const found = seen.find(({ name }) => name === row.name);
+      return found ? [lineOf(row, found)] : [];
+    });
+  const head = ["what is wrong", "`/readyz`", "alerts", "log", "`rampart doctor`", "what to do"];
+  return [head, head.map(() => "---"), ...lines]
+    .map((cells) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`)
+    .join("\n");
+}
+
+function lineOf({ what, advice, cure }: Row, seen: SeenRow): readonly string[] {
+  const { status, reasons, alerts, events, doctor, cured } = seen;
+  return [
+    what,
+    status === null ? "no answer" : [String(status), ...reasons.map(quoted)].join(", "),
+    list(alerts),
+    list(events),
+    list(doctor.findings),
+    [`[${advice.name}](#${advice.anchor})`, ...(cure && cured ? [`\`${cure}\``] : [])].join("; "),
   ];
-  const lines = facts.map(([name, fact]) => `| ${name} | ${fact.replaceAll("|", "\\|")} |`);
-  return [`### ${row.name}`, "", row.what, "", "| | |", "| --- | --- |", ...lines].join("\n");
 }
 
 const list = (names: readonly string[]): string =>
-  names.length > 0 ? names.map(code).join(", ") : "nothing";
-
-const code = (text: string): string => `\`${text}\``;
+  names.length > 0 ? names.map((name) => `\`${name}\``).join(", ") : "nothing";
 
 const quoted = (sentence: string): string => `“${sentence}”`;

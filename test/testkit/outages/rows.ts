@@ -1,3 +1,5 @@
+import type { FindingName } from "../../../src/status/finding.ts";
+
 /** A way to break a CA that `rampart serve` runs. Every text of shell is typed in its folder, beside `rampart.toml`. */
 export interface Row {
   readonly name: string;
@@ -22,12 +24,18 @@ export interface Row {
   readonly cure?: string;
   /** Whether the program is started again after it. */
   readonly restarts?: true;
-  /** The section of a page that says what to do. */
-  readonly page: string;
+  /** What says what to do: a finding, or the section of an event or of an alert. */
+  readonly advice: Advice;
 }
 
-const doctor = (finding: string): string => `doctor.md#${finding}`;
-const runbook = (event: string): string => `runbook.md#${event}`;
+/** A part of docs/how-to/troubleshoot.md. */
+interface Advice {
+  readonly name: string;
+  readonly anchor: string;
+}
+
+const doctor = (name: FindingName): Advice => ({ name, anchor: "findings" });
+const runbook = (name: string): Advice => ({ name, anchor: name.toLowerCase() });
 
 const away = { issuer: "https://127.0.0.1:9", cluster: "away" };
 
@@ -47,7 +55,7 @@ export const rows: readonly Row[] = [
     ends: true,
     cure: "mv lost-kek kek",
     restarts: true,
-    page: doctor("kek-missing"),
+    advice: doctor("kek-missing"),
   },
   {
     name: "kek-other-value",
@@ -56,7 +64,7 @@ export const rows: readonly Row[] = [
     before: "cp kek kept-kek; echo k1:$(head -c 32 /dev/urandom | base64) > kek",
     cure: "cp kept-kek kek",
     restarts: true,
-    page: doctor("record-refused"),
+    advice: doctor("record-refused"),
   },
   {
     name: "kek-other-id",
@@ -65,7 +73,7 @@ export const rows: readonly Row[] = [
     before: "cp kek kept-kek; echo k2:$(head -c 32 /dev/urandom | base64) > kek",
     cure: "cp kept-kek kek",
     restarts: true,
-    page: doctor("record-refused"),
+    advice: doctor("record-refused"),
   },
   {
     name: "configuration-invalid",
@@ -75,7 +83,7 @@ export const rows: readonly Row[] = [
     ends: true,
     cure: "sed -i 1d rampart.toml",
     restarts: true,
-    page: doctor("configuration-invalid"),
+    advice: doctor("configuration-invalid"),
   },
   {
     name: "configuration-refused",
@@ -83,7 +91,7 @@ export const rows: readonly Row[] = [
     kind: "danger",
     during: "sed -i '1i LISTENER = 1' rampart.toml",
     cure: "sed -i 1d rampart.toml",
-    page: runbook("configuration-refused"),
+    advice: runbook("configuration-refused"),
   },
   {
     name: "store-moved-away",
@@ -91,7 +99,7 @@ export const rows: readonly Row[] = [
     kind: "outage",
     during: "mv store lost",
     cure: "mv lost store",
-    page: runbook("store-unreachable"),
+    advice: runbook("store-unreachable"),
   },
   {
     name: "store-not-mounted",
@@ -100,7 +108,7 @@ export const rows: readonly Row[] = [
     values: { INCEPTION_DATE: "2026-01-01" },
     before: "mv store lost",
     cure: "rm -r store; mv lost store",
-    page: doctor("inception-date-passed"),
+    advice: doctor("inception-date-passed"),
   },
   {
     name: "store-emptied",
@@ -109,7 +117,7 @@ export const rows: readonly Row[] = [
     values: { INCEPTION_DATE: "2026-01-01" },
     during: "rampart authority export --out rampart-backup.age && rm store/*/*.json",
     cure: "rampart authority restore rampart-backup.age --yes",
-    page: doctor("inception-date-passed"),
+    advice: doctor("inception-date-passed"),
   },
   {
     name: "store-emptied-on-first-day",
@@ -117,7 +125,7 @@ export const rows: readonly Row[] = [
     kind: "outage",
     during: "rampart authority export --out rampart-backup.age && rm store/*/*.json",
     cure: "rampart authority restore rampart-backup.age --yes",
-    page: doctor("store-empty"),
+    advice: doctor("store-empty"),
   },
   {
     name: "bucket-away",
@@ -126,7 +134,7 @@ export const rows: readonly Row[] = [
     store: "bucket",
     during: "touch bucket/away",
     cure: "rm bucket/away",
-    page: runbook("store-unreachable"),
+    advice: runbook("store-unreachable"),
   },
   {
     name: "bucket-slow",
@@ -135,7 +143,7 @@ export const rows: readonly Row[] = [
     store: "bucket",
     during: "touch bucket/slow",
     cure: "rm bucket/slow",
-    page: runbook("store-unreachable"),
+    advice: runbook("store-unreachable"),
   },
   {
     name: "replica-behind",
@@ -144,7 +152,7 @@ export const rows: readonly Row[] = [
     store: "bucket",
     during: "touch bucket/behind",
     cure: "rm bucket/behind",
-    page: runbook("store-unreachable"),
+    advice: runbook("store-unreachable"),
   },
   {
     name: "bucket-credential-refused",
@@ -153,7 +161,7 @@ export const rows: readonly Row[] = [
     store: "bucket",
     during: "cp credentials kept; sed -i s/AKID/OLD/ credentials",
     cure: "cp kept credentials",
-    page: runbook("store-unreachable"),
+    advice: runbook("store-unreachable"),
   },
   {
     name: "bucket-read-only",
@@ -162,7 +170,7 @@ export const rows: readonly Row[] = [
     store: "bucket",
     during: "touch bucket/refusing",
     cure: "rm bucket/refusing",
-    page: runbook("rotation-fault"),
+    advice: runbook("rotation-fault"),
   },
   {
     name: "store-empty",
@@ -171,7 +179,7 @@ export const rows: readonly Row[] = [
     hours: undefined,
     values: { INCEPTION_DATE: undefined },
     cure: "rampart authority init --yes",
-    page: doctor("store-empty"),
+    advice: doctor("store-empty"),
   },
   {
     name: "store-file-in-place",
@@ -179,7 +187,7 @@ export const rows: readonly Row[] = [
     kind: "outage",
     during: "umask 077; mv store/authorities lost; touch store/authorities",
     cure: "rm store/authorities; mv lost store/authorities",
-    page: doctor("store-unreadable"),
+    advice: doctor("store-unreadable"),
   },
   {
     name: "store-open-to-all",
@@ -187,7 +195,7 @@ export const rows: readonly Row[] = [
     kind: "danger",
     during: "chmod o+rx store",
     cure: 'chmod -R o-rwx "$PWD/store"',
-    page: doctor("record-not-private"),
+    advice: doctor("record-not-private"),
   },
   {
     name: "record-of-another-user",
@@ -195,7 +203,7 @@ export const rows: readonly Row[] = [
     kind: "danger",
     during: "chown 65533 store/authorities/*.json",
     cure: 'chown -R --reference="$PWD/store" "$PWD/store"',
-    page: doctor("record-owner"),
+    advice: doctor("record-owner"),
   },
   {
     name: "record-damaged",
@@ -204,7 +212,7 @@ export const rows: readonly Row[] = [
     during:
       "rampart authority export --out rampart-backup.age && for f in store/authorities/*; do echo '{}' > $f; done",
     cure: "rampart authority restore rampart-backup.age --yes",
-    page: doctor("record-refused"),
+    advice: doctor("record-refused"),
   },
   {
     name: "disk-full",
@@ -213,7 +221,7 @@ export const rows: readonly Row[] = [
     store: "small disk",
     during: "umask 077; head -c 40M /dev/zero > store/ballast; true",
     cure: "rm store/ballast",
-    page: runbook("store-not-writable"),
+    advice: runbook("store-not-writable"),
   },
   {
     name: "disk-full-with-log",
@@ -225,7 +233,7 @@ export const rows: readonly Row[] = [
     during:
       "umask 077; until sed -n 2p store/log/*/0/public/checkpoint | grep '^[1-9]'; do sleep 0.5; done; head -c 40M /dev/zero > store/ballast; ask; true",
     cure: "rm store/ballast",
-    page: runbook("rampartnotready"),
+    advice: runbook("RampartNotReady"),
   },
   {
     name: "disk-read-only",
@@ -234,7 +242,7 @@ export const rows: readonly Row[] = [
     store: "small disk",
     during: 'mount -o remount,ro "$PWD/store"',
     cure: 'mount -o remount,rw "$PWD/store"',
-    page: doctor("store-read-only"),
+    advice: doctor("store-read-only"),
   },
   {
     name: "authority-over",
@@ -244,7 +252,7 @@ export const rows: readonly Row[] = [
     store: "small disk",
     before: 'mount -o remount,ro "$PWD/store"',
     cure: 'mount -o remount,rw "$PWD/store"',
-    page: doctor("nothing-signs"),
+    advice: doctor("nothing-signs"),
   },
   {
     name: "rotation-overdue",
@@ -254,7 +262,7 @@ export const rows: readonly Row[] = [
     store: "small disk",
     before: 'mount -o remount,ro "$PWD/store"',
     cure: 'mount -o remount,rw "$PWD/store"',
-    page: doctor("authority-successor-late"),
+    advice: doctor("authority-successor-late"),
   },
   {
     name: "backup-old",
@@ -262,7 +270,7 @@ export const rows: readonly Row[] = [
     kind: "danger",
     hours: [-360, -360, 8240, 10_400],
     cure: "rampart authority export -o rampart-backup.age",
-    page: doctor("backup-old"),
+    advice: doctor("backup-old"),
   },
   {
     name: "authority-tainted",
@@ -270,56 +278,56 @@ export const rows: readonly Row[] = [
     kind: "danger",
     during:
       "rampart authority taint $(ls store/authorities | cut -c1-12) --root with-last-leaf --yes",
-    page: doctor("taint-still-trusted"),
+    advice: doctor("taint-still-trusted"),
   },
   {
     name: "issuer-away",
     what: "The only issuer of tokens does not answer.",
     kind: "outage",
     values: { ISSUERS: [away] },
-    page: doctor("issuer-unreachable"),
+    advice: doctor("issuer-unreachable"),
   },
   {
     name: "issuer-untrusted",
     what: "The only issuer shows a certificate that is not trusted, as an API server does.",
     kind: "outage",
     values: { ISSUERS: [{ issuer: "https://ISSUER", cluster: "tls" }] },
-    page: doctor("issuer-unreachable"),
+    advice: doctor("issuer-unreachable"),
   },
   {
     name: "issuer-broken",
     what: "The only issuer answers with status 500.",
     kind: "outage",
     values: { ISSUERS: [{ issuer: "http://ISSUER/broken", cluster: "broken" }] },
-    page: doctor("issuer-unreachable"),
+    advice: doctor("issuer-unreachable"),
   },
   {
     name: "issuer-clock",
     what: "The clock of an issuer is two hours behind.",
     kind: "danger",
     values: { ISSUERS: [{ issuer: "http://ISSUER/late", cluster: "late" }] },
-    page: doctor("clock-skew"),
+    advice: doctor("clock-skew"),
   },
   {
     name: "one-issuer-away",
     what: "One of two issuers does not answer.",
     kind: "danger",
     values: { ISSUERS: [{ issuer: "http://ISSUER/good", cluster: "good" }, away] },
-    page: doctor("issuer-unreachable"),
+    advice: doctor("issuer-unreachable"),
   },
   {
     name: "issuer-weak-key",
     what: "An issuer has an RSA key of 1,024 bits beside a good one.",
     kind: "danger",
     values: { ISSUERS: [{ issuer: "http://ISSUER/weak", cluster: "weak" }] },
-    page: doctor("issuer-key-unusable"),
+    advice: doctor("issuer-key-unusable"),
   },
   {
     name: "issuer-example",
     what: "`ISSUERS` still has the example.",
     kind: "danger",
     values: { ISSUERS: [{ issuer: "https://issuer.example.com", jwks: "KEYS" }] },
-    page: doctor("configuration-example"),
+    advice: doctor("configuration-example"),
   },
   {
     name: "issuers-overlap",
@@ -331,7 +339,7 @@ export const rows: readonly Row[] = [
         { issuer: "https://b.test", cluster: "b", namespaces: ["*-eu"], jwks: "KEYS" },
       ],
     },
-    page: doctor("namespaces-overlap"),
+    advice: doctor("namespaces-overlap"),
   },
   {
     name: "api-server-away",
@@ -350,7 +358,7 @@ export const rows: readonly Row[] = [
         },
       ],
     },
-    page: runbook("rampartrootsnotpushed"),
+    advice: runbook("RampartRootsNotPushed"),
   },
   {
     name: "token-review-away",
@@ -368,7 +376,7 @@ export const rows: readonly Row[] = [
         },
       ],
     },
-    page: runbook("cluster-unreachable"),
+    advice: runbook("cluster-unreachable"),
   },
   {
     name: "clock-ahead",
@@ -378,7 +386,7 @@ export const rows: readonly Row[] = [
     hasOwnClock: true,
     during: "echo 7200 > clock",
     cure: "echo 0 > clock",
-    page: doctor("clock-skew"),
+    advice: doctor("clock-skew"),
   },
   {
     name: "serving-certificate-missing",
@@ -387,7 +395,7 @@ export const rows: readonly Row[] = [
     values: { TLS_CERTIFICATE_FILE: "tls.crt", TLS_KEY_FILE: "tls.key" },
     before: "mkdir keys; mv tls.crt tls.key keys",
     cure: "mv keys/tls.crt keys/tls.key .",
-    page: runbook("serving-certificate-missing"),
+    advice: runbook("serving-certificate-missing"),
   },
   {
     name: "serving-certificate-over",
@@ -396,7 +404,7 @@ export const rows: readonly Row[] = [
     values: { TLS_CERTIFICATE_FILE: "tls.crt", TLS_KEY_FILE: "tls.key" },
     before: "mkdir keys; cp tls.crt tls.key keys; cp over.crt tls.crt; cp over.key tls.key",
     cure: "cp keys/tls.* .",
-    page: runbook("serving-certificate-missing"),
+    advice: runbook("serving-certificate-missing"),
   },
   {
     name: "log-behind",
@@ -405,7 +413,7 @@ export const rows: readonly Row[] = [
     values: { LOG_ORIGIN: "log.example.com/2026", LOG_INCEPTION_DATE: today },
     during:
       'LOG=$PWD/$(dirname $(find store/log -name checkpoint | head -1)); mount --bind "$LOG" "$LOG"; mount -o remount,ro,bind "$LOG"; ask; true',
-    page: runbook("log-not-published"),
+    advice: runbook("log-not-published"),
   },
   {
     name: "intermediate-due",
@@ -413,7 +421,7 @@ export const rows: readonly Row[] = [
     kind: "outage",
     hours: undefined,
     values: { AUTHORITY_ROOT: "offline" },
-    page: doctor("store-empty"),
+    advice: doctor("store-empty"),
   },
   {
     name: "program-killed",
@@ -422,6 +430,6 @@ export const rows: readonly Row[] = [
     during: "kill",
     ends: true,
     restarts: true,
-    page: runbook("rampartabsent"),
+    advice: runbook("RampartAbsent"),
   },
 ];

@@ -1,25 +1,19 @@
-import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { type AuthorityKey, NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { Schedule } from "../../../src/pki/authority/schedule.ts";
 import {
   type OpenAuthority,
-  type SigningAuthority,
-  withSigningKey,
+  SigningAuthority,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
-import {
-  parseTrustDomain,
-  type SpiffeId,
-  type TrustDomain,
-  workloadSpiffeId,
-} from "../../../src/pki/spiffe-id.ts";
+import { SpiffeId, TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import type { Certificate } from "../../../src/pki/x509/certificate.ts";
-import { type IdentityProof, issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
 import { der, hex } from "../der/mutation.ts";
 
 export function trustDomain(name: string): TrustDomain {
-  const parsed = parseTrustDomain(name);
+  const parsed = TrustDomain.parse(name);
   if (!parsed) throw new Error(`no trust domain: ${name}`);
   return parsed;
 }
@@ -27,7 +21,7 @@ export function trustDomain(name: string): TrustDomain {
 export const clusterLocal: TrustDomain = trustDomain("cluster.local");
 
 export const workload = (namespace: string, name: string, domain = clusterLocal): SpiffeId =>
-  workloadSpiffeId(domain, { namespace, name });
+  SpiffeId.ofWorkload(domain, { namespace, name });
 
 export const schedule = (from: string, until: string): Schedule => ({
   publishedFrom: new Date(from),
@@ -47,7 +41,7 @@ export const oneDay: Validity = {
 /** A proof by a token of an issuer. */
 export const proved: IdentityProof = {
   provedAt: new Date("2026-03-01T12:34:56.000Z"),
-  issuer: issuerDigest("https://a.test"),
+  issuer: IdentityProof.issuerDigest("https://a.test"),
   isImpersonated: false,
 };
 
@@ -55,9 +49,9 @@ export async function createTestIssuer(
   key: AuthorityKey = "EC-P256",
   phases: Schedule = tenDays,
 ): Promise<OpenAuthority> {
-  const { authority, extractablePrivateKey } = await createAuthority(clusterLocal, key, phases);
+  const { authority, extractablePrivateKey } = await NewAuthority.create(clusterLocal, key, phases);
   const algorithm = signatureAlgorithmOf(authority.publicKey);
-  return withSigningKey(authority, webSigningKey(extractablePrivateKey, algorithm));
+  return SigningAuthority.open(authority, webSigningKey(extractablePrivateKey, algorithm));
 }
 
 /** An authority with the fields that bundles and rotation read, and an empty certificate. */

@@ -1,7 +1,7 @@
 import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
-import { type Crl, parseCrl } from "../../../src/pki/x509/crl/crl.ts";
+import { Crl } from "../../../src/pki/x509/crl/crl.ts";
 import { createCa, generateKeys, isCa, maySign, type TestCa } from "./plugged-in.ts";
 
 /** A CA that signs CRLs with a library of others. */
@@ -81,5 +81,5 @@ const integer = (number: number): Uint8Array<ArrayBuffer> => Uint8Array.of(0x02,
 
 /** The CRL in a PEM text. */
 export function parsedCrl(pem: string): Crl {
-  return parseCrl(new Uint8Array(x509.PemConverter.decodeFirst(pem)));
+  return Crl.parse(new Uint8Array(x509.PemConverter.decodeFirst(pem)));
 }

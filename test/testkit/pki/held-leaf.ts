@@ -1,13 +1,13 @@
 import type { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { withSigningKey } from "../../../src/pki/authority/signing-authority.ts";
+import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
-import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
 import type { SpiffeId } from "../../../src/pki/spiffe-id.ts";
 import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import type { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, type Validity, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { signClientLeaf } from "./client-leaf.ts";
 
@@ -29,7 +29,7 @@ async function createKey(): Promise<HeldKey> {
   const { publicKey, privateKey } = await crypto.subtle.generateKey(p256, true, ["sign", "verify"]);
   const spki = new Uint8Array((await crypto.subtle.exportKey("spki", publicKey)) as ArrayBuffer);
   const pkcs8 = (await crypto.subtle.exportKey("pkcs8", privateKey)) as ArrayBuffer;
-  return { publicKey, spki, keyPem: toPem("PRIVATE KEY", new Uint8Array(pkcs8)) };
+  return { publicKey, spki, keyPem: Pem.format("PRIVATE KEY", new Uint8Array(pkcs8)) };
 }
 
 /** An hour around now. */
@@ -46,14 +46,14 @@ export async function leafUnder(
 ): Promise<HeldLeaf> {
   const { spki, keyPem } = await createKey();
   const algorithm = signatureAlgorithmOf(authority.publicKey);
-  const issuer = withSigningKey(authority, webSigningKey(extractablePrivateKey, algorithm));
+  const issuer = SigningAuthority.open(authority, webSigningKey(extractablePrivateKey, algorithm));
   const { der } = await issueLeaf(issuer, {
     spiffeId: spiffeId as SpiffeId,
-    publicKey: parseSubjectPublicKey(spki),
+    publicKey: SubjectPublicKey.parse(spki),
     validity: hourAroundNow(),
     proof,
   });
-  return { der, chainPem: toPem("CERTIFICATE", der), keyPem };
+  return { der, chainPem: Pem.format("CERTIFICATE", der), keyPem };
 }
 
 /** A leaf as istiod signs it, without a proof. */
@@ -64,5 +64,5 @@ export async function leafWithoutProof(
   const { publicKey, keyPem } = await createKey();
   const signer = { certificate: authority.certificate.der, privateKey: extractablePrivateKey };
   const der = await signClientLeaf(signer, spiffeId, { ...hourAroundNow(), publicKey });
-  return { der, chainPem: toPem("CERTIFICATE", der), keyPem };
+  return { der, chainPem: Pem.format("CERTIFICATE", der), keyPem };
 }

@@ -1,11 +1,11 @@
-import { createAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { issueIntermediate } from "../../../src/pki/x509/intermediate.ts";
 import {
   issueLeaf,
   issueServingCertificate,
 } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import type { Intent } from "../../../src/pki/x509/leaf/linted-certificate.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import type { Intent } from "../../../src/pki/x509/leaf/internal/linted-certificate.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, elementAt, hex, type Octets } from "../der/mutation.ts";
 import {
   clusterLocal,
@@ -26,7 +26,7 @@ interface Subject {
 const issuer = await createTestIssuer();
 
 async function leafFor(kind: SignerKind): Promise<Subject> {
-  const publicKey = parseSubjectPublicKey(generateSigner(kind).spki);
+  const publicKey = SubjectPublicKey.parse(generateSigner(kind).spki);
   const request = { spiffeId: workload("foo", "bar"), publicKey, validity: oneDay, proof: proved };
   const leaf = Buffer.from((await issueLeaf(issuer, request)).der);
   const authority = Buffer.from(issuer.authority.certificate.der);
@@ -46,7 +46,7 @@ async function leafFor(kind: SignerKind): Promise<Subject> {
 }
 
 async function serving(): Promise<Subject> {
-  const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+  const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
   const request = { dnsNames: ["istiod.istio-system.svc", "a.test"], publicKey, validity: oneDay };
   const certificate = Buffer.from((await issueServingCertificate(issuer, request)).der);
   const leaf = await leafFor("EC-P256");
@@ -61,7 +61,7 @@ async function serving(): Promise<Subject> {
 }
 
 async function intermediate(): Promise<Subject> {
-  const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+  const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
   const rights = { trustDomain: clusterLocal, pathLength: 1, isConstrained: true };
   const subject = { rights, publicKey, validity: oneDay };
   const certificate = Buffer.from((await issueIntermediate(issuer, subject)).der);
@@ -80,7 +80,7 @@ async function intermediate(): Promise<Subject> {
 }
 
 async function selfSigned(): Promise<Subject> {
-  const { authority } = await createAuthority(clusterLocal, "EC-P256", tenDays);
+  const { authority } = await NewAuthority.create(clusterLocal, "EC-P256", tenDays);
   const { validity } = authority.certificate.toBeSigned;
   const toBeSigned = elementAt(Buffer.from(authority.certificate.der), [0]);
   const intent: Intent = {

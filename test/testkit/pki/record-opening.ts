@@ -1,4 +1,4 @@
-import { openAuthority } from "../../../src/custody/authority-record.ts";
+import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
@@ -12,6 +12,6 @@ export const openRecord = (
   keks: KekRing,
 ): Promise<OpenAuthority> =>
   alike(
-    (cryptoProvider) => openAuthority(stored, { trustDomain, keks }, cryptoProvider),
+    (cryptoProvider) => AuthorityRecord.open(stored, { trustDomain, keks }, cryptoProvider),
     ({ authority }) => authority.id,
   );

@@ -1,7 +1,7 @@
-import { sealAuthority } from "../../../src/custody/authority-record.ts";
+import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { importKek, type Kek, kekOctets } from "../../../src/custody/kek.ts";
-import { type AuthorityKey, createAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { type AuthorityKey, NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { clusterLocal, tenDays } from "./certificates.ts";
 
@@ -17,7 +17,7 @@ export async function createRecord(
   key: AuthorityKey = "EC-P256",
   domain: TrustDomain = clusterLocal,
 ): Promise<StoredRecord> {
-  return sealAuthority(await createAuthority(domain, key, tenDays), {
+  return AuthorityRecord.seal(await NewAuthority.create(domain, key, tenDays), {
     trustDomain: domain,
     keks: [kek],
   });

@@ -25,7 +25,7 @@ export interface Answer {
 
 const wranglerToml = `name = "rampart"
 main = "src/worker/main.ts"
-compatibility_date = "2026-10-23"
+compatibility_date = "2026-11-17"
 
 [[kv_namespaces]]
 binding = "AUTHORITIES"

@@ -5,7 +5,7 @@ const ofTheShell: readonly string[] = ["PATH", "HOME", "TMPDIR", "CI", "RAMPART_
 
 /** What the interop suites need besides, to install and build the software of other projects. */
 const forBuilds =
-  /^(npm_config|GO|PIP|CARGO|RUSTUP|PYENV|SSL_CERT|https?_proxy|no_proxy)|_CA_(BUNDLE|CERTS)$|^RAMPART_(SOFTWARE|ZTUNNEL_AWS_LC|CHROMIUM|KUBE_APISERVER(_1_37)?|ETCD|BUILD_KUBERNETES)$/i;
+  /^(npm_config|GO|PIP|CARGO|RUSTUP|PYENV|SSL_CERT|https?_proxy|no_proxy)|_CA_(BUNDLE|CERTS)$|^RAMPART_(SOFTWARE|ZTUNNEL(_AWS_LC)?|CHROMIUM|KUBE_APISERVER(_1_37)?|ETCD|BUILD_KUBERNETES)$/i;
 
 /** The environment of every test, and of the programs that it starts. */
 const testVariables: Readonly<Record<string, string>> = {
@@ -27,6 +27,16 @@ export function programEnvironment(variables: NodeJS.ProcessEnv = {}): NodeJS.Pr
   );
   return { ...Object.fromEntries(known), ...testVariables, ...variables };
 }
+
+/** Takes from `rampart` what builds of other projects need of the shell: roots and proxies of this machine among them. */
+export const withoutBuilds = (variables: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => ({
+  ...Object.fromEntries(
+    Object.keys(process.env)
+      .filter((name) => forBuilds.test(name))
+      .map((name) => [name, undefined]),
+  ),
+  ...variables,
+});
 
 /** Takes from this process, and so from all that it starts, what a test must not see of the shell. */
 export function leaveShell(purpose: "tests" | "interop"): void {

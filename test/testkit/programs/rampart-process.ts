@@ -11,6 +11,7 @@ import {
   runWell,
   startChild,
 } from "./child-process.ts";
+import { withoutBuilds } from "./environment.ts";
 
 /** `rampart` of the checkout, module by module. */
 export const sourceProgram: string = join(import.meta.dirname, "../../../src/cli/main.ts");
@@ -47,7 +48,8 @@ export function launchRampart(
   words: readonly string[],
   options: LaunchOptions = {},
 ): RampartProcess {
-  const { descriptors, command: runtime = usualCommand, ...others } = options;
+  const { descriptors, command: runtime = usualCommand, environment, ...more } = options;
+  const others = { ...more, environment: withoutBuilds(environment) };
   const command = [...runtime, ...words];
   const limited = ["-c", `ulimit -n ${descriptors} && exec "$@"`, "sh", ...command];
   const child =
@@ -81,7 +83,10 @@ const portIn = (address: string): number => Number(address.split(":").at(-1));
 
 /** Runs a verb that must succeed. @returns Its standard output. */
 export const runRampart = (words: readonly string[], options: RunOptions = {}): Promise<string> =>
-  runWell(process.execPath, [program, ...words], options);
+  runWell(process.execPath, [program, ...words], {
+    ...options,
+    environment: withoutBuilds(options.environment),
+  });
 
 /** Starts `rampart` with a KEK of its own. It ends with the test. */
 export function startRampart(

@@ -1,4 +1,4 @@
-import type { ObjectSpace, StoredObject } from "../../../src/custody/shared/object-space.ts";
+import type { ObjectSpace, StoredObject } from "../../../src/node/stores/object-space.ts";
 
 /** A space in memory, which a test can change behind the back of its users. */
 interface MemorySpace extends ObjectSpace {

@@ -1,6 +1,6 @@
 import { createHash, createHmac, randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AwsKeys } from "../../../src/custody/shared/aws-signature.ts";
+import type { AwsKeys } from "../../../src/custody/key-service/aws-signature.ts";
 import type { BucketPlace } from "../../../src/node/stores/store-place.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
 

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { Sequencer } from "../../../src/tlog/sequencer/sequencer.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
@@ -25,8 +25,8 @@ export interface LoggedCa {
   readonly renew: (leafPem: string) => Promise<string>;
   /** The certificates of its authorities, PEM. */
   readonly bundle: () => Promise<string>;
-  /** Shows another history, of these entries, under the same key. */
-  readonly fork: (entries: readonly Bytes[]) => Promise<void>;
+  /** Publishes another history, of these entries, under the same key or under a new one, which it announces. */
+  readonly fork: (entries: readonly Bytes[], key?: "same" | "new") => Promise<void>;
   readonly end: () => void;
 }
 
@@ -46,6 +46,7 @@ export async function startLoggedCa({
   const parts = memoryParts();
   const log = await Sequencer.open(parts);
   const verifierKey = log.verifierKey ?? "";
+  let announcedKey = verifierKey;
   const key = await createTokenKey("ES256", "k1");
   const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
   const ca = await startCa(
@@ -63,7 +64,11 @@ export async function startLoggedCa({
       },
       publishedLog: {
         shards: async () =>
-          ["0", ...otherShards].map((shard) => ({ shard, origin: memoryOrigin, verifierKey })),
+          ["0", ...otherShards].map((shard) => ({
+            shard,
+            origin: memoryOrigin,
+            verifierKey: announcedKey,
+          })),
         read: async (_, path) => parts.objects.stored.get(path),
         readers: [loggedToken],
         hasPublicTiles: false,
@@ -104,7 +109,7 @@ export async function startLoggedCa({
     },
     renew: async (leafPem) => {
       const { authenticate, issuance } = ca.certificateAuthority;
-      const clientCertificate = parsePem(leafPem, ["CERTIFICATE"]);
+      const clientCertificate = Pem.parse(leafPem, ["CERTIFICATE"]);
       const caller = await authenticate({ headers: new Headers(), clientCertificate }, ca.now());
       const request = {
         csrPem: csr,
@@ -123,10 +128,11 @@ export async function startLoggedCa({
       const view = await ca.certificateAuthority.issuance.authorities.at(ca.now());
       return view.trustBundle.pem;
     },
-    fork: async (entries) => {
+    fork: async (entries, key = "same") => {
       const keys = { ...parts.keys, create: () => parts.keys.open("0") };
-      const other = memoryParts({ keys });
+      const other = memoryParts(key === "same" ? { keys } : {});
       const forked = await Sequencer.open(other);
+      announcedKey = forked.verifierKey ?? "";
       for (const entry of entries) await forked.append(entry);
       await forked.publish();
       parts.objects.stored.clear();

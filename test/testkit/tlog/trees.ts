@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { type Hash, leafHash, type Tree } from "../../../src/tlog/merkle.ts";
 import type { TileReader } from "../../../src/tlog/proof.ts";
-import { tilePath } from "../../../src/tlog/tile.ts";
+import { Tile } from "../../../src/tlog/tile.ts";
 
 /** A vector file of the folder `test/vectors/tlog`. */
 export async function tlogVectors<T>(name: string): Promise<T> {
@@ -25,10 +25,10 @@ export class GrownTree {
   grow(size: number): this {
     while (this.frontier.size < size) {
       for (const tile of this.frontier.append(leafHash(entryAt(this.frontier.size)))) {
-        this.tiles.set(tilePath(tile), tile.octets);
+        this.tiles.set(Tile.path(tile), tile.octets);
       }
     }
-    for (const tile of this.frontier.partialTiles()) this.tiles.set(tilePath(tile), tile.octets);
+    for (const tile of this.frontier.partialTiles()) this.tiles.set(Tile.path(tile), tile.octets);
     return this;
   }
 
@@ -37,9 +37,9 @@ export class GrownTree {
   }
 
   readonly read: TileReader = async (tile) => {
-    const octets = this.tiles.get(tilePath(tile));
+    const octets = this.tiles.get(Tile.path(tile));
     if (octets) return octets;
-    throw new Error(`no tile ${tilePath(tile)}`);
+    throw new Error(`no tile ${Tile.path(tile)}`);
   };
 }
 

@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { beforeEach, describe, expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { parseWaitSeconds } from "../../../src/foundation/headers.ts";
-import { createTaint } from "../../../src/pki/authority/taint.ts";
+import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import { LongPolls } from "../../../src/transport/http/long-poll.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import {
@@ -34,7 +34,7 @@ async function taint(): Promise<void> {
   const id = (await signerOf(ca)) ?? "";
   const store = await openStore(ca.mint);
   const { phaseLengths } = ca.mint;
-  await recordTaint(ca.mint, createTaint(store, id, "immediately", phaseLengths, ca.now()));
+  await Mint.recordTaint(ca.mint, createTaint(store, id, "immediately", phaseLengths, ca.now()));
   ca.pass(1);
 }
 
@@ -205,12 +205,12 @@ describe("the long polls under way", () => {
 
   test("pass their turn on when their wait begins", async () => {
     let passed = 0;
-    const passTurn = (): void => {
+    const yieldTurn = (): void => {
       passed++;
     };
     const longPolls = new LongPolls(
       () => limits,
-      () => ({ passTurn }),
+      () => ({ yieldTurn }),
     );
     const place = longPolls.enter(50, at(0), anonymous);
     expect(passed).toBe(0);

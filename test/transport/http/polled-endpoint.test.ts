@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { sharedOctetsOf, shareOctets } from "../../../src/transport/http/polled-endpoint.ts";
+import { sharedOctetsOf, shareOctets } from "../../../src/transport/http/shared-octets.ts";
 
 test("all callers share one buffer, of which an answer is a part", async () => {
   const octets = crypto.getRandomValues(new Uint8Array(60_000));

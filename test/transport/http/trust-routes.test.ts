@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
-import { sealStatement } from "../../../src/custody/statement.ts";
-import { createAdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
-import { parseCrlEntries } from "../../../src/pki/x509/crl/crl.ts";
+import { Statement } from "../../../src/custody/statement.ts";
+import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
+import { parseCrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { decideTaint, propagation, signerOf, startSigningCa } from "../../testkit/ca/tainted-ca.ts";
@@ -27,7 +27,7 @@ async function revoke(ca: RunningCa, serial: string, others: Partial<RevocationC
     certificates: new Map([[serial, addSeconds(now, 24 * hour).getTime() / 1000]]),
     ...others,
   };
-  await ca.store.put(await sealStatement("revocation", content, mint));
+  await ca.store.put(await Statement.seal("revocation", content, mint));
 }
 
 async function crlsOf(ca: RunningCa) {
@@ -131,7 +131,7 @@ test("a long poll gets the changed CRL at once, and 304 at the end of its wait",
 test("every authority in the bundle has a CRL, tainted or not, and none that has left it", async () => {
   const ca = await start();
   const tainted = await signerOf(ca);
-  await recordTaint(ca.mint, await decideTaint(ca, "with-last-leaf"));
+  await Mint.recordTaint(ca.mint, await decideTaint(ca, "with-last-leaf"));
   await ca.rotate();
   ca.pass(3 * hour);
   const successor = await signerOf(ca);
@@ -140,7 +140,7 @@ test("every authority in the bundle has a CRL, tainted or not, and none that has
     expect((await get(ca, `/crl/${id}.crl`)).status).toBe(200);
   }
   expect((await crlsOf(ca)).length).toBe(2);
-  await recordTaint(ca.mint, await decideTaint(ca, "immediately", tainted));
+  await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately", tainted));
   ca.pass(60);
   expect((await get(ca, `/crl/${tainted}.crl`)).status).toBe(404);
   expect((await crlsOf(ca)).length).toBe(1);
@@ -163,8 +163,8 @@ test("/readyz names a root without a CRL, and is ready all the same", async () =
   const readiness = async () => (await get(ca, "/readyz")).json();
   expect(await readiness()).toMatchObject({ ready: true, reasons: [] });
   const der = await createRoot({ notAfter: addSeconds(ca.now(), 1000 * hour) });
-  const root = await createAdditionalRoot(der, ca.now());
-  await ca.store.put(await sealStatement("root", root, ca.mint));
+  const root = await AdditionalRoot.create(der, ca.now());
+  await ca.store.put(await Statement.seal("root", root, ca.mint));
   ca.pass(60);
   expect(await readiness()).toMatchObject({
     ready: true,
@@ -195,6 +195,21 @@ test("a CRL of several hundred kilobytes arrives whole", async () => {
   expect(der.length).toBeGreaterThan(256 * 1024);
   expect(parseCrlEntries(der).serialNumbers.size).toBe(8000);
   expect((await get(ca, "/crl.pem")).headers.get("content-type")).toBe("application/x-pem-file");
+});
+
+test("the key set of tokens is 503 before the first key, and without keys after the taint of the only one", async () => {
+  const ca = await startCa({ JWT_ISSUER: "https://ca.test", PROPAGATION_INTERVAL: "10m" });
+  await ca.rotate();
+  const path = "/.well-known/jwks.json";
+  expect((await get(ca, path)).status).toBe(503);
+  ca.pass(hour);
+  const { keys } = await (await get(ca, path)).json();
+  expect(keys).toHaveLength(1);
+  const [{ kid: id }] = keys;
+  await Mint.recordTaint(ca.mint, { id, taintedAt: ca.now(), retiresAt: ca.now() });
+  ca.pass(hour);
+  const after = await get(ca, path);
+  expect([after.status, await after.json()]).toEqual([200, { keys: [] }]);
 });
 
 test("the documents of tokens cost the store no read, however many ask for them", async () => {

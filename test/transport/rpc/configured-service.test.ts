@@ -5,6 +5,7 @@ import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
 import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
+import { describeForeignTokens } from "../../contract/configured-service/foreign-tokens.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
 import { describePolicies } from "../../contract/configured-service/policies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
@@ -25,7 +26,10 @@ async function openService(): Promise<ConfigurableService> {
     keks,
     start: async (values) => {
       const clock = () => new Date();
-      const { certificateAuthority, log } = await startCa({ KEK, ...values }, { store, clock });
+      const { certificateAuthority, log } = await startCa(
+        { KEK, ...values },
+        { store, clock, isAlone: true },
+      );
       const shown = new WeakMap<Request, HeldLeaf>();
       const app = createRoutes(certificateAuthority, (request) => ({
         clientCertificate: shown.get(request)?.der,
@@ -45,4 +49,5 @@ async function openService(): Promise<ConfigurableService> {
 describe("a client certificate in process", () => describeCertificateCredentials(openService));
 describe("a CA in process", () => describeNodeProxies(openService, api.url));
 describe("denials", () => describeDeniedProducts(openService));
+describe("tokens of other platforms", () => describeForeignTokens(openService));
 describe("policies", () => describePolicies(openService));

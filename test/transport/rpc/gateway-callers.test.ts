@@ -1,11 +1,12 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
+import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import { bearer, connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+import { endOf } from "../../testkit/refusal.ts";
 
 const names = ["istiod.istio-system.svc", "ca.example.com"];
 const gateway = "istio-system:rampart-gateway";
@@ -106,12 +107,10 @@ describe("a gateway", () => {
   });
 
   test("forwards nobody by a name alone", async () => {
-    const outcome = await call(gateway, {}, { "x-forwarded-client-cert": `Hash=ab;URI=${vm}` });
-    expect(outcome).toMatchObject({ code: "Unauthenticated" });
-    expect(service.takeAudits()[0]).toMatchObject({
-      reason: "credential-rejected",
-      check: "authority",
-    });
+    const forwarded = { "x-forwarded-client-cert": `Hash=ab;URI=${vm}` };
+    expect(await endOf(service, () => call(gateway, {}, forwarded))).toBe(
+      "Unauthenticated credential-rejected authority",
+    );
   });
 
   test("forwards a name alone where its table says that this suffices", async () => {
@@ -120,18 +119,31 @@ describe("a gateway", () => {
     expect(certificate.subjectAltName).toBe(`URI:${vm}`);
   });
 
+  test("that forwards a name alone gets nothing for it that lasts without the gateway", async () => {
+    const forwarded = { "x-forwarded-client-cert": `Hash=ab;URI=${vm}` };
+    const named = await issuedTo("istio-system:envoy", {}, forwarded);
+    const shown = { "x-forwarded-client-cert": forwardedValue(named.toString(), vm) };
+    for (const account of [gateway, "istio-system:envoy"]) {
+      expect(await endOf(service, () => call(account, {}, shown))).toBe(
+        "Unauthenticated credential-rejected impersonation",
+      );
+    }
+  });
+
   test("does not lend its names to the client that it forwards", async () => {
     const own = "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway";
     const forwarded = forwardedValue((await issuedTo(gateway, {})).toString(), own);
-    expect(await call(gateway, serving, { "x-forwarded-client-cert": forwarded })).toEqual({
-      code: "InvalidArgument",
-      message: "no such signer",
-    });
+    const header = { "x-forwarded-client-cert": forwarded };
+    expect(await endOf(service, () => call(gateway, serving, header))).toBe(
+      "InvalidArgument signer-unknown",
+    );
   });
 
   test("may not name another identity", async () => {
     const metadata = { ...serving, ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" };
-    expect(await call(gateway, metadata)).toMatchObject({ code: "PermissionDenied" });
+    expect(await endOf(service, () => call(gateway, metadata))).toBe(
+      "PermissionDenied impersonation-denied account",
+    );
   });
 });
 
@@ -141,11 +153,9 @@ describe("a workload", () => {
     ["of the gateway's name at another issuer", "team-a:rampart-gateway", issuers.team],
     ["that is a node proxy", "istio-system:ztunnel", issuers.cluster],
   ])("%s gets no DNS name", async (_, account, issuer) => {
-    expect(await call(account, serving, {}, issuer)).toEqual({
-      code: "InvalidArgument",
-      message: "no such signer",
-    });
-    expect(service.takeAudits()[0]).toMatchObject({ reason: "signer-unknown" });
+    expect(await endOf(service, () => call(account, serving, {}, issuer))).toBe(
+      "InvalidArgument signer-unknown",
+    );
   });
 
   test("keeps its own identity whatever it forwards", async () => {
@@ -161,8 +171,7 @@ describe("a workload", () => {
       { csr: workload.csrPem },
       { "x-forwarded-client-cert": forwarded },
     );
-    expect(await outcomeOf(connectJson, await service.send(request))).toMatchObject({
-      code: "Unauthenticated",
-    });
+    const asking = async () => outcomeOf(connectJson, await service.send(request));
+    expect(await endOf(service, asking)).toBe("Unauthenticated credential-missing");
   });
 });

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
-import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
-import { readIdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
+import { Certificate } from "../../../src/pki/x509/certificate.ts";
+import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
@@ -43,7 +43,7 @@ async function startChain(limitSeconds: number) {
     if (leaf) shown.set(request, leaf);
     const outcome = await outcomeOf(connectBinary, await app.fetch(request));
     if (!("certChain" in outcome)) return undefined;
-    return parsePem(outcome.certChain[0] ?? "", ["CERTIFICATE"]);
+    return Pem.parse(outcome.certChain[0] ?? "", ["CERTIFICATE"]);
   }
   return { ca, call };
 }
@@ -70,14 +70,14 @@ test("a chain of renewals never outlives its issuer's limit, whenever they come"
           ca.pass(pass);
           await ca.rotate();
           if (!leaf) throw new Error("no leaf to renew");
-          const { validity } = parseCertificate(leaf).toBeSigned;
+          const { validity } = Certificate.parse(leaf).toBeSigned;
           const isGood = ca.now() <= validity.notAfter && ca.now().getTime() < end;
           const renewed = await call(BigInt(asked), leaf);
           expect(renewed !== undefined).toBe(isGood);
           if (!renewed) continue;
-          const { extensions, validity: next } = parseCertificate(renewed).toBeSigned;
+          const { extensions, validity: next } = Certificate.parse(renewed).toBeSigned;
           expect(next.notAfter.getTime()).toBeLessThanOrEqual(end);
-          const proof = extensions.identityProof && readIdentityProof(extensions.identityProof);
+          const proof = extensions.identityProof && IdentityProof.read(extensions.identityProof);
           expect(proof?.provedAt.getTime()).toBe(provedAt);
           leaf = renewed;
         }

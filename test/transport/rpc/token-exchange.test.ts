@@ -1,7 +1,7 @@
 import { decodeJwt } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
-import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import type { Peer } from "../../../src/transport/rpc/rpc.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
@@ -56,7 +56,7 @@ describe("POST /token", () => {
   });
 
   test("believes the subject token alone, whatever certificate its caller shows", async () => {
-    const clientCertificate = parsePem(service.leaf, ["CERTIFICATE"]);
+    const clientCertificate = Pem.parse(service.leaf, ["CERTIFICATE"]);
     expect(await service.exchange({}, { clientCertificate })).toBe(gateway);
   });
 

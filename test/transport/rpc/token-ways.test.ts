@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarded-certificate.ts";
+import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import type { Quota, Quotas } from "../../../src/ca/issuance/quotas.ts";
 import { JwtSvidService } from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
@@ -12,6 +12,7 @@ import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { refusalIn } from "../../testkit/refusal.ts";
 
 const aws = "sts.amazonaws.com";
 const workload = "spiffe://cluster.local/ns/foo/sa/bar";
@@ -76,7 +77,7 @@ async function certificate(): Promise<X509Certificate> {
   return new X509Certificate(outcome.certChain[0] ?? "");
 }
 
-/** Asks for a token, by that certificate or otherwise. @returns The identity in it, or the code of the refusal. */
+/** Asks for a token, by that certificate or otherwise. @returns The identity in it, or how the call ends. */
 type Ask = (shown: X509Certificate, audience?: string) => Promise<string>;
 
 async function answerTo(
@@ -86,12 +87,13 @@ async function answerTo(
   named = "",
 ): Promise<string> {
   const client = createClient(JwtSvidService, connectBinary.transport(service));
+  service.takeAudits();
   try {
     const asked = { audiences: [audience], spiffeId: named };
     return (await client.createJwtSvid(asked, { headers })).spiffeId;
   } catch (error) {
-    if (error instanceof ConnectError) return Code[error.code] ?? "";
-    throw error;
+    if (!(error instanceof ConnectError)) throw error;
+    return [Code[error.code], ...service.takeAudits().map(refusalIn)].join(" ");
   }
 }
 
@@ -122,30 +124,31 @@ describe.each(Object.entries(ways))("%s", (_, ask) => {
   test("gets a token of the same identity, for the audiences of its last token's issuer", async () => {
     const shown = await certificate();
     expect(await ask(shown)).toBe(workload);
-    expect(await ask(shown, "https://vault.test")).toBe("PermissionDenied");
+    expect(await ask(shown, "https://vault.test")).toBe("PermissionDenied audience-denied");
   });
 
   test.each<[keyof Quotas, string]>([
     ["caller", workload.replace("bar", "other")],
-    ["issuer", "ResourceExhausted"],
+    ["issuer", "ResourceExhausted quota-exceeded issuer"],
   ])("takes from the quota of the %s", async (quota, others) => {
     const shown = await certificate();
     await start({}, { [quota]: oneEach() });
     expect(await ask(shown)).toBe(workload);
-    expect(await ask(shown)).toBe("ResourceExhausted");
+    expect(await ask(shown)).toBe(`ResourceExhausted quota-exceeded ${quota}`);
     const service = serviceFor();
     expect(await answerTo(service, await bearer(service, "foo:other"), aws)).toBe(others);
   });
 
-  test.each<[string, object]>([
+  test.each<[string, string, object]>([
     [
       "rule",
+      "policy-denied no",
       { POLICY: { rules: [{ name: "no", when: { product: "token" }, then: { deny: "no" } }] } },
     ],
-    ["denial", { DENIED: ["ns/foo/sa/bar"] }],
-  ])("gets none that a %s forbids", async (_, values) => {
+    ["denial", "denied ns/foo/sa/bar", { DENIED: ["ns/foo/sa/bar"] }],
+  ])("gets none that a %s forbids", async (_, reason, values) => {
     const shown = await certificate();
     await start(values);
-    expect(await ask(shown)).toBe("PermissionDenied");
+    expect(await ask(shown)).toBe(`PermissionDenied ${reason}`);
   });
 });

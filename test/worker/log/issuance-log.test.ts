@@ -10,7 +10,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
-import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
+import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import {
   type OpenWorkerLog,
   openLogWithin,
@@ -87,7 +87,7 @@ async function entriesIn(): Promise<string[]> {
   const [vkey, text] = await Promise.all(
     ["vkey", "checkpoint"].map(async (path) => new TextDecoder().decode(await read(path))),
   );
-  const tree = await openCheckpointText(text ?? "", parseVerifierKey(vkey?.trim() ?? ""));
+  const tree = await openCheckpointText(text ?? "", VerifierKey.parse(vkey?.trim() ?? ""));
   const entries: string[] = [];
   await extendVerified(Frontier.empty(), tree, read, (_, octets) => {
     entries.push(new TextDecoder().decode(octets));
@@ -170,6 +170,25 @@ describe("a shard", () => {
     await evictDurableObject(shard());
     expect(await append(1)).toMatchObject({ refused: "closed" });
     expect(await entriesIn()).toHaveLength(1);
+  });
+
+  test("begins no log anew when its storage is lost years after its inception", async () => {
+    const LOG_INCEPTION_DATE = "2024-11-21";
+    await runInDurableObject(shard(), (instance) => instance.configure({ LOG_INCEPTION_DATE }));
+    expect(await append(0)).toEqual({
+      refused: "closed",
+      detail: expect.stringContaining("there is no log, and today is not its inception"),
+    });
+  });
+
+  test("publishes what it has after an alarm that could not even open it, without another entry", async () => {
+    await append(0);
+    await evictDurableObject(shard());
+    await setPuts("refuse");
+    expect(await runDurableObjectAlarm(shard())).toBe(true);
+    await setPuts("store");
+    expect(await runDurableObjectAlarm(shard())).toBe(true);
+    expect(await entriesIn()).toEqual(["entry 0"]);
   });
 
   test("refuses entries when the bucket was emptied", async () => {
@@ -381,6 +400,28 @@ describe("a Worker", () => {
     expect(await ask(service)).toHaveProperty("certChain");
     expect(new Set(asked).size).toBe(2);
     expect(takeAuditsOf(lines).at(-1)).toMatchObject({ log: asked[1], logIndex: 7 });
+  });
+
+  test("gives another shard the authorities that the first one has", async () => {
+    const given: [string, number][] = [];
+    const LOG_SHARD = {
+      getByName: (name: string) => ({
+        append: async (_origin: string, _entry: Uint8Array, before: readonly unknown[]) => {
+          if (given.length === 1 && name === given[0]?.[0]) return broken.append();
+          given.push([name, before.length]);
+          return { index: 7 };
+        },
+      }),
+    };
+    const service = await start({ LOG_SHARD, LOG_SHARDS: 2 });
+    for (const _ of [1, 2, 3]) expect(await ask(service)).toHaveProperty("certChain");
+    const [[home] = [], [other] = []] = given;
+    expect(given).toEqual([
+      [home, 1],
+      [other, 1],
+      [home, 0],
+    ]);
+    expect(home).not.toBe(other);
   });
 
   test("is ready while another shard takes what the first refuses", async () => {

@@ -2,7 +2,7 @@ import { reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { leafHash } from "../../../src/tlog/merkle.ts";
-import { formatBatch } from "../../../src/tlog/sequencer/publication.ts";
+import { formatBatch } from "../../../src/tlog/sequencer/internal/publication.ts";
 import type { LogStage } from "../../../src/tlog/sequencer/storage.ts";
 import { sqlStage } from "../../../src/worker/log/log-storage.ts";
 

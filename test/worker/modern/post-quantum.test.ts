@@ -5,13 +5,10 @@ import { compose } from "../../../src/config/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
-import { type Certificate, parseCertificate } from "../../../src/pki/x509/certificate.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
+import { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { isSignedByKey } from "../../../src/pki/x509/certificate-signature.ts";
-import {
-  hasPostQuantumKey,
-  parseSubjectPublicKey,
-} from "../../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { kvStores } from "../../../src/worker/kv-store.ts";
 import { openLogWithin } from "../../../src/worker/log/worker-log.ts";
 import { variablesOf } from "../../../src/worker/variables.ts";
@@ -34,7 +31,7 @@ const hour = 3_600_000;
 const { issuer } = issuerTables.cluster;
 const certificatesIn = (pem: string): Certificate[] =>
   (pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n?/g) ?? []).map((each) =>
-    parseCertificate(parsePem(each, ["CERTIFICATE"]) ?? new Uint8Array()),
+    Certificate.parse(Pem.parse(each, ["CERTIFICATE"]) ?? new Uint8Array()),
   );
 const spkiOf = ({ toBeSigned }: Certificate) => toBeSigned.spki;
 const hexOf = (octets: Uint8Array) => Buffer.from(octets).toString("hex");
@@ -98,8 +95,8 @@ async function start() {
       const [leaf] = certificatesIn(outcome.certChain[0] ?? "");
       if (!leaf) throw new Error("no leaf");
       for (const root of await roots()) {
-        if (!hasPostQuantumKey(spkiOf(root))) continue;
-        if (await isSignedByKey(leaf, parseSubjectPublicKey(spkiOf(root)))) return { leaf, root };
+        if (!SubjectPublicKey.isPostQuantum(spkiOf(root))) continue;
+        if (await isSignedByKey(leaf, SubjectPublicKey.parse(spkiOf(root)))) return { leaf, root };
       }
       throw new Error("no root has signed the leaf");
     },
@@ -111,8 +108,13 @@ test("a Worker with the flag signs with ML-DSA, and keeps the root out of the me
   pass(1.5 * hour);
   for (const csr of [(await createWorkload()).csrPem, await createPostQuantumCsr("ML-DSA-65")]) {
     await issue(csr);
-    expect((await roots()).map(spkiOf).map(hasPostQuantumKey).toSorted()).toEqual([false, true]);
-    expect((await roots("/bundle.pem")).map(spkiOf).map(hasPostQuantumKey)).toEqual([false]);
+    expect((await roots()).map(spkiOf).map(SubjectPublicKey.isPostQuantum).toSorted()).toEqual([
+      false,
+      true,
+    ]);
+    expect((await roots("/bundle.pem")).map(spkiOf).map(SubjectPublicKey.isPostQuantum)).toEqual([
+      false,
+    ]);
   }
 });
 
@@ -151,7 +153,7 @@ test("such a signer of a Worker rotates, is tainted, revokes and logs as any oth
 
   await runDurableObjectAlarm(env.LOG_SHARD.getByName(`${logOrigin}/0`));
   const logged = (await publishedLog(service)).entries.map(({ certificate }) =>
-    parseCertificate(certificate),
+    Certificate.parse(certificate),
   );
   for (const each of [before.leaf, leaf, root]) {
     expect(logged.map(({ toBeSigned }) => toBeSigned.serialNumber)).toContainEqual(

@@ -5,6 +5,8 @@ import { logValues } from "./log-values.ts";
 type Puts = "store" | "refuse" | "store-and-fail";
 
 interface Tested {
+  /** The configuration, which a test may change before the log opens. */
+  values: Record<string, unknown>;
   puts: Puts;
   flush: Promise<void> | undefined;
 }
@@ -14,16 +16,18 @@ export class TestedLogShard extends IssuanceLogShard {
   readonly #tested: Tested;
 
   constructor(state: DurableObjectState, environment: Readonly<Record<string, unknown>>) {
-    const tested: Tested = { puts: "store", flush: undefined };
+    const tested: Tested = { values: {}, puts: "store", flush: undefined };
     const { LOG_BUCKET: bucket } = environment;
     const sync = state.storage.sync.bind(state.storage);
     Object.defineProperty(state.storage, "sync", { value: () => tested.flush ?? sync() });
-    super(state, {
-      ...environment,
-      ...logValues,
-      LOG_BUCKET: failing(bucket as R2Bucket, tested),
-    });
+    const LOG_BUCKET = failing(bucket as R2Bucket, tested);
+    tested.values = { ...environment, ...logValues, LOG_BUCKET };
+    super(state, tested.values);
     this.#tested = tested;
+  }
+
+  configure(changes: Readonly<Record<string, unknown>>): void {
+    Object.assign(this.#tested.values, changes);
   }
 
   setPuts(puts: Puts): void {

@@ -1,7 +1,7 @@
 import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
-import { createKvStore } from "../../../src/worker/kv-store.ts";
+import { createKvStore, kvStores } from "../../../src/worker/kv-store.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 
 const namespace = () => env.AUTHORITIES;
@@ -17,6 +17,17 @@ test("keeps a record under a key of its own", async () => {
   await createKvStore(namespace()).put({ kind: "authority", id: "ab", value: "v" });
   const { keys } = await namespace().list();
   expect(keys.map(({ name }) => name)).toEqual(["authorities/ab"]);
+});
+
+test("keeps the records of signers apart", async () => {
+  const { store, signerStore } = kvStores(namespace());
+  const record = { kind: "authority", id: "ab", value: "of the team" } as const;
+  await signerStore("team-a").put(record);
+  expect(await signerStore("team-a").load()).toEqual([record]);
+  // A name that begins the other, and one of the same length.
+  for (const other of [store, signerStore("team"), signerStore("team-b")]) {
+    expect(await other.load()).toEqual([]);
+  }
 });
 
 test("ignores foreign keys in the namespace", async () => {

@@ -2,7 +2,7 @@ import { createScheduledController } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { beforeAll, expect, test, vi } from "vitest";
 import { importKek, type KekRing } from "../../../src/custody/kek.ts";
-import { sealStatement } from "../../../src/custody/statement.ts";
+import { Statement } from "../../../src/custody/statement.ts";
 import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
 import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../../src/worker/kv-store.ts";
@@ -49,7 +49,7 @@ test("a taint in KV ends the signing in a running isolate, and the cron mints th
   const now = wholeSeconds(new Date());
   const taint = { id, taintedAt: now, retiresAt: now };
   await createKvStore(env.AUTHORITIES).put(
-    await sealStatement("taint", taint, { trustDomain: clusterLocal, keks: await kekRing() }),
+    await Statement.seal("taint", taint, { trustDomain: clusterLocal, keks: await kekRing() }),
   );
   await becomes({ ready: false });
   expect((await get("/bundle.pem")).status).toBe(503);

@@ -179,7 +179,7 @@ spec:
         {{- end }}
 {{- end }}
 
-{{/* A Service with the ports of callers and the monitoring port. */}}
+{{/* A Service with the ports of callers, and with the monitoring port where somebody asks for it. */}}
 {{- define "rampart.service" -}}
 apiVersion: v1
 kind: Service
@@ -191,7 +191,14 @@ spec:
     {{- range .ports }}
     - { name: {{ .name }}, port: {{ .port }}, targetPort: {{ .name }} }
     {{- end }}
+    {{- if include "rampart.monitored" . }}
     - { name: monitoring, port: 15014, targetPort: monitoring }
+    {{- end }}
+{{- end }}
+
+{{/* Whether Services have the monitoring port. A ServiceMonitor finds it there. */}}
+{{- define "rampart.monitored" -}}
+{{- with .root.Values.monitoring }}{{ if or .service .serviceMonitor.enabled }}true{{ end }}{{ end }}
 {{- end }}
 
 {{/* The token by which a program proves itself to the CA. */}}

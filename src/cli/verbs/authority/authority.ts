@@ -4,9 +4,9 @@ import { isOver } from "../../../config/signer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { type Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
-import { toPem } from "../../../pki/encoding/pem.ts";
-import { parseCertificate } from "../../../pki/x509/certificate.ts";
-import { displayedName } from "../../../pki/x509/distinguished-name.ts";
+import { Pem } from "../../../pki/encoding/pem.ts";
+import { Certificate } from "../../../pki/x509/certificate.ts";
+import { displayedName } from "../../../pki/x509/displayed-name.ts";
 import {
   type AuthorityStatus,
   authoritiesIn,
@@ -42,7 +42,7 @@ import { addDocuments } from "./documents.ts";
 import { addImport, addInstall } from "./install.ts";
 import { addRequest, addRequests, addRoot, addWithdraw } from "./own-root.ts";
 import { formatPlan, planJson, planOf } from "./plan-report.ts";
-import { findByIdPrefix, requireAuthority, requireRootHere } from "./requirements.ts";
+import { findByIdPrefix, requireAuthority, requireMayMint } from "./requirements.ts";
 import { addRotate, addTaint } from "./rotation.ts";
 import { backupStep, formatAuthorities, planStep, printStoreSummary } from "./store-summary.ts";
 
@@ -107,11 +107,15 @@ async function showPlan(session: Session, options: PlanOptions): Promise<void> {
   const plan = planOf(store, { deliveries, rootReach: rootReach(store, inspections, now) }, now);
   terminal.answer(planJson(plan), options, () => formatPlan(terminal, plan));
   requireAllOpen(store);
-  // For whoever watches the exit code: somebody has to act.
+  // The exit code tells a script that a person has to act.
   if (!plan.authorities.some(({ signs }) => signs)) terminal.exitWith(exitCodes.broken);
   else if (plan.nextStep && isStepDue(plan.nextStep, now)) terminal.exitWith(exitCodes.attention);
 }
 
+/**
+ * Creates the first authority of an empty store, after a confirmation.
+ * @throws OperatorError if the store has any record, or this command cannot make an authority.
+ */
 export async function init(session: Session, options: ConfirmationOptions): Promise<void> {
   const { terminal, mint, now, isDry } = session;
   const store = await openStore(session);
@@ -120,7 +124,7 @@ export async function init(session: Session, options: ConfirmationOptions): Prom
       "the store is not empty: init creates the first authority of an empty store",
     );
   }
-  requireRootHere(session);
+  requireMayMint(session);
   await confirmIn(session, await foundingQuestion(session), options);
   await terminal.progress("making the first authority", () =>
     orOperatorError(() => foundAuthority(mint, now)),
@@ -145,6 +149,7 @@ async function foundingQuestion({ place, mint, now }: Session): Promise<string> 
     .join("\n");
 }
 
+/** Adds `authority show`. */
 export function addShow(command: Command, terminal: Terminal): void {
   command
     .argument("<id>", "the id as `list` shows it, or its first 4 characters or more")
@@ -181,13 +186,13 @@ function rootsOf(
 
 /** A certificate of an authority, as `openssl x509 -subject -fingerprint -sha256` would show it. */
 function shown(role: "authority" | "intermediate" | "root", der: Bytes) {
-  const { subject, validity } = parseCertificate(der).toBeSigned;
+  const { subject, validity } = Certificate.parse(der).toBeSigned;
   return {
     role,
     subject: displayedName(subject),
     ...validity,
     sha256: fingerprintOf(der),
-    pem: toPem("CERTIFICATE", der),
+    pem: Pem.format("CERTIFICATE", der),
   };
 }
 

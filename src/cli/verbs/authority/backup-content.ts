@@ -1,35 +1,31 @@
 import * as z from "zod/mini";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
-import { requestedKey } from "../../../ca/rotation/install-intermediate.ts";
-import { authorityFields, publicPartOf } from "../../../custody/authority-record.ts";
+import { requestedKey } from "../../../ca/rotation/intermediate-request.ts";
+import { AuthorityRecord, authorityFields } from "../../../custody/authority-record.ts";
 import { encodeFields, instant, octets } from "../../../custody/record-fields.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { requireReadable } from "../../../node/node-crypto-provider.ts";
 import type { IntermediateRequest, NewAuthority } from "../../../pki/authority/new-authority.ts";
-import { createSigningAuthority } from "../../../pki/authority/signing-authority.ts";
+import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { toBase64 } from "../../../pki/encoding/base64.ts";
 import { type Bytes, toHex } from "../../../pki/encoding/bytes.ts";
-import { createTokenKey, type NewTokenKey } from "../../../pki/jose/token-key.ts";
+import { type NewTokenKey, TokenKey } from "../../../pki/jose/token-key.ts";
 import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
-import { readRequestedKey } from "../../../pki/x509/certificate-signing-request.ts";
-import {
-  keyIdentifier,
-  parseSubjectPublicKey,
-  type SubjectPublicKey,
-} from "../../../pki/x509/subject-public-key.ts";
+import { CertificateSigningRequest } from "../../../pki/x509/certificate-signing-request.ts";
+import { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
 import type { Session } from "../../session/session.ts";
 
 /** The form of an authority in a backup: certificates in DER, and its key as PKCS#8. */
-export const authorityForm = z.strictObject({ ...authorityFields, privateKey: octets });
+export const authoritySchema = z.strictObject({ ...authorityFields, privateKey: octets });
 
-type BackedUpAuthority = z.output<typeof authorityForm>;
+type BackedUpAuthority = z.output<typeof authoritySchema>;
 
 /** An authority with its key, for a backup. */
 export async function authorityContent(created: NewAuthority): Promise<object> {
   const { authority, extractablePrivateKey } = created;
   return {
-    ...encodeFields(authorityFields, publicPartOf(authority)),
+    ...encodeFields(authorityFields, AuthorityRecord.publicPart(authority)),
     privateKey: await toPkcs8(extractablePrivateKey),
   };
 }
@@ -37,7 +33,10 @@ export async function authorityContent(created: NewAuthority): Promise<object> {
 const toPkcs8 = async (key: CryptoKey): Promise<string> =>
   toBase64(new Uint8Array(await crypto.subtle.exportKey("pkcs8", key)));
 
-/** @throws OperatorError */
+/**
+ * Parses an authority of a backup and requires that its private key belongs to its certificate.
+ * @throws OperatorError
+ */
 export async function openAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {
   const created = await readAuthority(backup).catch(refuseContent);
   const { authority, extractablePrivateKey } = created;
@@ -48,7 +47,7 @@ export async function openAuthority(backup: BackedUpAuthority): Promise<NewAutho
 async function readAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {
   const { certificate, intermediates, roots } = backup;
   for (const der of [certificate, ...intermediates, ...roots]) requireReadable(der);
-  const authority = await createSigningAuthority(backup, backup.schedule);
+  const authority = await SigningAuthority.create(backup, backup.schedule);
   const extractablePrivateKey = await readPrivateKey(backup.privateKey, authority.publicKey);
   return { authority, extractablePrivateKey };
 }
@@ -76,13 +75,13 @@ async function isKeyOf(privateKey: CryptoKey, publicKey: SubjectPublicKey): Prom
 }
 
 /** The form of an open request in a backup: its CSR (PKCS#10), and its key (PKCS#8). */
-export const requestForm = z.strictObject({
+export const requestSchema = z.strictObject({
   requestedAt: instant,
   csr: octets,
   privateKey: octets,
 });
 
-type BackedUpRequest = z.output<typeof requestForm>;
+type BackedUpRequest = z.output<typeof requestSchema>;
 
 /** A request of a backup, ready to be sealed. */
 export interface RestoredRequest extends IntermediateRequest {
@@ -93,7 +92,7 @@ export interface RestoredRequest extends IntermediateRequest {
 export async function requestContent(
   { mint }: Session,
   request: AuthorityRequest,
-): Promise<z.input<typeof requestForm>> {
+): Promise<z.input<typeof requestSchema>> {
   return {
     requestedAt: request.requestedAt.toISOString(),
     csr: toBase64(request.csr),
@@ -101,7 +100,10 @@ export async function requestContent(
   };
 }
 
-/** @throws OperatorError for a CSR or a key that cannot be parsed, or that do not belong together. */
+/**
+ * Parses a request of a backup and requires that its private key belongs to its CSR.
+ * @throws OperatorError for a CSR or a key that cannot be parsed, or that do not belong together.
+ */
 export async function readRequest(backup: BackedUpRequest): Promise<RestoredRequest> {
   const request = await parseRequest(backup).catch(refuseContent);
   if (await isKeyOf(request.extractablePrivateKey, request.publicKey)) return request;
@@ -113,8 +115,8 @@ async function parseRequest({
   csr,
   privateKey,
 }: BackedUpRequest): Promise<RestoredRequest> {
-  const publicKey = readRequestedKey(csr);
-  const id = toHex(keyIdentifier(publicKey));
+  const publicKey = CertificateSigningRequest.readKey(csr);
+  const id = toHex(SubjectPublicKey.keyIdentifier(publicKey));
   const extractablePrivateKey = await readPrivateKey(privateKey, publicKey);
   return { id, requestedAt, csr, publicKey, extractablePrivateKey };
 }
@@ -122,7 +124,7 @@ async function parseRequest({
 const tokenKeyFields = { schedule: authorityFields.schedule, spki: octets };
 
 /** The form of a key for tokens in a backup, with its private part (PKCS#8). */
-export const tokenKeyForm = z.strictObject({ ...tokenKeyFields, privateKey: octets });
+export const tokenKeySchema = z.strictObject({ ...tokenKeyFields, privateKey: octets });
 
 /** A key for tokens, for a backup. */
 export async function tokenKeyContent({
@@ -135,11 +137,14 @@ export async function tokenKeyContent({
   };
 }
 
-/** @throws OperatorError for a key that cannot be parsed, or whose parts do not belong together. */
-export async function readTokenKey(backup: z.output<typeof tokenKeyForm>): Promise<NewTokenKey> {
+/**
+ * Parses a token key of a backup and requires that its private key belongs to its public key.
+ * @throws OperatorError for a key that cannot be parsed, or whose halves do not belong together.
+ */
+export async function readTokenKey(backup: z.output<typeof tokenKeySchema>): Promise<NewTokenKey> {
   const parse = async () => {
-    const key = createTokenKey(backup.spki, backup.schedule);
-    const publicKey = parseSubjectPublicKey(backup.spki);
+    const key = TokenKey.create(backup.spki, backup.schedule);
+    const publicKey = SubjectPublicKey.parse(backup.spki);
     const extractablePrivateKey = await readPrivateKey(backup.privateKey, publicKey);
     return { created: { key, extractablePrivateKey }, publicKey };
   };

@@ -1,8 +1,8 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
-import { storeAuthority, storeRecord, storeStatement } from "../../../ca/mint.ts";
-import { openExtractable } from "../../../custody/authority-record.ts";
-import { openKeyed, sealKeyed } from "../../../custody/keyed-statement.ts";
+import { Mint } from "../../../ca/mint.ts";
+import { AuthorityRecord } from "../../../custody/authority-record.ts";
+import { KeyedStatement } from "../../../custody/keyed-statement.ts";
 import { instant } from "../../../custody/record-fields.ts";
 import {
   type RecordKind,
@@ -11,21 +11,21 @@ import {
   statementKinds,
 } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { jsonIn } from "../../../foundation/json.ts";
+import { jsonIn, unbounded } from "../../../foundation/json.ts";
 import { requireReadable } from "../../../node/node-crypto-provider.ts";
 import { openStore, requireAllOpen, type Session } from "../../session/session.ts";
 import {
   authorityContent,
-  authorityForm,
+  authoritySchema,
   openAuthority,
   readRequest,
   readTokenKey,
   refuseContent,
   requestContent,
-  requestForm,
+  requestSchema,
   restoredTokenKeys,
   tokenKeyContent,
-  tokenKeyForm,
+  tokenKeySchema,
 } from "./backup-content.ts";
 
 /** The kinds of statement, in the order in which they are restored. */
@@ -40,17 +40,17 @@ const listForms: Readonly<Record<string, z.ZodMiniType>> = Object.fromEntries(
   }),
 );
 
-const backupForm = z.strictObject({
+const backupSchema = z.strictObject({
   ...listForms,
   format: z.literal("rampart backup"),
   version: z.literal(1),
   /** Older backups lack it. */
   writtenAt: z.optional(instant),
   trustDomain: z.string(),
-  authorities: z.array(authorityForm).check(z.maxLength(100)),
+  authorities: z.array(authoritySchema).check(z.maxLength(100)),
   /** Absent where none is open, so that older versions can restore the backup. */
-  requests: z.optional(z.array(requestForm).check(z.minLength(1), z.maxLength(100))),
-  tokenKeys: z.optional(z.array(tokenKeyForm).check(z.minLength(1), z.maxLength(100))),
+  requests: z.optional(z.array(requestSchema).check(z.minLength(1), z.maxLength(100))),
+  tokenKeys: z.optional(z.array(tokenKeySchema).check(z.minLength(1), z.maxLength(100))),
 });
 
 /** A backup is encrypted under a passphrase (scrypt), or to age recipients. */
@@ -75,7 +75,7 @@ export async function writeBackup(session: Session, lock: BackupLock): Promise<s
   return armor.encode(await encrypter.encrypt(content));
 }
 
-/** Whether a text may be a backup: nobody is asked for the key of one that is not. */
+/** Whether a text may be a backup. No key is asked for unless it may. */
 export const isArmoured = (text: string): boolean =>
   text.trimStart().startsWith("-----BEGIN AGE ENCRYPTED FILE-----");
 
@@ -97,12 +97,12 @@ async function collect(session: Session): Promise<object> {
   const ofKind = (wanted: RecordKind) => stored.filter(({ kind }) => kind === wanted);
   const authorities = await Promise.all(
     ofKind("authority").map(async (record) =>
-      authorityContent(await openExtractable(record, mint)),
+      authorityContent(await AuthorityRecord.openExtractable(record, mint)),
     ),
   );
   const tokenKeys = await Promise.all(
     ofKind("tokenKey").map(async (record) => {
-      const { value: key, privateKey } = await openKeyed("tokenKey", record, mint);
+      const { value: key, privateKey } = await KeyedStatement.open("tokenKey", record, mint);
       return tokenKeyContent({ key, extractablePrivateKey: privateKey });
     }),
   );
@@ -142,8 +142,10 @@ function listsOf(statements: StatementLists): Record<string, unknown[]> {
 export type OpenedBackup = Awaited<ReturnType<typeof openBackup>>;
 
 /**
- * @throws OperatorError for a file that does not decrypt or is no backup. For a certificate that no
- *   verifier reads, and for a key of another certificate.
+ * Decrypts and parses a backup, and verifies that each private key belongs to its certificate or request. It writes
+ * nothing to the store.
+ * @throws OperatorError if the file does not decrypt or is no backup, if it has neither an authority nor a request,
+ *   for a certificate that verifiers cannot read, and for a key of another certificate.
  */
 export async function openBackup(text: string, key: BackupKey) {
   const parsed = parseBackup(await decrypt(text, key));
@@ -162,8 +164,9 @@ export async function openBackup(text: string, key: BackupKey) {
   };
 }
 
-/** A certificate in it may be one that this code refuses. */
-const parseBackup = (text: string) => requireParsing(() => backupForm.safeParse(jsonIn(text)));
+/** Parses a backup. @throws OperatorError for a certificate that this code refuses. */
+const parseBackup = (text: string) =>
+  requireParsing(() => backupSchema.safeParse(jsonIn(text, unbounded)));
 
 function requireParsing<T>(parse: () => T): T {
   try {
@@ -206,11 +209,11 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
     );
   }
   for (const kind of kinds) {
-    for (const value of backup.statements[kind]) await storeStatement(mint, kind, value);
+    for (const value of backup.statements[kind]) await Mint.storeStatement(mint, kind, value);
   }
-  for (const authority of backup.authorities) await storeAuthority(mint, authority);
+  for (const authority of backup.authorities) await Mint.storeAuthority(mint, authority);
   for (const { extractablePrivateKey: key, ...request } of backup.requests) {
-    await storeRecord(mint, await sealKeyed("request", request, key, mint));
+    await Mint.storeRecord(mint, await KeyedStatement.seal("request", request, key, mint));
   }
   const store = await openStore(session);
   for (const { key, extractablePrivateKey } of restoredTokenKeys(
@@ -218,6 +221,9 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
     store,
     session.now,
   )) {
-    await storeRecord(mint, await sealKeyed("tokenKey", key, extractablePrivateKey, mint));
+    await Mint.storeRecord(
+      mint,
+      await KeyedStatement.seal("tokenKey", key, extractablePrivateKey, mint),
+    );
   }
 }

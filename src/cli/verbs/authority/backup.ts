@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Command } from "commander";
-import { sealStatement } from "../../../custody/statement.ts";
+import { Statement } from "../../../custody/statement.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { leaveToOwner } from "../../../node/files/store-owner.ts";
 import { createFile } from "../../../program/files/atomic-file.ts";
@@ -35,6 +35,7 @@ interface ExportOptions extends SessionOptions {
   readonly recipient?: readonly string[];
 }
 
+/** Adds `authority export`. */
 export function addExport(command: Command, terminal: Terminal): void {
   command
     .description(
@@ -62,6 +63,11 @@ const forgeryHelp = `
 Anybody who knows an age recipient can encrypt a forged backup to it. Restore a backup made with
 --recipient only from a place that nobody else can write to, and try --dry-run first.`;
 
+/**
+ * Writes an encrypted backup of the store to a new file that only its owner may read, and records in the store that
+ * it was made. It asks for a passphrase unless there is a recipient.
+ * @throws OperatorError if the file exists or cannot be written.
+ */
 export async function exportBackup(
   session: Session,
   { out, recipient }: ExportOptions,
@@ -95,7 +101,7 @@ export async function exportBackup(
 /** Lets `rampart doctor` know. The backup is good even where its maker may not write to the store. */
 async function noteBackup({ mint, now, log }: Session): Promise<void> {
   try {
-    await mint.store.put(await sealStatement("backup", { madeAt: now }, mint));
+    await mint.store.put(await Statement.seal("backup", { madeAt: now }, mint));
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     log.operation({ event: "backup-not-noted", level: "warning", detail: error.message });
@@ -106,6 +112,7 @@ interface RestoreOptions extends ChangeOptions {
   readonly identity?: string;
 }
 
+/** Adds `authority restore`. */
 export function addRestore(command: Command, terminal: Terminal): void {
   command
     .argument("<file>", "a file that `rampart authority export` wrote")
@@ -122,6 +129,11 @@ ${forgeryHelp}`,
     );
 }
 
+/**
+ * Seals the records of a backup into the store, after a confirmation that names them. It decrypts the backup with an
+ * age identity or a passphrase.
+ * @throws OperatorError for a file that is no backup, and without the confirmation.
+ */
 export async function restore(
   session: Session,
   file: string,
@@ -143,7 +155,7 @@ export async function restore(
       ? `There are authorities or unreadable records (${records}) in the ${place} already. Restore beside and over them?`
       : `Restore it into the ${place}?`;
   await confirmIn(session, question, options);
-  // The question may have waited for long, and a CA on its inception date founds itself.
+  // Checked again, because the question may have waited for long, and a CA founds itself on its inception date.
   requireOneCa(session, backup, await openStore(session));
   await restoreBackup(session, backup);
   await printStoreSummary(session);

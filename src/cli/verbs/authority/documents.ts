@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
@@ -17,6 +16,7 @@ interface DocumentsOptions extends SessionOptions {
   readonly every?: number;
 }
 
+/** Adds `authority documents`. */
 export function addDocuments(command: Command, terminal: Terminal): void {
   command
     .description(
@@ -33,8 +33,6 @@ async function keepDocuments(terminal: Terminal, options: DocumentsOptions): Pro
   await (options.every === undefined ? write() : repeatedly(terminal, options.every, write));
 }
 
-const emptyKeySet = '{"keys":[]}\n';
-
 /** Replaces each document that has changed, the keys first: no document names what is not there. */
 export async function writeDocuments(
   { terminal, configuration, currentView }: Session,
@@ -45,12 +43,11 @@ export async function writeDocuments(
   const view = await currentView();
   if (!view) throw new OperatorError("the store of authorities cannot be read");
   const { discovery, keySet } = await jwtDocuments(tokens, view);
-  // After a taint of the only key, the file must not keep it.
-  if (keySet === "" && !existsSync(join(dir, keySetPath))) {
+  if (keySet === "") {
     throw new OperatorError("no key for JWT-SVIDs is published: the next rotation makes one");
   }
   for (const [path, text] of [
-    [keySetPath, keySet || emptyKeySet],
+    [keySetPath, keySet],
     [discoveryPath, discovery],
   ] as const) {
     const file = join(dir, path);

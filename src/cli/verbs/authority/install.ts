@@ -3,8 +3,8 @@ import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
 import {
   installIntermediate,
   type NewIntermediate,
-  requestedKey,
 } from "../../../ca/rotation/install-intermediate.ts";
+import { requestedKey } from "../../../ca/rotation/intermediate-request.ts";
 import { rotate } from "../../../ca/rotation/rotate.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
@@ -47,6 +47,7 @@ interface InstallOptions extends ChangeOptions {
   readonly roots?: string;
 }
 
+/** Adds `authority install`. */
 export function addInstall(command: Command, terminal: Terminal): void {
   command
     .argument(
@@ -64,6 +65,11 @@ export function addInstall(command: Command, terminal: Terminal): void {
     .action(inSession(terminal, install));
 }
 
+/**
+ * Installs the certificate for an open request: it is published at once, and signs once every verifier has its root.
+ * A root that is new to the mesh needs a confirmation.
+ * @throws OperatorError for records that do not open, and for a chain that does not verify.
+ */
 export async function install(
   session: Session,
   path: string,
@@ -127,6 +133,7 @@ async function installChecked(
   await installIntermediate(session.mint, intermediate, session.now);
 }
 
+/** Adds `authority import`. */
 export function addImport(command: Command, terminal: Terminal): void {
   command
     .argument("<source>", "a directory (Istio's cacerts, kubernetes.io/tls) or a Secret's manifest")
@@ -142,6 +149,12 @@ export function addImport(command: Command, terminal: Terminal): void {
     );
 }
 
+/**
+ * Takes over the CA in a directory or manifest. Into an empty store it is adopted, signs at once, and a rotation
+ * follows, because an authority that expires soon needs its successor now. Beside other authorities it is installed
+ * like an intermediate, and published before it signs. An authority that the store has already changes nothing.
+ * @throws OperatorError for records that do not open, and for material that does not verify.
+ */
 export async function importAuthority(
   session: Session,
   source: string,

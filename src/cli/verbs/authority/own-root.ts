@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import { Option } from "commander";
-import { makeRequest, withdrawRequest } from "../../../ca/rotation/install-intermediate.ts";
+import { makeRequest, withdrawRequest } from "../../../ca/rotation/intermediate-request.ts";
 import { createServiceRoot } from "../../../custody/key-service/operators-keys.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { fingerprintOf } from "../../../pki/encoding/bytes.ts";
-import { toPem } from "../../../pki/encoding/pem.ts";
+import { Pem } from "../../../pki/encoding/pem.ts";
 import {
   confirmIn,
   inSession,
@@ -23,6 +23,7 @@ import { formatInstant, shortId } from "../../terminal/text.ts";
 import { findByIdPrefix } from "./requirements.ts";
 import { backupStep } from "./store-summary.ts";
 
+/** Adds `authority request`. */
 export function addRequest(command: Command, terminal: Terminal): void {
   command
     .description(
@@ -31,6 +32,7 @@ export function addRequest(command: Command, terminal: Terminal): void {
     .action(inSession(terminal, request));
 }
 
+/** Adds `authority requests`. */
 export function addRequests(command: Command, terminal: Terminal): void {
   command
     .description("list the requests that have no answer yet, with their age")
@@ -38,6 +40,7 @@ export function addRequests(command: Command, terminal: Terminal): void {
     .action(inSession(terminal, list));
 }
 
+/** Adds `authority withdraw`. */
 export function addWithdraw(command: Command, terminal: Terminal): void {
   command
     .argument("<id>", "the request's id as `requests` shows it, or its first 4 characters or more")
@@ -46,6 +49,10 @@ export function addWithdraw(command: Command, terminal: Terminal): void {
     .action(inSession(terminal, withdraw));
 }
 
+/**
+ * Generates a key, seals it into the store, and prints a CSR for an intermediate of another CA.
+ * @throws OperatorError if `AUTHORITY_ROOT` is `self`, and for records that do not open.
+ */
 export async function request(session: Session): Promise<void> {
   const { terminal, mint, now, isDry, place } = session;
   if (mint.authorityRoot === "self") {
@@ -59,7 +66,7 @@ export async function request(session: Session): Promise<void> {
     terminal.print(`Nothing was written. The ${place} would hold a request with a key of its own.`);
     return;
   }
-  terminal.print(toPem("CERTIFICATE REQUEST", csr).trimEnd());
+  terminal.print(Pem.format("CERTIFICATE REQUEST", csr).trimEnd());
   terminal.noticeNext([
     [
       session.typed("authority install chain.pem"),
@@ -82,7 +89,7 @@ async function list(session: Session, options: SessionOptions): Promise<void> {
 const toJson = ({ id, requestedAt, csr }: AuthorityRequest) => ({
   id,
   requestedAt,
-  csr: toPem("CERTIFICATE REQUEST", csr),
+  csr: Pem.format("CERTIFICATE REQUEST", csr),
 });
 
 function formatRequests(screen: Screen, requests: readonly AuthorityRequest[], now: Date): string {
@@ -101,6 +108,10 @@ function formatRequests(screen: Screen, requests: readonly AuthorityRequest[], n
 const ageText = (hours: number): string =>
   hours < 48 ? `${Math.floor(hours)} h` : `${Math.floor(hours / 24)} days`;
 
+/**
+ * Deletes an open request with its key, after a confirmation.
+ * @throws OperatorError if no request, or more than one, has the prefix.
+ */
 export async function withdraw(
   session: Session,
   prefix: string,
@@ -144,7 +155,7 @@ async function print(
   const make = async () =>
     createServiceRoot(keyServices(uri), trustDomain, lifetime, terminal.clock());
   const root = await ofKeyService(make());
-  terminal.print(toPem("CERTIFICATE", root).trimEnd());
+  terminal.print(Pem.format("CERTIFICATE", root).trimEnd());
   terminal.noticeNext([
     [
       `UPSTREAM_AUTHORITY = { kind = "key-service", keys = ["${uri}"], root = "…" }`,

@@ -34,6 +34,7 @@ export function planOf(
   };
 }
 
+/** Formats the plan of the rotation for a terminal: what comes when, and what a taint would do. */
 export function formatPlan(screen: Screen, plan: Plan): string {
   const { authorities, needsAttention, nextStep, deliveries, rootReach, now } = plan;
   const events = plan.events.map(({ at, id, event }) => [formatInstant(at), shortId(id), event]);
@@ -77,6 +78,7 @@ function inDays(at: Date, now: Date): string {
 const daysUntil = (at: Date, now: Date): number =>
   Math.floor((at.getTime() - now.getTime()) / 86_400_000);
 
+/** The plan of the rotation as `--json` prints it. */
 export function planJson(plan: Plan): object {
   const { now, authorities, needsAttention, nextStep, ...others } = plan;
   const { events, onTaint, deliveries, rootReach } = others;

@@ -2,8 +2,8 @@ import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { Session } from "../../session/session.ts";
 
-/** Requires that this command may make the next authority: another CA may have to, or a person. */
-export function requireRootHere({ mint, isDry }: Session): void {
+/** Throws if this command cannot make an authority: with an offline root, or in a dry run that would have to call the upstream CA. */
+export function requireMayMint({ mint, isDry }: Session): void {
   if (mint.authorityRoot === "upstream" && isDry) {
     throw new OperatorError(
       "nothing was done: a dry run does not ask the CA upstream for anything",

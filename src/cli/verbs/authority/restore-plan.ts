@@ -1,7 +1,7 @@
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { rootSince } from "../../../pki/authority/rotation.ts";
-import { type Phase, phaseAt } from "../../../pki/authority/schedule.ts";
+import { type Phase, Schedule } from "../../../pki/authority/schedule.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { applyTaints, type ConfiguredTaint, taintsOf } from "../../../pki/authority/taint.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
@@ -24,7 +24,7 @@ export function requireOneCa(
 ): void {
   const own = applyTaints(store.authorities, store.taints);
   const living = own.filter(({ schedule }) => schedule.retiresAt > now);
-  // Whoever has the right KEK may sign with one that does not open here.
+  // Counts the authorities that do not open here, because another process with the right KEK may sign with them.
   const unread = store.refusals.filter(({ kind }) => kind === "authority");
   if (authorities.length === 0 || living.length + unread.length === 0) return;
   const published = publishedIn(store);
@@ -89,14 +89,14 @@ function tokenKeyLine(backup: OpenedBackup, store: OpenedStore, now: Date): stri
     : `Keys for tokens in it: ${ids}.`;
 }
 
-/** Who signs when, and which of them the bundle of a store that has one does not know. */
+/** Lines that say which authority signs when, and which of them the store's current bundle lacks. */
 function signingLines(
   authorities: readonly SigningAuthority[],
   published: ReturnType<typeof publishedIn>,
   now: Date,
 ): readonly string[] {
   const inPhase = (...wanted: readonly Phase[]) =>
-    authorities.filter(({ schedule }) => wanted.includes(phaseAt(schedule, now)));
+    authorities.filter(({ schedule }) => wanted.includes(Schedule.phaseAt(schedule, now)));
   const later = inPhase("future", "published").map(
     ({ id, schedule }) => `${shortId(id)} from ${formatInstant(schedule.signsFrom)}`,
   );

@@ -1,25 +1,20 @@
 import { type Command, Option } from "commander";
-import { mintAuthority, recordTaint } from "../../../ca/mint.ts";
+import { Mint } from "../../../ca/mint.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { askUpstream } from "../../../ca/rotation/ask-upstream.ts";
 import { forecastTaints, type TaintForecast } from "../../../ca/rotation/forecast.ts";
 import { rotate } from "../../../ca/rotation/rotate.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { lastSignature } from "../../../pki/authority/rotation.ts";
-import { nextSchedule, type Schedule } from "../../../pki/authority/schedule.ts";
 import {
-  nextSigningAuthority,
-  type SigningAuthority,
-  signingAuthorityAt,
-} from "../../../pki/authority/signing-authority.ts";
-import {
-  applyTaints,
   createTaint,
   type Departure,
-  type Taint,
   type TaintedAuthorities,
-} from "../../../pki/authority/taint.ts";
-import { tokensAgainFrom } from "../../../pki/jose/token-key.ts";
+} from "../../../pki/authority/new-taint.ts";
+import { lastSignature } from "../../../pki/authority/rotation.ts";
+import { Schedule } from "../../../pki/authority/schedule.ts";
+import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
+import { applyTaints, type Taint } from "../../../pki/authority/taint.ts";
+import { TokenKey } from "../../../pki/jose/token-key.ts";
 import { wholeSeconds } from "../../../pki/x509/validity.ts";
 import {
   type ChangeOptions,
@@ -32,7 +27,7 @@ import { orOperatorError } from "../../terminal/failures.ts";
 import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
-import { findByIdPrefix, requireAuthority, requireRootHere } from "./requirements.ts";
+import { findByIdPrefix, requireAuthority, requireMayMint } from "./requirements.ts";
 import {
   backupStep,
   doctorStep,
@@ -41,6 +36,7 @@ import {
   printTaintedAuthorities,
 } from "./store-summary.ts";
 
+/** Adds `authority rotate`. */
 export function addRotate(command: Command, terminal: Terminal): void {
   command
     .description(
@@ -50,14 +46,19 @@ export function addRotate(command: Command, terminal: Terminal): void {
     .action(inSession(terminal, rotateNow));
 }
 
+/**
+ * Makes the next authority now instead of when it is due, after a confirmation. It signs once every verifier has its
+ * root.
+ * @throws OperatorError without an authority, with a successor already, and if this command cannot make an authority.
+ */
 export async function rotateNow(session: Session, options: ConfirmationOptions): Promise<void> {
   const { terminal, mint, now, isDry } = session;
   const store = await openStore(session);
   requireAuthority(store);
   const authorities = store.openAuthorities.map(({ authority }) => authority);
   requireNoSuccessor(authorities, now);
-  requireRootHere(session);
-  const schedule = nextSchedule(mint.phaseLengths, lastSignature(authorities), now);
+  requireMayMint(session);
+  const schedule = Schedule.next(mint.phaseLengths, lastSignature(authorities), now);
   const isUpstream = mint.authorityRoot === "upstream";
   const start = isUpstream ? askedSentence : mintedSentence(schedule);
   const question = `${signerSentence(authorities, now)}\n${start}\nRotate the ${session.place}?`;
@@ -67,21 +68,21 @@ export async function rotateNow(session: Session, options: ConfirmationOptions):
       orOperatorError(() => askUpstream(mint, undefined, now)),
     );
   } else {
-    await mintAuthority(mint, schedule);
+    await Mint.mintAuthority(mint, schedule);
   }
   await printStoreSummary(session);
   if (!isDry) terminal.noticeNext([planStep(session), backupStep(session)]);
 }
 
 function requireNoSuccessor(authorities: readonly SigningAuthority[], now: Date): void {
-  const prepared = nextSigningAuthority(authorities, now);
+  const prepared = SigningAuthority.nextAt(authorities, now);
   if (!prepared) return;
   const when = formatInstant(prepared.schedule.signsFrom);
   throw new OperatorError(`a successor is prepared: ${shortId(prepared.id)} signs from ${when}`);
 }
 
 function signerSentence(authorities: readonly SigningAuthority[], now: Date): string {
-  const signer = signingAuthorityAt(authorities, now);
+  const signer = SigningAuthority.at(authorities, now);
   if (!signer) return "No authority signs now.";
   return `${shortId(signer.id)} signs now, until ${formatInstant(signer.schedule.signsUntil)} at the latest.`;
 }
@@ -96,6 +97,7 @@ interface TaintOptions extends ChangeOptions {
   readonly root: Departure;
 }
 
+/** Adds `authority taint`. */
 export function addTaint(command: Command, terminal: Terminal): void {
   command
     .argument(
@@ -122,6 +124,11 @@ export function addTaint(command: Command, terminal: Terminal): void {
     .action(inSession(terminal, taint));
 }
 
+/**
+ * Records that the key of an authority, or one for tokens, may be compromised, after a confirmation: it signs nothing
+ * from then on.
+ * @throws OperatorError if none, or more than one, has the prefix `id`.
+ */
 export async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
   const { terminal, mint, now } = session;
   const store = await openStore(session);
@@ -139,7 +146,7 @@ export async function taint(session: Session, id: string, options: TaintOptions)
     throw new OperatorError(refusal);
   }
   await confirmIn(session, taintQuestion(session, store, decided), options);
-  await recordTaint(mint, decided);
+  await Mint.recordTaint(mint, decided);
   const faults = await rotate(mint, now).then(() => 0, countFaults);
   await printStoreSummary(session);
   printTaintedAuthorities(session, decided);
@@ -165,7 +172,7 @@ async function taintTokenKey(
   const question = `Taint ${id}, a key for JWT-SVIDs, in the ${place}? It signs nothing more, and leaves the documents at once.${gap}`;
   await confirmIn(session, question, options);
   const taintedAt = wholeSeconds(now);
-  await recordTaint(mint, { id, taintedAt, retiresAt: taintedAt });
+  await Mint.recordTaint(mint, { id, taintedAt, retiresAt: taintedAt });
   await rotate(mint, now).catch(countFaults);
   terminal.print(
     `${id} ${isDry ? "would be" : "is"} tainted. Relying parties that cache the keys take its tokens until they ask again.${gap}`,
@@ -173,7 +180,7 @@ async function taintTokenKey(
 }
 
 function tokenGapSentence(keys: OpenedStore["tokenKeys"], now: Date): string {
-  const from = tokensAgainFrom(keys, now);
+  const from = TokenKey.signingAgainFrom(keys, now);
   if (from) return ` No token is issued until ${formatInstant(from)}.`;
   if (keys.some(({ isTainted, schedule }) => !isTainted && now < schedule.signsUntil)) return "";
   return " No token is issued until a new key has been published for 25 hours.";

@@ -1,5 +1,4 @@
-import { formatTaintedAuthorities } from "../../../config/distrust.ts";
-import type { Taint } from "../../../pki/authority/taint.ts";
+import type { ConfiguredTaint, Taint } from "../../../pki/authority/taint.ts";
 import { type AuthorityStatus, authoritiesIn } from "../../../status/authorities.ts";
 import { openStore, type Session } from "../../session/session.ts";
 import { formatTable } from "../../terminal/table.ts";
@@ -19,19 +18,19 @@ export async function printStoreSummary(session: Session): Promise<void> {
 
 type Typed = Pick<Session, "typed">;
 
-/** After each change of the authorities: what happens when, and who has the root. */
+/** The next step after a change of the authorities: the plan says what happens when, and who has the root. */
 export const planStep = ({ typed }: Typed): NextStep => [
   typed("authority plan"),
   "shows what happens when, and which clusters have the next root",
 ];
 
-/** After each new key: without a backup it is lost with the store. */
+/** The next step after a new key, which without a backup would be lost with the store. */
 export const backupStep = ({ typed }: Typed): NextStep => [
   typed("authority export --out rampart-backup.age"),
   "writes a backup; an authority that is in none is lost with the store",
 ];
 
-/** After a change of many records. */
+/** The next step after a change of many records. */
 export const doctorStep = ({ typed }: Typed): NextStep => [
   typed("doctor"),
   "looks for faults in the configuration, the store and the clusters",
@@ -54,6 +53,7 @@ tables, in wrangler.toml under [vars]. Then deploy.
 ${line}`);
 }
 
+/** Formats authorities as a table; `ifNone` if there are none. */
 export function formatAuthorities(
   screen: Screen,
   authorities: readonly AuthorityStatus[],
@@ -87,4 +87,14 @@ function signsUntilOf({ key, isTainted, taintedAt, schedule }: AuthorityStatus):
   if (!key) return "never";
   if (!isTainted) return formatInstant(schedule.signsUntil);
   return taintedAt ? `tainted ${formatInstant(taintedAt)}` : "configuration";
+}
+
+/** The line of the configuration that states these taints, in TOML. */
+export function formatTaintedAuthorities(taints: readonly ConfiguredTaint[]): string {
+  const tables = taints.map(({ idPrefix: id, rootUntil }) =>
+    rootUntil
+      ? `{ id = "${id}", root_until = "${rootUntil.toISOString().replace(".000Z", "Z")}" }`
+      : `"${id}"`,
+  );
+  return `TAINTED_AUTHORITIES = [${tables.join(", ")}]`;
 }

@@ -6,12 +6,8 @@ import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
-import {
-  foreignSerialNumber,
-  serialContent,
-  shownSerialNumber,
-} from "../../../pki/encoding/serial-number.ts";
-import { type Certificate, parseCertificate } from "../../../pki/x509/certificate.ts";
+import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
+import { Certificate } from "../../../pki/x509/certificate.ts";
 import { isSignedWith } from "../../../pki/x509/certificate-signature.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { findByIdPrefix } from "../authority/requirements.ts";
@@ -27,7 +23,7 @@ export interface Candidate extends Pick<SearchFields, "cluster" | "node"> {
   /** Content octets in hexadecimal. */
   readonly serialNumber: string;
   readonly notAfter: Date;
-  /** Its SPIFFE ID or DNS names; `undefined` where only its serial number is known. */
+  /** The SPIFFE ID or DNS names; `undefined` if only the serial number is known. */
   readonly name?: string | undefined;
   readonly issuedAt?: Date | undefined;
 }
@@ -54,13 +50,13 @@ export async function candidateInFile(
   return candidateOf(certificate, signer, { name: spiffeId });
 }
 
-/** A certificate of which only the serial number is known. @throws OperatorError */
+/** A certificate to revoke of which only the serial number is known. @throws OperatorError */
 export function candidateOfSerial(
   text: string,
   authorities: readonly SigningAuthority[],
   { authority, until }: { readonly authority?: string | undefined; readonly until: Date },
 ): Candidate {
-  const serialNumber = serialContent(text);
+  const serialNumber = SerialNumber.content(text);
   if (!isSerialNumber(serialNumber)) {
     throw new OperatorError(`${text} is no serial number: it is 0, or has more than 20 octets`);
   }
@@ -74,7 +70,7 @@ export function candidateOfSerial(
     authority === undefined ? first : findByIdPrefix(authorities, authority, "authority");
   // An authority that this CA has not made itself may have signed before it came here.
   const own = toHex(signer?.certificate.toBeSigned.serialNumber ?? new Uint8Array());
-  const foreign = foreignSerialNumber(own) === undefined && foreignSerialNumber(text);
+  const foreign = SerialNumber.foreign(own) === undefined && SerialNumber.foreign(text);
   if (foreign) throw new OperatorError(`${text}: ${foreign}`);
   return { authority: signer?.id ?? "", serialNumber, notAfter: until };
 }
@@ -107,7 +103,7 @@ async function signerOf(
 
 function parsed(file: string, der: Uint8Array<ArrayBuffer>): Certificate {
   try {
-    return parseCertificate(der);
+    return Certificate.parse(der);
   } catch (error) {
     if (!(error instanceof DerError)) throw error;
     throw new OperatorError(`${file} is not a certificate: ${error.message}`);
@@ -132,7 +128,7 @@ export interface LoggedCandidates {
   readonly tokens: number;
 }
 
-/** More than a store takes. */
+/** A store has room for fewer revoked certificates. */
 const maximumEntries = 1_000_000;
 
 /**
@@ -154,11 +150,11 @@ export async function loggedCandidates(
   for (const index of indexes) {
     if (choice.fields) index.search(choice.fields, maximumEntries).forEach(add);
     for (const serial of choice.serials) {
-      index.search({ serial: shownSerialNumber(serial) }, 1).forEach(add);
+      index.search({ serial: SerialNumber.shown(serial) }, 1).forEach(add);
     }
   }
   for (const serial of choice.serials) {
-    if (chosen.has(shownSerialNumber(serial))) continue;
+    if (chosen.has(SerialNumber.shown(serial))) continue;
     refuseAbsent(`${serial} is not in the log`);
   }
   if (choice.withRenewals) addRenewals(shards.followers, chosen, choice.shown);
@@ -171,14 +167,14 @@ function addRenewals(
   chosen: Map<string, IndexedEntry>,
   shown: readonly string[],
 ): void {
-  const roots = new Set(shown.map(shownSerialNumber));
+  const roots = new Set(shown.map(SerialNumber.shown));
   for (let before = -1; before < chosen.size; ) {
     before = chosen.size;
     for (const { index } of followers) {
       for (const entry of index.from(0)) {
         const { callerSerialNumber } = parseEntry(entry.octets);
         if (callerSerialNumber === undefined || chosen.has(entry.serial)) continue;
-        const parent = shownSerialNumber(callerSerialNumber);
+        const parent = SerialNumber.shown(callerSerialNumber);
         if (roots.has(parent) || chosen.has(parent)) chosen.set(entry.serial, entry);
       }
     }
@@ -207,7 +203,7 @@ async function candidateIn(
   { spiffeId, cluster, node }: IndexedEntry,
   authorities: readonly SigningAuthority[],
 ): Promise<Candidate | undefined> {
-  const certificate = parseCertificate(entry.certificate);
+  const certificate = Certificate.parse(entry.certificate);
   const signer = await signerOf(certificate, authorities);
   if (!signer) return undefined;
   return candidateOf(certificate, signer, {

@@ -9,19 +9,44 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
-import { addChangeOptions, addDeploymentOptions } from "../../terminal/command-line.ts";
+import {
+  addChangeOptions,
+  addDeploymentOptions,
+  addExitCodes,
+} from "../../terminal/command-line.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen, Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, printable } from "../../terminal/text.ts";
 import { addLogOptions, addSearchOptions } from "../log/log.ts";
 import { addLogExitCodes, judgingLog } from "../log/log-source.ts";
+import { type InspectOptions, inspectSource } from "./inspect.ts";
+import { type RequestOptions, request } from "./request.ts";
 import { type RevokeOptions, requireMainStore, revoke } from "./revoke.ts";
 
-/** `rampart certificate …`: certificates that are out, and taking them back. */
+/** `rampart certificate …`: certificates that are out, getting one, and taking them back. */
 export function certificateCommand(terminal: Terminal): Command {
   const certificate = new Command("certificate").description(
-    "certificates that are out, and how to take them back",
+    "certificates: get one, look at it, list what was taken back, take it back",
   );
+  certificate
+    .command("request")
+    .description("get a certificate for a new key, as a workload does")
+    .requiredOption("--url <url>", "the CA, such as https://ca.example.com")
+    .requiredOption(
+      "--token-file <file>",
+      "the token of the workload, such as that of its ServiceAccount",
+    )
+    .requiredOption("--out <folder>", "where key.pem, cert-chain.pem and root-cert.pem are written")
+    .option("--trust-domain <name>", "the trust domain of the CA", "cluster.local")
+    .option("--ca <file>", "the roots of the server's own certificate, instead of the system's")
+    .option("--json", "print JSON")
+    .action((options: RequestOptions) => request(terminal, options));
+  addExitCodes(certificate.command("inspect"), { attention: "Something is wrong with it." })
+    .description("show certificates, requests, CRLs or a SPIFFE bundle, and what is wrong")
+    .argument("<source>", "a file, a URL, or - for the standard input")
+    .option("--ca <file>", "the roots of the server's own certificate, instead of the system's")
+    .option("--json", "print JSON")
+    .action((source: string, options: InspectOptions) => inspectSource(terminal, source, options));
   addDeploymentOptions(certificate.command("revoked"))
     .description("list the revoked certificates that have not long expired")
     .option("--json", "print JSON")
@@ -59,6 +84,7 @@ async function list(session: Session, options: SessionOptions): Promise<void> {
   answerList(session, store, reports, options, () => formatRevocations(session.terminal, reports));
 }
 
+/** Formats revoked certificates as a table, or says that there are none. */
 export function formatRevocations(screen: Screen, revoked: readonly RevokedStatus[]): string {
   if (revoked.length === 0) return "No certificate is revoked.";
   const rows = revoked.map(({ serial, authority, revokedAt, expiresAt, reason, stated, why }) => [

@@ -1,22 +1,17 @@
-import { knownFrom } from "../../../ca/mint.ts";
+import { Mint } from "../../../ca/mint.ts";
 import { issuersOfCrls } from "../../../ca/revocation/published-crls.ts";
 import {
   maximumRevoked,
   maximumStatements,
   recordRevocations,
-  revocationOf,
   statementsOf,
-} from "../../../ca/revocation/revocations.ts";
-import { formatRevoked } from "../../../config/distrust.ts";
+} from "../../../ca/revocation/record-revocations.ts";
+import { revocationOf } from "../../../ca/revocation/revocations.ts";
 import type { RevocationContent } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { instant } from "../../../foundation/text.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
-import {
-  mayBeSerialNumber,
-  shownSerialNumber,
-  typedSerialNumber,
-} from "../../../pki/encoding/serial-number.ts";
+import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
 import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
 import {
@@ -40,6 +35,7 @@ import {
   loggedCandidates,
 } from "./candidates.ts";
 
+/** The options of `certificate revoke`. */
 export interface RevokeOptions extends ChangeOptions, FollowerOptions, SearchFields {
   readonly withRenewals?: boolean;
   readonly authority?: string;
@@ -75,10 +71,10 @@ export async function revoke(
   terminal.print(formatCandidates(terminal, open));
   const those = open.length === 1 ? "this certificate" : `these ${open.length} certificates`;
   await confirmIn(session, `Revoke ${those}? Nothing takes it back.`, options);
-  // The question may have waited for long, and nobody knows of the revocation before it is written.
+  // Made after the question, which may have waited for long: no process knows of the revocation before it is written.
   const statements = statementsFor(session, terminal.clock(), open, options);
   await recordRevocations(mint, statements);
-  const knownBy = knownFrom(mint, terminal.clock());
+  const knownBy = Mint.knownFrom(mint, terminal.clock());
   if (isDry) return terminal.print(`\nNothing was written to the ${place}.`);
   printNextSteps(session, open, statements, knownBy, options);
 }
@@ -105,8 +101,8 @@ async function choose(
   if (!hasLog && (fields || options.withRenewals)) {
     throw usageError("name the log that is searched: --url of its prefix, --dir of a copy");
   }
-  const serials = choices.filter(mayBeSerialNumber).map(typedSerialNumber);
-  const files = choices.filter((choice) => !mayBeSerialNumber(choice));
+  const serials = choices.filter(SerialNumber.mayBe).map(SerialNumber.typed);
+  const files = choices.filter((choice) => !SerialNumber.mayBe(choice));
   const inFiles: Candidate[] = [];
   for (const file of files) inFiles.push(await candidateInFile(file, authorities));
   if (!hasLog) {
@@ -128,7 +124,7 @@ async function authoritiesOf({ currentView }: Session): Promise<readonly Signing
   return issuersOfCrls(view).map(({ authority }) => authority);
 }
 
-/** Without a certificate nobody knows its end, so the entry stays as long as a leaf can last. */
+/** When the revocation can be forgotten: `--expires-at`, or the longest life of a leaf from now on. */
 function expiryOf({ mint, now }: Session, { expiresAt }: RevokeOptions): Date {
   if (expiresAt === undefined) return addSeconds(now, mint.phaseLengths.longestLeafSeconds);
   const parsed = instant.safeParse(expiresAt);
@@ -147,7 +143,12 @@ function statementsFor(
   candidates: readonly Candidate[],
   { reason, why }: RevokeOptions,
 ): readonly RevocationContent[] {
-  const stated = { revokedAt: wholeSeconds(now), knownFrom: knownFrom(mint, now), reason, why };
+  const stated = {
+    revokedAt: wholeSeconds(now),
+    knownFrom: Mint.knownFrom(mint, now),
+    reason,
+    why,
+  };
   const byAuthority = Map.groupBy(candidates, ({ authority }) => authority);
   return [...byAuthority].flatMap(([authority, own]) => {
     const certificates = new Map(
@@ -232,7 +233,7 @@ export function formatCandidates(screen: Screen, candidates: readonly Candidate[
   const shown = candidates.slice(-maximumRows);
   const rows = shown.map(({ serialNumber, name, cluster, node, issuedAt, notAfter, authority }) =>
     [
-      shownSerialNumber(serialNumber),
+      SerialNumber.shown(serialNumber),
       name,
       cluster,
       node,
@@ -245,3 +246,23 @@ export function formatCandidates(screen: Screen, candidates: readonly Candidate[
   const more = candidates.length - shown.length;
   return `${more > 0 ? `${more} certificates, and these:\n` : ""}${formatTable(screen, headings, rows, ["NAME", "NODE", "CLUSTER"])}`;
 }
+
+/** The entry of `REVOKED` that states a revocation, in TOML. */
+export function formatRevoked(content: RevocationContent): string {
+  const { authority, certificates, revokedAt, reason, why } = content;
+  const end = new Date(1000 * Math.max(...certificates.values()));
+  const serials = [...certificates.keys()]
+    .map((each) => `"${SerialNumber.shown(each)}"`)
+    .join(", ");
+  const members = [
+    `authority = ${JSON.stringify(authority)}`,
+    `serials = [${serials}]`,
+    `since = "${wholeInstant(revokedAt)}"`,
+    `until = "${wholeInstant(end)}"`,
+    ...(reason === "unspecified" ? [] : [`reason = "${reason}"`]),
+    ...(why === undefined ? [] : [`why = ${JSON.stringify(why)}`]),
+  ];
+  return `{ ${members.join(", ")} }`;
+}
+
+const wholeInstant = (instant: Date): string => instant.toISOString().replace(".000Z", "Z");

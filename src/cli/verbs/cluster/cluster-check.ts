@@ -3,11 +3,9 @@ import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { createDocumentFetch, FetchError } from "../../../foundation/fetch.ts";
 import {
-  type KeySet,
-  parseKeySet,
+  KeySet,
   shortKeyId,
   type UnusableKey,
-  unusableKeysIn,
   unusableKeyText,
 } from "../../../pki/jose/key-set.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
@@ -71,12 +69,12 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
       ? { url: jwks_uri, reach: "anywhere" }
       : await discoverKeys(issuer, fetchJson);
     const published = await fetchJson[keySource.reach](keySource.url);
-    const keys = parseKeySet(published);
+    const keys = KeySet.parse(published);
     return {
       source,
       fault: keys ? undefined : "answered no JWK Set with a usable key",
       keys: keyNames(keys ?? []),
-      unusableKeys: unusableNames(unusableKeysIn(published)),
+      unusableKeys: unusableNames(KeySet.unusable(published)),
       clockAheadSeconds: await skewOf(keySource, clock),
     };
   } catch (error) {
@@ -91,7 +89,7 @@ const keyNames = (keys: KeySet): string[] =>
 const unusableNames = (keys: readonly UnusableKey[]): string[] =>
   keys.map((key) => printable(unusableKeyText(key)));
 
-/** By the `Date` of an answer (RFC 9110 §6.6.1), to the second. */
+/** The difference of the clocks by the `Date` of a response (RFC 9110 §6.6.1), to the second. */
 async function skewOf({ url, reach }: KeySource, clock: () => Date): Promise<number | undefined> {
   const options = {
     method: "HEAD",
@@ -127,7 +125,7 @@ const maximumSkewSeconds = 30;
 export const isSkewed = (aheadSeconds: number): boolean =>
   Math.abs(aheadSeconds) > maximumSkewSeconds;
 
-/** The reports as a table, and below it the identities of each cluster's tokens. */
+/** Formats the reports as a table, and below it the identities of each cluster's tokens. */
 export function formatIssuers(screen: Screen, reports: readonly IssuerReport[]): string {
   const rows = reports.map(
     ({ cluster, issuer, source, fault, keys, clockAheadSeconds, review }) => [

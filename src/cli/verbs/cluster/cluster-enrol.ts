@@ -4,12 +4,12 @@ import * as z from "zod/mini";
 import { discoverKeys } from "../../../authn/issuer-keys.ts";
 import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { issuerTables } from "../../../config/issuer-table.ts";
-import { isPublicHost } from "../../../foundation/addresses.ts";
+import { isPublicHost, isSafeToFetch } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type DocumentFetch, FetchError } from "../../../foundation/fetch.ts";
-import { parseUniqueJson } from "../../../foundation/json.ts";
-import { inEnglish, isSafeToFetch } from "../../../foundation/text.ts";
-import { candidatesIn, parseKeySet } from "../../../pki/jose/key-set.ts";
+import { parseJson } from "../../../foundation/json.ts";
+import { inEnglish } from "../../../foundation/text.ts";
+import { KeySet } from "../../../pki/jose/key-set.ts";
 
 /** The documents of an issuer, as a cluster or its operator provides them. */
 export interface IssuerDocuments {
@@ -35,19 +35,19 @@ const discovery = z.object({ issuer: z.string() });
 
 /** The documents of an API server. @throws OperatorError */
 export function parseIssuerDocuments(discoveryText: string, jwksText: string): IssuerDocuments {
-  return { issuer: issuerIn(discoveryText), jwks: parseJson(jwksText, "the JWK Set") };
+  return { issuer: issuerIn(discoveryText), jwks: documentIn(jwksText, "the JWK Set") };
 }
 
 /** The issuer of a discovery document. @throws OperatorError */
 export function issuerIn(discoveryText: string): string {
-  const document = discovery.safeParse(parseJson(discoveryText, "the discovery document"));
+  const document = discovery.safeParse(documentIn(discoveryText, "the discovery document"));
   if (!document.success) throw new OperatorError("the discovery document names no issuer");
   return document.data.issuer;
 }
 
-function parseJson(text: string, what: string): unknown {
+function documentIn(text: string, what: string): unknown {
   try {
-    return parseUniqueJson(text);
+    return parseJson(text);
   } catch {
     throw new OperatorError(`${what} is not JSON`);
   }
@@ -106,7 +106,7 @@ async function discoveryFault(
   try {
     const { url, reach } = await discoverKeys(issuer, fetchJson);
     const published = await fetchJson[reach](url);
-    if (!parseKeySet(published)) return `${issuer} publishes no key that Rampart can use`;
+    if (!KeySet.parse(published)) return `${issuer} publishes no key that Rampart can use`;
     if (jwks === undefined || isCovered(jwks, published)) return undefined;
     return `${issuer} publishes other keys than the cluster has shown: find out why`;
   } catch (error) {
@@ -140,15 +140,16 @@ function publicKeys(jwks: unknown): z.infer<typeof jwk>[] {
   const parsed = z.object({ keys: z.array(jwk) }).safeParse(jwks);
   const keys = parsed.success ? parsed.data.keys : [];
   return keys.filter((key) => {
-    const [usable] = parseKeySet({ keys: [key] }) ?? [];
+    const [usable] = KeySet.parse({ keys: [key] }) ?? [];
     return (
-      usable !== undefined && candidatesIn([usable], usable.algorithms[0] ?? "", key.kid).length > 0
+      usable !== undefined &&
+      KeySet.candidates([usable], usable.algorithms[0] ?? "", key.kid).length > 0
     );
   });
 }
 
 /** @throws OperatorError for a table that Rampart would refuse. */
-function requireServable(table: unknown): void {
+export function requireServable(table: unknown): void {
   const parsed = issuerTables.safeParse([table], inEnglish);
   if (parsed.success) return;
   const [issue] = parsed.error.issues;
@@ -162,9 +163,9 @@ const texts: Readonly<Record<EnrolmentSettings["platform"], (table: object) => s
   helm: (table) => toYaml({ issuers: [table] }, { version: "1.1", lineWidth: 0 }),
 };
 
-/** The table as its platform reads it, with its reasons as comments above it. */
+/** Formats the table as its platform reads it, with the reasons as comments above it. */
 export function formatEnrolment(
-  { table, reasons }: Awaited<ReturnType<typeof enrol>>,
+  { table, reasons }: { readonly table: object; readonly reasons: readonly string[] },
   platform: EnrolmentSettings["platform"],
 ): string {
   return [...reasons.map((reason) => `# ${reason}`), texts[platform](table).trim()].join("\n");

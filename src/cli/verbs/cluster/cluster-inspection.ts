@@ -2,16 +2,11 @@ import { type Command, Option } from "commander";
 import { clientOf } from "../../../config/cluster-access.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
+import { type ClusterRoots, type HeldRoots, listRoots } from "../../../delivery/root-config-map.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { FetchError, parseJson } from "../../../foundation/fetch.ts";
+import { FetchError, jsonOf } from "../../../foundation/fetch.ts";
 import type { SendRequest } from "../../../kubernetes/client.ts";
-import {
-  type ClusterRoots,
-  crlConfigMap,
-  type HeldRoots,
-  listRoots,
-  usualConfigMap,
-} from "../../../kubernetes/root-config-map.ts";
+import { crlConfigMap, usualConfigMap } from "../../../kubernetes/names.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { type ClusterLogin, readKubeconfig } from "../../session/kubeconfig.ts";
 import { printable } from "../../terminal/text.ts";
@@ -33,9 +28,9 @@ const timeoutMilliseconds = 60_000;
 const maximumDistinctCharacters = 16 * 1024 * 1024;
 
 /**
- * Inspects every cluster of a configuration: by a login, or by the access of its table if the credential is
- * in the environment.
- *
+ * Lists the trust bundles that each cluster of `ISSUERS` holds, eight clusters at once: through the login of a
+ * kubeconfig that fits, or else with the credential of its table from the environment. A cluster that cannot be read
+ * has a sentence in place of its roots, and each login that fits no table is listed with the reason.
  * @throws OperatorError for a login that cannot be read.
  */
 export async function inspectClusters(
@@ -103,7 +98,7 @@ async function contentOrFault(
 }
 
 function loginSender({ read }: IdentifiedLogin): SendRequest {
-  return async ({ path }) => parseJson(await read(path));
+  return async ({ path }) => jsonOf(await read(path));
 }
 
 /** The CA's own access, or a sentence why this machine lacks it. */
@@ -150,10 +145,11 @@ export interface LoginChoice {
 /** A login with the issuer that its API server names. */
 interface IdentifiedLogin extends ClusterLogin {
   readonly issuer: string | undefined;
-  /** Why the issuer is not known. */
+  /** Why the issuer could not be read; `undefined` if it was. */
   readonly fault: string | undefined;
 }
 
+/** Adds the options that choose kubeconfigs and contexts. */
 export function addLoginOptions(command: Command): Command {
   return command
     .option("--kubeconfig <file>", "ask the cluster of this kubeconfig which roots it has")

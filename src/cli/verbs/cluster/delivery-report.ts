@@ -1,14 +1,11 @@
 import type { AuthorityView } from "../../../ca/authority-view.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { latest } from "../../../delivery/push-to-cluster.ts";
-import { type HeldRoots, holds } from "../../../kubernetes/root-config-map.ts";
-import {
-  nextSigningAuthority,
-  signingAuthorityAt,
-} from "../../../pki/authority/signing-authority.ts";
+import { type HeldRoots, holds } from "../../../delivery/root-config-map.ts";
+import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import type { NumberedBundle } from "../../../pki/authority/trust-bundle.ts";
 import { toBase64 } from "../../../pki/encoding/base64.ts";
-import { certificateBlocks } from "../../../pki/encoding/pem.ts";
+import { Pem } from "../../../pki/encoding/pem.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
@@ -33,7 +30,10 @@ export interface DeliveryReport {
 
 const maximumNames = 10;
 
-/** @param currentView The authorities of the CA now; called only if a cluster was inspected. */
+/**
+ * Compares the trust bundle that each cluster holds with the CA's.
+ * @param currentView Reads the CA's authorities; called only if a cluster was inspected.
+ */
 export async function reportDeliveries(
   inspections: readonly ClusterInspection[],
   currentView: () => Promise<AuthorityView | undefined>,
@@ -45,6 +45,10 @@ export async function reportDeliveries(
   return inspections.map((each) => reportDelivery(each, bundle));
 }
 
+/**
+ * Compares the trust bundles of one cluster with the CA's. Without the CA's, it is not known which of them are
+ * current.
+ */
 export function reportDelivery(
   { cluster, issuer, roots }: ClusterInspection,
   bundle: NumberedBundle | undefined,
@@ -133,8 +137,8 @@ export function rootReach(
   now: Date,
 ) {
   const authorities = openAuthorities.map(({ authority }) => authority);
-  const next = nextSigningAuthority(authorities, now);
-  const authority = next ?? signingAuthorityAt(authorities, now);
+  const next = SigningAuthority.nextAt(authorities, now);
+  const authority = next ?? SigningAuthority.at(authorities, now);
   if (!authority) return undefined;
   const roots = authority.roots.map(toBase64);
   const clusters = inspections.map((each) => reachIn(each, roots));
@@ -180,10 +184,11 @@ function reachIn(
  * proxy reads base64 on the line of its boundary, as YAML's `>` folds it.
  */
 function hasAll(pem: string, roots: readonly string[]): boolean {
-  const present = new Set(certificateBlocks(pem));
+  const present = new Set(Pem.certificates(pem));
   return roots.every((root) => present.has(root));
 }
 
+/** Says in sentences whether the root of the next authority has reached every cluster. */
 export function formatReach(reach: RootReach): string {
   const { authority, signs, signsFrom, isEverywhere, clusters } = reach;
   const when =

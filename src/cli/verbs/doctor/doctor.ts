@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import { Command } from "commander";
 import type { Configuration } from "../../../config/configuration.ts";
+import { dayOf, isOver } from "../../../config/signer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
 import {
@@ -69,13 +70,13 @@ export function doctorCommand(terminal: Terminal): Command {
     });
 }
 
-const page = (name: string): string => `docs/reference/doctor.md#${name}`;
+const page = "docs/how-to/troubleshoot.md#findings";
 
 const examinationJson = ({ place, at, findings }: Examination): object => ({
   place,
   at,
   worst: worstOf(findings),
-  findings: findings.map((found) => ({ ...found, page: page(found.name) })),
+  findings: findings.map((found) => ({ ...found, page })),
 });
 
 function formatExamination(screen: Screen, { place, findings }: Examination): string {
@@ -103,16 +104,17 @@ function summary(findings: readonly Finding[]): string {
     const count = findings.filter((each) => each.severity === severity).length;
     return count === 0 ? [] : [`${count} ${severity}${count === 1 ? "" : "s"}`];
   });
-  return `${counts.flat().join(", ")}. docs/reference/doctor.md explains each.`;
+  return `${counts.flat().join(", ")}. ${page} explains each.`;
 }
 
-/** A KEK of the right form: that of the deployed Worker is a secret, which nobody can read. */
+/** A placeholder in the form of a KEK, because nobody can read the secret of a deployed Worker. */
 const anyKek = `k1:${"A".repeat(43)}=`;
 
 /**
- * Examines what `wrangler deploy` would deploy: the file alone, and neither `.dev.vars`, which stays here, nor a store.
+ * Examines what `wrangler deploy` would deploy: the file, with the `KEK` of the environment if it is set, and neither
+ * `.dev.vars`, which stays here, nor a store.
  *
- * @throws OperatorError for a file that cannot be read.
+ * @throws OperatorError for another file than a `wrangler.toml`, and for one that cannot be read.
  */
 export async function examineDeployment(
   choice: DeploymentChoice,
@@ -126,14 +128,17 @@ export async function examineDeployment(
   const findings = [
     ...(await textFindings(config)),
     ...bindingFindings(parts),
-    ...variableFindings({ ...parts.vars, KEK }),
+    ...variableFindings({ ...parts.vars, KEK }, clock()),
   ];
   const name = basename(config);
   const place = `variables and bindings of ${name}, which wrangler deploys, and at no store`;
   return { place, at: clock(), findings: worstFirst(judged(name, findings)) };
 }
 
-function variableFindings(variables: Readonly<Record<string, unknown>>): readonly Finding[] {
+function variableFindings(
+  variables: Readonly<Record<string, unknown>>,
+  now: Date,
+): readonly Finding[] {
   let configuration: Configuration;
   try {
     configuration = readConfiguration(variables, "");
@@ -141,7 +146,15 @@ function variableFindings(variables: Readonly<Record<string, unknown>>): readonl
     if (!(error instanceof OperatorError)) throw error;
     return [configurationFault(error.message)];
   }
-  return configurationFindings(configuration);
+  return [...configurationFindings(configuration), ...inceptionFindings(configuration, now)];
+}
+
+/** The findings about the inception date, for use before the first deployment only: the store is not read. */
+function inceptionFindings({ inceptionDate }: Configuration, now: Date): Finding[] {
+  if (inceptionDate !== undefined && !isOver(inceptionDate, now)) return [];
+  const what = `INCEPTION_DATE ${inceptionDate === undefined ? "is not set" : `${inceptionDate} is over`}.`;
+  const remedy = `Before a first deployment, set INCEPTION_DATE = "${dayOf(now)}"; later, leave it`;
+  return [finding("inception-date-over", what, remedy)];
 }
 
 function bindingFindings({ kv_namespaces, routes, workers_dev }: DeployedParts): Finding[] {

@@ -3,7 +3,8 @@ import { openStored } from "../../../ca/opened-store.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { CaError, messageOf, OperatorError } from "../../../foundation/errors.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
-import { otherRuntime, runtimeFaults, runtimeLimits } from "../../../program/runtime.ts";
+import { proxySentences } from "../../../program/http/proxies.ts";
+import { otherRuntime, runtimeLimits } from "../../../program/runtime.ts";
 import { offersPostQuantum } from "../../../program/tls-policy.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
 import {
@@ -27,19 +28,19 @@ import { storesAt } from "../../session/stores.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import type { LoginChoice } from "../cluster/cluster-inspection.ts";
 import {
+  faultFindings,
   fileFindings,
   keyExchangeFindings,
-  nodeFindings,
-  servingFindings,
   toolFindings,
   unreadableRemedy,
   wranglerFindings,
 } from "./machine-findings.ts";
+import { servingFindings } from "./serving-findings.ts";
 import { readinessFindings, worldFindings } from "./world-findings.ts";
 
 /** The deployment to examine, and whom to ask about it. */
 export interface ExaminationChoice extends DeploymentChoice, LoginChoice {
-  /** Whether nobody is asked: neither the CA, nor issuers, nor API servers. */
+  /** Whether no server is called: neither the CA, nor issuers, nor API servers. */
   readonly offline?: boolean;
 }
 
@@ -57,13 +58,14 @@ export interface Examination {
   readonly findings: readonly Judgement[];
 }
 
+/** Marks findings with the source that they come from. */
 export const judged = (source: string, findings: readonly Finding[]): readonly Judgement[] =>
   findings.map((each) => ({ ...each, source }));
 
 /**
- * Examines a CA, and changes nothing.
+ * Examines a CA without changing anything.
  *
- * @throws OperatorError where there is no configuration to look at, or a login cannot be read.
+ * @throws OperatorError if there is no configuration, or a login cannot be read.
  */
 export async function examine(choice: ExaminationChoice, terminal: Terminal): Promise<Examination> {
   const now = terminal.clock();
@@ -71,18 +73,14 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   const opened = await open(choice, terminal, now);
   const source = await sourceOf(config, choice);
   const ofRuntime = [
-    ...runtimeFaults().map((what) =>
-      finding("node-version", `${what}.`, "Serve under Node or Bun"),
-    ),
+    ...faultFindings(),
     ...limitFindings(runtimeLimits(), "See docs/tutorials/deno-and-bun.md"),
-  ];
-  const ofNode = [
-    ...(otherRuntime ? ofRuntime : nodeFindings(process.versions.node)),
     ...keyExchangeFindings(offersPostQuantum()),
   ];
   const before = [
-    ...judged(`the ${otherRuntime ?? "Node"} that runs this`, ofNode),
+    ...judged(`the ${otherRuntime ?? "Node"} that runs this`, ofRuntime),
     ...judged(basename(config), await textFindings(config)),
+    ...judged("the environment of this command", proxyFindings()),
     ...judged("Cloudflare Workers", basename(config).startsWith("wrangler.") ? ofWorker : []),
   ];
   if (!("store" in opened)) {
@@ -119,7 +117,10 @@ const maximumOctets = 16 * 1024 * 1024;
 /** `wrangler deploy` insists on it, and `serve` knows no such key. */
 const compatibilityDate = /^\s*compatibility_date\s*=\s*"([\d-]+)"/m;
 
-/** A pipe is read once, by whoever opens the CA. */
+/**
+ * Finds what is wrong in the text of a configuration. A pipe has no findings: it can be read only once, and opening
+ * the CA reads it.
+ */
 export async function textFindings(config: string): Promise<readonly Finding[]> {
   try {
     const text = await readSmallFile(config, maximumOctets);
@@ -134,6 +135,15 @@ export async function textFindings(config: string): Promise<readonly Finding[]> 
 
 const limitFindings = (limits: readonly string[], remedy: string): readonly Finding[] =>
   limits.map((what) => finding("platform-limits", `${what}.`, remedy));
+
+const proxyFindings = (): readonly Finding[] =>
+  proxySentences().map((what) =>
+    finding(
+      "connections-proxied",
+      `${what}.`,
+      "Name in NO_PROXY what is reached without it: docs/reference/environment.md",
+    ),
+  );
 
 const ofWorker = limitFindings(
   [workerLimits],
@@ -153,6 +163,7 @@ async function open(
   }
 }
 
+/** Makes a finding of a configuration that cannot be parsed. A missing KEK has its own. */
 export function configurationFault(message: string): Finding {
   if (/^KEK: is required$/m.test(message)) {
     const what = "The configuration has no KEK.";

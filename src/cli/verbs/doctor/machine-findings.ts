@@ -1,26 +1,24 @@
-import { createPrivateKey, X509Certificate } from "node:crypto";
 import { constants } from "node:fs";
 import { access, lstat, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { maximumRecordOctets } from "../../../custody/authority-store.ts";
-import { OperatorError } from "../../../foundation/errors.ts";
-import { type CertificateFiles, certificateInFiles } from "../../../node/tls.ts";
 import { systemCode } from "../../../program/files/small-file.ts";
+import { isOlder, otherRuntime, runtimeFaults, safeNode } from "../../../program/runtime.ts";
 import { postQuantumGroup } from "../../../program/tls-policy.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/local-worker.ts";
 import { quoted } from "../../session/session.ts";
 import { wranglerVersion } from "../../versions.ts";
 
-/** The Node of the tests. */
-export const testedNode = "24.21.0";
-const installNode = `Install Node ${testedNode} or newer`;
+const installNode = `Install Node ${safeNode}, or a newer one`;
 
-/** Findings about a version of Node, such as `24.11.0`. */
-export function nodeFindings(version: string): readonly Finding[] {
-  if (!isOlder(version, testedNode)) return [];
-  const what = `This is Node ${version}; Rampart is tested with ${testedNode}.`;
-  return [finding("node-version", what, installNode)];
+/** Findings about faults of the runtime that others can use. */
+export function faultFindings(
+  runtime: typeof otherRuntime = otherRuntime,
+  node?: string,
+): readonly Finding[] {
+  const remedy = runtime === undefined ? installNode : "Serve under Node or Bun";
+  return runtimeFaults(runtime, node).map((what) => finding("node-version", `${what}.`, remedy));
 }
 
 /** A finding where the TLS of this machine has no post-quantum key exchange. */
@@ -29,17 +27,12 @@ export function keyExchangeFindings(isOffered: boolean): readonly Finding[] {
   return isOffered ? [] : [finding("key-exchange-classical", what, installNode)];
 }
 
-/** Whether a version, such as `24.11.0`, comes before another. */
-function isOlder(version: string, other: string): boolean {
-  return version.localeCompare(other, "en", { numeric: true }) < 0;
-}
-
 interface KnownFault {
   readonly before: string;
   readonly fault: string;
 }
 
-/** As the records of both CVEs say, read on 2026-11-22 (GHSA-f8mp-x433-5wpf, GHSA-36p8-mvp6-cv38). */
+/** The versions are those of both CVE records, read on 2026-11-22 (GHSA-f8mp-x433-5wpf, GHSA-36p8-mvp6-cv38). */
 const wranglerFaults: readonly KnownFault[] = [
   { before: "3.19.0", fault: "wrangler dev lets other sites open its inspector (CVE-2023-7080)" },
   {
@@ -56,7 +49,7 @@ const workerdFaults: readonly KnownFault[] = [
   },
 ];
 
-/** Findings about the tools of a Worker. @param compatibilityDate Its own, such as `2026-10-23`. */
+/** Findings about the tools of a Worker. @param compatibilityDate Its own, such as `2026-11-17`. */
 export function toolFindings(
   { wrangler, workerd }: WorkerTools,
   compatibilityDate: string,
@@ -95,7 +88,7 @@ function dateOf(version: string): string | undefined {
 /** What to do about a store that cannot be read. */
 export const unreadableRemedy = "Run the doctor as the server's user, where the server runs";
 
-/** With less room, a store takes no record and an issuance log no entry before long. */
+/** With less free space, a store soon takes no record and an issuance log no entry. */
 const leastRoom = 16 * 1024 * 1024;
 
 /**
@@ -120,15 +113,19 @@ export async function fileFindings(directory: string): Promise<readonly Finding[
 /** A store that does not exist yet has no files. */
 async function ownersAndModes(directory: string): Promise<readonly Finding[]> {
   const top = await lstat(directory).catch(ignoringAbsence);
-  // A path that is no folder is a store that cannot be read, which the records tell.
+  // A path that is no folder has no findings here, because reading the records fails with a finding of its own.
   if (!top?.isDirectory()) return [];
   const open = isOpen(top.mode) ? [notPrivate(directory, "its folder")] : [];
   const files = await filesBelow(directory);
-  const foreign = files.filter(({ uid }) => uid !== top.uid);
+  const owner = ownerOfMost(files, top.uid) ?? top;
+  // The folder may be a volume's, which its group may use.
+  const isVolume = (top.mode & 0o070) === 0o070;
+  const folder = isVolume ? [] : [{ path: directory, uid: top.uid }];
+  const foreign = [...folder, ...files].filter(({ uid }) => uid !== owner.uid);
   const readable = files.filter(({ mode }) => isOpen(mode));
   return [
     ...open,
-    ...(foreign[0] ? [foreignOwner(directory, foreign.length, foreign[0])] : []),
+    ...(foreign[0] ? [foreignOwner(directory, owner, foreign)] : []),
     ...(readable[0] ? [notPrivate(directory, countOf(readable.length, readable[0].path))] : []),
   ];
 }
@@ -158,35 +155,20 @@ async function readOnly(directory: string): Promise<Finding[]> {
   }
 }
 
-/** Findings about the files of a serving certificate. Another program replaces them in time. */
-export async function servingFindings(
-  files: CertificateFiles | undefined,
-  now: Date,
-): Promise<readonly Finding[]> {
-  if (!files) return [];
-  try {
-    const { chainPem, keyPem } = await certificateInFiles(files)(now);
-    const certificate = new X509Certificate(chainPem);
-    if (!certificate.checkPrivateKey(createPrivateKey(keyPem)))
-      return [unusable(files, "belongs to another key than TLS_KEY_FILE has")];
-    const { validToDate: end } = certificate;
-    return end <= now ? [unusable(files, `ended at ${end.toISOString()}`)] : [];
-  } catch (error) {
-    const why = error instanceof OperatorError ? `cannot be read: ${error.message}` : "is damaged";
-    return [unusable(files, why)];
-  }
-}
-
-const unusable = ({ certificate }: CertificateFiles, why: string): Finding =>
-  finding(
-    "serving-certificate-unusable",
-    `The serving certificate in ${certificate} ${why}.`,
-    "Look at what renews it, such as cert-manager",
+/** The user of most files serves. Root, as which somebody may have typed a verb, counts last in another's folder. */
+function ownerOfMost(files: readonly File[], folderOwner: number): File | undefined {
+  const byUser = Map.groupBy(files, ({ uid }) => uid);
+  const most = [...byUser].toSorted(
+    ([a, some], [b, others]) =>
+      (folderOwner === 0 ? 0 : Number(a === 0) - Number(b === 0)) || others.length - some.length,
   );
+  return most[0]?.[1][0];
+}
 
 interface File {
   readonly path: string;
   readonly uid: number;
+  readonly gid: number;
   readonly mode: number;
 }
 
@@ -198,7 +180,7 @@ async function filesBelow(directory: string): Promise<File[]> {
   const files: File[] = [];
   for (const path of paths) {
     const found = await lstat(path).catch(ignoringAbsence);
-    if (found) files.push({ path, uid: found.uid, mode: found.mode });
+    if (found) files.push({ path, uid: found.uid, gid: found.gid, mode: found.mode });
   }
   return files;
 }
@@ -220,12 +202,18 @@ const notPrivate = (directory: string, what: string): Finding =>
     `\`chmod -R o-rwx ${quoted(directory)}\``,
   );
 
-const foreignOwner = (directory: string, count: number, { path, uid }: File): Finding =>
-  finding(
+function foreignOwner(
+  directory: string,
+  { uid, gid }: Pick<File, "uid" | "gid">,
+  foreign: readonly Pick<File, "path" | "uid">[],
+): Finding {
+  const [{ path, uid: other } = { path: directory, uid }] = foreign;
+  return finding(
     "record-owner",
-    `In the store in ${directory}, ${countOf(count, path)} belong to user ${uid} and not to the folder's owner.`,
-    `\`chown -R --reference=${quoted(directory)} ${quoted(directory)}\``,
+    `In the store in ${directory}, ${countOf(foreign.length, path)} ${foreign.length === 1 ? "belongs" : "belong"} to user ${other}, and the rest to user ${uid}.`,
+    `\`chown -R ${uid}:${gid} ${quoted(directory)}\``,
   );
+}
 
 /** The id that the comment of `wrangler.toml` shows. */
 const exampleNamespaceId = "0123456789abcdef0123456789abcdef";

@@ -3,6 +3,7 @@ import type { AuthorityView } from "../../../ca/authority-view.ts";
 import type { TokenPolicy } from "../../../ca/issuance/product.ts";
 import type { CrlLifetime } from "../../../ca/revocation/crl-plan.ts";
 import type { Configuration } from "../../../config/configuration.ts";
+import type { ClusterRoots, HeldRoots } from "../../../delivery/root-config-map.ts";
 import {
   createDocumentFetch,
   FetchError,
@@ -11,7 +12,6 @@ import {
   toFetchError,
   usualFetchTimeoutMilliseconds,
 } from "../../../foundation/fetch.ts";
-import type { ClusterRoots, HeldRoots } from "../../../kubernetes/root-config-map.ts";
 import { backdateSeconds } from "../../../pki/x509/validity.ts";
 import { parseCrls } from "../../../program/bundle/documents.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
@@ -33,7 +33,7 @@ import { type DeliveryReport, reportDeliveries } from "../cluster/delivery-repor
 
 const fetchJson = createDocumentFetch({ fetchTrusting });
 
-/** Findings of those who are asked now: issuers, and the API servers that this machine may ask. */
+/** Finds what is wrong with issuers, and with the API servers that this machine may call. */
 export async function worldFindings(
   deployment: Deployment,
   choice: LoginChoice,
@@ -58,7 +58,7 @@ export async function worldFindings(
   ];
 }
 
-const readinessForm = z.object({ ready: z.boolean(), reasons: z.array(z.string()) });
+const readinessSchema = z.object({ ready: z.boolean(), reasons: z.array(z.string()) });
 
 /** What the CA says of itself: it may know of an outage that its store and its configuration do not show. */
 export async function readinessFindings({
@@ -69,7 +69,7 @@ export async function readinessFindings({
   const signal = AbortSignal.timeout(usualFetchTimeoutMilliseconds);
   try {
     const answer = await fetchTrusting(undefined)(readyUrl, { redirect: "manual", signal });
-    const said = readinessForm.safeParse(await readJson(answer));
+    const said = readinessSchema.safeParse(await readJson(answer));
     if (!said.success) throw new FetchError("answered something else than a CA");
     const { ready, reasons } = said.data;
     if (ready && reasons.length === 0) return [];
@@ -99,6 +99,7 @@ function skewed({ issuer, clockAheadSeconds }: IssuerReport): Finding[] {
 const unseen = (content: string, cluster: string, fault: string): Finding =>
   (fault.startsWith("the API server ") ? clusterAway : notInspected)(content, cluster, fault);
 
+/** Finds the clusters whose trust bundles are old, missing or unreadable. */
 export function clusterFindings(reports: readonly DeliveryReport[]): readonly Finding[] {
   return reports.flatMap(({ cluster, fault, namespaces, bundles, withoutBundle, without }) => {
     if (fault !== undefined) return [unseen("roots", cluster, fault)];
@@ -132,7 +133,7 @@ export function knowledgeOf(
   };
 }
 
-/** Findings about the CRLs in the clusters. A cluster in which nobody keeps CRLs has none to be old. */
+/** Finds clusters with old CRLs. A cluster without any CRLs has no finding. */
 export function crlInspectionFindings(
   inspections: readonly ClusterInspection[],
   knowledge: CrlKnowledge,
@@ -198,8 +199,8 @@ function timesOf(pem: string): { readonly begins: number; readonly ends: number 
   }
 }
 
-const discoveryForm = z.object({ issuer: z.string(), jwks_uri: z.string() });
-const keySetForm = z.object({ keys: z.array(z.object({ kid: z.optional(z.string()) })) });
+const discoverySchema = z.object({ issuer: z.string(), jwks_uri: z.string() });
+const keySetSchema = z.object({ keys: z.array(z.object({ kid: z.optional(z.string()) })) });
 
 /** Findings about the documents of JWT-SVIDs, read as a relying party reads them. */
 export async function tokenFindings(
@@ -223,10 +224,10 @@ async function faultOf(
   view: AuthorityView | undefined,
   fetchJson: JsonFetch,
 ): Promise<string | undefined> {
-  const discovery = discoveryForm.safeParse(await fetchJson(`${issuer}${discoveryPath}`));
+  const discovery = discoverySchema.safeParse(await fetchJson(`${issuer}${discoveryPath}`));
   if (!discovery.success) return "is no discovery document";
   if (discovery.data.issuer !== issuer) return "names another issuer";
-  const keySet = keySetForm.safeParse(await fetchJson(discovery.data.jwks_uri));
+  const keySet = keySetSchema.safeParse(await fetchJson(discovery.data.jwks_uri));
   if (!keySet.success) return "leads to no JWK Set";
   const served = new Set(keySet.data.keys.map(({ kid }) => kid));
   const missing = view?.tokenKeys.find(({ id }) => !served.has(id));

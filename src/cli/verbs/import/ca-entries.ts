@@ -31,6 +31,7 @@ const layouts: readonly Layout[] = [istio, kubernetesTls];
 
 const crlEntry = "ca-crl.pem";
 
+/** The names of the files, and of a Secret's keys, that an import reads. */
 export const caKeys: readonly string[] = [
   ...layouts.flatMap(({ certificate, privateKey, root, chain }) =>
     [certificate, privateKey, root, chain].filter((key) => key !== undefined),
@@ -126,7 +127,7 @@ export interface PluggedInMaterial {
 /**
  * A whole file or pipe as text. Links are followed, because Kubernetes mounts files as links.
  *
- * @throws OperatorError as {@link readSmallOctets}, and for text that is not UTF-8.
+ * @throws OperatorError as {@link readSmallOctets}, and for what is neither UTF-8 nor PEM.
  */
 export async function loadSource(
   path: string,
@@ -137,11 +138,14 @@ export async function loadSource(
   return { name: path, text: utf8(path, octets) };
 }
 
-/** The text of these octets. @throws OperatorError for octets that are not UTF-8, mostly a key in DER. */
+/** The text of these octets. @throws OperatorError for what is neither UTF-8 nor PEM, mostly a key in DER. */
 export function utf8(name: string, octets: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(octets);
   } catch {
+    const text = Buffer.from(octets).toString("latin1");
+    // Left to the PEM reader, which accepts any encoding around the blocks and refuses UTF-16 by name.
+    if (/-----BEGIN |B\0E\0G\0I\0N/.test(text)) return text;
     throw new OperatorError(`${name}: is not text; PEM is needed, not DER`);
   }
 }

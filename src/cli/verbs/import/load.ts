@@ -79,17 +79,17 @@ const texts = z.pipe(
 /** Kubernetes' form of a name, because error messages repeat it. */
 const objectName = z.string().check(z.regex(/^[a-z0-9.-]{1,253}$/));
 
-const secretForm = z.object({
+const secretSchema = z.object({
   kind: z.literal("Secret"),
   metadata: z.object({ name: objectName, namespace: z.optional(objectName) }),
   data: texts,
   stringData: texts,
 });
 
-type Secret = z.infer<typeof secretForm>;
+type Secret = z.infer<typeof secretSchema>;
 
-const kindForm = z.object({ kind: z.string() });
-const listForm = z.object({ items: z.array(z.unknown()).check(z.maxLength(1000)) });
+const kindSchema = z.object({ kind: z.string() });
+const listSchema = z.object({ items: z.array(z.unknown()).check(z.maxLength(1000)) });
 
 /**
  * The CA in a manifest of a Kubernetes Secret, YAML or JSON: `istio-ca-secret`, `cacerts` or
@@ -126,12 +126,12 @@ function documentsOf(name: string, text: string): readonly unknown[] {
 }
 
 function secretsIn(name: string, document: unknown): readonly Secret[] {
-  const list = listForm.safeParse(document);
+  const list = listSchema.safeParse(document);
   const values = list.success ? list.data.items : [document];
   return values
-    .filter((value) => kindForm.safeParse(value).data?.kind === "Secret")
+    .filter((value) => kindSchema.safeParse(value).data?.kind === "Secret")
     .map((value) => {
-      const secret = secretForm.safeParse(value);
+      const secret = secretSchema.safeParse(value);
       if (secret.success) return secret.data;
       const field = secret.error.issues[0]?.path.map(String).join(".");
       throw new OperatorError(`${name}: holds a malformed Secret: ${field || "not an object"}`);

@@ -7,14 +7,11 @@ import { readWithOpenSsl } from "../../../node/node-crypto-provider.ts";
 import { parseBase64 } from "../../../pki/encoding/base64.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
-import {
-  type CaCertificate,
-  type CertificationPath,
-  parseCaCertificate,
-} from "../../../pki/path/certification-path.ts";
+import { Pem, PemError } from "../../../pki/encoding/pem.ts";
+import { CaCertificate, type CertificationPath } from "../../../pki/path/certification-path.ts";
 import { maximumCertificates } from "../../../pki/path/verified-authority.ts";
 import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
-import { type CrlEntries, isRevoked, parseCrlEntries } from "../../../pki/x509/crl/crl.ts";
+import { type CrlEntries, isRevoked, parseCrlEntries } from "../../../pki/x509/crl/crl-entries.ts";
 import type { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
 import type { Source } from "./ca-entries.ts";
 
@@ -31,7 +28,7 @@ export interface ImportedCertificate extends CaCertificate {
  *   one that the CA could not parse later, and for a key that no authority may have.
  */
 export function readCertificates(source: Source): readonly ImportedCertificate[] {
-  const blocks = pemBlocks(source);
+  const blocks = blocksOf(source);
   const other = blocks.find(({ label }) => label !== "CERTIFICATE");
   if (other) {
     throw new OperatorError(
@@ -54,7 +51,7 @@ export function readCertificate(der: Bytes, place: string): ImportedCertificate 
     const { subject } = new x509.X509Certificate(der);
     const title = `${place} (${printable(subject) || "no subject"})`;
     const { verifier } = readWithOpenSsl(der);
-    return { ...parseCaCertificate(der, title), verifier };
+    return { ...CaCertificate.parse(der, title), verifier };
   } catch (error) {
     throw new OperatorError(`${place}: ${unreadable(error)}`);
   }
@@ -90,7 +87,7 @@ export function readPrivateKey(source: Source): KeyObject {
   const refuse = (why: string): OperatorError =>
     new OperatorError(`${source.name}: failed to parse private key PEM: ${why}`);
   // `openssl ecparam -genkey` writes the curve before the key.
-  const blocks = pemBlocks(source).filter(({ label }) => label !== "EC PARAMETERS");
+  const blocks = blocksOf(source).filter(({ label }) => label !== "EC PARAMETERS");
   const [block, another] = blocks;
   if (!block) throw refuse("there is no PEM block");
   if (blocks.some(isEncrypted)) {
@@ -106,7 +103,7 @@ export function readPrivateKey(source: Source): KeyObject {
   }
 }
 
-const isEncrypted = (block: PemBlock): boolean =>
+const isEncrypted = (block: DecodedBlock): boolean =>
   block.isEncrypted || block.label === "ENCRYPTED PRIVATE KEY";
 
 /**
@@ -155,12 +152,12 @@ function rsaPartsFit(key: KeyObject): boolean {
  * @throws OperatorError for a file that holds anything else, or nothing.
  */
 export function readCrls(source: Source): readonly CrlEntries[] {
-  const blocks = pemBlocks(source);
+  const blocks = blocksOf(source);
   if (blocks.length === 0) throw new OperatorError(`${source.name}: failed to parse CRL PEM`);
   return blocks.map((block, i) => readCrl(block, `${source.name}, CRL ${i + 1}`));
 }
 
-function readCrl({ label, der }: PemBlock, place: string): CrlEntries {
+function readCrl({ label, der }: DecodedBlock, place: string): CrlEntries {
   try {
     if (label === "X509 CRL") return parseCrlEntries(der);
   } catch (error) {
@@ -169,7 +166,10 @@ function readCrl({ label, der }: PemBlock, place: string): CrlEntries {
   throw new OperatorError(`${place}: failed to parse CRL PEM`);
 }
 
-/** @throws OperatorError if a CRL names a certificate of the path. */
+/**
+ * Requires that no CRL names a certificate of the path.
+ * @throws OperatorError with a line for each that is revoked.
+ */
 export function requireNotRevoked(
   path: CertificationPath,
   crls: readonly CrlEntries[],
@@ -182,37 +182,32 @@ export function requireNotRevoked(
   );
 }
 
-interface PemBlock {
+interface DecodedBlock {
   readonly label: string;
   /** Whether its headers mark it as encrypted (RFC 1421 §4.6.1.1); then `der` is empty. */
   readonly isEncrypted: boolean;
   readonly der: Bytes;
 }
 
-const boundary = /-----(BEGIN|END) ([A-Z0-9 ]{1,40})-----/g;
 const header = /^[A-Za-z-]{1,40}:.*$/gm;
 
 /**
- * The blocks of a PEM file, which may have other text between them, such as OpenSSL's `-text`. An
- * operator's files are parsed as leniently as Go parses them; a caller's PEM never is.
+ * The blocks of a PEM file, with headers or without.
  *
- * @throws OperatorError for a block without an end, and for a body that is not base64.
+ * @throws OperatorError as {@link Pem.blocks}, and for a body that is not base64.
  */
-function pemBlocks({ name, text }: Source): readonly PemBlock[] {
-  const boundaries = [...text.matchAll(boundary)];
-  const blocks: PemBlock[] = [];
-  for (let i = 0; i < boundaries.length; i += 2) {
-    const [begin, end] = [boundaries[i], boundaries[i + 1]];
-    const isBlock = begin?.[1] === "BEGIN" && end?.[1] === "END" && begin[2] === end[2];
-    if (!isBlock)
-      throw new OperatorError(`${name}: PEM block ${blocks.length + 1} has no proper end`);
-    const body = text.slice(begin.index + begin[0].length, end.index);
-    blocks.push(blockOf(begin[2] ?? "", body, `${name}: PEM block ${blocks.length + 1}`));
+function blocksOf({ name, text }: Source): readonly DecodedBlock[] {
+  try {
+    return Pem.blocks(text).map(({ label, body }, i) =>
+      blockOf(label, body, `${name}: PEM block ${i + 1}`),
+    );
+  } catch (error) {
+    if (error instanceof PemError) throw new OperatorError(`${name}: ${error.message}`);
+    throw error;
   }
-  return blocks;
 }
 
-function blockOf(label: string, body: string, name: string): PemBlock {
+function blockOf(label: string, body: string, name: string): DecodedBlock {
   if (/^Proc-Type:.*ENCRYPTED/m.test(body)) {
     return { label, isEncrypted: true, der: new Uint8Array(0) };
   }

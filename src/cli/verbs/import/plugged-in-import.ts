@@ -6,7 +6,7 @@ import type { PluggedInImport } from "../../../node/server.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { applyTaints } from "../../../pki/authority/taint.ts";
 import { type Bytes, bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";
-import { isSelfIssued } from "../../../pki/path/certification-path.ts";
+import { CaCertificate } from "../../../pki/path/certification-path.ts";
 import type { VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
 import type { TrustDomain } from "../../../pki/spiffe-id.ts";
 import type { PluggedInMaterial } from "./ca-entries.ts";
@@ -112,8 +112,8 @@ export function sortChain(
   const known = bundle.map((der, i) => readCertificate(der, `root ${i + 1} of the trust bundle`));
   return {
     authority,
-    others: others.filter((each) => !isSelfIssued(each)),
-    anchors: [...known, ...roots, ...others.filter(isSelfIssued)],
+    others: others.filter((each) => !CaCertificate.isSelfIssued(each)),
+    anchors: [...known, ...roots, ...others.filter(CaCertificate.isSelfIssued)],
   };
 }
 
@@ -125,7 +125,7 @@ export function newRootOf(
   return roots.find((root) => !isIn(bundle, root));
 }
 
-/** The roots that came with an intermediate beside its own, without those that the bundle has anyway. */
+/** The additional roots that came with an intermediate, without those that the bundle has already. */
 export function otherRootsOf(
   { additionalRoots }: VerifiedAuthority,
   bundle: readonly Bytes[],

@@ -3,20 +3,15 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
 import {
   type AuthorityCertificates,
-  createSigningAuthority,
-  withSigningKey,
+  SigningAuthority,
 } from "../../../pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../pki/crypto-provider.ts";
 import { withoutDuplicates } from "../../../pki/path/certification-path.ts";
-import {
-  maximumCertificates,
-  type VerifiedAuthority,
-  verifyAuthority,
-} from "../../../pki/path/verified-authority.ts";
+import { maximumCertificates, VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
 import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
-import { type TrustDomain, workloadSpiffeId } from "../../../pki/spiffe-id.ts";
+import { SpiffeId, type TrustDomain } from "../../../pki/spiffe-id.ts";
 import { issueLeaf, type Leaf } from "../../../pki/x509/leaf/certificate-signer.ts";
-import { issuerDigest } from "../../../pki/x509/leaf/identity-proof.ts";
+import { IdentityProof } from "../../../pki/x509/leaf/identity-proof.ts";
 import { leafValidity, wholeSeconds } from "../../../pki/x509/validity.ts";
 import type { PluggedInMaterial, Source } from "./ca-entries.ts";
 import {
@@ -85,7 +80,7 @@ export async function verifyImported(
   trustDomain: TrustDomain,
   now: Date,
 ): Promise<VerifiedAuthority> {
-  const verified = await verifyAuthority(certificates, trustDomain, now);
+  const verified = await VerifiedAuthority.verify(certificates, trustDomain, now);
   const { authority, others, anchors } = certificates;
   const verifiers = new Map<Uint8Array, X509Certificate>(
     [authority, ...others, ...anchors].map(({ der, verifier }) => [der, verifier]),
@@ -193,7 +188,7 @@ function collectFaults<Results extends readonly unknown[]>(
   return results as unknown as Results;
 }
 
-/** A work that is done, for {@link collectFaults}: it gives the result, or throws why there is none. */
+/** Waits for work, for {@link collectFaults}. @returns A function that returns the result or throws the error. */
 const settled = <T>(work: Promise<T>): Promise<() => T> =>
   work.then(
     (result) => () => result,
@@ -232,14 +227,18 @@ async function issueTrialLeaf(
   now: Date,
 ): Promise<Leaf> {
   const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
-  const authority = await createSigningAuthority(certificates, schedule);
+  const authority = await SigningAuthority.create(certificates, schedule);
   const { validity } = authority.certificate.toBeSigned;
   const oneSecond = { defaultSeconds: 1, maximumSeconds: 1 };
   const signingKey = webSigningKey(privateKey, signatureAlgorithmOf(authority.publicKey));
-  return issueLeaf(withSigningKey(authority, signingKey), {
-    spiffeId: workloadSpiffeId(trustDomain, { namespace: "rampart", name: "import" }),
+  return issueLeaf(SigningAuthority.open(authority, signingKey), {
+    spiffeId: SpiffeId.ofWorkload(trustDomain, { namespace: "rampart", name: "import" }),
     publicKey: authority.publicKey,
     validity: leafValidity(1n, oneSecond, validity, now),
-    proof: { provedAt: wholeSeconds(now), issuer: issuerDigest(""), isImpersonated: false },
+    proof: {
+      provedAt: wholeSeconds(now),
+      issuer: IdentityProof.issuerDigest(""),
+      isImpersonated: false,
+    },
   });
 }

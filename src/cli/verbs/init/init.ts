@@ -1,7 +1,6 @@
 import { readdir, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { Command } from "commander";
-import { dayOf } from "../../../config/signer-table.ts";
 import { version } from "../../../foundation/build.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
@@ -11,7 +10,7 @@ import type { Terminal } from "../../terminal/terminal.ts";
 import { wranglerVersion } from "../../versions.ts";
 import { wranglerToml } from "./wrangler-toml.ts";
 
-/** Less the umask: a project is for whoever may read its user's files. */
+/** The mode of folders before the umask: a project is readable by whoever may read its user's files. */
 const folderMode = 0o777;
 
 interface InitOptions {
@@ -37,7 +36,6 @@ async function writeProject(
   const rampart = await dependency(folder, options);
   const files = projectFiles({
     name: workerName(folder),
-    today: terminal.clock(),
     rampart,
     wranglerToml,
   });
@@ -104,7 +102,6 @@ const consoleFolder = `node_modules/${packageName}/dist/console`;
 export interface ProjectSettings {
   /** The Worker's name. */
   readonly name: string;
-  readonly today: Date;
   /** The version or file that npm installs as Rampart. */
   readonly rampart: string;
   /** The `wrangler.toml` of Rampart's repository. */
@@ -130,7 +127,7 @@ const manifest = ({ name, rampart }: ProjectSettings): object => ({
   scripts: {
     start: "rampart-dev",
     rampart: "rampart",
-    check: "wrangler deploy --dry-run",
+    check: "wrangler deploy --dry-run && rampart doctor --deploy",
     deploy: "wrangler deploy",
   },
   dependencies: { [packageName]: rampart },
@@ -140,8 +137,7 @@ const manifest = ({ name, rampart }: ProjectSettings): object => ({
 });
 
 /** The lines of the repository's configuration that a project has otherwise. */
-function configuration({ name, today, wranglerToml }: ProjectSettings): string {
-  const day = dayOf(today);
+function configuration({ name, wranglerToml }: ProjectSettings): string {
   const withLog = `export { default, IssuanceLogShard } from "${packageName}/worker-with-log"`;
   const withConsole = `export { default } from "${packageName}/worker-with-console"`;
   return [
@@ -151,7 +147,6 @@ function configuration({ name, today, wranglerToml }: ProjectSettings): string {
     [`\n# main = "src/worker/main-with-console.ts"\n`, `\n# ${withConsole}; in src/worker.ts\n`],
     [", which `npm run console:assets` writes:", " of the package:"],
     [`\n# directory = ".wrangler/console"\n`, `\n# directory = "${consoleFolder}"\n`],
-    [`\n# INCEPTION_DATE = "2026-12-31"\n`, `\nINCEPTION_DATE = "${day}"\n`],
   ].reduce((text, [from = "", to = ""]) => replaceOnce(text, from, to), wranglerToml);
 }
 
@@ -165,8 +160,8 @@ const readme = ({ name }: ProjectSettings): string => `\
 # ${name}: a certificate authority on Cloudflare Workers
 
 1. \`npm install && npm start\` runs the CA on this machine, with a cluster beside it, and prints a first certificate.
-2. Set what \`wrangler.toml\` marks with SET.
-3. \`npx wrangler kv namespace create AUTHORITIES\` prints the id for \`wrangler.toml\`.
+2. \`npx wrangler login\`, then \`npx wrangler kv namespace create AUTHORITIES\`, which prints the id of the store.
+3. Set what \`wrangler.toml\` marks with SET, among it that id, and \`INCEPTION_DATE\`, the UTC day of step 6. \`npm run check\` says what is left.
 4. \`(umask 077; npm run -s rampart -- kek new k1 > ~/rampart-kek)\` makes the key-encryption key. Without it nothing opens the CA's records.
 5. \`npx wrangler secret put KEK < ~/rampart-kek\`, then move the file to where backups of secrets live.
 6. \`npm run deploy\`; \`/readyz\` answers 200 two PROPAGATION_INTERVALs after the first run of the cron.

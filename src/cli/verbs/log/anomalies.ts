@@ -2,8 +2,8 @@ import { X509Certificate } from "node:crypto";
 import { certificateOf, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { nameAllowList } from "../../../foundation/globs.ts";
-import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
-import { parseWorkloadSpiffeId } from "../../../pki/spiffe-id.ts";
+import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
+import { SpiffeId } from "../../../pki/spiffe-id.ts";
 import type { IndexedEntry } from "./entry.ts";
 import type { FollowerIndex } from "./follower-index.ts";
 
@@ -26,11 +26,11 @@ export interface Anomaly {
   readonly spiffeId?: string;
 }
 
-/** A watcher's knowledge of the mesh. */
+/** What the log monitor compares entries with. */
 export interface Watch {
-  /** The certificates of every authority that the operator knows; without it, those of the log count. */
+  /** The certificates of every authority that the operator knows; if absent, those in the log are used. */
   readonly authorities: readonly X509Certificate[] | undefined;
-  /** Without it, nobody's namespaces are judged. */
+  /** The tables of the issuers; if absent, namespaces are not judged. */
   readonly issuers: readonly IssuerTable[] | undefined;
   /** The most identities that the proxies of one node may ask for in a day. */
   readonly identitiesPerNode: number;
@@ -85,7 +85,7 @@ function* appearedAuthorities(
 ): Generator<Anomaly> {
   for (const { idx, certificate } of index.authorities(from)) {
     if (known.some(({ raw }) => raw.equals(certificate.raw))) continue;
-    const serial = shownSerialNumber(certificate.serialNumber);
+    const serial = SerialNumber.shown(certificate.serialNumber);
     const id = certificate.fingerprint256.replaceAll(":", "").toLowerCase();
     const detail = `the CA trusts a CA certificate of SHA-256 ${id}`;
     yield { finding: "authority-appeared", detail, index: idx, serial };
@@ -127,7 +127,7 @@ export function isSignedByAny(
 }
 
 function isWithin(spiffeId: string, table: IssuerTable | undefined): boolean {
-  const namespace = parseWorkloadSpiffeId(spiffeId)?.account.namespace;
+  const namespace = SpiffeId.parseWorkload(spiffeId)?.account.namespace;
   // A serving certificate names hosts.
   if (namespace === undefined) return table !== undefined;
   return table !== undefined && nameAllowList(table.namespaces)(namespace);
@@ -172,7 +172,7 @@ function rateJump(index: FollowerIndex, newest: Date): Anomaly[] {
 const daysBefore = (newest: Date, days: number): string =>
   new Date(newest.getTime() - days * day).toISOString();
 
-/** Each node whose proxies asked for many identities: a stolen one may ask for everybody's. */
+/** Lists each node whose proxies requested many identities: a stolen node proxy may request those of everybody. */
 function crowdedNodes(index: FollowerIndex, newest: Date, limit: number): string[] {
   const rows = index.all<{ cluster: string; node: string; identities: number }>(
     `SELECT cluster, node, count(DISTINCT spiffeId) AS identities FROM entry
@@ -187,9 +187,10 @@ function crowdedNodes(index: FollowerIndex, newest: Date, limit: number): string
 }
 
 /**
- * Each node whose proxies asked for workloads of other nodes. An entry does not name the pod that a proxy asks
- * for, so that one more replica looks like a theft. A thief asks for several identities that ran on one other
- * node each, and that go on there: a pod that moves does not, and an account of many nodes was on more than one.
+ * Lists each node whose proxies requested identities that run on other nodes. An entry does not record the pod that a
+ * proxy requested a certificate for, so one more replica on a new node looks like theft. Therefore a node is listed
+ * only for several identities, each of which had run on exactly one other node and still renews there. A pod that
+ * moves does not renew on its former node, and an account of many nodes had run on more than one.
  */
 function strangersOnNodes(index: FollowerIndex, newest: Date, limit: number): string[] {
   const nodes = Map.groupBy(strangers(index, newest), ({ cluster, node }) =>
@@ -216,8 +217,9 @@ interface Stranger {
 }
 
 /**
- * A day is longer than the life of most leaves, so whatever runs on a node has an entry of the day. On the first
- * day of a cluster nobody knows yet what runs where.
+ * The identities that a node's proxy requested although they run on another node. Most leaves live less than a day,
+ * so whatever runs on a node has an entry of that day. On the first day of a cluster it is unknown what runs where,
+ * so nothing is listed.
  */
 function strangers(index: FollowerIndex, newest: Date): readonly Stranger[] {
   return index.all<Stranger>(

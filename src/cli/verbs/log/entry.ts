@@ -7,10 +7,10 @@ import {
 } from "../../../ca/issuance/log-entry.ts";
 import { type Bytes, toHex } from "../../../pki/encoding/bytes.ts";
 import { DerError, Tag } from "../../../pki/encoding/der-reader.ts";
-import { toPem } from "../../../pki/encoding/pem.ts";
-import { shownSerialNumber } from "../../../pki/encoding/serial-number.ts";
-import { parseWorkloadSpiffeId } from "../../../pki/spiffe-id.ts";
-import { parseCertificate } from "../../../pki/x509/certificate.ts";
+import { Pem } from "../../../pki/encoding/pem.ts";
+import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
+import { SpiffeId } from "../../../pki/spiffe-id.ts";
+import { Certificate } from "../../../pki/x509/certificate.ts";
 import { uriName } from "../../../pki/x509/certificate-extensions.ts";
 import type { Distrust } from "../../../status/distrust.ts";
 import { LogError } from "../../../tlog/log-error.ts";
@@ -23,7 +23,7 @@ export interface LoggedEntry {
   readonly at: string;
   /** The URI name of the certificate, or its DNS names; the subject of a token. */
   readonly spiffeId: string;
-  /** As {@link shownSerialNumber} has it; the `jti` of a token. */
+  /** The serial number in the form of {@link SerialNumber.shown}; for a token, its `jti`. */
   readonly serial: string;
   readonly notAfter: string;
   readonly cluster?: string | null | undefined;
@@ -49,11 +49,17 @@ export const indexed = {
   tokenId: "tokenId = ?",
 } as const;
 
-/** Those that go through the entries, the newest first. Namespace and account are globs. */
+/**
+ * The search fields without an index, for which the entries are scanned, the newest first. Namespace and account are
+ * globs.
+ */
 const scanned = {
   namespace: "spiffeId GLOB 'spiffe://*/ns/' || ? || '/sa/*'",
   account: "spiffeId GLOB 'spiffe://*/ns/*/sa/' || ?",
   pod: "is_of_pod(octets, ?)",
+  issuer: "is_of_issuer(octets, ?)",
+  subject: "is_of_subject(octets, ?)",
+  claim: "has_claim(octets, ?)",
 } as const;
 
 const conditions = { ...indexed, ...scanned, since: "at >= ?", until: "at < ?" } as const;
@@ -98,12 +104,12 @@ export function namesOf({ certificate }: Pick<CertificateEntry, "certificate">):
 /** What nearly every entry has: a certificate of a workload alone. Node's parser takes five times as long. */
 function namesOfSvid(der: Bytes): Names | undefined {
   try {
-    const { serialNumber, validity, extensions } = parseCertificate(der).toBeSigned;
+    const { serialNumber, validity, extensions } = Certificate.parse(der).toBeSigned;
     const names = extensions.subjectAltName?.value.fork().enter(Tag.sequence);
     if (!names?.nextIs(uriName)) return undefined;
     const spiffeId = new TextDecoder().decode(names.content(uriName));
-    if (!names.isDone || !parseWorkloadSpiffeId(spiffeId)) return undefined;
-    const serial = shownSerialNumber(toHex(serialNumber));
+    if (!names.isDone || !SpiffeId.parseWorkload(spiffeId)) return undefined;
+    const serial = SerialNumber.shown(toHex(serialNumber));
     return { spiffeId, serial, notAfter: validity.notAfter.toISOString() };
   } catch (error) {
     if (error instanceof DerError) return undefined;
@@ -117,12 +123,15 @@ function namesByNode(der: Bytes): Names {
   return {
     spiffeId:
       /^URI:([^\s,]+)(?:, DNS:[^\s,]+)*$/.exec(names)?.[1] ?? (names || certificate.subject),
-    serial: shownSerialNumber(certificate.serialNumber),
+    serial: SerialNumber.shown(certificate.serialNumber),
     notAfter: certificate.validToDate.toISOString(),
   };
 }
 
-/** @throws LogError `form` */
+/**
+ * Reads what the log monitor stores of an entry.
+ * @throws LogError `form` for a certificate that cannot be parsed.
+ */
 export function loggedEntry(entry: LogEntry): LoggedEntry {
   return {
     at: entry.at,
@@ -152,7 +161,10 @@ function parse(der: Uint8Array): X509Certificate {
 /** What is stated against certificates, by the indices of their entries. */
 export type Distrusted = ReadonlyMap<number, Distrust>;
 
-/** Entries as a table, the oldest first. Nothing is said of distrust where nobody has looked. */
+/**
+ * Formats entries as a table, the oldest first. Without statements of the store, the table says nothing of
+ * revocations and denials.
+ */
 export function formatEntries(
   screen: Screen,
   entries: readonly IndexedEntry[],
@@ -190,8 +202,8 @@ function distrustText(distrust: Distrust | undefined): string {
 export function entryAsJson(entry: IndexedEntry, distrusted?: Distrusted): string {
   const { certificate, ...circumstances } = { certificate: undefined, ...parseEntry(entry.octets) };
   const { idx: index, spiffeId, serial, notAfter } = entry;
-  const certificatePem = certificate && toPem("CERTIFICATE", certificate);
+  const certificatePem = certificate && Pem.format("CERTIFICATE", certificate);
   const distrust = distrusted && (distrusted.get(index) ?? null);
-  const told = { index, spiffeId, serial, notAfter, ...circumstances, distrust, certificatePem };
-  return JSON.stringify(told);
+  const output = { index, spiffeId, serial, notAfter, ...circumstances, distrust, certificatePem };
+  return JSON.stringify(output);
 }

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { issuerTables } from "../../../config/issuer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
-import { certificateBlocks } from "../../../pki/encoding/pem.ts";
+import { Pem } from "../../../pki/encoding/pem.ts";
 import { readRootFile } from "../../../program/files/pem-file.ts";
 import { exitCodes, usageError } from "../../terminal/command-line.ts";
 import { orOperatorError, repeatedly } from "../../terminal/failures.ts";
@@ -11,6 +11,7 @@ import { type Anomaly, anomaliesIn, type Watch } from "./anomalies.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { judgingLog } from "./log-source.ts";
 
+/** The options of `log follow`. */
 export interface FollowOptions extends FollowerOptions {
   readonly authorities?: string;
   readonly config?: string;
@@ -21,9 +22,9 @@ export interface FollowOptions extends FollowerOptions {
 }
 
 /**
- * Takes what is new, and prints what a human should look at: one line of JSON for each finding.
+ * Reads the new entries of a log, and prints each finding for a person as one line of JSON.
  *
- * @throws OperatorError with an exit code of its own when there are findings.
+ * @throws OperatorError with an exit code of its own if there are findings.
  */
 export async function follow(terminal: Terminal, options: FollowOptions): Promise<void> {
   if (options.dir === undefined) throw usageError("name the copy: --dir");
@@ -73,7 +74,7 @@ export async function readAuthorities(
   const pem = await readRootFile(file);
   return pem === undefined
     ? undefined
-    : certificateBlocks(pem).map((base64) => new X509Certificate(Buffer.from(base64, "base64")));
+    : Pem.certificates(pem).map((base64) => new X509Certificate(Buffer.from(base64, "base64")));
 }
 
 async function issuersIn(file: string): Promise<Watch["issuers"]> {

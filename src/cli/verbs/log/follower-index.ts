@@ -1,7 +1,9 @@
 import { X509Certificate } from "node:crypto";
 import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
-import { parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { recordedClaim } from "../../../authn/subject-claims.ts";
+import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { nameAllowList } from "../../../foundation/globs.ts";
 import { openFile } from "../../../node/files/store-owner.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
@@ -18,18 +20,26 @@ interface FollowerState {
   readonly frontier: Frontier;
   /** The note of the last checkpoint, verbatim. */
   readonly checkpoint: string;
-  /** The key that the follower has pinned, if nobody gave it a policy. */
+  /** The verifier key that the follower has pinned, unless it was given a policy. */
   readonly verifierKey: string;
 }
 
-/** Of the form of a copy. */
+/** The version of the format of a copy. */
 const version = 1;
 
 const columns = Object.keys(indexed);
 
-const isOfPod = (octets: unknown, pod: unknown): number => {
-  const { name, uid } = parseEntry(octets as Bytes).pod ?? {};
-  return Number(name === pod || uid === pod);
+/** Functions of an entry and a searched text, for fields that have no column. */
+const searches: Readonly<Record<string, (entry: LogEntry, text: string) => boolean>> = {
+  is_of_pod: ({ pod }, text) => pod?.name === text || pod?.uid === text,
+  is_of_issuer: ({ issuer }, text) => issuer === text,
+  is_of_subject: ({ tokenSubject }, glob) =>
+    typeof tokenSubject === "object" && nameAllowList([glob])(tokenSubject.sub),
+  has_claim: ({ tokenSubject }, text) => {
+    const [, name = "", glob = ""] = /^([^=]*)=(.*)$/s.exec(text) ?? [];
+    const value = typeof tokenSubject === "object" ? recordedClaim(tokenSubject, name) : undefined;
+    return value !== undefined && nameAllowList([glob])(value);
+  },
 };
 
 /**
@@ -65,7 +75,11 @@ export class FollowerIndex implements Disposable {
       CREATE TABLE IF NOT EXISTS watched (id INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;
       CREATE INDEX IF NOT EXISTS entry_at ON entry (at);
     `);
-    this.#database.function("is_of_pod", { deterministic: true }, isOfPod);
+    for (const [name, fits] of Object.entries(searches)) {
+      this.#database.function(name, { deterministic: true }, (octets, text) =>
+        Number(fits(parseEntry(octets as Bytes), String(text))),
+      );
+    }
     this.#migrate();
     this.#createIndexes();
   }

@@ -6,8 +6,8 @@ import { Frontier } from "../../../tlog/frontier.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { parseCheckpoint } from "../../../tlog/note/checkpoint.ts";
 import { parseNote } from "../../../tlog/note/note.ts";
-import { type AcceptedCheckpoint, openByPolicy, type Policy } from "../../../tlog/note/policy.ts";
-import { formatVerifierKey } from "../../../tlog/note/verifier-key.ts";
+import { type AcceptedCheckpoint, Policy } from "../../../tlog/note/policy.ts";
+import { VerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { checkpointPath } from "../../../tlog/tile.ts";
 import { usageError } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
@@ -30,7 +30,7 @@ export interface FollowerOptions extends SourceOptions {
   readonly json?: boolean;
 }
 
-/** A verified copy of a log, and where its news come from. */
+/** A verified copy of a log, and the source of its new entries. */
 export interface Follower extends Disposable {
   readonly index: FollowerIndex;
   readonly source: LogSource | undefined;
@@ -84,9 +84,15 @@ async function pinnedPolicy(
   source: LogSource | undefined,
 ): Promise<Policy> {
   const key = index.state()?.verifierKey ?? (await source?.announcedKey());
-  if (key === undefined) throw new OperatorError("the log names no key: give --key or --policy");
+  if (key === undefined) throw new OperatorError(await withoutKey(source));
   if (!index.state()) terminal.notice(`rampart: trusting ${printable(key)}, as the server says`);
   return policyOfKey(key);
+}
+
+async function withoutKey(source: LogSource | undefined): Promise<string> {
+  const [shard] = (await source?.otherShards()) ?? [];
+  if (shard === undefined) return "the log names no key: give --key or --policy";
+  return `${source?.url} is no shard of the log: give --url ${shard}`;
 }
 
 /**
@@ -101,12 +107,12 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
   const known = index.state();
   if (!source) {
     if (!known) throw new OperatorError("the copy is empty: follow the log with --url first");
-    return openByPolicy(known.checkpoint, policy);
+    return Policy.open(known.checkpoint, policy);
   }
   const octets = await source.read(checkpointPath);
   if (!octets) throw new LogError("missing", "the log has no checkpoint");
   const text = new TextDecoder().decode(octets);
-  const accepted = await openByPolicy(text, policy);
+  const accepted = await Policy.open(text, policy);
   requireSameLog(accepted, known?.checkpoint);
   await index.transaction(async () => {
     const read = recording(source.read, index);
@@ -120,13 +126,13 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
         ? new LogError("consistency", `the log does not extend the copy: ${error.message}`, error)
         : error;
     });
-    const verifierKey = formatVerifierKey(accepted.log.key);
+    const verifierKey = VerifierKey.format(accepted.log.key);
     index.save({ frontier, checkpoint: text, verifierKey });
   });
   return accepted;
 }
 
-/** Reads the whole log anew, whatever the copy has. @throws LogError */
+/** Reads and verifies the whole log again, without using the copy. @throws LogError */
 export async function verifyAnew(
   { source, terminal, audience }: Follower,
   { checkpoint }: AcceptedCheckpoint,

@@ -2,13 +2,14 @@ import type { Command } from "commander";
 import * as z from "zod/mini";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { FetchError, readOctets, toFetchError } from "../../../foundation/fetch.ts";
+import { parseJson } from "../../../foundation/json.ts";
 import { readRootFile } from "../../../program/files/pem-file.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
 import type { ObjectReader } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
-import { type Policy, parsePolicy } from "../../../tlog/note/policy.ts";
-import { parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
+import { Policy } from "../../../tlog/note/policy.ts";
+import { VerifierKey } from "../../../tlog/note/verifier-key.ts";
 import {
   addExitCodes,
   exitCodes,
@@ -32,9 +33,12 @@ export interface LogSource {
   readonly read: ObjectReader;
   /** The verifier key that the server itself names: worth what the connection is worth. */
   readonly announcedKey: () => Promise<string | undefined>;
-  /** The prefixes of the logs that share their CA's entries with this one. */
+  /** The prefixes of the logs that share their CA's entries with this one, or of those below it. */
   readonly otherShards: () => Promise<readonly string[]>;
 }
+
+/** The errors of a server certificate that leads to no trusted root. */
+const unknownRoot = /SELF_SIGNED|UNABLE_TO_(?:GET_ISSUER|VERIFY_LEAF)/;
 
 const tokenVariable = "RAMPART_LOG_TOKEN";
 
@@ -58,7 +62,10 @@ export async function openSource(
       headers,
       signal: AbortSignal.timeout(timeoutMilliseconds),
     }).catch((error: unknown) => {
-      throw toFetchError(error, `${target} does not answer`);
+      const fault = toFetchError(error, `${target} does not answer`);
+      throw ca === undefined && unknownRoot.test(fault.message)
+        ? new OperatorError(`${fault.message}: give --ca the roots of its certificate`)
+        : fault;
     });
     const octets = await readOctets(response, maximumOctets).catch((error: unknown) => {
       throw toFetchError(error, `${target} broke off its answer`);
@@ -79,8 +86,12 @@ export async function openSource(
     url: prefix,
     read: (path) => read(`${prefix}/${path}`),
     announcedKey: async () => (await shards()).find(({ shard }) => shard === own)?.verifierKey,
-    otherShards: async () =>
-      (await shards()).filter(({ shard }) => shard !== own).map(({ shard }) => parent + shard),
+    otherShards: async () => {
+      const beside = (await shards()).filter(({ shard }) => shard !== own);
+      if (beside.length > 0) return beside.map(({ shard }) => parent + shard);
+      const below = shardsIn(await read(`${prefix}/logs.json`));
+      return below.map(({ shard }) => `${prefix}/${shard}`);
+    },
   };
 }
 
@@ -88,7 +99,7 @@ const shardList = z.array(z.object({ shard: z.string(), verifierKey: z.string() 
 
 function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
   try {
-    return shardList.parse(JSON.parse(new TextDecoder().decode(json) || "[]"));
+    return shardList.parse(json?.length ? parseJson(json) : []);
   } catch (error) {
     throw new FetchError("logs.json is no list of shards", { cause: error });
   }
@@ -98,7 +109,7 @@ function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
 export async function chosenPolicy({ key, policy }: SourceOptions): Promise<Policy | undefined> {
   if (policy !== undefined) {
     const text = await readSmallFile(policy, maximumPolicyOctets);
-    return orUsageError(policy, () => parsePolicy(text));
+    return orUsageError(policy, () => Policy.parse(text));
   }
   return key === undefined ? undefined : orUsageError("--key", () => policyOfKey(key));
 }
@@ -115,7 +126,7 @@ export function orUsageError<T>(what: string, parse: () => T): T {
 
 /** A policy that trusts one log's key, and demands no witness. */
 export function policyOfKey(text: string): Policy {
-  return { logs: [{ key: parseVerifierKey(text) }], witnesses: [], isQuorum: () => true };
+  return { logs: [{ key: VerifierKey.parse(text) }], witnesses: [], isQuorum: () => true };
 }
 
 /** Tells in the help of a verb that reads a log when it ends with a graded exit code. */
@@ -125,7 +136,7 @@ export const addLogExitCodes = (command: Command, graded: GradedOutcomes = {}): 
     broken: "The log contradicts itself, its signature or what is known of it.",
   });
 
-/** Runs work on a log. What a log must not be ends with an exit code of its own. */
+/** Runs work on a log. @throws OperatorError with the exit code `broken` for a log that contradicts itself. */
 export async function judgingLog<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -140,7 +151,7 @@ export async function judgingLog<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** @throws OperatorError with the exit code of an answer that a person looks at. */
+/** Throws an OperatorError whose exit code says that a person must look. */
 export function refuseAbsent(sentence: string): never {
   throw new OperatorError(sentence, { exitCode: exitCodes.attention });
 }

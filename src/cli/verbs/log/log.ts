@@ -2,12 +2,7 @@ import { Command, Option } from "commander";
 import * as z from "zod/mini";
 import { issuersOfCrls } from "../../../ca/revocation/published-crls.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import {
-  foreignSerialNumber,
-  mayBeSerialNumber,
-  shownSerialNumber,
-  typedSerialNumber,
-} from "../../../pki/encoding/serial-number.ts";
+import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { type Distrust, distrustOf } from "../../../status/distrust.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import type { DeploymentChoice } from "../../session/deployment.ts";
@@ -33,7 +28,6 @@ import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize, verifyAnew } from "./follower.ts";
 import { addLogExitCodes, judgingLog, requireCluster } from "./log-source.ts";
 import { chosenEntry, proveEntry, type VerifyOptions, verify } from "./proofs.ts";
-import { witnessCommand } from "./witness.ts";
 
 interface ListOptions extends FollowerOptions, DeploymentChoice {
   readonly local?: boolean;
@@ -76,7 +70,6 @@ export function logCommand(terminal: Terminal): Command {
   addLogOptions(addLogExitCodes(log.command("check")))
     .description("read the whole log anew, and verify every entry, tile and signature")
     .action((options: FollowerOptions) => judgingLog(() => check(terminal, options)));
-  log.addCommand(witnessCommand(terminal));
   return log;
 }
 
@@ -109,6 +102,7 @@ function addFollow(command: Command, terminal: Terminal): void {
     .action((options: FollowOptions) => judgingLog(() => follow(terminal, options)));
 }
 
+/** Adds the options by which entries are searched. */
 export function addSearchOptions(command: Command, terminal: Terminal): Command {
   return command
     .option("--spiffe-id <id>", "the whole name of the certificate", spiffeId)
@@ -118,6 +112,9 @@ export function addSearchOptions(command: Command, terminal: Terminal): Command 
     .option("--cluster <name>", "the cluster of the caller", cluster)
     .option("--node <name>", "the node that the caller's token or a signer names", node)
     .option("--pod <name|uid>", "the pod that the caller's token or a signer names", pod)
+    .option("--issuer <url>", "the issuer of the caller's token")
+    .option("--subject <glob>", "the sub of a token that is no ServiceAccount's")
+    .option("--claim <name=glob>", "a recorded claim of such a token", claim)
     .option("--token-id <jti>", "the id of the caller's token", (text) => text.replace(/^JTI=/, ""))
     .option(
       "--since <time>",
@@ -131,6 +128,7 @@ export function addSearchOptions(command: Command, terminal: Terminal): Command 
     );
 }
 
+/** Adds the options that say which log is read and how it is verified. */
 export function addLogOptions(command: Command): Command {
   return command
     .option("--url <url>", "the log's prefix, such as https://ca.example.com/log/0")
@@ -162,10 +160,14 @@ const account = searched(/^[a-z0-9.*-]{1,253}$/, "must be an account, or a glob"
 const cluster = searched(/^[A-Za-z0-9._/-]{1,253}$/, "must be the whole name of a cluster");
 const node = searched(/^[a-z0-9.-]{1,253}$/, "must be the whole name of a node");
 const pod = searched(/^[A-Za-z0-9.-]{1,253}$/, "must be the whole name or the UID of a pod");
+const claim = searched(
+  /^[^=]+=.+$/,
+  "must be a recorded claim and a glob, such as repository_id=74",
+);
 const serialNumber = typedAs(
   z.pipe(
-    z.string().check(z.refine(mayBeSerialNumber)),
-    z.transform((text) => shownSerialNumber(typedSerialNumber(text))),
+    z.string().check(z.refine(SerialNumber.mayBe)),
+    z.transform((text) => SerialNumber.shown(SerialNumber.typed(text))),
   ),
   "must be two hexadecimal digits or more, with or without colons",
 );
@@ -177,7 +179,7 @@ async function list(terminal: Terminal, options: ListOptions, fields: SearchFiel
   await synchronize(follower);
   requireCluster([follower.index], fields.cluster);
   const found = follower.index.search(fields, options.limit);
-  const foreign = serial && found.length === 0 && foreignSerialNumber(serial);
+  const foreign = serial && found.length === 0 && SerialNumber.foreign(serial);
   if (foreign) throw usageError(`--serial: no entry has ${serial}, and ${foreign}`);
   const distrusted = await distrustIn(terminal, options, found);
   if (options.json) {

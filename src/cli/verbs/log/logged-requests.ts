@@ -1,10 +1,11 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import type { Circumstances } from "../../../ca/policy/circumstances.ts";
-import { hiddenIn, type Outcome } from "../../../ca/policy/policy.ts";
-import { parseWorkloadSpiffeId, type ServiceAccount } from "../../../pki/spiffe-id.ts";
-import { parseCertificate } from "../../../pki/x509/certificate.ts";
-import { parseSubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
+import { type Outcome, Policy } from "../../../ca/policy/policy.ts";
+import { parseJson } from "../../../foundation/json.ts";
+import { type ServiceAccount, SpiffeId } from "../../../pki/spiffe-id.ts";
+import { Certificate } from "../../../pki/x509/certificate.ts";
+import { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
 import { namesOf } from "../../../status/distrust.ts";
 import { type LoggedEntry, loggedEntry } from "./entry.ts";
 import type { FollowerIndex } from "./follower-index.ts";
@@ -24,21 +25,21 @@ export interface PastRequest extends LoggedRequest {
   readonly place: string;
 }
 
-/** The request of an entry; `undefined` for what nobody asked for. */
+/** The request of an entry; `undefined` for a certificate that the CA issued without one. */
 function loggedRequest(
   entry: LogEntry,
   { spiffeId }: Pick<LoggedEntry, "spiffeId">,
 ): LoggedRequest | undefined {
   const { proof } = entry;
   if (proof === "own" || proof === "authority") return undefined;
-  const named = parseWorkloadSpiffeId(spiffeId)?.account;
+  const named = SpiffeId.parseWorkload(spiffeId)?.account;
   const account = named ?? accountIn(entry.account);
   const isWorkload = named !== undefined;
   const product = entry.kind === "token" ? "token" : productOf(spiffeId, isWorkload);
   const asker =
-    parseWorkloadSpiffeId(entry.gateway ?? entry.impersonator ?? "")?.account ?? account;
+    SpiffeId.parseWorkload(entry.gateway ?? entry.impersonator ?? "")?.account ?? account;
   const { dnsNames, ...content } = contentOf(entry, isWorkload);
-  const { requestedSeconds: requested, certSigner, provedAt } = entry;
+  const { requestedSeconds: requested, certSigner, provedAt, tokenSubject } = entry;
   const signer = product === "workload" ? entry.signer : undefined;
   const isUnnamed = entry.holder === "unnamed";
   const isAssumed = entry.vouched === "assumed";
@@ -51,11 +52,17 @@ function loggedRequest(
       account: account?.name,
       node: isNodeHidden ? undefined : entry.node?.name,
       caller: { namespace: asker?.namespace, account: asker?.name },
-      ...hiddenIn({ issuer: isAssumed, account: !account && isUnnamed, node: isNodeHidden }),
+      ...Policy.hidden({
+        issuer: isAssumed,
+        account: !account && isUnnamed,
+        node: isNodeHidden,
+        claims: tokenSubject === "unknown" || isForwardedName(entry),
+      }),
       provedAt: provedAt === undefined ? undefined : new Date(provedAt),
       proof,
       product,
       requested,
+      claims: tokenSubject === "unknown" ? undefined : tokenSubject?.claims,
       ...content,
       signer: (certSigner ?? signer) || undefined,
     },
@@ -68,11 +75,15 @@ function loggedRequest(
   };
 }
 
+/** Whether a gateway has named the caller without its certificate. */
+const isForwardedName = ({ gateway, callerSerialNumber }: LogEntry): boolean =>
+  gateway !== undefined && callerSerialNumber === undefined;
+
 function contentOf(entry: LogEntry, isWorkload: boolean) {
   if (entry.kind === "token") return { audiences: entry.token.audiences, dnsNames: [] };
-  const certificate = parseCertificate(entry.certificate);
+  const certificate = Certificate.parse(entry.certificate);
   return {
-    key_type: parseSubjectPublicKey(certificate.toBeSigned.spki).algorithm,
+    key_type: SubjectPublicKey.parse(certificate.toBeSigned.spki).algorithm,
     dnsNames: isWorkload ? namesOf(certificate).split(", ").slice(1) : [],
   };
 }
@@ -127,9 +138,9 @@ export async function addMissingRequests(index: FollowerIndex): Promise<void> {
 const entriesAtOnce = 50_000;
 
 /**
- * The requests of a copy from an instant on, those that are alike together.
+ * Reads the requests of a copy from an instant on, with equal requests counted together.
  *
- * @param instants Where a last token before and after one of them counts differently.
+ * @param instants Instants before and after which a last token counts differently.
  */
 export async function* requestsSince(
   index: FollowerIndex,
@@ -157,7 +168,7 @@ export async function* requestsSince(
     "SELECT json, alike.* FROM alike JOIN question ON question.id = alike.question ORDER BY first",
   );
   for (const { json, latest, n, first } of alike) {
-    const { circumstances, ...request } = JSON.parse(json) as LoggedRequest;
+    const { circumstances, ...request } = parseJson(json) as LoggedRequest;
     const known = { ...circumstances, ...(latest !== null && { provedAt: new Date(latest) }) };
     yield { ...request, circumstances: known, count: n, place: `entry ${first}` };
   }

@@ -1,24 +1,17 @@
 import { X509Certificate } from "node:crypto";
 import { certificateOf, type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
+import { parseBase64 } from "../../../pki/encoding/base64.ts";
 import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
-import { parsePem } from "../../../pki/encoding/pem.ts";
-import {
-  mayBeSerialNumber,
-  shownSerialNumber,
-  typedSerialNumber,
-} from "../../../pki/encoding/serial-number.ts";
+import { Pem } from "../../../pki/encoding/pem.ts";
+import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
+import { readPemFile } from "../../../program/files/pem-file.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
 import { readTile } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { leafHash } from "../../../tlog/merkle.ts";
-import { acceptCheckpoint, type Policy } from "../../../tlog/note/policy.ts";
-import {
-  formatLogProof,
-  parseLogProof,
-  proveInclusion,
-  verifyInclusion,
-} from "../../../tlog/proof.ts";
+import { Policy } from "../../../tlog/note/policy.ts";
+import { LogProof } from "../../../tlog/proof.ts";
 import { usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { isSignedByAny } from "./anomalies.ts";
@@ -27,17 +20,11 @@ import { readAuthorities } from "./follow.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { chosenPolicy, refuseAbsent } from "./log-source.ts";
 
-const maximumOctets = 256 * 1024;
-
 /** The first certificate of a PEM file. @throws OperatorError */
 export async function readLeaf(file: string): Promise<Bytes> {
-  const text = await readSmallFile(file, maximumOctets);
-  const end = text.indexOf("-----END CERTIFICATE-----");
-  const der =
-    end < 0
-      ? undefined
-      : parsePem(`${text.slice(0, end)}-----END CERTIFICATE-----`, ["CERTIFICATE"]);
-  if (der) return der;
+  const [first = ""] = Pem.certificates(await readPemFile(file));
+  const der = parseBase64(first);
+  if (der?.length) return der;
   throw new OperatorError(`${file} does not begin with a certificate in PEM`);
 }
 
@@ -52,8 +39,8 @@ const isOf = (entry: LogEntry, certificate: Bytes): boolean =>
 
 /** The entry of a serial number, or of the certificate in a file. @throws OperatorError */
 export async function chosenEntry(follower: Follower, choice: string): Promise<IndexedEntry> {
-  const entry = mayBeSerialNumber(choice)
-    ? follower.index.search({ serial: shownSerialNumber(typedSerialNumber(choice)) }, 1)[0]
+  const entry = SerialNumber.mayBe(choice)
+    ? follower.index.search({ serial: SerialNumber.shown(SerialNumber.typed(choice)) }, 1)[0]
     : entryOf(follower, await readLeaf(choice));
   return entry ?? refuseAbsent(`${choice} is not in the log`);
 }
@@ -62,11 +49,11 @@ export async function chosenEntry(follower: Follower, choice: string): Promise<I
 export async function proveEntry({ index }: Follower, entry: IndexedEntry): Promise<string> {
   const state = index.state();
   if (!state) throw new Error("a copy without a state");
-  const hashes = await proveInclusion(state.frontier.size, entry.idx, (tile) =>
+  const hashes = await LogProof.proveInclusion(state.frontier.size, entry.idx, (tile) =>
     readTile(tile, async (path) => index.tile(path)),
   );
   const { checkpoint } = state;
-  return formatLogProof({ index: entry.idx, hashes, checkpoint, extra: entry.octets });
+  return LogProof.format({ index: entry.idx, hashes, checkpoint, extra: entry.octets });
 }
 
 /**
@@ -75,17 +62,18 @@ export async function proveEntry({ index }: Follower, entry: IndexedEntry): Prom
  * @throws LogError
  */
 async function verifyProof(text: string, certificate: Bytes, policy: Policy) {
-  const { index, hashes, checkpoint: note, extra } = parseLogProof(text);
+  const { index, hashes, checkpoint: note, extra } = LogProof.parse(text);
   if (!extra) throw new LogError("form", "the proof lacks the entry that `prove` adds");
-  const { checkpoint } = await acceptCheckpoint(note, policy);
-  verifyInclusion(checkpoint, index, leafHash(extra), hashes);
+  const { checkpoint } = await Policy.accept(note, policy);
+  LogProof.verifyInclusion(checkpoint, index, leafHash(extra), hashes);
   const entry = parseEntry(extra);
   if (!isOf(entry, certificate)) {
-    throw new LogError("inclusion", "the proof is another certificate's");
+    throw new OperatorError("the proof is another certificate's: it says nothing about this one");
   }
   return { index, entry, octets: extra, origin: checkpoint.origin };
 }
 
+/** The options of `log verify`. */
 export interface VerifyOptions extends FollowerOptions {
   readonly authorities?: string;
 }
@@ -110,8 +98,8 @@ export async function verify(
   const verified = await verifyProof(proof, certificate, policy);
   const { index, origin, entry } = verified;
   if (options.dir !== undefined) await requireInCopy(terminal, options, verified);
-  const told = `${origin} has it at index ${index}, issued at ${entry.at}`;
-  terminal.print(options.json ? JSON.stringify({ origin, index, issuedAt: entry.at }) : told);
+  const found = `${origin} has it at index ${index}, issued at ${entry.at}`;
+  terminal.print(options.json ? JSON.stringify({ origin, index, issuedAt: entry.at }) : found);
 }
 
 /** A proof may be of another history than the copy. @throws LogError */

@@ -1,6 +1,6 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { Circumstances } from "../../../ca/policy/circumstances.ts";
-import { type Decisions, hiddenIn, type Outcome } from "../../../ca/policy/policy.ts";
+import { type Decisions, type Outcome, Policy } from "../../../ca/policy/policy.ts";
 import { type PolicyTable, type Question, question } from "../../../ca/policy/rule.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import { parseForm } from "../../../config/form.ts";
@@ -9,9 +9,13 @@ import { nameAllowList } from "../../../foundation/globs.ts";
 import { configOf } from "../../session/deployment.ts";
 import { usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
+import { explainToken } from "./explained-token.ts";
 import { type ReadRules, readRules, ruled } from "./replayed.ts";
 
-/** What the CA would know of a described request, once for each issuer that may have vouched. */
+/**
+ * The attributes that the CA would see in a described request, once for each issuer that may have authenticated its
+ * caller.
+ */
 function circumstancesOf(
   asks: Question,
   { issuers, signers }: Configuration,
@@ -25,13 +29,19 @@ function circumstancesOf(
       nameAllowList(each.namespaces)(namespace),
   );
   if (asks.signer !== undefined && !signers.some(({ name }) => name === asks.signer)) return [];
-  return tables.map(({ cluster, issuer }) => ({
+  return tables.map(({ cluster, issuer, subjects }) => ({
     ...asks,
     cluster,
     issuer,
     caller,
     node: isNodeHidden ? undefined : asks.node,
-    ...hiddenIn({ issuer: false, account: false, node: isNodeHidden }),
+    claims: subjects && asks.proof === "token" ? asks.claims : undefined,
+    ...Policy.hidden({
+      issuer: false,
+      account: false,
+      node: isNodeHidden,
+      claims: subjects !== undefined && asks.proof !== "token",
+    }),
     signer: product === "workload" ? asks.signer : undefined,
     key_type: product === "token" ? undefined : asks.key_type,
   }));
@@ -85,7 +95,11 @@ interface ExplainOptions {
   readonly audience?: readonly string[];
   readonly env?: string;
   readonly caller?: string;
+  readonly token?: string;
 }
+
+/** What a token says itself. */
+const saidByToken = ["namespace", "account", "cluster", "issuer", "caller", "node", "proof"];
 
 /** `rampart policy explain`: which rule decides about a request, and what the answer would be. */
 export function addExplain(command: Command, terminal: Terminal): void {
@@ -93,8 +107,14 @@ export function addExplain(command: Command, terminal: Terminal): void {
     .description("say which rule decides about a request, and what the answer would be")
     .option("-c, --config <file>", "the CA's configuration")
     .option("-e, --env <name>", "an environment of wrangler.toml")
-    .requiredOption("--namespace <name>", "of the identity that is issued")
-    .requiredOption("--account <name>", "of the identity that is issued")
+    .addOption(
+      new Option(
+        "--token <file>",
+        "a token of an issuer with subjects: which entry fits it, and why; it is sent nowhere",
+      ).conflicts(saidByToken),
+    )
+    .option("--namespace <name>", "of the identity that is issued, unless a token says it")
+    .option("--account <name>", "of the identity that is issued, unless a token says it")
     .option("--cluster <name>", "the cluster of the token")
     .option("--issuer <url>", "the issuer of the token")
     .option("--caller <namespace/account>", "who asks, if somebody else does")
@@ -109,15 +129,21 @@ export function addExplain(command: Command, terminal: Terminal): void {
 }
 
 async function explain(terminal: Terminal, options: ExplainOptions): Promise<void> {
-  const { config, env, caller, keyType, audience: audiences, ...rest } = options;
+  const { config, env, caller, keyType, audience: audiences, token, ...rest } = options;
   const rules = await readRules(terminal, configOf({ ...(config && { config }) }), env);
   const [namespace, account] = caller?.split("/") ?? [];
-  const asks = questionOf({
+  const bearer = token === undefined ? {} : await explainToken(terminal, token, rules);
+  if (!bearer) return;
+  const { claims, ...named } = bearer;
+  const described = questionOf({
     ...rest,
+    ...named,
     ...(audiences && { audiences }),
     ...(caller !== undefined && { caller: { namespace, account } }),
     ...(keyType !== undefined && { key_type: keyType }),
   });
+  // A claim may be empty, which nobody describes.
+  const asks = claims ? { ...described, claims } : described;
   const all = circumstancesOf(asks, rules.configuration);
   if (all.length === 0) throw new OperatorError(nobody);
   const answers = all.map((known) => explained(ruled(rules, known)));

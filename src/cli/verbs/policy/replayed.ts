@@ -1,14 +1,11 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Circumstances } from "../../../ca/policy/circumstances.ts";
 import {
-  createPolicy,
   type Decision,
   type Decisions,
-  decide,
   type Effect,
-  effectOf,
   type Outcome,
-  type Policy,
+  Policy,
 } from "../../../ca/policy/policy.ts";
 import type { Product } from "../../../ca/policy/rule.ts";
 import { type Configuration, parseConfiguration } from "../../../config/configuration.ts";
@@ -41,7 +38,7 @@ interface RuleReport extends Omit<Tally, "workloads"> {
 export interface ReplayReport {
   readonly requests: number;
   readonly rules: readonly RuleReport[];
-  /** Rules that decide about no request. */
+  /** Rules that Policy.decide about no request. */
   readonly unused: readonly string[];
   /** Requests for which a live rule, or its absence, would change something. */
   readonly changes: number;
@@ -53,7 +50,7 @@ export interface Replayed {
   readonly lifetimesOf: (product: Product) => LeafLifetimes;
 }
 
-/** Rules with the configuration that they stand in. */
+/** Rules with the configuration that contains them. */
 export interface ReadRules extends Replayed {
   readonly configuration: Configuration;
 }
@@ -109,12 +106,12 @@ export function ruled({ policy, lifetimesOf }: Replayed, asked: Circumstances): 
   const lifetimes = lifetimesOf(asked.product);
   const { maximumSeconds } = lifetimes;
   const isLong = (asked.requested ?? 0) > maximumSeconds;
-  if (!isLong) return decide(policy, asked, lifetimes);
-  // A CA below asks for as long as it likes.
+  if (!isLong) return Policy.decide(policy, asked, lifetimes);
+  // Subordinate CAs may request any lifetime, which is clamped instead of denied.
   if (asked.product === "intermediate") {
-    return decide(policy, { ...asked, requested: maximumSeconds }, lifetimes);
+    return Policy.decide(policy, { ...asked, requested: maximumSeconds }, lifetimes);
   }
-  const { live, shadow } = decide(policy, asked, lifetimes);
+  const { live, shadow } = Policy.decide(policy, asked, lifetimes);
   const refused = ({ outcome, ...decision }: Decision): Decision => ({
     ...decision,
     outcome: { denied: "nobody may ask for so long a life", ...outcome },
@@ -122,9 +119,12 @@ export function ruled({ policy, lifetimesOf }: Replayed, asked: Circumstances): 
   return { live: refused(live), shadow: shadow && refused(shadow) };
 }
 
-/** An entry that does not say what was asked for does not tell what a rule over lives would change. */
+/**
+ * The effect of a rule on a logged request. It is unknown for a rule about lifetimes if the entry does not record the
+ * requested one.
+ */
 function effectSince({ rule, outcome }: Decision, before: Outcome): Effect {
-  const effect = effectOf(outcome, before);
+  const effect = Policy.effect(outcome, before);
   const { maximum_life, default_life } = rule?.then ?? {};
   const concernsLife = maximum_life !== undefined || default_life !== undefined;
   const isUnknown = outcome.lifeSeconds === undefined || before.lifeSeconds === undefined;
@@ -145,7 +145,7 @@ function addTo(tally: Tally, { circumstances, count, place }: PastRequest, effec
   tally.examples.push(`${place}: ${workload}, ${product}, ${effect}`);
 }
 
-/** The keys by which a policy is judged. No secret is among them, and none is needed. */
+/** The configuration keys that the evaluation of a policy depends on. None of them is a secret. */
 const judged = [
   ...["TRUST_DOMAIN", "ISSUERS", "SIGNERS", "POLICY"],
   ...["DEFAULT_WORKLOAD_CERT_TTL", "MAX_WORKLOAD_CERT_TTL", "DEFAULT_JWT_TTL", "MAX_JWT_TTL"],
@@ -173,7 +173,7 @@ export async function readRules(
   for (const warning of configuration.warnings) {
     if (warning.startsWith("POLICY")) terminal.complain(warning);
   }
-  const policy = createPolicy(configuration.policy ?? { shadow: false, cases: [], rules: [] });
+  const policy = Policy.create(configuration.policy ?? { shadow: false, cases: [], rules: [] });
   const { leafLifetimes, tokens = leafLifetimes } = configuration;
   const lifetimesOf = (product: Product) => (product === "token" ? tokens : leafLifetimes);
   return { policy, lifetimesOf, configuration };

@@ -1,23 +1,18 @@
 import { Command } from "commander";
 import { type Agent, startAgent } from "../../../agent/agent.ts";
-import type { AgentConfiguration } from "../../../agent/configuration/configuration.ts";
-import { drainPolicyOf, parseConfiguration } from "../../../agent/configuration/configuration.ts";
-import { parseVariables } from "../../../agent/configuration/environment.ts";
-import { EnvoyAdmin } from "../../../agent/envoy/envoy-admin.ts";
-import {
-  envoyOptions,
-  isEnvoy,
-  type ProxyCommand,
-  withOptions,
-} from "../../../agent/envoy/envoy-options.ts";
-import type { ProxyControl } from "../../../agent/envoy/envoy-process.ts";
-import { EnvoyProcess, usualRestarts } from "../../../agent/envoy/envoy-process.ts";
-import type { AgentStatus } from "../../../agent/status/agent-status.ts";
-import type { XdsReport } from "../../../agent/xds/xds-status.ts";
+import type { AgentPorts } from "../../../agent/agent-parts.ts";
+import type { AgentStatus } from "../../../agent/agent-status.ts";
+import { parseConfiguration, statusAddressOf } from "../../../agent/configuration.ts";
+import { createProxy } from "../../../agent/proxy.ts";
+import { bracketed } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { createOperationLog, type OperationLog } from "../../../foundation/events.ts";
 import { readJson } from "../../../foundation/fetch.ts";
+import { loopbackOf } from "../../../foundation/socket-address.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
+import { logProxies } from "../../../program/http/proxies.ts";
+import { openLogOutput } from "../../../program/log-output.ts";
+import { logRuntime } from "../../../program/runtime.ts";
 import { handleSignals, watchSignals } from "../../../program/signals.ts";
 import { addExitCodes, exitCodes } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
@@ -49,11 +44,10 @@ export function agentCommand(terminal: Terminal): Command {
     .description("Show every identity of a running agent.")
     .option("--json", "print JSON")
     .action(async (options: { json?: boolean }) => {
-      const { RAMPART_STATUS_ADDR } = await orOperatorError(async () =>
-        parseVariables(terminal.environment),
+      const { host, port } = await orOperatorError(async () =>
+        statusAddressOf(terminal.environment),
       );
-      const { host, port } = RAMPART_STATUS_ADDR;
-      await showStatus(terminal, `http://${host}:${port}/status`, options);
+      await showStatus(terminal, `http://${bracketed(loopbackOf(host))}:${port}/status`, options);
     });
   return agent;
 }
@@ -76,13 +70,13 @@ function leaveCompilersToOthers(): void {
   if (NODE_OPTIONS) process.env["NODE_OPTIONS"] = NODE_OPTIONS.replace("--jitless", "").trim();
 }
 
-/** Without a proxy there is nothing to drain, and `/quitquitquit` ends the agent. */
+/** Runs an agent without a proxy, which has nothing to drain, so `/quitquitquit` ends it at once. */
 async function runAlone({ environment }: Terminal): Promise<void> {
-  // From here on, so that an agent that a signal ends while it begins removes its sockets, too.
+  // Watches signals from here on, so that an agent that is ended during its start removes its sockets as well.
   using watch = watchSignals();
   const quit = Promise.withResolvers<void>();
   const agent = await orOperatorError(async () =>
-    startAgentHere(parseConfiguration(environment), {
+    startAgentHere(environment, {
       faults: async () => [],
       metrics: async () => "",
       drain: async () => undefined,
@@ -96,14 +90,14 @@ async function runAlone({ environment }: Terminal): Promise<void> {
 /** The proxy ends first, because it needs its certificate while it drains. */
 async function runWithProxy(
   terminal: Terminal,
-  command: ProxyCommand,
+  command: Parameters<typeof createProxy>[0],
   admin: string | undefined,
 ): Promise<void> {
   const { proxy, agent } = await orOperatorError(async () => {
-    const proxy = await createProxy(command, admin, terminal.environment);
+    const proxy = await createProxy(command, admin, terminal.environment, agentLog);
     return {
       proxy,
-      agent: await startAgentHere(parseConfiguration(terminal.environment), proxy),
+      agent: await startAgentHere(terminal.environment, proxy),
     };
   });
   using _ = handleSignals(() => void proxy.end());
@@ -111,29 +105,6 @@ async function runWithProxy(
     process.on(signal, () => proxy.signal(signal));
   terminal.exitWith(await proxy.run());
   await agent.close();
-}
-
-/** @throws ConfigurationError or OperatorError for a wrong environment. */
-async function createProxy(
-  given: ProxyCommand,
-  adminOption: string | undefined,
-  environment: NodeJS.ProcessEnv,
-): Promise<EnvoyProcess> {
-  const variables = parseVariables(environment);
-  const { proxyAdminPort } = variables.PROXY_CONFIG;
-  const url = adminOption ?? `http://127.0.0.1:${proxyAdminPort}`;
-  const admin = url === "off" ? undefined : url;
-  if (admin !== undefined && !isEnvoy(given.command)) {
-    const detail = `${given.command} is run as it is: unless it gives Envoy --drain-strategy immediate, a drain cuts connections off`;
-    agentLog.operation({ event: "proxy-arguments-unchanged", level: "warning", detail });
-  }
-  return new EnvoyProcess({
-    ...withOptions(given, await envoyOptions(environment, given.arguments)),
-    admin: admin === undefined ? undefined : new EnvoyAdmin(admin),
-    drain: drainPolicyOf(variables),
-    restarts: usualRestarts,
-    log: agentLog,
-  });
 }
 
 const ask = fetchTrusting(undefined);
@@ -161,10 +132,11 @@ async function fetchStatus(url: string): Promise<unknown> {
 
 /** The status for people, line by line. */
 export function describe(status: AgentStatus): readonly string[] {
-  const { isReady, reasons, identities, roots, bundle, revocation, xds } = status;
+  const { isReady, reasons, proxies, identities, roots, bundle, revocation, xds } = status;
   return [
     isReady ? "ready" : "not ready",
     ...reasons.map((reason) => `  ${printable(reason)}`),
+    ...proxies.map((each) => `  ${each}`),
     ...identities.flatMap((identity) => [
       "",
       identity.spiffeId,
@@ -197,7 +169,14 @@ function describeRevocation({ isUsed, lists, lastError }: AgentStatus["revocatio
   ];
 }
 
-function describeXds({ address, protocol, connectedSince, lastEnd, types, lastNack }: XdsReport) {
+function describeXds({
+  address,
+  protocol,
+  connectedSince,
+  lastEnd,
+  types,
+  lastNack,
+}: NonNullable<AgentStatus["xds"]>) {
   return [
     `istiod          ${address}, ${connectedSince ? `connected since ${connectedSince} (${protocol})` : "not connected"}`,
     ...(lastEnd
@@ -221,10 +200,16 @@ const shortType = (typeUrl: string): string =>
 const clock = (): Date => new Date();
 
 /** The log of this process, on standard error: standard output may belong to a supervised program. */
-const agentLog: OperationLog = createOperationLog(clock, (line) => {
-  process.stderr.write(`${line}\n`);
-});
+const logOutput = openLogOutput({ stdout: process.stderr, stderr: process.stderr }, clock);
+const agentLog: OperationLog = createOperationLog(clock, logOutput.write);
 
 /** Starts an agent with the clock, the random numbers and the log of this process, beside a proxy. */
-const startAgentHere = (configuration: AgentConfiguration, proxy: ProxyControl): Promise<Agent> =>
-  startAgent(configuration, { clock, random: Math.random, log: agentLog, proxy });
+async function startAgentHere(
+  environment: NodeJS.ProcessEnv,
+  proxy: NonNullable<AgentPorts["proxy"]>,
+): Promise<Agent> {
+  const configuration = parseConfiguration(environment);
+  logRuntime(agentLog);
+  logProxies(agentLog);
+  return startAgent(configuration, { clock, random: Math.random, log: agentLog, logOutput, proxy });
+}

@@ -2,12 +2,13 @@ import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { writeToConsole } from "../../../foundation/events.ts";
 import { readConfigurationFile, warnOfUnread } from "../../../node/files/configuration-file.ts";
 import type { FollowingProgram, ServerContext } from "../../../node/server.ts";
+import { logProxies } from "../../../program/http/proxies.ts";
+import { openLogOutput } from "../../../program/log-output.ts";
 import { run } from "../../../program/program.ts";
 import { fileState, type Values } from "../../../program/running-configuration.ts";
-import { runtimeFaults, runtimeLimits } from "../../../program/runtime.ts";
+import { logRuntime } from "../../../program/runtime.ts";
 import { watchSignals } from "../../../program/signals.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -34,12 +35,8 @@ export async function runFollowing<C>({
     throw new OperatorError(`${path} does not exist: name the configuration with --config`);
   }
   const { start, context, parse, restartKeys } = program;
-  for (const detail of runtimeLimits()) {
-    context.log.operation({ event: "platform-limits", level: "info", detail });
-  }
-  for (const detail of runtimeFaults()) {
-    context.log.operation({ event: "platform-limits", level: "warning", detail });
-  }
+  logRuntime(context.log);
+  logProxies(context.log);
   const variables = { ...environment };
   let reads = 0;
   const source = {
@@ -51,8 +48,10 @@ export async function runFollowing<C>({
   await orOperatorError(() => run({ source, start, context }, watch.signal));
 }
 
+/** The option that prints a unit for systemd. */
 export const unitOption = ["--unit", "print the unit for systemd, and do nothing else"] as const;
 
+/** Prints the program's unit for systemd. */
 export async function printUnit(program: "serve" | "gateway", terminal: Terminal): Promise<void> {
   const { systemdUnits } = await import("./systemd-units.ts");
   terminal.print(systemdUnits[program].trimEnd());
@@ -73,7 +72,8 @@ function followingCommand<C>(
     async ({ config: path, unit }: { readonly config: string; readonly unit?: boolean }) => {
       if (unit) return printUnit("gateway", terminal);
       const { keys, parse, ...program } = await load();
-      const context = { log: createEventLog(clock, writeToConsole), clock };
+      const logOutput = openLogOutput(process, clock);
+      const context = { log: createEventLog(clock, logOutput.write), logOutput, clock };
       warnOfUnread(keys, environment, context.log);
       const parseHere = (values: Values): C => parse(values, environment);
       return runFollowing({ ...program, path, environment: {}, parse: parseHere, context });
@@ -81,6 +81,7 @@ function followingCommand<C>(
   );
 }
 
+/** Makes `rampart gateway`, which loads its program only when it runs. */
 export const gatewayCommand = (terminal: Terminal): Command =>
   followingCommand(
     "gateway",
@@ -89,6 +90,7 @@ export const gatewayCommand = (terminal: Terminal): Command =>
     async () => (await import("../../../node/gateway/gateway.ts")).gateway,
   );
 
+/** Makes `rampart distribute`, which loads its program only when it runs. */
 export const distributeCommand = (terminal: Terminal): Command =>
   followingCommand(
     "distribute",
@@ -97,6 +99,7 @@ export const distributeCommand = (terminal: Terminal): Command =>
     async () => (await import("../../../node/distribute/distribute.ts")).distribution,
   );
 
+/** Makes `rampart signer`, which loads its program only when it runs. */
 export const signerCommand = (terminal: Terminal): Command =>
   followingCommand(
     "signer",

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { EventEmitter, once } from "node:events";
+import { backoffMilliseconds, backoffs } from "../../../foundation/backoff.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
-import { type Backoff, backoffMilliseconds, pause } from "../../../foundation/pause.ts";
+import { pause } from "../../../foundation/pause.ts";
 import type { Report } from "../../../program/metrics.ts";
 import { otherRuntime } from "../../../program/runtime.ts";
 import { watchSignals } from "../../../program/signals.ts";
@@ -72,9 +73,6 @@ export function joinProcesses(number: number) {
 
 /** The time that one process has for its report. */
 const reportMilliseconds = 2000;
-
-/** The pauses between restarts of a child that does not come to serve again. */
-const restarts: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 30_000 };
 
 /**
  * The children of a verb, each with an index. A child that exits is restarted, unless the first of its index
@@ -167,7 +165,7 @@ class ChildProcesses {
     this.#exitsSinceServing.set(index, before + 1);
     this.#appoint();
     const { signal } = this.#ending;
-    if (before > 0) await pause(backoffMilliseconds(restarts, before), signal);
+    if (before > 0) await pause(backoffMilliseconds(backoffs.repair, before), signal);
     if (!signal.aborted) this.start(index);
   }
 }

@@ -1,7 +1,7 @@
 import { Command, Option } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { configurationKeys } from "../../../config/configuration.ts";
-import { type OperationLog, writeToConsole } from "../../../foundation/events.ts";
+import type { OperationLog } from "../../../foundation/events.ts";
 import { warnOfUnread } from "../../../node/files/configuration-file.ts";
 import { serve } from "../../../node/serve/serve.ts";
 import {
@@ -11,6 +11,7 @@ import {
   serveRestartKeys,
 } from "../../../node/serve/serve-configuration.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
+import { openLogOutput } from "../../../program/log-output.ts";
 import { typedNumber } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { printUnit, runFollowing, unitOption } from "./following.ts";
@@ -37,7 +38,7 @@ export function serveCommand(terminal: Terminal): Command {
       const { config, processes, unit } = options;
       if (unit) return printUnit("serve", terminal);
       if (processes === 1) return serveHere(options, terminal);
-      const log = createEventLog(terminal.clock, writeToConsole);
+      const log = createEventLog(terminal.clock, openLogOutput(process, terminal.clock).write);
       const argumentsOf = (i: number) => ["serve", "-c", config, "--process", String(i + 1)];
       return runProcesses(processes, argumentsOf, log);
     });
@@ -49,10 +50,11 @@ const importPluggedIn: PluggedInImport = async (...imported) =>
 
 function serveHere({ config, process: number }: ServeOptions, terminal: Terminal): Promise<void> {
   const { clock, environment } = terminal;
-  const log = createEventLog(clock, writeToConsole);
+  const logOutput = openLogOutput(process, clock);
+  const log = createEventLog(clock, logOutput.write);
   const child = number === undefined ? undefined : joinProcesses(number);
   const warn = createWarner(log);
-  // Of several processes, the first speaks for all.
+  // Of several processes, only the first warns.
   if ((number ?? 1) === 1) warnOfUnread([...configurationKeys, ...serveKeys], environment, log);
   return runFollowing<ServeConfiguration>({
     path: config,
@@ -74,7 +76,7 @@ function serveHere({ config, process: number }: ServeOptions, terminal: Terminal
       };
       return { ...server, reconfigure };
     },
-    context: { log, clock, importPluggedIn, peerProcesses: child?.peerProcesses },
+    context: { log, logOutput, clock, importPluggedIn, peerProcesses: child?.peerProcesses },
   });
 }
 

@@ -1,7 +1,8 @@
 import { concatBytes } from "../../../foundation/octets.ts";
 import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
 import { Tag } from "../../encoding/der-reader.ts";
-import { DerBuilder, derElement, derSequence } from "../../encoding/der-writer.ts";
+import { DerBuilder } from "../../encoding/internal/der-builder.ts";
+import { derElement, derSequence } from "../../encoding/internal/der-writer.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
 import { extension } from "../certificate-extensions.ts";
 import type { LeafProfile } from "../leaf/to-be-signed.ts";
@@ -20,6 +21,7 @@ export const reasonCodes = {
   privilegeWithdrawn: 9,
 } as const;
 
+/** A reason for which this CA revokes certificates (RFC 5280 §5.3.1). */
 export type RevocationReason = keyof typeof reasonCodes;
 
 /** One entry of a CRL. */
@@ -43,7 +45,7 @@ export interface CrlContent {
 const enumerated = 0x0a;
 const version2 = fromHexLiteral("020101");
 
-/** More than the fields of a TBSCertList have beside the names and the entries. */
+/** Enough for the fields of a TBSCertList, except the names and the entries. */
 const fixedRoom = 256;
 
 /** A time, a reason, and the headers of an entry whose serial number has 20 octets. */

@@ -1,7 +1,7 @@
 import { type Bytes, bytesEqual, fromHexLiteral, toHex } from "../../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
-import { type Certificate, readTime, subjectKeyIdentifierOf } from "../certificate.ts";
+import { Certificate, readTime } from "../certificate.ts";
 import { nextExtension } from "../certificate-extensions.ts";
 
 /** A CRL (RFC 5280 §5.1). Nobody has verified its signature. */
@@ -13,7 +13,7 @@ export interface Crl {
   readonly signature: Bytes;
   readonly issuer: Bytes;
   readonly thisUpdate: Date;
-  /** `undefined` where it does not say, which RFC 5280 §5.1.2.5 forbids to CAs. */
+  /** `undefined` if the CRL has no nextUpdate, which RFC 5280 §5.1.2.5 requires of CAs. */
   readonly nextUpdate: Date | undefined;
   /** The key identifier of the issuer. */
   readonly authorityKeyIdentifier: Bytes | undefined;
@@ -26,35 +26,89 @@ export interface Crl {
 
 const version2 = fromHexLiteral("020101");
 
-/**
- * Reads a CRL of version 1 or 2 without its entries, of which there may be a hundred thousand.
- *
- * @throws DerError for anything else.
- */
-export function parseCrl(der: Bytes): Crl {
-  const outer = new DerReader(der);
-  const fields = outer.enter(Tag.sequence);
-  outer.finish();
-  const signedBytes = fields.element(Tag.sequence);
-  const algorithm = fields.element(Tag.sequence);
-  const signature = fields.bitStringOctets();
-  fields.finish();
-  const list = new DerReader(signedBytes).enter(Tag.sequence);
-  if (list.nextIs(Tag.integer)) list.literal(version2);
-  const signatureAlgorithm = list.element(Tag.sequence);
-  if (!bytesEqual(algorithm, signatureAlgorithm)) {
-    throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §5.1.1.2)");
-  }
-  const issuer = list.element(Tag.sequence);
-  const thisUpdate = new Date(readTime(list));
-  const hasNext = list.nextIs(Tag.utcTime) || list.nextIs(Tag.generalizedTime);
-  const nextUpdate = hasNext ? new Date(readTime(list)) : undefined;
-  const entries = list.nextIs(Tag.sequence) ? list.enter(Tag.sequence) : undefined;
-  const extensions = list.isDone ? noExtensions : readCrlExtensions(list);
-  list.finish();
-  const read = { der, signedBytes, signatureAlgorithm, signature, issuer, thisUpdate, nextUpdate };
-  return { ...read, entries, ...extensions };
-}
+/** Parses CRLs (RFC 5280 §5.1), and finds serial numbers in them. */
+export const Crl = {
+  /**
+   * Reads a CRL of version 1 or 2 without its entries, of which there may be a hundred thousand.
+   *
+   * @throws DerError for anything else.
+   */
+  parse(der: Bytes): Crl {
+    const outer = new DerReader(der);
+    const fields = outer.enter(Tag.sequence);
+    outer.finish();
+    const signedBytes = fields.element(Tag.sequence);
+    const algorithm = fields.element(Tag.sequence);
+    const signature = fields.bitStringOctets();
+    fields.finish();
+    const list = new DerReader(signedBytes).enter(Tag.sequence);
+    if (list.nextIs(Tag.integer)) list.literal(version2);
+    const signatureAlgorithm = list.element(Tag.sequence);
+    if (!bytesEqual(algorithm, signatureAlgorithm)) {
+      throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §5.1.1.2)");
+    }
+    const issuer = list.element(Tag.sequence);
+    const thisUpdate = new Date(readTime(list));
+    const hasNext = list.nextIs(Tag.utcTime) || list.nextIs(Tag.generalizedTime);
+    const nextUpdate = hasNext ? new Date(readTime(list)) : undefined;
+    const entries = list.nextIs(Tag.sequence) ? list.enter(Tag.sequence) : undefined;
+    const extensions = list.isDone ? noExtensions : readCrlExtensions(list);
+    list.finish();
+    const read = {
+      der,
+      signedBytes,
+      signatureAlgorithm,
+      signature,
+      issuer,
+      thisUpdate,
+      nextUpdate,
+    };
+    return { ...read, entries, ...extensions };
+  },
+
+  /** Whether a verifier accepts the CRL at this time: OpenSSL and BoringSSL refuse it before and after. */
+  isCurrentAt({ thisUpdate, nextUpdate }: Crl, now: Date): boolean {
+    return thisUpdate <= now && (nextUpdate === undefined || now < nextUpdate);
+  },
+
+  /**
+   * Reads what identifies a CA as the issuer of CRLs, and whether its key may sign them. A certificate without the
+   * extension keyUsage may (RFC 5280 §4.2.1.3).
+   * @throws DerError for a malformed extension.
+   */
+  issuer(certificate: Certificate): CrlIssuer {
+    const {
+      subject,
+      extensions: { keyUsage },
+    } = certificate.toBeSigned;
+    const keyIdentifier = Certificate.subjectKeyIdentifier(certificate);
+    const [, bits = 0] = keyUsage?.value.fork().content(Tag.bitString) ?? [0, cRLSign];
+    return { subject, keyIdentifier, maySign: (bits & cRLSign) !== 0 };
+  },
+
+  /** Whether a CRL names this CA as its issuer, by name and key identifier. Its signature is another question. */
+  isOf(crl: Crl, { subject, keyIdentifier }: CrlIssuer): boolean {
+    const { issuer, authorityKeyIdentifier: named } = crl;
+    if (!bytesEqual(issuer, subject)) return false;
+    return named === undefined || keyIdentifier === undefined || bytesEqual(named, keyIdentifier);
+  },
+
+  /**
+   * Finds which of the serial numbers a CRL contains. One pass suffices for all identities of a node.
+   *
+   * @param serialNumbers In lower-case hexadecimal, without leading zero octets.
+   * @throws DerError for a broken entry.
+   */
+  named({ entries }: Crl, serialNumbers: ReadonlySet<string>): readonly string[] {
+    const named: string[] = [];
+    const list = entries?.fork();
+    while (list && !list.isDone) {
+      const serialNumber = toHex(list.enter(Tag.sequence).unsignedInteger());
+      if (serialNumbers.has(serialNumber)) named.push(serialNumber);
+    }
+    return named;
+  },
+};
 
 type CrlExtensions = Pick<Crl, "authorityKeyIdentifier" | "number" | "hasUnknownCritical">;
 
@@ -94,11 +148,6 @@ function readKeyIdentifier(value: DerReader): Bytes | undefined {
   return fields.nextIs(tag) ? fields.content(tag) : undefined;
 }
 
-/** Whether a verifier accepts the CRL at this time: OpenSSL and BoringSSL refuse it before and after. */
-export function isCurrentAt({ thisUpdate, nextUpdate }: Crl, now: Date): boolean {
-  return thisUpdate <= now && (nextUpdate === undefined || now < nextUpdate);
-}
-
 /** A CA as its CRLs name it. */
 interface CrlIssuer {
   readonly subject: Bytes;
@@ -107,75 +156,4 @@ interface CrlIssuer {
   readonly maySign: boolean;
 }
 
-/** @throws DerError for a broken extension. */
-export function crlIssuerOf(certificate: Certificate): CrlIssuer {
-  const {
-    subject,
-    extensions: { keyUsage },
-  } = certificate.toBeSigned;
-  const keyIdentifier = subjectKeyIdentifierOf(certificate);
-  const [, bits = 0] = keyUsage?.value.fork().content(Tag.bitString) ?? [0, cRLSign];
-  return { subject, keyIdentifier, maySign: (bits & cRLSign) !== 0 };
-}
-
 const cRLSign = 0x02;
-
-/** Whether a CRL names this CA as its issuer, by name and key identifier. Its signature is another question. */
-export function isCrlOf(crl: Crl, { subject, keyIdentifier }: CrlIssuer): boolean {
-  const { issuer, authorityKeyIdentifier: named } = crl;
-  if (!bytesEqual(issuer, subject)) return false;
-  return named === undefined || keyIdentifier === undefined || bytesEqual(named, keyIdentifier);
-}
-
-/**
- * Those of the serial numbers that a CRL names. One pass suffices for all identities of a node.
- *
- * @param serialNumbers In lower-case hexadecimal, without leading zero octets.
- * @throws DerError for a broken entry.
- */
-export function namedIn({ entries }: Crl, serialNumbers: ReadonlySet<string>): readonly string[] {
-  const named: string[] = [];
-  const list = entries?.fork();
-  while (list && !list.isDone) {
-    const serialNumber = toHex(list.enter(Tag.sequence).unsignedInteger());
-    if (serialNumbers.has(serialNumber)) named.push(serialNumber);
-  }
-  return named;
-}
-
-/** The certificates that a CRL names. */
-export interface CrlEntries {
-  readonly issuer: Bytes;
-  /** The content octets of the serial numbers, in hexadecimal. */
-  readonly serialNumbers: ReadonlySet<string>;
-}
-
-/**
- * Reads a CRL. Nobody verifies its signature here: an operator's file that names a certificate as revoked
- * is reason enough to refuse the certificate.
- *
- * @throws DerError
- */
-export function parseCrlEntries(der: Bytes): CrlEntries {
-  const { issuer, entries } = parseCrl(der);
-  return { issuer, serialNumbers: new Set(entries && readEntries(entries.fork())) };
-}
-
-function readEntries(entries: DerReader): string[] {
-  const serialNumbers: string[] = [];
-  while (!entries.isDone) {
-    const entry = entries.enter(Tag.sequence);
-    serialNumbers.push(toHex(entry.content(Tag.integer)));
-    entry.skipAll();
-  }
-  return serialNumbers;
-}
-
-/** Whether one of the CRLs names this certificate. */
-export function isRevoked(
-  { toBeSigned: { issuer, serialNumber } }: Certificate,
-  crls: readonly CrlEntries[],
-): boolean {
-  const number = toHex(serialNumber);
-  return crls.some((crl) => bytesEqual(crl.issuer, issuer) && crl.serialNumbers.has(number));
-}

@@ -4,9 +4,9 @@ import { Oid } from "../../encoding/object-identifiers.ts";
 import { type Certificate, readTime } from "../certificate.ts";
 import { signStructure } from "../certificate-signature.ts";
 import type { CertificateSigner } from "../leaf/certificate-signer.ts";
-import type { BrokenClause } from "../leaf/lint.ts";
-import type { IssuerFields } from "../leaf/linted-certificate.ts";
-import { crlIssuerOf } from "./crl.ts";
+import type { BrokenClause } from "../leaf/internal/lint.ts";
+import type { IssuerFields } from "../leaf/internal/linted-certificate.ts";
+import { Crl } from "./crl.ts";
 import {
   type CrlContent,
   crlToBeSigned,
@@ -14,9 +14,9 @@ import {
   reasonCodes,
 } from "./crl-to-be-signed.ts";
 
-/** Whether an authority may sign CRLs. Some imported ones may not, such as istiod's. */
+/** Whether an authority may sign CRLs. Some imported authorities may not, such as those of istiod. */
 export const maySignCrls = ({ certificate }: { readonly certificate: Certificate }): boolean =>
-  crlIssuerOf(certificate).maySign;
+  Crl.issuer(certificate).maySign;
 
 /** A CRL before its signature. Equal contents have equal bytes, whichever process writes them. */
 interface UnsignedCrl {
@@ -100,7 +100,7 @@ export function lintCrl(toBeSigned: Bytes, intent: CrlIntent): readonly BrokenCl
   }
 }
 
-// These repeat the writer's octets, because comparing the writer with itself would find nothing.
+// The linter repeats the writer's constants, because comparing the writer with itself would find nothing.
 const version2 = fromHexLiteral("020101");
 const enumerated = 0x0a;
 

@@ -1,16 +1,12 @@
 import type { SigningKey } from "../../crypto-provider.ts";
 import { type Bytes, toHex } from "../../encoding/bytes.ts";
-import { randomSerialNumber } from "../../encoding/serial-number.ts";
+import { SerialNumber } from "../../encoding/serial-number.ts";
 import { signatureAlgorithmOf } from "../../signature-algorithm.ts";
-import { type Certificate, subjectKeyIdentifierOf } from "../certificate.ts";
+import { Certificate } from "../certificate.ts";
 import { signStructure } from "../certificate-signature.ts";
-import {
-  fallbackKeyIdentifier,
-  keyIdentifier,
-  type SubjectPublicKey,
-} from "../subject-public-key.ts";
-import { lint } from "./lint.ts";
-import type { Intent, IssuerFields } from "./linted-certificate.ts";
+import { SubjectPublicKey } from "../subject-public-key.ts";
+import { lint } from "./internal/lint.ts";
+import type { Intent, IssuerFields } from "./internal/linted-certificate.ts";
 import {
   createLeafProfile,
   type IssuedFields,
@@ -44,7 +40,9 @@ export function createCertificateSigner(
 ): CertificateSigner {
   const algorithm = signatureAlgorithmOf(publicKey);
   const { subject, validity } = certificate.toBeSigned;
-  const identifier = subjectKeyIdentifierOf(certificate) ?? fallbackKeyIdentifier(publicKey);
+  const identifier =
+    Certificate.subjectKeyIdentifier(certificate) ??
+    SubjectPublicKey.fallbackKeyIdentifier(publicKey);
   return {
     certificate,
     signingKey,
@@ -83,8 +81,8 @@ export async function issue(
   content: Omit<Intent, "keyIdentifier" | "issuer">,
   write: (issued: IssuedFields) => Bytes,
 ): Promise<Leaf> {
-  const serialNumber = randomSerialNumber();
-  const identifier = keyIdentifier(content.publicKey);
+  const serialNumber = SerialNumber.random();
+  const identifier = SubjectPublicKey.keyIdentifier(content.publicKey);
   const intent = { ...content, keyIdentifier: identifier, issuer: signer.fields };
   const toBeSigned = write({ serialNumber, keyIdentifier: identifier });
   const der = await lintAndSign(toBeSigned, intent, signer.signingKey);

@@ -1,7 +1,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
 import { type DerReader, derTrue, Tag } from "../../encoding/der-reader.ts";
-import type { DerBuilder } from "../../encoding/der-writer.ts";
+import type { DerBuilder } from "../../encoding/internal/der-builder.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
 import { readGeneralizedTime } from "../certificate.ts";
 import type { Extension } from "../certificate-extensions.ts";
@@ -15,50 +15,56 @@ import type { Extension } from "../certificate-extensions.ts";
 export interface IdentityProof {
   /** In whole seconds. */
   readonly provedAt: Date;
-  /** The {@link issuerDigest} of the token's issuer. */
+  /** The {@link IdentityProof.issuerDigest} of the token's issuer. */
   readonly issuer: Bytes;
-  /** Whether the token was a node proxy's, which named a workload on its node. */
+  /** Whether the token was another account's, which named the workload: a node proxy's, a signer's or a gateway's. */
   readonly isImpersonated: boolean;
 }
 
-/**
- * The first 16 octets of the SHA-256 of an issuer's name. Anybody can read a certificate, and the name
- * may be an internal URL. The digest hides only a name that cannot be guessed.
- */
-export function issuerDigest(name: string): Bytes {
-  return sha256(new TextEncoder().encode(name)).slice(0, 16);
-}
+/** Writes and reads the extension with the proof of an identity. */
+export const IdentityProof = {
+  /**
+   * The first 16 octets of the SHA-256 of an issuer's name. Anybody can read a certificate, and the name
+   * may be an internal URL. The digest hides only a name that cannot be guessed.
+   */
+  issuerDigest(name: string): Bytes {
+    return sha256(new TextEncoder().encode(name)).slice(0, 16);
+  },
+
+  /** Prepends the whole extension, not critical. */
+  prepend(der: DerBuilder, proof: IdentityProof): void {
+    const end = der.position;
+    der.prepend(proof.isImpersonated ? derTrue : asn1False);
+    const issuerEnd = der.position;
+    der.prepend(proof.issuer);
+    der.close(Tag.octetString, issuerEnd);
+    der.prependGeneralizedTime(proof.provedAt);
+    der.close(Tag.sequence, end);
+    der.close(Tag.octetString, end);
+    der.prepend(Oid.identityProof);
+    der.close(Tag.sequence, end);
+  },
+
+  /**
+   * Parses the extension that {@link IdentityProof} describes.
+   * @throws DerError if its content is anything else.
+   */
+  read({ value }: Extension): IdentityProof {
+    const reader = value.fork();
+    const fields = reader.enter(Tag.sequence);
+    reader.finish();
+    const provedAt = new Date(readGeneralizedTime(fields));
+    const issuer = fields.content(Tag.octetString);
+    const isImpersonated = readBoolean(fields);
+    fields.finish();
+    return { provedAt, issuer, isImpersonated };
+  },
+};
 
 const asn1False = fromHexLiteral("010100");
 
 /** Octets of the whole extension, whatever it says. */
 export const identityProofOctets = 80;
-
-/** Prepends the whole extension, not critical. */
-export function prependIdentityProof(der: DerBuilder, proof: IdentityProof): void {
-  const end = der.position;
-  der.prepend(proof.isImpersonated ? derTrue : asn1False);
-  const issuerEnd = der.position;
-  der.prepend(proof.issuer);
-  der.close(Tag.octetString, issuerEnd);
-  der.prependGeneralizedTime(proof.provedAt);
-  der.close(Tag.sequence, end);
-  der.close(Tag.octetString, end);
-  der.prepend(Oid.identityProof);
-  der.close(Tag.sequence, end);
-}
-
-/** @throws DerError for another content than {@link IdentityProof} gives. */
-export function readIdentityProof({ value }: Extension): IdentityProof {
-  const reader = value.fork();
-  const fields = reader.enter(Tag.sequence);
-  reader.finish();
-  const provedAt = new Date(readGeneralizedTime(fields));
-  const issuer = fields.content(Tag.octetString);
-  const isImpersonated = readBoolean(fields);
-  fields.finish();
-  return { provedAt, issuer, isImpersonated };
-}
 
 function readBoolean(fields: DerReader): boolean {
   const isTrue = fields.isAt(derTrue);

@@ -1,16 +1,11 @@
 import { concatBytes } from "../../../foundation/octets.ts";
 import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
 import { derTrue, Tag } from "../../encoding/der-reader.ts";
-import {
-  DerBuilder,
-  derElement,
-  derSequence,
-  derText,
-  derTime,
-} from "../../encoding/der-writer.ts";
+import { DerBuilder, derTime } from "../../encoding/internal/der-builder.ts";
+import { derElement, derSequence, derText } from "../../encoding/internal/der-writer.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
 import type { SignatureAlgorithm } from "../../signature-algorithm.ts";
-import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../../spiffe-id.ts";
+import { SpiffeId, type TrustDomain } from "../../spiffe-id.ts";
 import { version3 } from "../certificate.ts";
 import {
   certificateAndCrlSigning,
@@ -20,7 +15,7 @@ import {
 } from "../certificate-extensions.ts";
 import type { SubjectPublicKey } from "../subject-public-key.ts";
 import type { Validity } from "../validity.ts";
-import { type IdentityProof, identityProofOctets, prependIdentityProof } from "./identity-proof.ts";
+import { IdentityProof, identityProofOctets } from "./identity-proof.ts";
 
 /** The fields that all leaves of one authority share, encoded once, when the authority is opened. */
 export interface LeafProfile {
@@ -31,10 +26,10 @@ export interface LeafProfile {
   readonly authorityKeyIdentifier: Bytes;
 }
 
-/** The content of an X509-SVID: its SPIFFE ID, how that was proved, its key and its validity. */
+/** The content of an X509-SVID: its SPIFFE ID, how its holder was authenticated, its key and its validity. */
 export interface LeafContent {
   readonly spiffeId: SpiffeId;
-  /** Beside the SPIFFE ID, as the policy of an operator gives them to it. */
+  /** DNS names that the operator's policy adds to the SPIFFE ID. */
   readonly dnsNames?: readonly string[] | undefined;
   readonly publicKey: SubjectPublicKey;
   readonly validity: Validity;
@@ -115,7 +110,7 @@ export function leafToBeSigned(profile: LeafProfile, fields: LeafContent & Issue
   );
   // The builder writes from the last field to the first.
   const end = der.position;
-  prependIdentityProof(der, fields.proof);
+  IdentityProof.prepend(der, fields.proof);
   const namesEnd = der.position;
   for (const name of dnsNames.toReversed()) {
     const nameEnd = der.position;
@@ -207,7 +202,7 @@ export function authorityToBeSigned(fields: AuthorityFields): Bytes {
     certificateAndCrlSigning,
     anAuthority,
     subjectKeyIdentifier(keyIdentifier),
-    subjectAltUri(trustDomainSpiffeId(trustDomain), false),
+    subjectAltUri(SpiffeId.ofTrustDomain(trustDomain), false),
   );
 }
 

@@ -5,12 +5,11 @@ import {
   generateX25519Identity,
   identityToRecipient,
 } from "age-encryption";
-import { compactVerify, importJWK, type JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
-import { mintAuthority, mintTokenKey, recordTaint } from "../../../../src/ca/mint.ts";
+import { Mint, mintTokenKey } from "../../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../../src/ca/rotation/adopt.ts";
-import { makeRequest, requestedKey } from "../../../../src/ca/rotation/install-intermediate.ts";
+import { makeRequest, requestedKey } from "../../../../src/ca/rotation/intermediate-request.ts";
 import {
   type BackupKey,
   openBackup,
@@ -19,10 +18,11 @@ import {
 } from "../../../../src/cli/verbs/authority/backup-file.ts";
 import { summarizeBackup } from "../../../../src/cli/verbs/authority/restore-plan.ts";
 import type { KekRing } from "../../../../src/custody/kek.ts";
-import { createTaint } from "../../../../src/pki/authority/taint.ts";
-import { retireRoot } from "../../../../src/pki/authority/trust-bundle.ts";
-import { signToken, toPublicJwk } from "../../../../src/pki/jose/token-key.ts";
-import { parseTrustDomain, type TrustDomain } from "../../../../src/pki/spiffe-id.ts";
+import { createTaint } from "../../../../src/pki/authority/new-taint.ts";
+import { AdditionalRoot } from "../../../../src/pki/authority/trust-bundle.ts";
+import { JsonWebSignature } from "../../../../src/pki/jose/json-web-signature.ts";
+import { TokenKey } from "../../../../src/pki/jose/token-key.ts";
+import { TrustDomain } from "../../../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { rootCertificates } from "../../../fuzz/corpus/certificates.ts";
 import {
@@ -33,6 +33,7 @@ import {
 } from "../../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
 import { createKekRing, scheduleAfter } from "../../../testkit/ca/sealed-authorities.ts";
+import { verifiedByNode } from "../../../testkit/callers/token-oracle.ts";
 import { applyEdit } from "../../../testkit/der/mutation.ts";
 import { operatorErrorOf } from "../../../testkit/pki/plugged-in.ts";
 
@@ -53,12 +54,12 @@ beforeAll(async () => {
   identity = await generateX25519Identity();
   recipient = await identityToRecipient(identity);
   full = createMemoryMint(keks);
-  await mintAuthority(full, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
+  await Mint.mintAuthority(full, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
   const rsa = { ...full, authorityKey: "RSA-2048" as const };
-  await mintAuthority(rsa, scheduleAfter(now, [1, 1, 90 * day, 180 * day]));
+  await Mint.mintAuthority(rsa, scheduleAfter(now, [1, 1, 90 * day, 180 * day]));
   const stranger = createMemoryMint(keks);
   for (const start of [0, 1]) {
-    await mintAuthority(stranger, scheduleAfter(now, [start, start, 90 * day, 180 * day]));
+    await Mint.mintAuthority(stranger, scheduleAfter(now, [start, start, 90 * day, 180 * day]));
   }
   for (const { certificate } of await authoritiesIn(stranger)) {
     await trustRoot(full, certificate.der, now);
@@ -68,11 +69,11 @@ beforeAll(async () => {
   );
   const [root] = (await opened(full)).additionalRoots;
   if (!tainted || !root) throw new Error("the store lacks something");
-  await recordTaint(
+  await Mint.recordTaint(
     full,
     createTaint(await opened(full), tainted.id, "with-last-leaf", lengths, addSeconds(now, 60)),
   );
-  await recordTaint(full, retireRoot(root, addSeconds(now, day), now));
+  await Mint.recordTaint(full, AdditionalRoot.retire(root, addSeconds(now, day), now));
 });
 
 async function opened(mint: MemoryMint): Promise<OpenedStore> {
@@ -203,16 +204,16 @@ test("changes nothing when it is restored a second time", async () => {
 
 test("takes back no taint of the store when it is restored, and makes none milder", async () => {
   const milder = createMemoryMint(keks);
-  await mintAuthority(milder, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
+  await Mint.mintAuthority(milder, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
   const [authority] = await authoritiesIn(milder);
   if (!authority) throw new Error("nothing was minted");
   const untainted = await write(milder);
   const store = await opened(milder);
   const mild = createTaint(store, authority.id, "with-last-leaf", lengths, now);
-  await recordTaint(milder, mild);
+  await Mint.recordTaint(milder, mild);
   const tainted = await write(milder);
   const strict = createTaint(store, authority.id, "immediately", lengths, addSeconds(now, 600));
-  await recordTaint(milder, strict);
+  await Mint.recordTaint(milder, strict);
   for (const backup of [untainted, tainted]) {
     await restoreInto(milder, backup, { identity });
     expect((await opened(milder)).taints).toEqual([mild, strict]);
@@ -220,7 +221,7 @@ test("takes back no taint of the store when it is restored, and makes none milde
 });
 
 test("refuses to restore into another trust domain, and writes nothing", async () => {
-  const trustDomain = parseTrustDomain("other.test") as TrustDomain;
+  const trustDomain = TrustDomain.parse("other.test") as TrustDomain;
   const other = createMemoryMint(keks, { trustDomain });
   const backup = await write(full);
   expect(await operatorErrorOf(() => restoreInto(other, backup, { identity }))).toEqual([
@@ -353,8 +354,8 @@ test.each(Object.entries(spoiled))("refuses %s without repeating it", async (_, 
 
 test("refuses a key that does not match its certificate", async () => {
   const stranger = createMemoryMint(keks);
-  await mintAuthority(stranger, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
-  await mintAuthority(stranger, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
+  await Mint.mintAuthority(stranger, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
+  await Mint.mintAuthority(stranger, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
   const backup = await altered(({ authorities: [first, second] }) => {
     if (first && second) first.privateKey = second.privateKey;
   }, stranger);
@@ -452,7 +453,7 @@ describe("a key for tokens", () => {
   /** A store with an authority, and with a key of each algorithm. */
   const issuing = async (): Promise<MemoryMint> => {
     const mint = createMemoryMint(keks);
-    await mintAuthority(mint, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
+    await Mint.mintAuthority(mint, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
     for (const algorithm of ["ES256", "RS256"] as const) {
       await mintTokenKey(mint, algorithm, schedule);
     }
@@ -474,21 +475,21 @@ describe("a key for tokens", () => {
     );
     await restoreInto(restored, backup, { identity });
     const [before, after] = [await keysIn(mint), await keysIn(restored)];
-    expect(after.map(({ signingKey: _, ...key }) => key)).toEqual(
-      before.map(({ signingKey: _, ...key }) => key),
+    expect(after.map(({ privateKey: _, ...key }) => key)).toEqual(
+      before.map(({ privateKey: _, ...key }) => key),
     );
     for (const key of after) {
       const claims = { iss: "https://ca.test", sub: "spiffe://a/b", aud: ["a"], jti: "1" };
-      const token = await signToken(key, { ...claims, iat: 0, exp: 1 });
-      const jwk = { ...(await toPublicJwk(key)) } as JWK;
-      expect((await compactVerify(token, await importJWK(jwk))).protectedHeader.kid).toBe(key.id);
+      const token = await JsonWebSignature.sign(key, { ...claims, iat: 0, exp: 1 });
+      const keys = [await TokenKey.toJwk(key)];
+      expect(verifiedByNode(token, { keys })?.header["kid"]).toBe(key.id);
     }
   });
 
   test("is tainted still after it was restored", async () => {
     const mint = await issuing();
     const [{ id } = { id: "" }] = await keysIn(mint);
-    await recordTaint(mint, { id, taintedAt: now, retiresAt: now });
+    await Mint.recordTaint(mint, { id, taintedAt: now, retiresAt: now });
     const restored = createMemoryMint(keks);
     await restoreInto(restored, await write(mint), { identity });
     const tainted = (await keysIn(restored)).filter(({ isTainted }) => isTainted);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { rotateNow } from "../../../../src/cli/verbs/authority/rotation.ts";
-import { upstreamOf } from "../../../../src/config/upstream.ts";
+import { upstreamOf } from "../../../../src/config/internal/upstream.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { fetchTrusting } from "../../../../src/program/http/http-client.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";

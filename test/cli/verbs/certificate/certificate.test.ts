@@ -8,9 +8,9 @@ import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import type { OpenAuthority } from "../../../../src/pki/authority/signing-authority.ts";
-import { toPem } from "../../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../../src/pki/encoding/pem.ts";
 import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
-import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { createTestIssuer, proved, workload } from "../../../testkit/pki/certificates.ts";
@@ -45,11 +45,11 @@ const list = async () => JSON.parse(await certificate("revoked", "--json"));
 async function leafIn(file: string, signer: OpenAuthority, endsAfter = day): Promise<string> {
   const { der, serialNumber } = await issueLeaf(signer, {
     spiffeId: workload("shop", "cart"),
-    publicKey: parseSubjectPublicKey(generateSigner("EC-P256").spki),
+    publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
     validity: { notBefore: addSeconds(now, -2 * day), notAfter: addSeconds(now, endsAfter) },
     proof: proved,
   });
-  await writeFile(join(folder, file), toPem("CERTIFICATE", der));
+  await writeFile(join(folder, file), Pem.format("CERTIFICATE", der));
   return serialNumber;
 }
 
@@ -215,9 +215,13 @@ describe("certificate revoke", () => {
 
   test("refuses a certificate of another CA, and one of an authority", async () => {
     const { schedule } = issuer.authority;
-    await leafIn("foreign.pem", await createTestIssuer("EC-P256", schedule));
-    await expect(revoke(join(folder, "foreign.pem"))).rejects.toThrow(/none of the authorities/);
-    const root = toPem("CERTIFICATE", issuer.authority.certificate.der);
+    const foreign = await createTestIssuer("EC-P256", schedule);
+    // Under its own names, and under those of the authority.
+    for (const signer of [foreign, { ...issuer, signingKey: foreign.signingKey }]) {
+      await leafIn("foreign.pem", signer);
+      await expect(revoke(join(folder, "foreign.pem"))).rejects.toThrow(/none of the authorities/);
+    }
+    const root = Pem.format("CERTIFICATE", issuer.authority.certificate.der);
     await writeFile(join(folder, "root.pem"), root);
     await expect(revoke(join(folder, "root.pem"))).rejects.toThrow(/rampart authority taint/);
   });

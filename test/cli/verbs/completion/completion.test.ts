@@ -1,66 +1,78 @@
 import { Argument, Command, Option } from "commander";
-import { expect, test } from "vitest";
-import { rampart } from "../../../../src/cli/rampart.ts";
-import { completedCommands } from "../../../../src/cli/verbs/completion/completed-command.ts";
-import {
-  bashScript,
-  fishScript,
-  zshScript,
-} from "../../../../src/cli/verbs/completion/completion.ts";
+import { describe, expect, test } from "vitest";
+import { rampart, runCommand } from "../../../../src/cli/rampart.ts";
+import { completionsOf } from "../../../../src/cli/verbs/completion/completion.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 
-const commands = completedCommands(await rampart("", new MemoryTerminal()));
-const scripts = [
-  ["bash", bashScript(commands)],
-  ["zsh", zshScript(commands)],
-  ["fish", fishScript(commands)],
-] as const;
+const program = await rampart("", new MemoryTerminal());
+const candidates = (line: string): readonly string[] =>
+  completionsOf(program, line.split(" ")).map((each) => each.split("\t")[0] ?? "");
 
-test("every command of the tree is completed, with every option", () => {
-  const names = commands.map(({ words }) => words.join(" "));
-  expect(names).toEqual(expect.arrayContaining(["", "authority", "authority list", "log witness"]));
-  const list = commands.find(({ words }) => words.join(" ") === "authority list");
-  const spellings = list?.options.flatMap((option) => option.spellings);
-  expect(spellings).toEqual(expect.arrayContaining(["-c", "--config", "--json", "--help"]));
+describe("the last word of a line", () => {
+  test.each([
+    ["au", ["authority"]],
+    ["authority rot", ["rotate"]],
+    ["authority list --js", ["--json"]],
+    ["authority list --json --conf", ["--config"]],
+    ["authority taint abcd --root ", ["immediately", "with-last-leaf"]],
+    ["authority taint abcd --root im", ["immediately"]],
+    ["authority list --config ramp", [":files"]],
+    ["authority import ramp", [":files"]],
+    ["log follow --dir a", [":folders"]],
+    ["completion f", ["fish"]],
+  ])("of %j becomes one of %j", (line, words) => {
+    expect(candidates(line)).toEqual(words);
+  });
+
+  test.each(["authority rotate --zzz", "nowhere zzz", "authority list --config authority rot"])(
+    "of %j becomes nothing",
+    (line) => {
+      expect(candidates(line)).toEqual([]);
+    },
+  );
+
+  test("of nothing becomes every noun, and none that is hidden", () => {
+    const words = candidates("");
+    expect(words).toEqual(expect.arrayContaining(["authority", "serve", "--help"]));
+    expect(words.filter((word) => word.startsWith("_"))).toEqual([]);
+  });
 });
 
-test.each(scripts)("the script for %s knows every command and every long option", (_, script) => {
-  for (const { words, options } of commands) {
-    expect(script).toContain(words.at(-1) ?? "");
-    for (const { spellings } of options) {
-      expect(script).toContain(spellings.at(-1)?.replace(/^-+/, ""));
+test("every command and every option of the tree is completed, and no hidden option", () => {
+  const check = (command: Command, words: readonly string[]): void => {
+    const found = candidates([...words, ""].join(" "));
+    for (const child of command.commands) {
+      expect(found).toContain(child.name());
+      check(child, [...words, child.name()]);
     }
-  }
+    for (const { long, hidden } of command.options)
+      expect([long, found.includes(long ?? "")]).toEqual([long, !hidden]);
+  };
+  check(program, []);
 });
 
 test("names of values tell what a shell completes, and choices are its words", () => {
   const command = new Command("x")
     .addArgument(new Argument("<chain>"))
     .option("--dir <folder>")
-    .option("--json")
     .addOption(new Option("--root <when>").choices(["now", "later"]))
     .option("--name <cluster>");
-  const [own] = completedCommands(command);
-  expect(own?.values).toBe("files");
-  const values = new Map(own?.options.map(({ spellings, values }) => [spellings.at(-1), values]));
-  expect(Object.fromEntries(values)).toEqual({
-    "--dir": "folders",
-    "--json": undefined,
-    "--root": ["now", "later"],
-    "--name": "nothing",
-    "--help": undefined,
-  });
+  const parent = new Command("rampart").addCommand(command);
+  const after = (word: string) => completionsOf(parent, ["x", word, ""]);
+  expect(after("--dir")).toEqual([":folders"]);
+  expect(after("--root")).toEqual(["now", "later"]);
+  expect(after("--name")).toEqual([]);
+  expect(completionsOf(parent, ["x", ""])).toContain(":files");
 });
 
-test("a hidden option is not completed", () => {
-  const serve = commands.find(({ words }) => words.join(" ") === "serve");
-  const spellings = serve?.options.flatMap((option) => option.spellings);
-  expect(spellings).toContain("--processes");
-  expect(spellings).not.toContain("--process");
+test("a description stands in the line of its word", () => {
+  const command = new Command("x").description("one\n  two\tthree");
+  const parent = new Command("rampart").addCommand(command);
+  expect(completionsOf(parent, ["x"])).toEqual(["x\tone two three"]);
 });
 
-test.each(scripts)("a quote in a description ends no word for %s", (shell, script) => {
-  const quoted = shell === "fish" ? "CA\\'s" : "CA'\\''s";
-  expect(shell === "bash" || script.includes(quoted)).toBe(true);
-  expect(script).not.toMatch(/the CA's/);
+test("the program answers the scripts of the shells", async () => {
+  const terminal = new MemoryTerminal();
+  await runCommand(["__complete", "authority", "rot"], terminal);
+  expect(terminal.printed).toMatch(/^rotate\t[^\n]+\n$/);
 });

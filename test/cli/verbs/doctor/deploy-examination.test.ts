@@ -26,6 +26,7 @@ test("the file that is in the repository lacks what an operator has to set", asy
   const found = await foundIn(await readFile("wrangler.toml", "utf8"));
   expect(found).toContain("The KV namespace AUTHORITIES has no id.");
   expect(found).toContain("No host name leads to the Worker.");
+  expect(found).toContain("INCEPTION_DATE is not set.");
 });
 
 test("the file of the repository with all that is to be set has no finding", async () => {
@@ -35,25 +36,41 @@ test("the file of the repository with all that is to be set has no finding", asy
       /^# (id = )"0123456789abcdef0123456789abcdef"/m,
       '$1"00000000000000000000000000000001"',
     )
+    .replace(/^# (INCEPTION_DATE = ).*/m, '$1"2026-11-21"')
     .replace(/^issuer = .*/m, 'issuer = "https://a.test"');
   expect(await foundIn(text)).toEqual([]);
 });
 
-test("an example is told although .dev.vars has another value, and a complete file has no finding", async () => {
-  const complete = (issuer: string) => `name = "ca"
+/** The `wrangler.toml` of a project that is complete but for what its variables lack. */
+const projectWith = (variables: string, issuer: string): string => `name = "ca"
 main = "worker.js"
-compatibility_date = "2026-10-23"
+compatibility_date = "2026-11-17"
 routes = [{ pattern = "ca.mesh.test", custom_domain = true }]
 [[kv_namespaces]]
 binding = "AUTHORITIES"
 id = "00000000000000000000000000000001"
 [vars]
-TRUST_DOMAIN = "mesh.test"
+${variables}
 [[vars.ISSUERS]]
 issuer = "${issuer}"
 `;
+
+test("an example is told although .dev.vars has another value, and a complete file has no finding", async () => {
+  const complete = (issuer: string) =>
+    projectWith(`TRUST_DOMAIN = "mesh.test"\nINCEPTION_DATE = "2026-11-21"`, issuer);
   expect(await foundIn(complete("https://issuer.example.com"))).toEqual([example]);
   expect(await foundIn(complete("https://a.test"))).toEqual([]);
+});
+
+test("the tutorial's example is told, and a day of inception that is over, or not set, before a first deployment", async () => {
+  const of = (day: string | undefined, host: string) =>
+    projectWith(day === undefined ? "" : `INCEPTION_DATE = "${day}"`, `https://${host}`);
+  const tutorial = "oidc.eks.eu-central-1.amazonaws.com/id/EXAMPLE";
+  expect(await foundIn(of("2026-11-21", tutorial))).toEqual([
+    `ISSUERS has the example issuer https://${tutorial}.`,
+  ]);
+  expect(await foundIn(of("2026-11-20", "a.test"))).toEqual(["INCEPTION_DATE 2026-11-20 is over."]);
+  expect(await foundIn(of(undefined, "a.test"))).toEqual(["INCEPTION_DATE is not set."]);
 });
 
 test("a checkup of this machine names the values that .dev.vars has in place of the file's", async () => {

@@ -10,8 +10,8 @@ import { wranglerVersion } from "../../../../src/cli/versions.ts";
 import { maximumRecordOctets } from "../../../../src/custody/authority-store.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
-const tested = { wrangler: wranglerVersion, workerd: "1.20261023.1" };
-const date = "2026-10-23";
+const tested = { wrangler: wranglerVersion, workerd: "1.20261117.1" };
+const date = "2026-11-17";
 const mebibyte = 1024 * 1024;
 
 test("the tools of the tests have no finding", () => {
@@ -20,9 +20,9 @@ test("the tools of the tests have no finding", () => {
 });
 
 test.each([
-  ["wrangler", "4.156.2"],
+  ["wrangler", "4.165.0"],
   ["wrangler", "5.0.0"],
-  ["workerd", "1.20261117.1"],
+  ["workerd", "1.20261120.1"],
 ])("a newer %s %s has no finding", (tool, version) => {
   expect(toolFindings({ ...tested, [tool]: version }, date)).toEqual([]);
 });
@@ -30,7 +30,7 @@ test.each([
 test.each([
   ["3.18.9", "CVE-2023-7080"],
   ["4.59.0", "CVE-2026-0933"],
-  ["4.154.0", `tested with ${wranglerVersion}.`],
+  ["4.163.0", `tested with ${wranglerVersion}.`],
 ])("wrangler %s is found: %s", (wrangler, what) => {
   const found = toolFindings({ ...tested, wrangler }, date);
   expect(found).toMatchObject([{ name: "wrangler-version", what: expect.stringContaining(what) }]);
@@ -43,7 +43,7 @@ test("an old wrangler that has the mend of a CVE gets no finding about that CVE"
 
 test.each([
   ["1.20260511.0", "2026-05-01", "client certificate"],
-  ["1.20261022.0", date, "compatibility_date 2026-10-23"],
+  ["1.20261116.0", date, "compatibility_date 2026-11-17"],
 ])("workerd %s is found at %s: %s", (workerd, compatibilityDate, what) => {
   const found = toolFindings({ ...tested, workerd }, compatibilityDate);
   expect(found).toMatchObject([{ name: "workerd-version", what: expect.stringContaining(what) }]);

@@ -64,13 +64,15 @@ test("the documents of a folder are those of the CA, and are replaced when they 
     expect(await readFile(join(dir, path), "utf8")).toBe(await answer.text());
   }
   await expect(writeDocuments(session, { dir })).rejects.toThrow("JWT_ISSUER is not set");
-  const empty = { ...own, currentView: async () => ({ ...view, tokenKeys: [] }) };
+  const store = { ...view.store, tokenKeys: [] };
+  const empty = { ...own, currentView: async () => ({ ...view, tokenKeys: [], store }) };
   const elsewhere = join(dir, "new");
   await expect(writeDocuments(empty, { dir: elsewhere })).rejects.toThrow(
     "no key for JWT-SVIDs is published",
   );
   // A taint may have taken the only key.
-  await writeDocuments(empty, { dir });
+  const tainted = { ...own, currentView: async () => ({ ...view, tokenKeys: [] }) };
+  await writeDocuments(tainted, { dir });
   expect(await readFile(join(dir, ".well-known/jwks.json"), "utf8")).toBe('{"keys":[]}\n');
   await rm(dir, { recursive: true });
 });

@@ -9,7 +9,7 @@ import {
   readinessFindings,
   skewFindings,
 } from "../../../../src/cli/verbs/doctor/world-findings.ts";
-import { rootConfigMap } from "../../../../src/kubernetes/root-config-map.ts";
+import { rootConfigMap } from "../../../../src/delivery/root-config-map.ts";
 import { readyUrlAt } from "../../../../src/node/files/places.ts";
 import type { Finding } from "../../../../src/status/finding.ts";
 import { issuerFindings } from "../../../../src/status/issuers.ts";

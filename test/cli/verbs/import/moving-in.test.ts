@@ -1,18 +1,17 @@
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
-import { createWorkloadKey } from "../../../../dev/workload/certificate-request.ts";
 import { loadPluggedIn } from "../../../../src/cli/verbs/import/load.ts";
 import {
   type ImportedAuthority,
   verifyPluggedIn,
 } from "../../../../src/cli/verbs/import/verify.ts";
-import { sealAuthority } from "../../../../src/custody/authority-record.ts";
+import { AuthorityRecord } from "../../../../src/custody/authority-record.ts";
 import {
-  createSigningAuthority,
   type OpenAuthority,
+  SigningAuthority,
 } from "../../../../src/pki/authority/signing-authority.ts";
-import { toSpiffeBundle } from "../../../../src/pki/authority/trust-bundle.ts";
-import { toPem } from "../../../../src/pki/encoding/pem.ts";
+import { toSpiffeBundle } from "../../../../src/pki/authority/spiffe-bundle.ts";
+import { Pem } from "../../../../src/pki/encoding/pem.ts";
 import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import { leafValidity } from "../../../../src/pki/x509/validity.ts";
 import {
@@ -20,6 +19,7 @@ import {
   createKekRing,
   scheduleAfter,
 } from "../../../testkit/ca/sealed-authorities.ts";
+import { createWorkloadKey } from "../../../testkit/callers/workload-key.ts";
 import { handshake, type PeerCredentials } from "../../../testkit/network/tls-peer.ts";
 import { proved, workload } from "../../../testkit/pki/certificates.ts";
 import { parseCsr } from "../../../testkit/pki/csr-parsing.ts";
@@ -41,10 +41,10 @@ const now = new Date();
 async function reopened(imported: ImportedAuthority): Promise<OpenAuthority> {
   const keks = await createKekRing();
   const schedule = scheduleAfter(now, [0, 0, 86_400, 172_800]);
-  const authority = await createSigningAuthority(imported.certificates, schedule);
+  const authority = await SigningAuthority.create(imported.certificates, schedule);
   const created = { authority, extractablePrivateKey: imported.privateKey };
   return openRecord(
-    await sealAuthority(created, { trustDomain: clusterLocal, keks }),
+    await AuthorityRecord.seal(created, { trustDomain: clusterLocal, keks }),
     clusterLocal,
     keks,
   );
@@ -63,7 +63,7 @@ async function obtain(issuer: OpenAuthority, name: string): Promise<PeerCredenti
   });
   const { intermediates, roots } = issuer.authority;
   const pem = (certificates: readonly Uint8Array[]) =>
-    certificates.map((one) => toPem("CERTIFICATE", one)).join("");
+    certificates.map((one) => Pem.format("CERTIFICATE", one)).join("");
   return {
     spiffeId,
     chainPem: pem([der, ...intermediates]),

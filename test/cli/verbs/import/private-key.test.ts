@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { expect, test } from "vitest";
 import { importExtractable, readPrivateKey } from "../../../../src/cli/verbs/import/pem-files.ts";
-import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { operatorErrorOf } from "../../../testkit/pki/plugged-in.ts";
 
 const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 });
@@ -28,7 +28,7 @@ test.for([
   const key = readPrivateKey(source(text));
   expect(key.equals(keys.privateKey)).toBe(true);
   const spki = new Uint8Array(keys.publicKey.export({ type: "spki", format: "der" }));
-  const imported = await importExtractable(key, parseSubjectPublicKey(spki), source(""));
+  const imported = await importExtractable(key, SubjectPublicKey.parse(spki), source(""));
   const exported = Buffer.from(await crypto.subtle.exportKey("pkcs8", imported));
   expect(exported).toEqual(keys.privateKey.export({ type: "pkcs8", format: "der" }));
 });

@@ -1,5 +1,5 @@
 import "reflect-metadata/lite";
-import { createPrivateKey, generateKeyPairSync } from "node:crypto";
+import { createPrivateKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { verifyPluggedIn } from "../../../../src/cli/verbs/import/verify.ts";
@@ -37,23 +37,33 @@ test("refuses the key of another certificate, of the same kind and of another", 
 });
 
 test("refuses a key that only claims the certificate's public key", async () => {
-  const jwk = await crypto.subtle.exportKey("jwk", root.keys.privateKey);
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const { d } = privateKey.export({ format: "jwk" });
-  const forged = createPrivateKey({ key: { ...jwk, d } as never, format: "jwk" });
-  const keyPem = forged.export({ type: "pkcs8", format: "pem" }).toString();
+  const keyPem = forged(await keyOf(root), privateKey, "d");
   const lines = await linesFor(materialOf({ pem: root.pem, keyPem }));
   expect(lines).toEqual([expect.stringContaining("its numbers contradict each other")]);
 });
 
 test("refuses an RSA key whose primes are not its modulus's", async () => {
-  const jwkOf = ({ privateKey }: CryptoKeyPair) => crypto.subtle.exportKey("jwk", privateKey);
-  const [{ n, e }, other] = [await jwkOf(rsaRoot.keys), await jwkOf(await generateKeys(rsa(2048)))];
-  const forged = createPrivateKey({ key: { ...other, n, e } as never, format: "jwk" });
-  const keyPem = forged.export({ type: "pkcs1", format: "pem" }).toString();
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const keyPem = forged(privateKey, await keyOf(rsaRoot), "n");
   const lines = await linesFor(materialOf({ pem: rsaRoot.pem, keyPem }));
   expect(lines).toEqual([expect.stringContaining("its numbers contradict each other")]);
 });
+
+async function keyOf({ keys }: typeof root): Promise<KeyObject> {
+  const key = Buffer.from(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
+  return createPrivateKey({ key, format: "der", type: "pkcs8" });
+}
+
+/** A key with one number of another: by PKCS#8, since Node makes no key of such a JWK. */
+function forged(key: KeyObject, other: KeyObject, name: "d" | "n"): string {
+  const der = key.export({ type: "pkcs8", format: "der" });
+  const [own, foreign] = [key, other].map((each) =>
+    Buffer.from(each.export({ format: "jwk" })[name] ?? "", "base64url"),
+  );
+  if (own && foreign) foreign.copy(der, der.indexOf(own));
+  return x509.PemConverter.encode(der, "PRIVATE KEY");
+}
 
 test("refuses a key with any changed octet, or reads the same key", async () => {
   for (const ca of [root, rsaRoot]) {

@@ -11,9 +11,8 @@ import { run } from "../../../testkit/programs/child-process.ts";
 import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
 
 const manifest = JSON.parse(readFileSync(resolve("package.json"), "utf8"));
-const today = new Date("2026-12-31T23:59:59Z");
 const fileOf = (path: string, name = "my-ca"): string =>
-  projectFiles({ name, today, rampart: version, wranglerToml }).get(path) ?? "";
+  projectFiles({ name, rampart: version, wranglerToml }).get(path) ?? "";
 
 test("the program knows its name, its version and the wrangler of the tests", () => {
   const { wrangler } = manifest.devDependencies;
@@ -24,20 +23,19 @@ test("the program knows its name, its version and the wrangler of the tests", ()
   ]);
 });
 
-test("a project's configuration is the repository's, but for name, main module and inception date", () => {
-  const { vars, ...own } = parse(wranglerToml);
-  expect(parse(fileOf("wrangler.toml"))).toEqual({
-    ...own,
-    name: "my-ca",
-    main: "src/worker.ts",
-    vars: { ...(vars as object), INCEPTION_DATE: "2026-12-31" },
-  });
+test("a project's configuration is the repository's, but for name and main module", () => {
+  const own = parse(wranglerToml);
+  expect(parse(fileOf("wrangler.toml"))).toEqual({ ...own, name: "my-ca", main: "src/worker.ts" });
 });
 
 test("a project's configuration marks each example value, and names no file of the repository", () => {
   const text = fileOf("wrangler.toml");
   expect(text.match(/^# SET .*/gm)?.length).toBe(5);
   expect(text).not.toContain("src/worker/");
+});
+
+test("a project has no day of its first deployment, which nobody knows yet", () => {
+  expect(fileOf("wrangler.toml")).toMatch(/^# INCEPTION_DATE = /m);
 });
 
 test("a project depends on the package and on wrangler alone", () => {
@@ -71,7 +69,7 @@ test("a project ignores the secrets and the state of development", () => {
 
 test("refuses a configuration that lacks a line which a project has otherwise", () => {
   const lacking = wranglerToml.replace("src/worker/main.ts", "src/other.ts");
-  expect(() => projectFiles({ name: "a", today, rampart: version, wranglerToml: lacking })).toThrow(
+  expect(() => projectFiles({ name: "a", rampart: version, wranglerToml: lacking })).toThrow(
     "does not have",
   );
 });

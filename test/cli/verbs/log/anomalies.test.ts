@@ -5,7 +5,7 @@ import { anomaliesIn, type Watch } from "../../../../src/cli/verbs/log/anomalies
 import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
 import type { OpenAuthority } from "../../../../src/pki/authority/signing-authority.ts";
 import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
-import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
+import { SubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { issuersOf } from "../../../testkit/configuration.ts";
 import { tokenEntry } from "../../../testkit/log/token-entry.ts";
 import { createTestIssuer, oneDay, proved, workload } from "../../../testkit/pki/certificates.ts";
@@ -22,7 +22,7 @@ const watch: Watch = {
 const start = Date.parse("2026-11-20T00:00:00Z");
 const minute = 60_000;
 
-const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
 const certified = async (signer: OpenAuthority, dnsNames?: readonly string[]) => {
   const spiffeId = workload("team-a", "b");
   const request = { spiffeId, dnsNames, publicKey, validity: oneDay, proof: proved };

@@ -6,6 +6,7 @@ import { formatEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import type { Bytes } from "../../../../src/pki/encoding/bytes.ts";
 import { parseBundle } from "../../../../src/tlog/tile.ts";
 import { tokenEntry } from "../../../testkit/log/token-entry.ts";
+import { startTlsServer } from "../../../testkit/network/loopback-tls.ts";
 import {
   type Answer,
   createOperatorFolder,
@@ -177,6 +178,13 @@ describe("rampart log", () => {
     expect(stderr).toContain(sentence);
   });
 
+  test("search names the shard to give where the address is of none", async () => {
+    const { code, stderr } = await log(`search --url ${ca.url.replace(/\/0$/, "")}`);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`give --url ${ca.url}`)]);
+    const found = await log(`search ${/--url \S+/.exec(stderr)?.[0]} --account other --json`);
+    expect(found.code).toBe(0);
+  });
+
   test("search finds nothing where nothing matches", async () => {
     const { code, stdout } = await log(`search --url ${ca.url} --node elsewhere --json`);
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
@@ -192,7 +200,8 @@ describe("rampart log", () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ index: 1, issuedAt: expect.any(String) });
     await writeFile(join(folder.path, "other.pem"), leaves[2] ?? "");
     const bad = await log(`verify ./other.pem ./leaf.tlog-proof --key ${ca.verifierKey}`);
-    expect(bad).toMatchObject({ code: 4, stdout: "" });
+    const another = expect.stringContaining("the proof is another certificate's");
+    expect(bad).toMatchObject({ code: 1, stdout: "", stderr: another });
     const untrusted = await log("verify ./leaf.pem ./leaf.tlog-proof");
     expect(untrusted).toMatchObject({ code: 2, stderr: expect.stringContaining("--policy") });
   });
@@ -236,6 +245,20 @@ describe("rampart log", () => {
     other.end();
     const bad = await log(`check --url ${ca.url} --key ${other.verifierKey}`);
     expect(bad).toMatchObject({ code: 4, stdout: "" });
+  });
+
+  test("wants the roots of a server that the system does not trust, and reads its log with them", async () => {
+    const { origin, ca: roots } = await startTlsServer(async ({ url = "", headers }, response) => {
+      const { authorization = "" } = headers;
+      const answer = await fetch(new URL(url, ca.url), { headers: { authorization } });
+      response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()));
+    });
+    const url = ca.url.replace(new URL(ca.url).origin, origin);
+    const refused = await log(`tail --url ${url}`);
+    expect(refused.stderr).toContain("give --ca the roots of its certificate");
+    const file = join(folder.path, "tls.pem");
+    await writeFile(file, roots);
+    expect((await log(`tail --url ${url} --ca ${file}`)).code).toBe(0);
   });
 
   test("wants the token of a reader, and a log", async () => {
@@ -308,6 +331,24 @@ describe("rampart log", () => {
         expect(stderr).toContain("the log does not extend the copy");
       }
       // A stranger to the first history sees nothing wrong with the second.
+      expect(await log(`check --url ${other.url}`)).toMatchObject({ code: 0 });
+    } finally {
+      other.end();
+    }
+  });
+
+  test("every verb that has a copy refuses the same history under another key", async () => {
+    const other = await startLoggedCa();
+    try {
+      await other.issue();
+      await other.log.publish();
+      expect(await log(`check --url ${other.url} --dir ./rekeyed`)).toMatchObject({ code: 0 });
+      const bundle = other.objects.stored.get("tile/entries/000.p/2") ?? new Uint8Array();
+      await other.fork(entriesOf(...parseBundle(bundle, 2)), "new");
+      for (const verb of ["check", "follow", "search", "tail"]) {
+        const { code, stdout } = await log(`${verb} --url ${other.url} --dir ./rekeyed`);
+        expect({ verb, code, stdout }).toEqual({ verb, code: 4, stdout: "" });
+      }
       expect(await log(`check --url ${other.url}`)).toMatchObject({ code: 0 });
     } finally {
       other.end();

@@ -2,14 +2,17 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createPolicy } from "../../../../src/ca/policy/policy.ts";
+import type { TokenEntry } from "../../../../src/ca/issuance/log-entry.ts";
+import { Policy } from "../../../../src/ca/policy/policy.ts";
 import { policyTable } from "../../../../src/ca/policy/rule.ts";
+import { loggedEntry } from "../../../../src/cli/verbs/log/entry.ts";
 import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
-import { requestsSince } from "../../../../src/cli/verbs/log/logged-requests.ts";
+import { addRequest, requestsSince } from "../../../../src/cli/verbs/log/logged-requests.ts";
 import { refusalsIn } from "../../../../src/cli/verbs/policy/policy.ts";
 import { replay } from "../../../../src/cli/verbs/policy/replayed.ts";
 import { generatedRules } from "../../../testkit/ca/generated-rules.ts";
 import { historyOf, livedThrough } from "../../../testkit/ca/past-mesh.ts";
+import { tokenEntry } from "../../../testkit/log/token-entry.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const certificates = { defaultSeconds: 12 * 3600, maximumSeconds: 24 * 3600 };
@@ -20,7 +23,7 @@ type Past = Awaited<ReturnType<typeof livedThrough>>;
 
 /** What rules would have done in a mesh that has left a log and audit lines. */
 async function replayed({ index, audits }: Past, rules: readonly object[]) {
-  const policy = createPolicy(policyTable.parse({ rules }));
+  const policy = Policy.create(policyTable.parse({ rules }));
   const file = join(await temporaryFolder(), "audit.jsonl");
   const time = new Date().toISOString();
   await writeFile(file, audits.map((audit) => JSON.stringify({ time, ...audit })).join("\n"));
@@ -41,13 +44,61 @@ const countOf = (values: readonly unknown[]): Record<string, number> =>
 
 test("a replay lets a terminal say meanwhile that it works", async () => {
   const turn = new Promise((resolve) => setImmediate(resolve, "turn"));
-  const rules = { policy: createPolicy(policyTable.parse({ rules: [] })), lifetimesOf };
+  const rules = { policy: Policy.create(policyTable.parse({ rules: [] })), lifetimesOf };
   expect(await Promise.race([replay(rules, []), turn])).toMatchObject({ requests: 0 });
   const circumstances = { proof: "token", product: "workload", requested: 0, caller: {} } as const;
   const made = { lifeSeconds: 0, signer: undefined };
   const request = { circumstances: { ...circumstances, key_type: "RSA" }, made } as const;
   const many = Array.from({ length: 2000 }, () => ({ ...request, count: 1, place: "entry 0" }));
   expect(await Promise.race([replay(rules, many), turn])).toBe("turn");
+});
+
+/** The requests of these entries of a log. */
+async function requestsIn(...entries: readonly TokenEntry[]) {
+  using index = new FollowerIndex();
+  for (const [i, entry] of entries.entries()) addRequest(index, i, entry, loggedEntry(entry));
+  return await Array.fromAsync(requestsSince(index, "", []));
+}
+
+const rulesOf = (...rules: readonly object[]) => ({
+  policy: Policy.create(policyTable.parse({ rules })),
+  lifetimesOf,
+});
+
+test("a rule over the node denies whom a gateway forwards by a name alone, as the CA does", async () => {
+  const gateway = "spiffe://cluster.local/ns/edge/sa/envoy";
+  const forwarded = tokenEntry({ proof: "forwarded", gateway, grantedSeconds: 300 });
+  const [request] = await requestsIn(forwarded);
+  expect(request?.circumstances.hidden).toContain("node");
+  const rule = { name: "no", when: { node: "node-7" }, then: { deny: "stolen" } };
+  const { rules } = await replay(rulesOf(rule), await requestsIn(forwarded));
+  expect(rules).toMatchObject([{ rule: "no", effects: { denied: 1 } }]);
+});
+
+test("what a rule does to an entry that does not say for whom it was is unknown", async () => {
+  const vague = tokenEntry({ grantedSeconds: 300 }, { spiffeId: "spiffe://cluster.local/other" });
+  const [old] = await requestsIn(vague);
+  const [unnamed] = await requestsIn({ ...vague, holder: "unnamed" });
+  expect([old?.isVague, unnamed?.isVague]).toEqual([true, undefined]);
+  const rule = { name: "no", then: { deny: "no" } };
+  const { rules } = await replay(rulesOf(rule), await requestsIn(vague));
+  expect(rules).toMatchObject([{ rule: "no", effects: { denied: 0, unknown: 1 } }]);
+});
+
+test("a rule in shadow has the effects that it adds to those of the live rules", async () => {
+  const deny = (name: string, when: object, shadow = false) => ({
+    ...{ name, when, then: { deny: name }, shadow },
+  });
+  const rules = rulesOf(deny("would", {}, true), deny("does", { namespace: "shop" }));
+  const bank = { spiffeId: "spiffe://cluster.local/ns/bank/sa/ledger" };
+  const [shop, other] = [tokenEntry({ grantedSeconds: 300 }), { grantedSeconds: 300 }];
+  const past = await requestsIn(shop, tokenEntry(other, bank));
+  const { rules: found } = await replay(rules, past);
+  expect(found).toMatchObject([
+    { rule: "would", isShadow: true, requests: 2, effects: { denied: 1, same: 1 } },
+    { rule: "does", requests: 1, effects: { denied: 1 } },
+    { rule: "", requests: 1, effects: { denied: 0 } },
+  ]);
 });
 
 test("requests that are alike count together over the whole log, apart from those with a younger token", async () => {

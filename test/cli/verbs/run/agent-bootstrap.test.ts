@@ -1,9 +1,6 @@
 import { expect, test } from "vitest";
+import { type ListenerFlags, parseListeners } from "../../../../src/agent/bootstrap.ts";
 import { createBootstrap } from "../../../../src/agent/envoy/envoy-bootstrap.ts";
-import {
-  type ListenerFlags,
-  parseListeners,
-} from "../../../../src/cli/verbs/run/agent-bootstrap.ts";
 import { clusterLocal } from "../../../testkit/pki/certificates.ts";
 
 const cart = "spiffe://cluster.local/ns/shop/sa/cart";
@@ -119,4 +116,21 @@ test.each<[Partial<ListenerFlags>, string]>([
   [{ egress: ["0.0.0.0:9443=a:443=system"], allow: ["cart"] }, "is not a workload's SPIFFE ID"],
 ])("refuses %o", (flags, words) => {
   expect(() => parse(flags)).toThrow(words);
+});
+
+test.each([
+  [["10.0.0.7"], "V4_ONLY"],
+  [["fd00::7"], "V6_ONLY"],
+  [["10.0.0.7", "fd00::7"], "V4_PREFERRED"],
+])("Envoy resolves names for a machine with %j to %s", (addresses, family) => {
+  const admin = { host: "127.0.0.1", port: 15_000 };
+  const options = { nodeId: "n", nodeCluster: "c", sdsSocket: "/sds", admin, addresses };
+  const outbound = parse({ outbound: [`127.0.0.1:1=cart.shop.svc:2=${cart}`] });
+  const { static_resources } = JSON.parse(
+    JSON.stringify(createBootstrap({ ...options, ...outbound })),
+  );
+  expect(static_resources.clusters[1]).toMatchObject({
+    type: "STRICT_DNS",
+    dns_lookup_family: family,
+  });
 });

@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { heapFlags } from "../../../../dev/package/node-flags.ts";
-import type { AgentStatus } from "../../../../src/agent/status/agent-status.ts";
+import type { AgentStatus } from "../../../../src/agent/agent-status.ts";
 import { serveStatus } from "../../../../src/agent/status/status-server.ts";
 import type { XdsReport } from "../../../../src/agent/xds/xds-status.ts";
 import { describe } from "../../../../src/cli/verbs/run/agent.ts";
@@ -70,6 +70,7 @@ test("`rampart agent status` says why an agent is not ready, and ends with 3", a
   const own = {
     isReady: true,
     reasons: [],
+    proxies: [],
     identities: [],
     roots: [],
     ...documents,
@@ -115,6 +116,7 @@ const connected: XdsReport = {
 const statusWith = (xds: XdsReport | undefined): AgentStatus => ({
   isReady: true,
   reasons: [],
+  proxies: [],
   identities: [],
   roots: [],
   bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined, isFollowed: true },

@@ -124,6 +124,29 @@ test("several processes are one server: one mints, each has the metrics of all, 
   expect(audits.map(({ level }) => level)).toEqual(["warning", "warning"]);
 });
 
+test("several processes serve on once nobody reads their log, and say so", async () => {
+  const running = await startTwo();
+  const { child, ports } = running;
+  await eventually(() => expect(ports("gRPC")).toHaveLength(2));
+  const before = processesOf(running);
+  child.stdout?.destroy();
+  child.stderr?.destroy();
+  for (const port of [...ports("gRPC"), ...ports("gRPC")]) await callInVain(port);
+  for (const port of ports("monitoring")) {
+    const readiness = await fetch(`http://127.0.0.1:${port}/readyz`);
+    expect(await readiness.json()).toMatchObject({
+      ready: true,
+      reasons: ["lines of the log are lost: write EPIPE"],
+    });
+    await eventually(async () =>
+      expect(await series(port, "rampart_log_lines_lost_total")).toEqual([
+        expect.stringMatching(/ [4-9]$/),
+      ]),
+    );
+  }
+  expect(processesOf(running)).toEqual(before);
+});
+
 test("processes that cannot serve are not restarted", async () => {
   const taken = await listenInPlaintext(
     { rpcs: new Map(), fetch: async () => new Response(), log: createEventRecorder() },

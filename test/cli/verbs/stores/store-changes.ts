@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import type { Mint } from "../../../../src/ca/mint.ts";
-import { recordRevocations } from "../../../../src/ca/revocation/revocations.ts";
+import { recordRevocations } from "../../../../src/ca/revocation/record-revocations.ts";
 import { openStore, type Session } from "../../../../src/cli/session/session.ts";
 import { init } from "../../../../src/cli/verbs/authority/authority.ts";
 import { exportBackup, restore } from "../../../../src/cli/verbs/authority/backup.ts";
@@ -14,7 +14,7 @@ import { rotateNow, taint } from "../../../../src/cli/verbs/authority/rotation.t
 import { add as deny, remove as undeny } from "../../../../src/cli/verbs/deny.ts";
 import { add as addRoots, remove as removeRoot } from "../../../../src/cli/verbs/root.ts";
 import type { RevocationContent } from "../../../../src/custody/record-kinds.ts";
-import { toPem } from "../../../../src/pki/encoding/pem.ts";
+import { Pem } from "../../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { signIntermediate } from "../../../testkit/pki/company-ca.ts";
 import { createCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
@@ -67,7 +67,7 @@ async function prepareAnswer(session: Session, folder: string): Promise<void> {
   await request(session);
   const [open] = (await openStore(session)).requests;
   if (!open) throw new Error("there is no request");
-  const csr = toPem("CERTIFICATE REQUEST", open.csr);
+  const csr = Pem.format("CERTIFICATE REQUEST", open.csr);
   const pem = await signIntermediate(company, csr, { notAfter: addSeconds(now, 365 * 86_400) });
   await writeFile(join(folder, "chain.pem"), pem + company.pem);
 }

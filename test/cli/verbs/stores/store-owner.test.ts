@@ -28,8 +28,10 @@ const looking = [
   "deny list",
   "root list",
   "certificate revoked",
+  "certificate inspect",
   "cluster check",
   "cluster enrol",
+  "issuer enrol",
   "doctor",
   "completion",
   "agent status",
@@ -42,7 +44,7 @@ const looking = [
 ];
 
 /** Verbs that write files of their user's own, outside of any store. */
-const writingElsewhere = ["authority documents", "init", "log follow", "log witness"];
+const writingElsewhere = ["authority documents", "certificate request", "init", "log follow"];
 
 /** They run as the user to whom their files belong; test/node/files/store-owner.test.ts has `serve` beside root. */
 const programs = ["serve", "gateway", "distribute", "signer", "agent run"];

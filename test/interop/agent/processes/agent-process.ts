@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { AgentStatus } from "../../../../src/agent/status/agent-status.ts";
+import type { AgentStatus } from "../../../../src/agent/agent-status.ts";
 import type { Child } from "../../../testkit/programs/child-process.ts";
 import { launchRampart } from "../../../testkit/programs/rampart-process.ts";
 import { until } from "../../../testkit/time/until.ts";

@@ -19,7 +19,7 @@ const client = "Envoy 1.40.0, twice, under `rampart agent run`";
 /** Two sidecars that a real istiod configures and Rampart certifies, by each kind of server. */
 export async function playIstiodMesh(parts: MeshParts): Promise<Outcome[]> {
   const [found, pilot] = [await prebuilt(prebuiltIstiod), await prebuilt(prebuiltPilotAgent)];
-  const names = { client, server: "istiod of 2026-08-22, rampart", what: "mutual TLS by istiod" };
+  const names = { client, server: "istiod of 2026-08-27, rampart", what: "mutual TLS by istiod" };
   if ("missing" in found) return [{ ...names, result: "NOT RUN", detail: found.missing }];
   if ("missing" in pilot) return [{ ...names, result: "NOT RUN", detail: pilot.missing }];
   const outcomes: Outcome[] = [];
@@ -49,7 +49,7 @@ async function playWith(stage: Stage): Promise<Outcome[]> {
   const web = await startSidecar(envoy, { ...shared, name: "web" });
   const ledger = await startSidecar(envoy, { ...shared, name: "ledger" });
   const url = `http://${addresses.web}:${service}/`;
-  const parties = { client, server: `istiod of 2026-08-22, ${ca.name}` };
+  const parties = { client, server: `istiod of 2026-08-27, ${ca.name}` };
   const outcomes: Outcome[] = [];
   const show = async (what: string, act: () => Promise<string>): Promise<void> => {
     const outcome = await act().then(

@@ -6,7 +6,7 @@ import { type SidecarOptions, sidecarEnvironment } from "./sidecar.ts";
 
 export const prebuiltPilotAgent = {
   name: "pilot-agent",
-  sha256: "564673f4ff8b126678ecac83c1bee6d6d92a07872388db170cf010d3ebac80ff",
+  sha256: "de99534b851500e87e6fe83a2d3e60228b2cde4a977e0dfc3a4ff8e84f6f6182",
 };
 
 /** The programs of a sidecar under pilot-agent. */

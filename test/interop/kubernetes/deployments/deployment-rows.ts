@@ -66,6 +66,7 @@ const asInBases = {
   distribute: { enabled: true, upstream },
   signer: everything.signer,
   podDisruptionBudget: { enabled: false },
+  networkPolicy: { enabled: false },
 };
 
 const rows: readonly Row<Tools>[] = [
@@ -74,9 +75,11 @@ const rows: readonly Row<Tools>[] = [
   ["the example overlay of kustomize, applied", appliesOverlay],
   ...sharedStoreRows,
   ["the chart's objects are those of the bases", sameAsBases],
+  ["the chart opens no monitoring port and approves nothing, unless asked", opensNothingUnasked],
   ["the chart's configurations are ones that the programs take", configuresPrograms],
   ["the chart replaces pods for keys that need a restart, and for no other", replacesPods],
   ["the chart carries the rules and the dashboard of deploy/observability", carriesObservability],
+  ["a release's certificate names its own Service", namesOwnService],
   ["the chart refuses what cannot run", refusesValues],
   ["every object is one of Kubernetes 1.34 to 1.37", fitsSchemas],
 ];
@@ -153,14 +156,53 @@ async function sameAsBases({ helm, kustomize }: Tools): Promise<void> {
   for (const base of ["serve", "gateway", "distribute", "signer"]) {
     bases.push(...(await buildKustomization(kustomize, `base/${base}`)));
   }
-  const isEqual = ({ kind, metadata: { name } }: KubernetesObject): boolean =>
-    // Only the chart has a Service for each monitoring port, which ServiceMonitors take.
-    kind !== "ConfigMap" && !/^Service rampart-(?:distribute|signer)$/.test(`${kind} ${name}`);
+  const isEqual = ({ kind }: KubernetesObject): boolean => kind !== "ConfigMap";
   const rendered = await renderChart(helm, "rampart", "istio-system", asInBases);
   assert.deepEqual(
     rendered.filter(isEqual).map(essence).toSorted(),
     bases.filter(isEqual).map(essence).toSorted(),
   );
+}
+
+async function opensNothingUnasked({ helm }: Tools): Promise<void> {
+  const { podDisruptionBudget: _, networkPolicy: __, ...programs } = asInBases;
+  const pods = { name: "mesh.example.com/pods", pods: { namespaces: ["*"] } };
+  const services = { name: "mesh.example.com/services", services: [{ account: "shop/web" }] };
+  const render = (values: object): Promise<readonly KubernetesObject[]> =>
+    renderChart(helm, "rampart", "istio-system", { ...programs, ...values });
+  const signing = (signers: readonly object[]) =>
+    render({ signer: { ...everything.signer, signers } });
+  const approving = (objects: readonly KubernetesObject[]): readonly unknown[] =>
+    objects
+      .flatMap(({ rules = [] }) => rules as readonly Rule[])
+      .filter(({ verbs }) => verbs.includes("approve"))
+      .flatMap(({ resourceNames }) => resourceNames);
+
+  const objects = await signing([pods]);
+  const portsOf = (rendered: readonly KubernetesObject[]): string =>
+    rendered
+      .filter(({ kind }) => kind === "Service")
+      .map(({ metadata: { name }, spec }) => `${name} ${JSON.stringify(spec?.["ports"])}`)
+      .join("\n");
+  assert.doesNotMatch(portsOf(objects), /15014|signer|distribute/);
+  assert.equal(portsOf(await render({ monitoring: { service: true } })).split("15014").length, 5);
+  const policies = objects.filter(({ kind }) => kind === "NetworkPolicy");
+  assert.equal(policies.length, 4);
+  for (const { spec } of policies) {
+    const { ingress } = spec as { ingress: readonly { ports: readonly { port: number }[] }[] };
+    const monitoring = ingress.filter(({ ports }) => ports.some(({ port }) => port === 15014));
+    assert.deepEqual(monitoring, [
+      { ports: [{ protocol: "TCP", port: 15014 }], from: [{ podSelector: {} }] },
+    ]);
+  }
+  assert.deepEqual(approving(objects), []);
+  assert.doesNotMatch(JSON.stringify(objects), /certificatesigningrequests/);
+  assert.deepEqual(approving(await signing([pods, services])), [services.name]);
+}
+
+interface Rule {
+  readonly verbs: readonly string[];
+  readonly resourceNames: readonly string[];
 }
 
 async function configuresPrograms({ helm }: Tools): Promise<void> {
@@ -202,12 +244,19 @@ async function carriesObservability({ helm }: Tools): Promise<void> {
   const read = (name: string): string =>
     readFileSync(join(import.meta.dirname, "../../../../deploy/observability", name), "utf8");
   const rule = objects.find(({ kind }) => kind === "PrometheusRule");
-  const page = "docs/reference/runbook.md#";
-  const rules = read("rules.yaml").replaceAll(page, `https://git.example.com/${page}`);
+  const rules = read("rules.yaml").replaceAll("docs/", "https://git.example.com/docs/");
   assert.deepEqual(rule?.spec, parseYaml(rules));
   const dashboard = objects.find(({ metadata }) => metadata.name === "mesh-dashboard");
   const shown = JSON.parse(dashboard?.data?.["rampart.json"] ?? "{}");
   assert.deepEqual(shown, JSON.parse(read("dashboard.json")));
+}
+
+async function namesOwnService({ helm }: Tools): Promise<void> {
+  const objects = await renderChart(helm, "mesh", "ca", asInBases);
+  const of = (wanted: string) =>
+    objects.find(({ kind, metadata }) => kind === wanted && metadata.name === "mesh");
+  assert(of("Service"));
+  assert.match(of("ConfigMap")?.data?.["rampart.toml"] ?? "", /"mesh\.ca\.svc"/);
 }
 
 async function refusesValues({ helm }: Tools): Promise<void> {

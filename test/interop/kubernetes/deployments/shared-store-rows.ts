@@ -13,7 +13,11 @@ import {
   type Tools,
 } from "./rendered.ts";
 
-const plain = { issuers: [{ issuer: "https://issuer.example.com" }] };
+const plain = {
+  issuers: [{ issuer: "https://issuer.example.com" }],
+  // The overlays have none.
+  networkPolicy: { enabled: false },
+};
 const twoReplicas = { inceptionDate: "2026-12-31", replicas: 2 };
 
 /** The values with which the chart makes what the overlay with Secrets has. */

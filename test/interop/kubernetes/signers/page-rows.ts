@@ -34,7 +34,15 @@ type Type = (script: string) => Promise<string>;
 async function terminalOf({ plane, folder }: Scene, ca: string): Promise<Type> {
   const KUBECONFIG = join(folder, "kubeconfig-of-the-page");
   await writeKubeconfig(plane, KUBECONFIG);
-  const environment = { KUBECONFIG, SIGNER: signer, CA: ca, BUNDLE: bundleName, OUT: folder };
+  const IMAGE = "registry.test/rampart:1";
+  const environment = {
+    KUBECONFIG,
+    SIGNER: signer,
+    CA: ca,
+    IMAGE,
+    BUNDLE: bundleName,
+    OUT: folder,
+  };
   return (script) => runWell("sh", ["-euc", script], { environment, timeoutSeconds: 120 });
 }
 
@@ -64,16 +72,17 @@ async function playsThePage(scene: Scene): Promise<void> {
   const ca = `https://localhost:${signers.ca.port}`;
   const type = await terminalOf(scene, ca);
   try {
-    const values = "export SIGNER=mesh.example.com/workload CA=https://ca.example.com\n";
     const [first, lease] = splitAt(applySigner, "kubectl -n istio-system get lease");
-    assert(first.startsWith(values), "the page sets the variables of its commands");
+    const [, values = "", names = ""] =
+      /^(export SIGNER=\S+ CA=\S+ IMAGE=\S+\n)(names=.*\n)/.exec(first) ?? [];
+    assert(names !== "", "the page sets the variables of its commands");
     await type(first.slice(values.length));
     const { UPSTREAM, SIGNERS } = await configured(plane, "rampart-signer", "signer.toml");
     assert.equal(UPSTREAM, ca);
     const running = await signers.start(SIGNERS as object[]);
     await until("no process leads", async () => (await running.readiness()).leading);
     assert.match(await type(lease), /HOLDER[\s\S]*rampart-signer +\S+/);
-    const roots = await publishedRoots(scene, signers, { type, script: applyBundle });
+    const roots = await publishedRoots(scene, signers, { type, script: names + applyBundle });
     await mounts(scene, pod.replaceAll("mesh.example.com/workload", signer), roots);
     await running.end();
     await certifiesTheService(scene, signers, { type, SIGNERS: SIGNERS as object[], roots });
@@ -173,11 +182,12 @@ async function certifiesTheService(
 ): Promise<void> {
   const blocks = await blocksUnder(page, "Serving certificates of services");
   const [table = ""] = textsIn(blocks, "toml");
-  const [script = ""] = textsIn(blocks, "sh");
+  const [rights = "", script = ""] = textsIn(blocks, "sh");
   const { SIGNERS: added } = parseToml(`[[SIGNERS]]\n${table}`) as { SIGNERS: object[] };
   await plane.call("POST", "/api/v1/namespaces/shop/serviceaccounts", {
     metadata: { name: "webhook" },
   });
+  await type(rights);
   await signers.start([{ ...SIGNERS[0], ...added[0] }]);
 
   await type(`cd "$OUT"\n${script}`);

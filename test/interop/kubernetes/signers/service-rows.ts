@@ -7,6 +7,7 @@ import { runWell } from "../../../testkit/programs/child-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 import { createAccount, rule } from "../cluster/accounts.ts";
 import type { Call, ControlPlane } from "../cluster/control-plane.ts";
+import { applyManifest } from "../cluster/manifests.ts";
 import type { Scene } from "../cluster/scene.ts";
 import type { Row } from "../rows.ts";
 import { base64Of, setSignerScene, signerName } from "./signer-scene.ts";
@@ -100,6 +101,7 @@ async function servesByPolicy({ plane, folder }: Scene): Promise<void> {
     status: { conditions: [approval] },
   });
   const scene = await setSignerScene(plane, folder);
+  await applyManifest(plane, "components/signer-services/signer-services.yaml");
   try {
     await scene.start(ofServices);
     const good = await outcomeOf(plane, await request(call, ["web.shop.svc", "a.web.shop.svc"]));
@@ -124,7 +126,7 @@ async function servesByPolicy({ plane, folder }: Scene): Promise<void> {
   }
 }
 
-/** The rows on CertificateSigningRequests, with the rights of deploy/kustomize/base/signer/signer.yaml. */
+/** The rows on CertificateSigningRequests, with the rights of deploy/kustomize/components/signer-services, too. */
 export const serviceRows: readonly Row<Scene>[] = [
   ["serving certificates of services: by policy alone, whoever approves", servesByPolicy],
 ];

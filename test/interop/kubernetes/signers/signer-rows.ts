@@ -240,7 +240,8 @@ async function takesOver(scene: Scene): Promise<void> {
     const first = await signers.start(ofPods);
     await until("nobody leads", async () => (await first.readiness()).leading);
     const second = await signers.start(ofPods);
-    assert.deepEqual(await second.readiness(), { ready: true, leading: false, reasons: [] });
+    const { ready, leading, reasons } = await second.readiness();
+    assert.deepEqual({ ready, leading, reasons }, { ready: true, leading: false, reasons: [] });
     await first.end();
     const name = await requestAs(plane, "node-1", pod, await stubSpec("ECDSAP256"));
     assert.equal(conditionOf(await answered(plane, pod, name)), "Issued Issued");

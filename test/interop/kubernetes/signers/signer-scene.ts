@@ -35,7 +35,11 @@ export interface SignerScene {
 
 interface RunningSigner {
   readonly log: EventRecorder;
-  readonly readiness: () => Promise<{ readonly ready: boolean; readonly leading: boolean }>;
+  readonly readiness: () => Promise<{
+    readonly ready: boolean;
+    readonly leading: boolean;
+    readonly reasons: readonly string[];
+  }>;
   readonly end: () => Promise<void>;
 }
 

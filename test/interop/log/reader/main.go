@@ -3,8 +3,6 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"os"
 	"strconv"
@@ -22,8 +20,6 @@ func main() {
 	commands := map[string]func([]string) error{
 		"roots":   roots,
 		"proof":   verifyProof,
-		"key":     newKey,
-		"client":  client,
 		"witness": witness,
 	}
 	if err := commands[os.Args[1]](os.Args[2:]); err != nil {
@@ -117,21 +113,4 @@ func verifyProof(args []string) error {
 	}
 	fmt.Printf("index %d of %d\n", read.Index, checkpoint.Size)
 	return nil
-}
-
-// newKey prints the two halves of a log's key.
-func newKey(args []string) error {
-	skey, vkey, err := note.GenerateKey(rand.Reader, args[0])
-	fmt.Printf("%s\n%s\n", skey, vkey)
-	return err
-}
-
-func checkpointOf(t *tree, size int64, signer note.Signer) (string, error) {
-	root, err := tlog.TreeHash(size, t)
-	if err != nil {
-		return "", err
-	}
-	text := fmt.Sprintf("%s\n%d\n%s\n", signer.Name(), size, base64.StdEncoding.EncodeToString(root[:]))
-	signed, err := note.Sign(&note.Note{Text: text}, signer)
-	return string(signed), err
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,72 +12,12 @@ import (
 	"sync"
 
 	"golang.org/x/mod/sumdb/note"
-	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/transparency-dev/formats/log"
 	cosignature "github.com/transparency-dev/formats/note"
 	merkle "github.com/transparency-dev/merkle/proof"
 	"github.com/transparency-dev/merkle/rfc6962"
 )
-
-// client plays a log against a witness: <url> <skey of the log> <vkey of the witness>.
-func client(args []string) error {
-	signer, err := note.NewSigner(args[1])
-	if err != nil {
-		return err
-	}
-	verifier, err := cosignature.NewVerifierForCosignatureV1(args[2])
-	if err != nil {
-		return err
-	}
-	t, fork := &tree{}, &tree{}
-	if err := errors.Join(t.grow(300), fork.grow(299)); err != nil {
-		return err
-	}
-	for _, step := range []struct {
-		older, size int64
-		of          *tree
-		status      int
-	}{{0, 3, t, 200}, {3, 7, t, 200}, {7, 7, t, 200}, {3, 9, t, 409}, {7, 300, t, 200}, {0, 300, t, 409}} {
-		status, err := submit(args[0], step.of, step.older, step.size, signer, verifier)
-		if err != nil {
-			return err
-		}
-		if status != step.status {
-			return fmt.Errorf("old %d, size %d: %d instead of %d", step.older, step.size, status, step.status)
-		}
-	}
-	fmt.Println("6 requests answered as they must be")
-	return nil
-}
-
-func submit(url string, t *tree, older, size int64, signer note.Signer, verifier note.Verifier) (int, error) {
-	checkpoint, err := checkpointOf(t, size, signer)
-	if err != nil {
-		return 0, err
-	}
-	body := fmt.Sprintf("old %d\n", older)
-	if older > 0 {
-		steps, err := tlog.ProveTree(size, older, t)
-		if err != nil {
-			return 0, err
-		}
-		for _, step := range steps {
-			body += base64.StdEncoding.EncodeToString(step[:]) + "\n"
-		}
-	}
-	response, err := http.Post(url+"/add-checkpoint", "text/plain", strings.NewReader(body+"\n"+checkpoint))
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	line, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != 200 {
-		return response.StatusCode, err
-	}
-	_, err = note.Open(append([]byte(checkpoint), line...), note.VerifierList(verifier))
-	return 200, err
-}
 
 // witness cosigns the checkpoints of one log until it is killed: <name> <vkey of the log>.
 func witness(args []string) error {

@@ -2,9 +2,9 @@ import "reflect-metadata/lite";
 import { X509Crl, X509Certificate as XCertificate } from "@peculiar/x509";
 import { expect, test } from "vitest";
 import type { AuthorityKey } from "../../../../src/pki/authority/new-authority.ts";
-import { withSigningKey } from "../../../../src/pki/authority/signing-authority.ts";
+import { SigningAuthority } from "../../../../src/pki/authority/signing-authority.ts";
 import { DerReader } from "../../../../src/pki/encoding/der-reader.ts";
-import { parseCrlEntries } from "../../../../src/pki/x509/crl/crl.ts";
+import { parseCrlEntries } from "../../../../src/pki/x509/crl/crl-entries.ts";
 import {
   type CrlContent,
   type RevocationReason,
@@ -113,6 +113,6 @@ test("refuses to sign for an authority without cRLSign", async () => {
   };
   const toBeSigned = { ...certificate.toBeSigned, extensions };
   const mayNot = { ...authority, certificate: { ...certificate, toBeSigned } };
-  const without = withSigningKey(mayNot, issuer.signingKey);
+  const without = SigningAuthority.open(mayNot, issuer.signingKey);
   await expect(signCrl(without, prepareCrl(without, contentOf([])))).rejects.toThrow("cRLSign");
 });

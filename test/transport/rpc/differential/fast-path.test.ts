@@ -5,13 +5,13 @@ import type { Caller } from "../../../../src/authn/caller.ts";
 import { IstioCertificateService } from "../../../../src/gen/istio/v1/auth/ca_pb.ts";
 import { bodyOf } from "../../../../src/node/http/http-exchange.ts";
 import type { CertificateAuthority } from "../../../../src/transport/certificate-authority.ts";
-import { audited } from "../../../../src/transport/rpc/audited-call.ts";
 import {
   createCertificateService,
   issuingFallback,
 } from "../../../../src/transport/rpc/certificate-service.ts";
 import { fastPathFor } from "../../../../src/transport/rpc/fast-path.ts";
-import { createCertificate } from "../../../../src/transport/rpc/issuing-calls.ts";
+import { audited } from "../../../../src/transport/rpc/internal/audited-call.ts";
+import { createCertificate } from "../../../../src/transport/rpc/internal/issuing-calls.ts";
 import type { RpcRequest, RpcService } from "../../../../src/transport/rpc/rpc.ts";
 import { issuers, issuerTables, origin, rpcPath } from "../../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";

@@ -1,0 +1,86 @@
+import { type ExecFileException, execFile } from "node:child_process";
+import { OperatorError } from "../../foundation/errors.ts";
+import { FetchError, readJson, readText, toFetchError } from "../../foundation/fetch.ts";
+import { membersOf } from "../../foundation/json.ts";
+import { bearerToken } from "../../foundation/text.ts";
+import { readTokenFileIfAny } from "../../program/files/small-file.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
+import type { TokenEndpoint, TokenSource } from "../configuration/token-source.ts";
+
+/** How long a source may take. */
+const usualTimeoutMilliseconds = 5_000;
+
+/** Twice the longest token, for the JSON around it. */
+const maximumOctets = 32_768;
+
+/**
+ * Gets a token from its source. Each call asks anew and shares no token with another call, because a CA may accept a
+ * token only once.
+ *
+ * @returns `undefined` for a missing or empty file.
+ * @throws OperatorError with one sentence that quotes neither the token nor what the source has answered.
+ */
+export async function readToken(
+  source: TokenSource,
+  signal: AbortSignal,
+  timeoutMilliseconds: number = usualTimeoutMilliseconds,
+): Promise<string | undefined> {
+  if (source.kind === "file") return readTokenFileIfAny(source.path);
+  if (source.kind === "command") return runCommand(source.argv, signal, timeoutMilliseconds);
+  const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMilliseconds)]);
+  try {
+    return await askEndpoint(source, within);
+  } catch (error) {
+    const { message } = toFetchError(error, "did not answer");
+    // A parser's error quotes what it has read, so the error is no cause of this one.
+    throw new OperatorError(`no token: ${source.name} ${message}`);
+  }
+}
+
+/** The proxies of the environment are not asked for link-local addresses. */
+const fetch = fetchTrusting(undefined);
+
+/** @throws FetchError, or what the signal has as its reason. */
+async function askEndpoint(
+  { url, headers, member }: TokenEndpoint,
+  signal: AbortSignal,
+): Promise<string> {
+  const response = await fetch(url, { headers, signal });
+  if (response.status !== 200) {
+    await response.body?.cancel();
+    throw new FetchError(`answered with status ${response.status}`);
+  }
+  const token =
+    member === undefined
+      ? (await readText(response, maximumOctets)).trim()
+      : membersOf(await readJson(response, maximumOctets))[member];
+  if (typeof token === "string" && bearerToken.test(token)) return token;
+  throw new FetchError("answered without a token");
+}
+
+/** Runs the command and reads what it prints. What it writes to stderr is dropped, because it may have a secret. */
+function runCommand(
+  [program = "", ...args]: readonly string[],
+  signal: AbortSignal,
+  timeout: number,
+): Promise<string> {
+  const options = { signal, timeout, maxBuffer: maximumOctets, killSignal: "SIGKILL" } as const;
+  return new Promise((resolve, reject) => {
+    execFile(program, args, options, (error, stdout) => {
+      const token = stdout.trim();
+      if (error === null && bearerToken.test(token)) return resolve(token);
+      const fault = error === null ? "printed no token" : faultOf(error, timeout);
+      // The message of Node's error has the arguments and stderr, so the error is no cause of this one.
+      reject(new OperatorError(`no token: the command ${program} ${fault}`));
+    });
+  });
+}
+
+function faultOf(error: ExecFileException, timeout: number): string {
+  const { code } = error;
+  if (code === "ERR_CHILD_PROCESS_STDIO_MAXBUFFER")
+    return `printed more than ${maximumOctets} octets`;
+  if (error.name === "AbortError") return "was stopped with the call";
+  if (error.killed) return `did not end within ${timeout / 1000} s`;
+  return typeof code === "string" ? `cannot be run: ${code}` : `failed with ${code ?? "a signal"}`;
+}

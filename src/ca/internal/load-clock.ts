@@ -1,0 +1,127 @@
+import { addSeconds, earlier, later } from "../../pki/x509/validity.ts";
+
+/** How often a store is loaded, and for how long a load serves. */
+export interface LoadTimes {
+  /** The time between two reads of the store: a part of the propagation interval. */
+  readonly refreshSeconds: number;
+  /**
+   * How long loaded authorities serve while the store cannot be read: at most the propagation interval,
+   * because schedules rely on no reader being further behind.
+   */
+  readonly surviveOutageSeconds: number;
+}
+
+/** A load of the store. */
+interface Load {
+  /** The number of the load, counted from 1 in the order in which loads begin. */
+  readonly number: number;
+  /** The time of the latest request when it began. */
+  readonly at: Date;
+}
+
+/** The time to the next read of a store that cannot be read, or in which no authority signs. */
+const retrySeconds = 2;
+const shortestRetrySeconds = 0.25;
+
+/** A load that takes longer is lost: a request was dropped in the middle of it, or the store hangs. */
+export const longestLoadSeconds = 10;
+
+/** Requests come with times this old after the loop has stalled. An older time means that the clock was set back. */
+const longestStallSeconds = 60;
+
+const never = new Date(0);
+
+/**
+ * When a store is due for a load, and whether the load in use still serves, by the times of the requests. The
+ * latest of them is closest to the clock, unless the clock was set back.
+ */
+export class LoadClock {
+  readonly #times: LoadTimes;
+  #latest = never;
+  #due = never;
+  #last: Load = { number: 0, at: never };
+  #inUse: Load = { number: 0, at: never };
+
+  constructor(times: LoadTimes) {
+    this.#times = times;
+  }
+
+  /** The number of the load that began last. */
+  get begun(): number {
+    return this.#last.number;
+  }
+
+  /** The load whose records serve: number 0, of 1970, before the first. */
+  get inUse(): Load {
+    return this.#inUse;
+  }
+
+  get isDue(): boolean {
+    return this.#latest.getTime() >= this.#due.getTime();
+  }
+
+  /** Takes note of the time of a request. */
+  follow(now: Date): void {
+    const isSetBack = now < addSeconds(this.#latest, -longestStallSeconds);
+    this.#latest = isSetBack ? now : later(this.#latest, now);
+    if (isSetBack) this.#due = now;
+  }
+
+  /** Whether the load in use serves a request of this time. One from later than the clock is from before it was set back. */
+  serves(now: Date): boolean {
+    const { at } = this.#inUse;
+    return this.#isInOutage(at, earlier(now, this.#latest)) && this.#isInOutage(this.#latest, at);
+  }
+
+  /**
+   * Begins a load. While it may take and the one in use serves, no other request is due for one; otherwise all of
+   * them wait.
+   */
+  begin(): Load {
+    this.#last = { number: this.begun + 1, at: this.#latest };
+    this.#awaitLast();
+    return this.#last;
+  }
+
+  /** @returns Whether the load is in use now. One that counted as lost may end after the one in its place, and has older records. */
+  use({ number, at }: Load): boolean {
+    if (number < this.#inUse.number) return false;
+    this.#inUse = { number, at: this.#notAhead(at) };
+    if (number === this.begun) this.#due = addSeconds(this.#inUse.at, this.#times.refreshSeconds);
+    else if (this.isDue) this.#awaitLast();
+    return true;
+  }
+
+  /** Has the store read again soon, because the load in use has no authority that signs. */
+  refreshSoon(): void {
+    const seconds = Math.min(retrySeconds, this.#times.refreshSeconds);
+    this.#due = addSeconds(this.#inUse.at, seconds);
+  }
+
+  /** Has the store read again soon after a load that failed, unless another one has begun in its place. */
+  retry({ number, at }: Load): void {
+    // A load may serve for less than the usual time to the next one.
+    const seconds = Math.max(
+      shortestRetrySeconds,
+      Math.min(retrySeconds, this.#times.refreshSeconds),
+    );
+    if (number === this.begun) this.#due = addSeconds(this.#notAhead(at), seconds);
+  }
+
+  #awaitLast(): void {
+    const { refreshSeconds, surviveOutageSeconds } = this.#times;
+    const begun = this.#notAhead(this.#last.at);
+    const next = addSeconds(begun, Math.max(refreshSeconds, longestLoadSeconds));
+    const servesUntil = addSeconds(this.#inUse.at, surviveOutageSeconds);
+    if (this.serves(begun)) this.#due = earlier(next, servesUntil);
+  }
+
+  /** The clock may be set back during a load. */
+  #notAhead(begun: Date): Date {
+    return earlier(begun, this.#latest);
+  }
+
+  #isInOutage(from: Date, to: Date): boolean {
+    return to.getTime() - from.getTime() <= 1000 * this.#times.surviveOutageSeconds;
+  }
+}

@@ -1,0 +1,102 @@
+import { execFile } from "node:child_process";
+import { resolve } from "node:path";
+import { promisify } from "node:util";
+import * as z from "zod/mini";
+import { isSecretKey } from "../../config/secrets.ts";
+import { OperatorError } from "../../foundation/errors.ts";
+import { parseJson } from "../../foundation/json.ts";
+import { systemCode } from "../../program/files/small-file.ts";
+
+/** How a login authenticates: by a token, or a certificate and its key (PEM). */
+export interface Credential {
+  readonly token: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+}
+
+/** The `exec` of a kubeconfig's user. */
+export const pluginSchema = z.object({
+  apiVersion: z.string(),
+  command: z.string(),
+  args: z.nullish(z.array(z.string())),
+  env: z.nullish(z.array(z.object({ name: z.string(), value: z.string() }))),
+  installHint: z.optional(z.string()),
+  provideClusterInfo: z.optional(z.boolean()),
+  interactiveMode: z.optional(
+    z.enum(["Never", "IfAvailable"], { error: "must be Never or IfAvailable" }),
+  ),
+});
+
+/** The cluster that a plugin may want to know. */
+interface PluginCluster {
+  readonly server: string;
+  readonly ca: string | undefined;
+  readonly "tls-server-name"?: string | undefined;
+  readonly "proxy-url"?: string | undefined;
+  readonly extensions?:
+    | readonly { readonly name: string; readonly extension: unknown }[]
+    | undefined;
+}
+
+const text = z.optional(z.string());
+const pluginAnswer = z.object({
+  kind: z.literal("ExecCredential"),
+  status: z.object({ token: text, clientCertificateData: text, clientKeyData: text }),
+});
+
+/**
+ * Runs a credential plugin of a kubeconfig, as client-go does. What it writes on standard error is shown.
+ *
+ * @param folder That of the kubeconfig, in which a command with a slash lies.
+ * @throws OperatorError that quotes none of its output, which may be the credential.
+ */
+export async function runPlugin(
+  { command, args, env, apiVersion, installHint, provideClusterInfo }: z.infer<typeof pluginSchema>,
+  folder: string,
+  cluster: PluginCluster,
+  environment: NodeJS.ProcessEnv,
+): Promise<Credential> {
+  const spec = { ...(provideClusterInfo && { cluster: infoOf(cluster) }), interactive: false };
+  const variables = Object.fromEntries((env ?? []).map(({ name, value }) => [name, value]));
+  const program = command.includes("/") ? resolve(folder, command) : command;
+  try {
+    const running = promisify(execFile)(program, args ?? [], {
+      env: childEnvironment(environment, {
+        ...variables,
+        KUBERNETES_EXEC_INFO: JSON.stringify({ apiVersion, kind: "ExecCredential", spec }),
+      }),
+      timeout: 30_000,
+    });
+    running.child.stderr?.pipe(process.stderr, { end: false });
+    const { status } = pluginAnswer.parse(parseJson((await running).stdout));
+    return { token: status.token, cert: status.clientCertificateData, key: status.clientKeyData };
+  } catch (error) {
+    const what = `the credential plugin ${JSON.stringify(command)}`;
+    if (systemCode(error) !== "ENOENT") throw new OperatorError(`${what} gave no credential`);
+    throw new OperatorError(
+      `${what} is not installed${installHint ? `: ${installHint.trim()}` : ""}`,
+    );
+  }
+}
+
+const infoOf = ({ ca, extensions, ...cluster }: PluginCluster) => ({
+  server: cluster.server,
+  "tls-server-name": cluster["tls-server-name"],
+  "proxy-url": cluster["proxy-url"],
+  "certificate-authority-data": ca && Buffer.from(ca).toString("base64"),
+  config: extensions?.find(({ name }) => name === "client.authentication.k8s.io/exec")?.extension,
+});
+
+/**
+ * The environment for another program, such as a credential plugin of a kubeconfig, or wrangler: this
+ * process's own, without the secrets of the CA.
+ */
+export function childEnvironment(
+  own: NodeJS.ProcessEnv,
+  more: Readonly<Record<string, string>> = {},
+): NodeJS.ProcessEnv {
+  const entries = Object.entries(own).filter(
+    ([name]) => name !== "RAMPART_PASSPHRASE" && !isSecretKey(name),
+  );
+  return { ...Object.fromEntries(entries), ...more };
+}

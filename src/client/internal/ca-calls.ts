@@ -1,0 +1,95 @@
+import { type CallOptions, type Client, createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
+import { backoffs, callAttempts, retry } from "../../foundation/backoff.ts";
+import {
+  createJsonFetch,
+  type Fetch,
+  FetchError,
+  readOctets,
+  usualMaximumOctets,
+} from "../../foundation/fetch.ts";
+import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
+import { ClientError, failCall } from "./client-error.ts";
+import type { ClientPorts } from "./renewing-identity.ts";
+import { parseTrustBundle } from "./trust-bundle.ts";
+
+interface CallPorts extends ClientPorts {
+  /** The CA's URL without a slash at the end. */
+  readonly url: string;
+  readonly fetch: Fetch;
+  readonly token: () => string | Promise<string>;
+}
+
+interface Services {
+  readonly certificates: Client<typeof IstioCertificateService>;
+  readonly tokens: Client<typeof JwtSvidService>;
+}
+
+const timeoutMs = 10_000;
+
+/**
+ * Calls a CA. A call that finds it unavailable is tried five times within two seconds, unless the CA asks for a wait;
+ * once alone while the last call has failed, so that an outage does not multiply the calls of a mesh.
+ */
+export function createCaCalls({ url, fetch, token, pause, random }: CallPorts) {
+  const sending = { baseUrl: url, useBinaryFormat: true, fetch: boundedFetch(fetch) };
+  const transport = createConnectTransport(sending);
+  const services = {
+    certificates: createClient(IstioCertificateService, transport),
+    tokens: createClient(JwtSvidService, transport),
+  };
+  const fetchJson = createJsonFetch(fetch, timeoutMs);
+  let hasFailed = false;
+
+  async function retrying<T>(attempt: () => Promise<T>): Promise<T> {
+    const isAway = (error: unknown): error is ClientError =>
+      error instanceof ClientError && error.fault === "unavailable";
+    const retryAfter = (error: unknown): 0 | undefined =>
+      isAway(error) && error.retryAfterSeconds === 0 ? 0 : undefined;
+    const attempts = hasFailed ? 1 : callAttempts;
+    try {
+      const means = { backoff: backoffs.call, attempts, retryAfter, random, pause };
+      const answer = await retry(attempt, means);
+      hasFailed = false;
+      return answer;
+    } catch (error) {
+      if (isAway(error)) hasFailed = true;
+      throw error;
+    }
+  }
+
+  return {
+    /** Sends a request, with the token of that moment in each attempt. @throws ClientError, and what `token` throws. */
+    call: <Answer>(send: (services: Services, options: CallOptions) => Promise<Answer>) =>
+      retrying(async () => {
+        const credential = await token();
+        const options = { headers: { authorization: `Bearer ${credential}` }, timeoutMs };
+        return { answer: await send(services, options).catch(failCall), token: credential };
+      }),
+    /** Fetches the trust bundle. @throws ClientError */
+    bundle: () =>
+      retrying(async () => parseTrustBundle(await fetchJson(`${url}/bundle.json`).catch(failCall))),
+  };
+}
+
+/**
+ * A fetch for a library that reads whole answers: it follows no redirect, and reads no more than so much.
+ *
+ * @throws FetchError, also for an answer without content.
+ */
+function boundedFetch(
+  fetch: Fetch,
+  maximumOctets: number = usualMaximumOctets,
+): (input: string | URL | Request, init?: RequestInit) => Promise<Response> {
+  return async (input, init) => {
+    const response = await fetch(`${input}`, { ...init, redirect: "manual" });
+    const { status } = response;
+    const hasContent = status >= 200 && status !== 204 && !(status >= 300 && status < 400);
+    if (!hasContent) throw new FetchError(`answered with status ${status}`, { status });
+    const headers = new Headers(response.headers);
+    // The platform has decoded it.
+    headers.delete("content-encoding");
+    return new Response(await readOctets(response, maximumOctets), { status, headers });
+  };
+}

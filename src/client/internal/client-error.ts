@@ -1,0 +1,51 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { isRefusal } from "../../foundation/backoff.ts";
+import { causeOf } from "../../foundation/errors.ts";
+import { FetchError } from "../../foundation/fetch.ts";
+import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
+
+/**
+ * Why a call failed.
+ *
+ * - `refused`: the CA refuses this caller or its request. The same call gets the same answer.
+ * - `unavailable`: the CA did not answer, or cannot now. The same call may succeed later.
+ * - `invalid-response`: the answer cannot be read, has expired, is for another key or SPIFFE ID, or leads to no root of
+ *   the trust bundle. Nobody gets it.
+ */
+export type ClientFault = "refused" | "unavailable" | "invalid-response";
+
+/** A failed call. Its message holds no token, key or CSR. */
+export class ClientError extends Error {
+  override readonly name = "ClientError";
+  readonly fault: ClientFault;
+  /** The wait that the CA asks for; 0 without one. */
+  readonly retryAfterSeconds: number;
+
+  constructor(fault: ClientFault, message: string, cause?: unknown, retryAfterSeconds = 0) {
+    super(message, { cause });
+    this.fault = fault;
+    this.retryAfterSeconds = retryAfterSeconds;
+  }
+}
+
+/**
+ * Rejects a response of the CA.
+ * @throws ClientError `invalid-response`, always.
+ */
+export function rejectResponse(message: string, cause?: unknown): never {
+  throw new ClientError("invalid-response", message, cause);
+}
+
+const longestSentence = 200;
+
+/** Throws the ClientError of a failed call. It has the CA's own sentence, and no other text that somebody else wrote. */
+export function failCall(error: unknown): never {
+  if (error instanceof FetchError) {
+    throw new ClientError("unavailable", `the CA ${error.message}`, error, error.retryAfterSeconds);
+  }
+  const { code, cause, rawMessage, metadata } = ConnectError.from(error);
+  const said = cause === undefined ? rawMessage.slice(0, longestSentence) : causeOf(cause);
+  const fault = isRefusal(code) ? "refused" : "unavailable";
+  const seconds = fault === "refused" ? 0 : parseRetryAfter(metadata.get(retryAfterHeader));
+  throw new ClientError(fault, `the CA answered ${Code[code]}: ${said}`, error, seconds);
+}

@@ -1,0 +1,165 @@
+import { InterruptibleSleep, type Pause } from "../../foundation/pause.ts";
+import { renewalAt, retryAt } from "../../foundation/renewal-plan.ts";
+import { ClientError } from "./client-error.ts";
+import type { TrustBundle } from "./trust-bundle.ts";
+import { isTrustedBy, type X509Svid } from "./x509-svid.ts";
+
+/** How a program learns of changes. */
+export interface RenewalOptions {
+  /**
+   * Called with the first certificate, and when the certificate or the trust bundle has changed. With it, timers renew
+   * in time. Without it, `current()` does, which suits a Worker: it has no timers between its requests.
+   */
+  readonly onChange?: (svid: X509Svid) => unknown;
+  /** Called with each failure, after which another attempt follows, and with what `onChange` throws. */
+  readonly onError?: (error: unknown) => void;
+}
+
+/**
+ * An X509-SVID that is renewed after half of its life, and at once when its root leaves the trust bundle. While
+ * renewal fails, the certificate serves until it expires.
+ */
+export interface RenewingIdentity extends Disposable {
+  /**
+   * The certificate, which has not expired.
+   *
+   * @throws The error of the last attempt, at once, while there is no certificate and the next attempt is not due.
+   */
+  current(): Promise<X509Svid>;
+  /** Ends the timers. The certificate serves on until it expires. */
+  close(): void;
+}
+
+/** What a client takes from its platform. Tests have their own. */
+export interface ClientPorts {
+  readonly clock: () => Date;
+  /** At least 0 and less than 1. */
+  readonly random: () => number;
+  readonly pause: Pause;
+}
+
+interface RenewalPorts extends ClientPorts {
+  readonly issue: () => Promise<X509Svid>;
+  readonly bundle: () => Promise<TrustBundle>;
+}
+
+/** As in Istio, a certificate is renewed when half of its life is left, give or take one hundredth. */
+const policy = { graceRatio: 0.5, jitter: 0.01 };
+
+/** While a request of a Worker renews, others do not for this long. The request may vanish. */
+const attemptMilliseconds = 30_000;
+
+/** How far the clock may go back before what was obtained counts as of another time. */
+const setBackMilliseconds = 60_000;
+
+/** Gets an X509-SVID and keeps it current, by timers if the program wants to hear of changes. */
+export function renewIdentity(ports: RenewalPorts, options: RenewalOptions): RenewingIdentity {
+  const renewal = new Renewal(ports, options);
+  if (options.onChange) void renewal.run();
+  const close = () => renewal.close();
+  return { current: () => renewal.current(), close, [Symbol.dispose]: close };
+}
+
+class Renewal {
+  readonly #ports: RenewalPorts;
+  readonly #options: RenewalOptions;
+  readonly #closing = new AbortController();
+  #svid: X509Svid | undefined;
+  #renewsAt = new Date(0);
+  #attemptedAt = new Date(0);
+  #nextAttempt = new Date(0);
+  #failures = 0;
+  #lastError: unknown;
+  /** The attempt under way, or the last one, where timers make them. */
+  #attempt: Promise<void> | undefined;
+
+  constructor(ports: RenewalPorts, options: RenewalOptions) {
+    this.#ports = ports;
+    this.#options = options;
+  }
+
+  async run(): Promise<void> {
+    const { clock, pause } = this.#ports;
+    const { signal } = this.#closing;
+    const sleep = new InterruptibleSleep(clock, pause);
+    while (!signal.aborted) {
+      this.#attempt = this.#refresh();
+      await this.#attempt;
+      await sleep.until(this.#nextAttempt, signal, () => this.#isBefore(this.#attemptedAt));
+    }
+  }
+
+  async current(): Promise<X509Svid> {
+    // Requests of a Worker do not wait for each other, because workerd may end one of them at any time.
+    if (this.#attempt) await (this.#unexpired ?? this.#attempt);
+    else if (this.#isDue) await this.#refresh();
+    const found = this.#unexpired;
+    if (found) return found;
+    throw this.#lastError ?? new ClientError("unavailable", "the certificate has expired");
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  get #unexpired(): X509Svid | undefined {
+    return this.#svid && this.#ports.clock() < this.#svid.notAfter ? this.#svid : undefined;
+  }
+
+  get #isDue(): boolean {
+    if (this.#closing.signal.aborted) return false;
+    const isTime = this.#ports.clock() >= this.#nextAttempt || this.#isBefore(this.#attemptedAt);
+    return isTime || (!this.#unexpired && this.#lastError === undefined);
+  }
+
+  /** Whether the clock has been set back to before this instant. */
+  #isBefore(instant: Date): boolean {
+    return this.#ports.clock().getTime() < instant.getTime() - setBackMilliseconds;
+  }
+
+  /** Never rejects: a failure is kept, and the program hears of it. */
+  async #refresh(): Promise<void> {
+    this.#attemptedAt = this.#ports.clock();
+    this.#nextAttempt = new Date(this.#attemptedAt.getTime() + attemptMilliseconds);
+    try {
+      const found = await this.#next();
+      if (!this.#closing.signal.aborted) this.#install(found);
+    } catch (error) {
+      this.#postpone(error);
+      this.#options.onError?.(error);
+    }
+  }
+
+  /** Makes the next X509-SVID: the same certificate, the same with another trust bundle, or a new one. */
+  async #next(): Promise<X509Svid> {
+    const { issue, bundle, clock } = this.#ports;
+    const before = this.#svid;
+    if (!before || clock() >= this.#renewsAt || this.#isBefore(before.obtainedAt)) return issue();
+    const trustBundle = await bundle();
+    // The copies of a CA learn of a change one after the other.
+    if (trustBundle.sequence < before.trustBundle.sequence) return before;
+    if (!(await isTrustedBy(before, trustBundle, clock()))) return issue();
+    const isSame = JSON.stringify(trustBundle) === JSON.stringify(before.trustBundle);
+    return isSame ? before : { ...before, trustBundle };
+  }
+
+  #install(found: X509Svid): void {
+    const { clock, random } = this.#ports;
+    const { onChange, onError } = this.#options;
+    const before = this.#svid;
+    if (found.certChain !== before?.certChain) this.#renewsAt = renewalAt(found, policy, random());
+    this.#svid = found;
+    [this.#failures, this.#lastError] = [0, undefined];
+    const refreshesAt = clock().getTime() + 1000 * found.trustBundle.refreshHintSeconds;
+    this.#nextAttempt = new Date(Math.min(this.#renewsAt.getTime(), refreshesAt));
+    if (found !== before) Promise.resolve(found).then(onChange).catch(onError);
+  }
+
+  #postpone(error: unknown): void {
+    const { clock, random } = this.#ports;
+    [this.#failures, this.#lastError] = [this.#failures + 1, error];
+    const seconds = error instanceof ClientError ? error.retryAfterSeconds : 0;
+    const requested = { seconds, notAfter: this.#svid?.notAfter };
+    this.#nextAttempt = retryAt(this.#failures, random(), clock(), requested);
+  }
+}

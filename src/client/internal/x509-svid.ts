@@ -1,0 +1,84 @@
+import "reflect-metadata/lite";
+import { Pkcs10CertificateRequestGenerator } from "@peculiar/x509";
+import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { Pem } from "../../pki/encoding/pem.ts";
+import { leadsToRoot, parseCertificateChain, spiffeIdOf } from "../../pki/path/svid-chain.ts";
+import { rejectResponse } from "./client-error.ts";
+import type { TrustBundle } from "./trust-bundle.ts";
+
+/** A `CryptoKey`, by a name that the types of every platform have. */
+type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
+
+type KeyPair = Readonly<Record<"privateKey" | "publicKey", Key>>;
+
+/** A certificate of this workload with its key, and what verifies the certificates of others. */
+export interface X509Svid {
+  readonly spiffeId: string;
+  /** PEM: the leaf, then its intermediates, and no root. */
+  readonly certChain: string;
+  /** P-256, for WebCrypto. */
+  readonly privateKey: Key;
+  /** The private key as PKCS #8 in PEM; absent if it is not extractable. */
+  readonly privateKeyPem?: string;
+  readonly obtainedAt: Date;
+  readonly notAfter: Date;
+  readonly trustBundle: TrustBundle;
+}
+
+const signingAlgorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+
+/** A new key, and a CSR that asks for no name: the CA gives the name that the token proves. */
+export async function createRequest(
+  isExtractable: boolean,
+): Promise<{ readonly keys: KeyPair; readonly csr: string }> {
+  const usages = ["sign", "verify"] as const;
+  const keys = await crypto.subtle.generateKey(signingAlgorithm, isExtractable, usages);
+  const csr = await Pkcs10CertificateRequestGenerator.create({ keys, signingAlgorithm });
+  return { keys, csr: csr.toString("pem") };
+}
+
+/** How far the clock of this machine may be behind: a certificate may begin this much later than now. */
+const futureToleranceMilliseconds = 3_600_000;
+
+/**
+ * Reads an answer of CreateCertificate: the leaf, each intermediate, all roots as one. The roots of an answer prove
+ * nothing: the chain has to lead to a root of the trust bundle.
+ *
+ * @throws ClientError `invalid-response` for a leaf of another key, no X509-SVID, or one that is not valid at `now`.
+ */
+export async function readSvid(
+  answered: readonly string[],
+  { privateKey, publicKey }: KeyPair,
+  trustBundle: TrustBundle,
+  now: Date,
+): Promise<X509Svid> {
+  const chain = parseChain(answered.slice(0, -1).join("\n"));
+  const leaf = chain[0] ?? rejectResponse("the answer has no certificate");
+  const spki = new Uint8Array(await crypto.subtle.exportKey("spki", publicKey));
+  const isOwnKey = bytesEqual(new Uint8Array(leaf.publicKey.rawData), spki);
+  if (!isOwnKey) rejectResponse("the certificate is for another key");
+  const isEarly = leaf.notBefore.getTime() - now.getTime() > futureToleranceMilliseconds;
+  if (isEarly || now >= leaf.notAfter) rejectResponse("the certificate is not valid now");
+  if (!(await leadsToRoot(chain, parseChain(trustBundle.pem), now))) {
+    rejectResponse("the chain leads to no root of the trust bundle");
+  }
+  const pem = (label: string, der: ArrayBuffer): string => Pem.format(label, new Uint8Array(der));
+  return {
+    spiffeId: spiffeIdOf(leaf) ?? rejectResponse("the certificate is no X509-SVID of a workload"),
+    certChain: chain.map(({ rawData }) => pem("CERTIFICATE", rawData)).join(""),
+    privateKey,
+    ...(privateKey.extractable && {
+      privateKeyPem: pem("PRIVATE KEY", await crypto.subtle.exportKey("pkcs8", privateKey)),
+    }),
+    obtainedAt: now,
+    notAfter: leaf.notAfter,
+    trustBundle,
+  };
+}
+
+/** Whether the chain leads to a root of another trust bundle. After a taint it does not. */
+export const isTrustedBy = (svid: X509Svid, { pem }: TrustBundle, now: Date): Promise<boolean> =>
+  leadsToRoot(parseChain(svid.certChain), parseChain(pem), now);
+
+const parseChain = (pem: string): NonNullable<ReturnType<typeof parseCertificateChain>> =>
+  parseCertificateChain(pem) ?? rejectResponse("a certificate cannot be read");

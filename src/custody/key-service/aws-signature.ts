@@ -1,0 +1,68 @@
+import { type Bytes, fingerprintOf, toHex } from "../../pki/encoding/bytes.ts";
+
+/** The keys of an account or a role of AWS, or of a service like it. No log or error quotes any of them. */
+export interface AwsKeys {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  /** Belongs to temporary keys, which last for some hours. */
+  readonly sessionToken: string | undefined;
+}
+
+interface SignedRequest {
+  readonly method: string;
+  /** Its query is sorted, and escaped as RFC 3986 has it. */
+  readonly url: URL;
+  /** Header fields with lower-case names. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** SHA-256 of the body, in hexadecimal. */
+  readonly digest: string;
+}
+
+/** The headers of a request with its signature: Signature Version 4 of AWS, over all of them and the body. */
+export async function signedHeaders(
+  { method, url, headers, digest }: SignedRequest,
+  { accessKeyId, secretAccessKey, sessionToken }: AwsKeys,
+  [region, service]: readonly [region: string, service: string],
+  now: Date,
+): Promise<Record<string, string>> {
+  const date = now.toISOString().replace(/[:-]|\.\d{3}/g, "");
+  const signed = {
+    ...headers,
+    "x-amz-date": date,
+    ...(sessionToken && { "x-amz-security-token": sessionToken }),
+  };
+  const lines = Object.entries({ host: url.host, ...signed }).toSorted();
+  const names = lines.map(([name]) => name).join(";");
+  const head = lines.map(([name, value]) => `${name}:${value}\n`).join("");
+  const parts = [method, url.pathname, url.search.slice(1), head, names, digest];
+  const day = [date.slice(0, 8), region, service, "aws4_request"];
+  const scope = day.join("/");
+  const asked = fingerprintOf(text.encode(parts.join("\n")));
+  const said = ["AWS4-HMAC-SHA256", date, scope, asked].join("\n");
+  let key = text.encode(`AWS4${secretAccessKey}`) as Bytes;
+  for (const part of [...day, said]) key = await hmac(key, part);
+  const authorization = `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope}, SignedHeaders=${names}, Signature=${toHex(key)}`;
+  return { ...signed, authorization };
+}
+
+const text = new TextEncoder();
+
+async function hmac(octets: Bytes, said: string): Promise<Bytes> {
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const key = await crypto.subtle.importKey("raw", octets, algorithm, false, ["sign"]);
+  return new Uint8Array(await crypto.subtle.sign("HMAC", key, text.encode(said)));
+}
+
+/** The domains of AWS's partitions, by the beginning of their regions' names (AWS SDKs, `partitions.json`). */
+const partitions: readonly (readonly [string, string])[] = [
+  ["cn-", "amazonaws.com.cn"],
+  ["eusc-", "amazonaws.eu"],
+  ["us-iso-", "c2s.ic.gov"],
+  ["us-isob-", "sc2s.sgov.gov"],
+  ["us-isof-", "csp.hci.ic.gov"],
+  ["eu-isoe-", "cloud.adc-e.uk"],
+];
+
+/** The domain of AWS's services in a region; that of the usual partition for an unknown one. */
+export const awsDomain = (region = ""): string =>
+  partitions.find(([prefix]) => region.startsWith(prefix))?.[1] ?? "amazonaws.com";

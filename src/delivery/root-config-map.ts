@@ -1,0 +1,178 @@
+import * as z from "zod/mini";
+import { dnsLabel } from "../foundation/addresses.ts";
+import { FetchError } from "../foundation/fetch.ts";
+import { maximumObjectOctets, type SendRequest } from "../kubernetes/client.ts";
+import { type Listing, listPages } from "../kubernetes/list-pages.ts";
+import { crlConfigMap } from "../kubernetes/names.ts";
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
+
+/** The roots in a ConfigMap that was found. */
+export interface HeldRoots {
+  /** Empty where Istio would not read the ConfigMap. */
+  readonly pem: string;
+  /**
+   * The sequence in an annotation, as the time is. A tenant may have changed both, so only the PEM proves a delivery.
+   */
+  readonly sequence: number | undefined;
+  readonly deliveredAt: Date | undefined;
+}
+
+/** The most octets of PEM that a ConfigMap holds. An API server refuses an object of more than a MiB. */
+export const maximumContentOctets = 1_000_000;
+
+// Istio's label, keys and exceptions (docs/explanation/istio.md#root-distribution).
+const label = "istio.io/config";
+const excludedNamespaces: ReadonlySet<string> = new Set([
+  "kube-public",
+  "kube-node-lease",
+  "local-path-storage",
+]);
+
+const dataKeyOf = (name: string): string =>
+  name === crlConfigMap ? "ca-crl.pem" : "root-cert.pem";
+
+const sequenceAnnotationOf = (name: string): string =>
+  name === crlConfigMap ? "rampart.dev/crl-this-update" : "rampart.dev/spiffe-sequence";
+
+const deliveredAtAnnotation = "rampart.dev/delivered-at";
+
+/** Names go into paths and onto terminals. */
+const namespaceName = z.string().check(z.regex(dnsLabel));
+
+const namespaceSchema = z.object({
+  metadata: z.object({ name: namespaceName, deletionTimestamp: z.nullish(z.string()) }),
+  status: z.prefault(z.object({ phase: z._default(z.string(), "") }), {}),
+});
+
+const texts = z.nullish(z.record(z.string(), z.string()));
+const configMapSchema = z.object({
+  metadata: z.object({
+    name: z.string(),
+    namespace: namespaceName,
+    labels: texts,
+    annotations: texts,
+  }),
+  data: texts,
+});
+
+/** The name of a namespace, and whether Istio would give it roots; `undefined` for any other object. */
+export function parseNamespace(object: unknown): readonly [string, boolean] | undefined {
+  const parsed = namespaceSchema.safeParse(object);
+  if (!parsed.success) return undefined;
+  const { metadata, status } = parsed.data;
+  const isTerminating = status.phase === "Terminating" || Boolean(metadata.deletionTimestamp);
+  return [metadata.name, !isTerminating && !excludedNamespaces.has(metadata.name)];
+}
+
+/** A namespace and the roots in its ConfigMap of this name; `undefined` for any other object. */
+export function parseRootConfigMap(
+  object: unknown,
+  name: string,
+): readonly [string, HeldRoots] | undefined {
+  const parsed = configMapSchema.safeParse(object);
+  if (!parsed.success || parsed.data.metadata.name !== name) return undefined;
+  const { metadata, data } = parsed.data;
+  const { namespace, labels, annotations } = metadata;
+  const held = {
+    pem: labels?.[label] === "true" ? (data?.[dataKeyOf(name)] ?? "") : "",
+    sequence: parseSequence(annotations?.[sequenceAnnotationOf(name)]),
+    deliveredAt: parseInstant(annotations?.[deliveredAtAnnotation]),
+  };
+  return [namespace, held];
+}
+
+function parseSequence(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+function parseInstant(text = ""): Date | undefined {
+  const instant = new Date(text);
+  const isValid = !Number.isNaN(instant.getTime());
+  return isValid && instant.toISOString() === text ? instant : undefined;
+}
+
+/** Whether a namespace has this bundle. Annotations alone are no reason to write. */
+export function holds(held: HeldRoots | undefined, { pem }: NumberedBundle): boolean {
+  return held?.pem === pem;
+}
+
+/** Makes the ConfigMap with the roots for a namespace. */
+export function rootConfigMap(
+  name: string,
+  namespace: string,
+  { pem, sequence }: NumberedBundle,
+  now: Date,
+): object {
+  const annotations = {
+    [sequenceAnnotationOf(name)]: `${sequence}`,
+    [deliveredAtAnnotation]: now.toISOString(),
+  };
+  return {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name, namespace, labels: { [label]: "true" }, annotations },
+    data: { [dataKeyOf(name)]: pem },
+  };
+}
+
+/** The path of a ConfigMap at the API server. */
+export function rootConfigMapPath(name: string, namespace: string): string {
+  return `/api/v1/namespaces/${namespace}/configmaps/${name}`;
+}
+
+const maximumRequests = 400;
+
+/** How the namespaces of a cluster are listed. */
+export const namespaceListing: Listing = {
+  path: "/api/v1/namespaces",
+  pageSize: 250,
+  maximumRequests,
+};
+
+/** The ConfigMaps of this name in all namespaces; each holds a bundle. */
+export function configMapListing(name: string): Listing {
+  const path = `/api/v1/configmaps?fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`;
+  return { path, pageSize: 100, maximumRequests, objectOctets: maximumObjectOctets };
+}
+
+/** The roots in the namespaces of a cluster, as a list found them. */
+export interface ClusterRoots<Kept> {
+  /** The namespaces to which Istio would give roots; at least one. */
+  readonly namespaces: readonly string[];
+  readonly held: ReadonlyMap<string, Kept>;
+}
+
+/** Five times as many namespaces as the largest clusters with which Kubernetes is tested. */
+const maximumNamespaces = 50_000;
+
+/**
+ * Lists a cluster's namespaces and its ConfigMaps of this name.
+ *
+ * @param keep Reduces the roots of a namespace to the part that the caller needs: bundles are large.
+ * @throws FetchError for an API server that does not list, or that lists no namespace or too many.
+ */
+export async function listRoots<Kept>(
+  send: SendRequest,
+  configMap: string,
+  keep: (held: HeldRoots) => Kept | Promise<Kept>,
+): Promise<ClusterRoots<Kept>> {
+  const namespaces = new Set<string>();
+  for await (const { items, isFirst } of listPages(send, namespaceListing)) {
+    if (isFirst) namespaces.clear();
+    for (const object of items) {
+      const [name, wantsRoots] = parseNamespace(object) ?? [];
+      if (name !== undefined && wantsRoots) namespaces.add(name);
+    }
+    if (namespaces.size > maximumNamespaces) throw new FetchError("lists too many namespaces");
+  }
+  if (namespaces.size === 0) throw new FetchError("lists no namespace");
+  const held = new Map<string, Kept>();
+  for await (const { items, isFirst } of listPages(send, configMapListing(configMap))) {
+    if (isFirst) held.clear();
+    for (const object of items) {
+      const [name, roots] = parseRootConfigMap(object, configMap) ?? [];
+      if (name !== undefined && roots && namespaces.has(name)) held.set(name, await keep(roots));
+    }
+  }
+  return { namespaces: [...namespaces], held };
+}

@@ -1,0 +1,31 @@
+import type { EventName, OperationalEvent, OperationLog } from "./events.ts";
+
+/**
+ * Wraps a log so that an event beyond a number of lines in a minute is left out and counted in one line, because a
+ * peer could cause any number of them.
+ *
+ * @param callerOf Who may have one line of an event in a minute, or `undefined` for an event without a bound. By
+ *   default each line counts for a caller of its own.
+ */
+export function sparing<Log extends OperationLog>(
+  log: Log,
+  clock: () => Date,
+  maximumLines = 60,
+  callerOf: (event: OperationalEvent) => unknown = () => ({}),
+): Log {
+  const heard = new Map<EventName, Set<unknown>>();
+  let minute = 0;
+  const operation = (event: OperationalEvent): void => {
+    const now = Math.floor(clock().getTime() / 60_000);
+    if (now !== minute) heard.clear();
+    minute = now;
+    const callers = heard.get(event.event) ?? new Set();
+    heard.set(event.event, callers);
+    const caller = callerOf(event);
+    if (callers.has(caller) || callers.size === maximumLines) return;
+    const isLast = caller !== undefined && callers.add(caller).size === maximumLines;
+    const detail = `${event.detail ?? ""} (the last of this minute that is logged)`;
+    log.operation(isLast ? { ...event, detail } : event);
+  };
+  return { ...log, operation };
+}

@@ -1,0 +1,32 @@
+import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
+import { FetchError } from "../../foundation/fetch.ts";
+import type { Credential } from "../../kubernetes/client.ts";
+import { readTokenFile } from "../../program/files/small-file.ts";
+
+/** The credential in a file: a bearer token, or in a form of its own. */
+export function credentialInFile(
+  path: string,
+  readFile: (path: string) => Promise<string> = readTokenFile,
+): Credential {
+  return async () => {
+    try {
+      return await readFile(path);
+    } catch (error) {
+      throw new FetchError(`cannot be asked: ${messageOf(error)}`, { cause: error });
+    }
+  };
+}
+
+/** Reads every credential once at the start, while an operator watches. @throws ConfigurationError */
+export async function requireCredentials(
+  credentials: ReadonlyMap<string, Credential>,
+): Promise<void> {
+  const faults: string[] = [];
+  for (const [name, read] of credentials) {
+    await Promise.resolve(read()).catch((error: unknown) => {
+      if (!(error instanceof FetchError)) throw error;
+      faults.push(`${name}: ${error.message}`);
+    });
+  }
+  if (faults.length > 0) throw new ConfigurationError(faults);
+}

@@ -1,0 +1,66 @@
+import { addressOf } from "../../foundation/caller-address.ts";
+import { Shares } from "../limits/shares.ts";
+import { Turn } from "../limits/turn.ts";
+import { UpstreamFault } from "./upstream.ts";
+
+interface SlowCall {
+  readonly address: string;
+  readonly end: () => void;
+}
+
+/** Milliseconds, far more than the CA needs: by turns, few calls have to share the connections to it. */
+const usualTurnMilliseconds = 1_000;
+
+/** Connections to the CA are left for these beside those of calls with a turn. */
+const usualMaximum = 96;
+
+/**
+ * The calls for which the CA waits itself, such as for an issuer that never answers. They pass their turns on,
+ * within a bound: beyond it the oldest of the address with most ends, in the network with most.
+ */
+export class SlowCalls {
+  readonly #turnMilliseconds: number;
+  readonly #maximum: number;
+  readonly #shares = new Shares<SlowCall, "calls">({ calls: 0 });
+
+  constructor(turnMilliseconds: number = usualTurnMilliseconds, maximum: number = usualMaximum) {
+    this.#turnMilliseconds = turnMilliseconds;
+    this.#maximum = maximum;
+  }
+
+  /**
+   * @param answer Gets a signal that aborts with the call's own, and where the call has to end for another.
+   * @throws UpstreamFault for a call that has to end for another.
+   */
+  async wait<Answer>(
+    peer: string | undefined,
+    signal: AbortSignal,
+    answer: (ending: AbortSignal) => Promise<Answer>,
+  ): Promise<Answer> {
+    const ending = new AbortController();
+    // `AbortSignal.any` keeps both signals in lists of weak references, which costs far more.
+    const gone = (): void => ending.abort(signal.reason);
+    if (signal.aborted) gone();
+    signal.addEventListener("abort", gone);
+    const fault = (): Error => new UpstreamFault("the CA is slow, and too many wait for it");
+    const call = { address: addressOf(peer), end: () => ending.abort(fault()) };
+    try {
+      const passed = (): void => this.#take(call);
+      return await Turn.aside(() => answer(ending.signal), {
+        after: this.#turnMilliseconds,
+        passed,
+      });
+    } finally {
+      this.#shares.remove(call, "calls");
+    }
+  }
+
+  #take(call: SlowCall): void {
+    this.#shares.add(call, "calls");
+    if (this.#shares.inAll("calls") <= this.#maximum) return;
+    const oldest = this.#shares.oldestOfLargest("calls");
+    if (!oldest) return;
+    this.#shares.remove(oldest, "calls");
+    oldest.end();
+  }
+}

@@ -1,0 +1,107 @@
+import { addressBehind, addressOf } from "../../foundation/caller-address.ts";
+import { waitBriefly } from "../../program/promise-sharing.ts";
+import { forwardedPeerHeader, gatewayHeader } from "../../transport/rpc/rpc.ts";
+
+/** The headers of a request, as Node gives them. */
+export type ArrivedHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** Authenticates a credential. @returns The name of the listed gateway whose it is; `undefined` for any other. */
+export type AuthenticateGateway = (authorization: string) => Promise<string | undefined>;
+
+/** The cached outcome of the authentication of a credential. */
+interface Verdict {
+  readonly proxy: string | undefined;
+  readonly renewAt: number;
+  readonly until: number;
+}
+
+/** A gateway's credential is authenticated again after so many milliseconds, and stays trusted meanwhile. */
+const renewal = 30_000;
+const memory = { gateway: 60_000, other: 5_000 };
+
+/** The most credentials that are cached for one gateway, whose pods each have one, and for all callers that are none. */
+const maximumOfProxy = 64;
+
+/** An IPv6 address with its zone is shorter. */
+const longestAddress = 64;
+
+/** Longer credentials are ignored: a token is shorter by far, and any caller can send a long one. */
+const maximumLength = 4096;
+
+/**
+ * The gateways that forward calls, which are trusted to name the address of their caller. A call through one counts by
+ * the address of the caller, and all calls through one gateway are one network. To be trusted, a peer needs a
+ * credential that the CA accepts from a listed gateway. Outcomes are cached: 60 seconds for a gateway, five for others.
+ */
+export class TrustedProxies {
+  readonly #authenticate: AuthenticateGateway;
+  readonly #clock: () => number;
+  readonly #verdicts = new Map<string, Verdict>();
+  readonly #judging = new Set<string>();
+
+  /** @param clock In milliseconds; it never goes back. */
+  constructor(prove: AuthenticateGateway, clock: () => number) {
+    this.#authenticate = prove;
+    this.#clock = clock;
+  }
+
+  /**
+   * The gateway that forwarded a request, and the address by which the request counts. It reads only the cache:
+   * `undefined` also for a gateway whose credential has not been authenticated yet.
+   */
+  proxyOf(
+    headers: ArrivedHeaders,
+  ): { readonly proxy: string; readonly address: string } | undefined {
+    const proxy = this.#verdictOn(credentialIn(headers))?.proxy;
+    if (proxy === undefined) return undefined;
+    const forwarded = headers[forwardedPeerHeader];
+    const isAddress = typeof forwarded === "string" && forwarded.length <= longestAddress;
+    const caller = isAddress ? addressOf(forwarded) : "";
+    return { proxy: proxy, address: addressBehind(proxy, caller) };
+  }
+
+  /**
+   * The work that authenticates the credential of a request, to be done in the request's turn. `undefined` for a
+   * request without a credential, while the credential is being authenticated, and for a recent outcome.
+   */
+  authenticationOf(headers: ArrivedHeaders): (() => Promise<void>) | undefined {
+    const credential = credentialIn(headers);
+    if (credential === undefined || this.#judging.has(credential)) return undefined;
+    const verdict = this.#verdictOn(credential);
+    if (verdict && this.#clock() < verdict.renewAt) return undefined;
+    // It waits briefly only: the issuer of the credential may be slow, and the request may not be a gateway's at all.
+    return () => waitBriefly(this.#judge(credential));
+  }
+
+  #verdictOn(credential: string | undefined): Verdict | undefined {
+    const verdict = credential === undefined ? undefined : this.#verdicts.get(credential);
+    return verdict && this.#clock() < verdict.until ? verdict : undefined;
+  }
+
+  async #judge(credential: string): Promise<void> {
+    if (this.#judging.has(credential)) return;
+    this.#judging.add(credential);
+    try {
+      this.#remember(credential, await this.#authenticate(credential));
+    } finally {
+      this.#judging.delete(credential);
+    }
+  }
+
+  #remember(credential: string, proxy: string | undefined): void {
+    const now = this.#clock();
+    const lasts = proxy === undefined ? memory.other : memory.gateway;
+    this.#verdicts.delete(credential);
+    const same = [...this.#verdicts].filter(([, verdict]) => verdict.proxy === proxy);
+    // A full cache evicts only credentials of the same gateway, so that no caller evicts another gateway's.
+    const [oldest] = same.length < maximumOfProxy ? [] : same;
+    if (oldest) this.#verdicts.delete(oldest[0]);
+    const renewAt = now + Math.min(lasts, renewal);
+    this.#verdicts.set(credential, { proxy: proxy, renewAt, until: now + lasts });
+  }
+}
+
+function credentialIn({ [gatewayHeader]: credential }: ArrivedHeaders): string | undefined {
+  const isOne = typeof credential === "string" && credential.length <= maximumLength;
+  return isOne ? credential : undefined;
+}

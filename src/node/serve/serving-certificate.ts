@@ -1,0 +1,102 @@
+import type { Authorities } from "../../ca/authorities.ts";
+import type { AuthorityView } from "../../ca/authority-view.ts";
+import type { IssuanceLog } from "../../ca/issuance/issuance-log.ts";
+import { CaError } from "../../foundation/errors.ts";
+import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { Pem } from "../../pki/encoding/pem.ts";
+import { issueServingCertificate } from "../../pki/x509/leaf/certificate-signer.ts";
+import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import {
+  addSeconds,
+  type LeafLifetimes,
+  leafValidity,
+  type Validity,
+} from "../../pki/x509/validity.ts";
+import { renewalOf, type ServingCertificate, type ServingCertificateSource } from "../tls.ts";
+
+/** The names of a serving certificate, and the authorities that sign it. */
+interface OwnCertificate {
+  readonly dnsNames: readonly string[];
+  readonly authorities: Authorities;
+  readonly leafLifetimes: LeafLifetimes;
+  /** Absent where nothing is logged. */
+  readonly issuanceLog?: IssuanceLog | undefined;
+}
+
+/** A caller that does not wait for the next bundle asks for it as often. */
+const learningSeconds = 300;
+
+/**
+ * A serving certificate of the authority that signs, with a fresh key. It is renewed before half of its life is over,
+ * and when another authority signs: at once if the bundle has lost the root, else after a while. A taint publishes a root
+ * that signs at once, and callers learn of it by a connection that they accept.
+ */
+export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
+  let current: ServingCertificate | undefined;
+  let issuerId = "";
+  let [validFrom, renewAt] = [new Date(0), new Date(0)];
+  let followedAt: Date | undefined;
+  return async (now) => {
+    const view = await own.authorities.at(now);
+    const { issuer, chainPem, reasons } = view;
+    if (!issuer) {
+      const why = reasons.join("; ");
+      throw new CaError({ reason: "no-signing-authority", why }, why);
+    }
+    // A clock that was set back makes a certificate one of the future.
+    if (current && validFrom <= now && now < renewAt) {
+      if (issuer.authority.id === issuerId) return current;
+      followedAt ??= now;
+      const isTrusted = view.crlIssuers.some(({ authority }) => authority.id === issuerId);
+      if (isTrusted && now < addSeconds(followedAt, learningSeconds)) return current;
+    }
+    const validity = leafValidity(
+      0n,
+      own.leafLifetimes,
+      issuer.authority.certificate.toBeSigned.validity,
+      now,
+    );
+    const issued = await issue(own.dnsNames, issuer, validity, chainPem.slice(0, -1));
+    if (own.issuanceLog) await recordOwn(own.issuanceLog, issued.certificate, view, now);
+    current = issued;
+    issuerId = issuer.authority.id;
+    followedAt = undefined;
+    [validFrom, renewAt] = [validity.notBefore, renewalOf(validity.notAfter, now)];
+    return current;
+  };
+}
+
+/** A certificate that is in use but not in the log would look like a thief's. */
+async function recordOwn(
+  log: IssuanceLog,
+  certificate: Bytes,
+  view: AuthorityView,
+  now: Date,
+): Promise<void> {
+  const { signal } = new AbortController();
+  await log.record({ certificate, at: now }, { view, signal, audit: {} });
+}
+
+async function issue(
+  dnsNames: readonly string[],
+  issuer: OpenAuthority,
+  validity: Validity,
+  intermediates: readonly string[],
+): Promise<ServingCertificate & { readonly certificate: Bytes }> {
+  const { subtle } = crypto;
+  const keys = await subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
+    "sign",
+    "verify",
+  ]);
+  const publicKey = SubjectPublicKey.parse(
+    new Uint8Array(await subtle.exportKey("spki", keys.publicKey)),
+  );
+  const { der } = await issueServingCertificate(issuer, { dnsNames, publicKey, validity });
+  const privateKey = new Uint8Array(await subtle.exportKey("pkcs8", keys.privateKey));
+  return {
+    certificate: der,
+    chainPem: [Pem.format("CERTIFICATE", der), ...intermediates].join(""),
+    keyPem: Pem.format("PRIVATE KEY", privateKey),
+  };
+}

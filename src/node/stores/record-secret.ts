@@ -1,0 +1,90 @@
+import * as z from "zod/mini";
+import { maximumObjectOctets } from "../../kubernetes/client.ts";
+import type { Listing } from "../../kubernetes/list-pages.ts";
+import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
+
+/** A Secret that holds one object of a store. */
+export interface RecordSecret {
+  readonly key: string;
+  readonly value: string;
+  readonly version: string;
+}
+
+/** The type of these Secrets. The API server lists and watches them without all others. */
+const secretType = "rampart.dev/record";
+const dataKey = "record";
+
+const secretSchema = z.object({
+  type: z.literal(secretType),
+  metadata: z.object({
+    name: z.string().check(z.maxLength(253)),
+    resourceVersion: z.string().check(z.minLength(1), z.maxLength(4096)),
+  }),
+  data: z.nullish(z.record(z.string(), z.string())),
+});
+
+/**
+ * The name of the Secret for a key, such as `rampart.authorities.<id>`: a DNS subdomain (RFC 1123). A part of
+ * a key may have dots and end in `-`, so both are escaped.
+ *
+ * @throws Error for a key that has no such name.
+ */
+export function secretName(key: string): string {
+  const parts = key.split("/").map((part) => part.replace(/[.-]/g, (char) => escapes[char] ?? ""));
+  const name = ["rampart", ...parts].join(".");
+  if (name.length <= 253 && namePattern.test(name)) return name;
+  throw new Error("a record's name is too long for a Secret, or has other characters");
+}
+
+const escapes: Readonly<Record<string, string>> = { ".": "-d", "-": "-m" };
+const namePattern = /^rampart(?:\.[a-z0-9](?:[a-z0-9]|-[dm])*)+$/;
+
+/** The key of a Secret's name; `undefined` for every other name. */
+function keyOfName(name: string): string | undefined {
+  if (!namePattern.test(name)) return undefined;
+  const [, ...parts] = name.split(".");
+  return parts.map((part) => part.replaceAll("-d", ".").replaceAll("-m", "-")).join("/");
+}
+
+/**
+ * The object in a Secret; `undefined` for every other object. A value is cut at this length, and one that is
+ * missing is empty: readers refuse such a record, and must not overlook it.
+ */
+export function parseRecordSecret(
+  object: unknown,
+  maximumOctets: number,
+): RecordSecret | undefined {
+  const parsed = secretSchema.safeParse(object);
+  if (!parsed.success) return undefined;
+  const { metadata, data } = parsed.data;
+  const key = keyOfName(metadata.name);
+  if (key === undefined) return undefined;
+  // Four characters have three octets. A text that is no base64 counts as empty.
+  const cut = (data?.[dataKey] ?? "").slice(0, 4 * Math.ceil(maximumOctets / 3));
+  const octets = parseBase64(cut) ?? new Uint8Array();
+  const value = new TextDecoder("utf-8", { ignoreBOM: true }).decode(octets);
+  return { key, value, version: metadata.resourceVersion };
+}
+
+/** The Secret to create for an object, or to put in the place of this version. */
+export function recordSecret(key: string, value: string, resourceVersion?: string): object {
+  const labels = { "app.kubernetes.io/managed-by": "rampart" };
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    type: secretType,
+    metadata: { name: secretName(key), labels, ...(resourceVersion && { resourceVersion }) },
+    data: { [dataKey]: toBase64(new TextEncoder().encode(value)) },
+  };
+}
+
+/** The path of a namespace's Secrets at the API server. */
+export const secretsPath = (namespace: string): string => `/api/v1/namespaces/${namespace}/secrets`;
+
+/** The Secrets of a namespace that hold objects. */
+export const recordListing = (namespace: string): Listing => ({
+  path: `${secretsPath(namespace)}?fieldSelector=${encodeURIComponent(`type=${secretType}`)}`,
+  pageSize: 100,
+  maximumRequests: 200,
+  objectOctets: maximumObjectOctets,
+});

@@ -1,0 +1,36 @@
+import { type PublicJwk, publicJwk } from "../crypto-provider.ts";
+import { toBase64 } from "../encoding/base64.ts";
+import type { Bytes } from "../encoding/bytes.ts";
+import { Certificate } from "../x509/certificate.ts";
+
+/** One root as a JWK of a SPIFFE bundle: no `kid`, exactly one certificate (X509-SVID §6.2). */
+interface SpiffeBundleKey extends PublicJwk {
+  readonly use: "x509-svid";
+  readonly x5c: readonly [string];
+}
+
+/** A SPIFFE bundle: a JWK Set with two more members (SPIFFE Trust Domain and Bundle §4). */
+interface SpiffeBundleDocument {
+  readonly spiffe_sequence: number;
+  /** Seconds. */
+  readonly spiffe_refresh_hint: number;
+  readonly keys: readonly SpiffeBundleKey[];
+}
+
+/** The roots of a trust bundle as a SPIFFE bundle, in their order. */
+export async function toSpiffeBundle(
+  roots: readonly Bytes[],
+  sequence: number,
+  refreshHintSeconds: number,
+): Promise<SpiffeBundleDocument> {
+  return {
+    spiffe_sequence: sequence,
+    spiffe_refresh_hint: refreshHintSeconds,
+    keys: await Promise.all(roots.map(toBundleKey)),
+  };
+}
+
+async function toBundleKey(root: Bytes): Promise<SpiffeBundleKey> {
+  const { spki } = Certificate.parse(root).toBeSigned;
+  return { use: "x509-svid", ...(await publicJwk(spki)), x5c: [toBase64(root)] };
+}

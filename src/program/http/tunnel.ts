@@ -1,0 +1,129 @@
+import { request as httpRequest } from "node:http";
+import { type AgentOptions, Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { connect as connectTcp, isIP, Socket } from "node:net";
+import { Duplex } from "node:stream";
+import {
+  type ConnectionOptions,
+  checkServerIdentity,
+  connect,
+  type SecureContextOptions,
+} from "node:tls";
+import { bracketed } from "../../foundation/addresses.ts";
+import { systemCode } from "../files/small-file.ts";
+import { trustSystemRoots } from "../system-roots.ts";
+import { watchHandshake } from "../tls-policy.ts";
+import { environmentProxy, type Peer, type ProxyFor, type ProxyServer } from "./proxies.ts";
+
+/** Options of TLS: roots instead of the system's, a client certificate, the name by which the server is judged. */
+export type ClientTls = SecureContextOptions &
+  Pick<ConnectionOptions, "servername" | "checkServerIdentity">;
+
+/** The options that have a server judged by a name. One that is an address is not sent (RFC 6066 §3). */
+export const judgedBy = (name: string): ClientTls =>
+  isIP(name) === 0
+    ? { servername: name }
+    : { servername: "", checkServerIdentity: (_, shown) => checkServerIdentity(name, shown) };
+
+/** How long a proxy may take for its answer to CONNECT. */
+const connectMilliseconds = 15_000;
+
+/** The interval at which TCP probes an idle connection. */
+export const probeMilliseconds = 15_000;
+
+/**
+ * Opens a connection to a server through a proxy, by CONNECT (RFC 9110 §9.3.6).
+ *
+ * @throws Error whose code begins with `PROXY_`, for a proxy that refuses or fails.
+ */
+function openTunnel(proxy: ProxyServer, { host, port }: Peer): Promise<Socket> {
+  const authority = `${bracketed(host)}:${port}`;
+  const { isTls, authorization } = proxy;
+  const request = (isTls ? httpsRequest : httpRequest)({
+    host: proxy.host,
+    port: proxy.port,
+    method: "CONNECT",
+    path: authority,
+    headers: {
+      host: authority,
+      "user-agent": "rampart",
+      ...(authorization !== undefined && { "proxy-authorization": authorization }),
+    },
+    agent: false,
+    timeout: connectMilliseconds,
+  });
+  return new Promise((resolve, reject) => {
+    const fail = (code: string, message: string, cause?: unknown): void => {
+      const error = new Error(`the proxy ${proxy.shown} ${message}`, { cause });
+      reject(Object.assign(error, { code: `PROXY_${code}` }));
+      request.destroy();
+    };
+    request.on("connect", ({ statusCode = 0 }, socket, head) => {
+      if (statusCode !== 200) {
+        fail(`STATUS_${statusCode}`, `answered CONNECT with status ${statusCode}`);
+        return;
+      }
+      socket.setTimeout(0);
+      socket.setKeepAlive(true, probeMilliseconds);
+      if (head.length > 0) socket.unshift(head);
+      resolve(socket);
+    });
+    request.on("timeout", () => fail("TIMEOUT", "did not answer CONNECT in time"));
+    request.on("error", (error) => fail(systemCode(error) ?? "FAILED", "cannot be reached", error));
+    request.end();
+  });
+}
+
+/** Connections of HTTP/1.1 over TLS, direct or through a proxy. */
+export class TlsAgent extends HttpsAgent {
+  readonly #proxyFor: ProxyFor;
+  /** Whether the latest connection waits for a server to finish the handshake. */
+  isInHandshake = (): boolean => false;
+
+  constructor(options: AgentOptions, proxyFor: ProxyFor = environmentProxy) {
+    super(options);
+    this.#proxyFor = proxyFor;
+  }
+
+  override createConnection(
+    ...[options, done]: Parameters<HttpsAgent["createConnection"]>
+  ): ReturnType<HttpsAgent["createConnection"]> {
+    const { host, port, ca } = options;
+    if (ca === undefined) trustSystemRoots();
+    const peer = { isTls: true, host: host ?? "", port: Number(port) };
+    const proxy = this.#proxyFor(peer);
+    const follow = (connection: Duplex | null | undefined): typeof connection => {
+      if (connection instanceof Socket) this.isInHandshake = watchHandshake(connection);
+      return connection;
+    };
+    if (!proxy || !done) return follow(super.createConnection(options, done));
+    const secured = (socket: Socket): ReturnType<HttpsAgent["createConnection"]> => {
+      const tunneled = { ...options, socket };
+      return follow(super.createConnection(tunneled));
+    };
+    openTunnel(proxy, peer).then(
+      (socket) => done(null, secured(socket) ?? socket),
+      (error) => done(error, new Duplex()),
+    );
+    return undefined;
+  }
+}
+
+/**
+ * Opens the connection of one HTTP/2 session, direct or through a proxy, for its `createConnection` to return. As for
+ * gRPC's own clients, `HTTPS_PROXY` holds for plaintext too.
+ *
+ * The connection is opened before the session: if a session begins on a stream that still waits for its socket, Node
+ * delivers short answers after the end of their streams.
+ */
+export async function connectSession(origin: string, tls: ClientTls): Promise<Socket> {
+  const { protocol, hostname, port } = new URL(origin);
+  const isTls = protocol === "https:";
+  const host = hostname.replace(/^\[|\]$/g, "");
+  const peer = { isTls: true, host, port: Number(port) || (isTls ? 443 : 80) };
+  const proxy = environmentProxy(peer);
+  const tunnel = proxy && (await openTunnel(proxy, peer));
+  if (!isTls) return tunnel ?? connectTcp(peer);
+  const servername = tls.servername ?? (isIP(host) === 0 ? host : "");
+  const over = tunnel ? { socket: tunnel } : { port: peer.port };
+  return connect({ ...tls, ...over, host, servername, ALPNProtocols: ["h2"] });
+}

@@ -1,0 +1,81 @@
+import type { Registry } from "prom-client";
+import { addReadGauge, addReadSeries, type ReadGauge, unixTime } from "../metrics.ts";
+
+/** The state of a configuration that may change while its program runs. */
+export interface ConfigurationStatus {
+  /** Counts the configurations since the start, which had the first. */
+  readonly generation: number;
+  /** When the file was last read without a fault. */
+  readonly lastSuccess: Date;
+  /** How often a configuration was read again and taken on, and how often one was refused. */
+  readonly reloads: Readonly<Record<"applied" | "refused", number>>;
+  /** The faults of the file, if it is not in force. */
+  readonly faults: readonly string[];
+  /** The keys that have changed in the file and count only after a restart. */
+  readonly awaitingRestart: readonly string[];
+}
+
+/** Reads the status of the configuration that is in force. */
+export type StatusOfConfiguration = () => ConfigurationStatus;
+
+/** The difference between the file and the configuration in force. None of it keeps a program from its work. */
+export function configurationReasons({ faults, awaitingRestart }: ConfigurationStatus): string[] {
+  return [
+    ...faults.map((fault) => `the configuration file is not in force: ${fault}`),
+    ...(awaitingRestart.length > 0 ? [restartSentence(awaitingRestart)] : []),
+  ];
+}
+
+/** Says which changed keys only a restart can apply. */
+export const restartSentence = (keys: readonly string[]): string =>
+  `keys of the configuration have changed that need a restart: ${keys.join(", ")}`;
+
+interface StatusGauge extends Omit<ReadGauge, "read"> {
+  readonly read: (now: ConfigurationStatus) => number;
+}
+
+/** Of several processes the one that is furthest behind counts. */
+const gauges: readonly StatusGauge[] = [
+  {
+    name: "rampart_configuration_generation",
+    help: "The number of the configuration in force; the process began with 1.",
+    aggregator: "min",
+    read: ({ generation }) => generation,
+  },
+  {
+    name: "rampart_configuration_reload_success",
+    help: "1 when the configuration file had no fault at its last read.",
+    aggregator: "min",
+    read: ({ faults }) => (faults.length === 0 ? 1 : 0),
+  },
+  {
+    name: "rampart_configuration_reload_success_timestamp",
+    help: "When the configuration file was last read without a fault, in Unix time.",
+    aggregator: "min",
+    read: ({ lastSuccess }) => unixTime(lastSuccess),
+  },
+  {
+    name: "rampart_configuration_keys_awaiting_restart",
+    help: "Keys of the configuration that have changed and need a restart.",
+    aggregator: "max",
+    read: ({ awaitingRestart }) => awaitingRestart.length,
+  },
+];
+
+/** Adds the metrics of the configuration, unless there is no status of it. */
+export function addConfigurationMetrics(
+  registry: Registry,
+  status: StatusOfConfiguration | undefined,
+): void {
+  if (!status) return;
+  for (const { read, ...gauge } of gauges) {
+    addReadGauge(registry, { ...gauge, read: () => read(status()) });
+  }
+  addReadSeries(registry, {
+    type: "counter",
+    name: "rampart_configuration_reloads_total",
+    help: "Configurations that were read again: applied, refused.",
+    labelNames: ["outcome"],
+    read: () => Object.entries(status().reloads).map(([outcome, count]) => [count, { outcome }]),
+  });
+}

@@ -1,0 +1,282 @@
+import { describe, expect, test } from "vitest";
+import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
+import {
+  type CertificateRequest,
+  issueCertificate,
+} from "../../../src/ca/issuance/issue-certificate.ts";
+import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import type { UseToken } from "../../../src/ca/issuance/single-use.ts";
+import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
+import { claimsOf, platformClaims } from "../../testkit/callers/foreign-tokens.ts";
+import {
+  type Claims,
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  mintToken,
+} from "../../testkit/callers/tokens.ts";
+import { buildCsr, csrPem, generateSigner } from "../../testkit/pki/csr.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
+
+const key = await createTokenKey("RS256", "k1");
+const clusterKey = await createTokenKey("ES256", "k1");
+const csr = csrPem(buildCsr(generateSigner("EC-P256")));
+const { iss } = platformClaims.github;
+
+const deploy = {
+  name: "deploy",
+  claims: { repository_owner_id: "7", repository_id: "74", environment: "prod" },
+  namespace: "ci",
+  account: "repo-{repository_id}",
+};
+const github = {
+  issuer: iss,
+  audiences: ["https://ca.test"],
+  cluster: "github",
+  namespaces: ["ci"],
+  jwks: jwksOf(key),
+  subjects: [deploy],
+};
+const cluster = {
+  issuer: "https://cluster.test",
+  namespaces: ["shop", "istio-system"],
+  jwks: jwksOf(clusterKey),
+};
+
+/** Remembers tokens as a store does. */
+function memory(): UseToken {
+  const used = new Set<string>();
+  return async ({ digest }) => !used.has(digest) && used.add(digest) !== undefined;
+}
+
+async function startWith(table: object, values: object = {}, useToken?: UseToken) {
+  const entries: Bytes[] = [];
+  const issuanceLog = {
+    mode: "required" as const,
+    append: async (entry: Bytes) => ({ origin: "log", index: entries.push(entry) - 1 }),
+    refusal: () => undefined,
+    troubles: () => [],
+  };
+  const given = { ISSUERS: [cluster, { ...github, ...table }], ...values };
+  const ca = await startCa(given, { issuanceLog, ...(useToken && { useToken }) });
+  await ca.rotate();
+  const claims = claimsOf("github", ca.now());
+  const tokenOf = (changes: Claims = {}) => mintToken(key, { ...claims, ...changes });
+  const audit: AuditEvent = { event: "create-certificate", outcome: "refused", requestId: "1" };
+  const callerOf = (token: string, headers: Record<string, string> = {}) =>
+    ca.certificateAuthority.authenticate(
+      { headers: new Headers({ authorization: `Bearer ${token}`, ...headers }) },
+      ca.now(),
+    );
+  const request = async (token: string, changes: Partial<CertificateRequest> = {}) =>
+    issueCertificate(
+      ca.certificateAuthority.issuance,
+      await callerOf(token),
+      { csrPem: csr, requestedSeconds: 0n, impersonatedIdentity: "", certSigner: "", ...changes },
+      { now: ca.now(), signal: new AbortController().signal, audit },
+    );
+  const logged = () =>
+    entries.map((each) => parseEntry(each)).filter((each) => each.proof === "token");
+  return { ca, tokenOf, callerOf, request, audit, logged, entries };
+}
+
+const rejected = (check: string) => ({ reason: "credential-rejected", check });
+
+describe("a token that is no ServiceAccount's", () => {
+  test("gets the identity that the entry of its claims gives", async () => {
+    const { request, tokenOf, audit } = await startWith({});
+    await request(await tokenOf());
+    expect(audit).toMatchObject({
+      outcome: "issued",
+      spiffeId: "spiffe://cluster.local/ns/ci/sa/repo-74",
+    });
+  });
+
+  test.each<[string, Claims, string]>([
+    ["of another repository", { repository_id: "75" }, "subject"],
+    ["of a pull request", { environment: undefined }, "subject"],
+    ["for another audience", { aud: "https://github.com/octo-org" }, "audience"],
+    ["that has ended", { exp: 1 }, "time"],
+    ["of another issuer of the platform", { iss: `${iss}/enterprise` }, "issuer"],
+    ["that says it is a ServiceAccount's", { iss: cluster.issuer }, "key"],
+  ])("gets nothing %s", async (_, changes, check) => {
+    const { callerOf, tokenOf } = await startWith({});
+    expect(await refusalOf(async () => callerOf(await tokenOf(changes)))).toEqual(rejected(check));
+  });
+
+  test("is verified before a claim of it counts", async () => {
+    const { callerOf, tokenOf } = await startWith({});
+    const [header, , signature] = (await tokenOf()).split(".");
+    const other = (await tokenOf({ run_id: "1" })).split(".")[1];
+    const forged = [header, other, signature].join(".");
+    expect(await refusalOf(() => callerOf(forged))).toEqual(rejected("signature"));
+  });
+
+  test("is no node proxy, gateway or signer", async () => {
+    const { request, tokenOf, callerOf } = await startWith({});
+    const token = await tokenOf();
+    const other = "spiffe://cluster.local/ns/ci/sa/repo-75";
+    expect(await refusalOf(() => request(token, { impersonatedIdentity: other }))).toEqual({
+      reason: "impersonation-denied",
+      rule: "account",
+    });
+    const serving = { certSigner: "serving", dnsNames: ["a.test"] };
+    expect(await refusalOf(() => request(token, serving))).toEqual({ reason: "signer-unknown" });
+    expect(await refusalOf(() => request(token, { certSigner: "intermediate" }))).toEqual({
+      reason: "signer-denied",
+    });
+    const forwards = { "x-rampart-forwards": "certificate", "x-forwarded-client-cert": "URI=a" };
+    expect(await refusalOf(() => callerOf(token, forwards))).toEqual(rejected("gateway"));
+  });
+
+  test("claims no cluster but its issuer's", async () => {
+    const { callerOf, tokenOf } = await startWith({});
+    const token = await tokenOf();
+    await callerOf(token, { clusterid: "github" });
+    const elsewhere = { clusterid: "Kubernetes" };
+    expect(await refusalOf(() => callerOf(token, elsewhere))).toEqual(rejected("cluster"));
+  });
+
+  test("is not for a ServiceAccount's issuer, nor the other way round", async () => {
+    const { ca, callerOf } = await startWith({});
+    const account = await mintAccountToken(key, iss, "ci:repo-74", ca.now(), {
+      aud: "https://ca.test",
+    });
+    expect(await refusalOf(() => callerOf(account))).toEqual(rejected("subject"));
+    const claims = { ...claimsOf("github", ca.now()), iss: cluster.issuer, aud: "istio-ca" };
+    const token = await mintToken(clusterKey, claims);
+    expect(await refusalOf(() => callerOf(token))).toEqual(rejected("subject"));
+  });
+});
+
+describe("what is known of a token's claims", () => {
+  const recorded = { recorded_claims: ["repository_id", "ref"] };
+  const tokenSubject = {
+    sub: platformClaims.github.sub,
+    entry: "deploy",
+    claims: { repository_id: "74", ref: "refs/heads/main" },
+  };
+  const denied = (subject: string) => ({ DENIED: [{ subject, since: "2026-11-21T00:00:00Z" }] });
+
+  test("stands in the entry of the log, with the issuer", async () => {
+    const { request, tokenOf, logged } = await startWith(recorded);
+    await request(await tokenOf());
+    expect(logged()).toMatchObject([
+      { issuer: iss, cluster: "github", tokenId: "example-id", tokenSubject },
+    ]);
+  });
+
+  test.each([
+    `issuer/${iss}`,
+    "claim/repository_id=74",
+    "claim/ref=refs/heads/*",
+    "subject/repo:octo-org@7/*",
+  ])("is enough for a denial of %s", async (subject) => {
+    const { request, tokenOf } = await startWith(recorded, denied(subject));
+    expect(await refusalOf(async () => request(await tokenOf()))).toEqual({
+      reason: "denied",
+      subject,
+    });
+  });
+
+  test.each(["claim/repository_id=7", "claim/ref=main", "subject/repo:octo-org"])(
+    "is not %s",
+    async (subject) => {
+      const { request, tokenOf, audit } = await startWith(recorded, denied(subject));
+      await request(await tokenOf());
+      expect(audit.outcome).toBe("issued");
+    },
+  );
+
+  test("is what a rule decides by", async () => {
+    const rule = { name: "no", when: { claims: { ref: "refs/heads/*" } }, then: { deny: "no" } };
+    const { request, tokenOf } = await startWith(recorded, { POLICY: { rules: [rule] } });
+    await request(await tokenOf({ ref: "refs/tags/1" }));
+    expect(await refusalOf(async () => request(await tokenOf()))).toEqual({
+      reason: "policy-denied",
+      rule: "no",
+    });
+  });
+});
+
+describe("a certificate behind which such a token is", () => {
+  const renewing = { recorded_claims: ["ref"], renewal_limit: "2h" };
+
+  /** As the CA finds it behind a certificate, an hour after the token. */
+  async function renewWith(values: object) {
+    const { ca, callerOf, tokenOf, audit, entries } = await startWith(renewing, values);
+    const { tokenSubject: _, issuer: provedBy, ...caller } = await callerOf(await tokenOf());
+    const certificate = { serialNumber: "01", authority: "02" };
+    const provedUntil = new Date(caller.proof.provedAt.getTime() + 2 * 3600 * 1000);
+    await issueCertificate(
+      ca.certificateAuthority.issuance,
+      { ...caller, certificate, provedBy, provedUntil },
+      { csrPem: csr, requestedSeconds: 0n, impersonatedIdentity: "", certSigner: "" },
+      { now: ca.now(), signal: new AbortController().signal, audit },
+    );
+    return { audit, entry: entries.map((each) => parseEntry(each)).at(-1), provedUntil };
+  }
+  const deniedSince = (since: string) => ({ DENIED: [{ subject: "claim/ref=other", since }] });
+
+  test("is renewed no further than its table allows, and its entry says that the claims are unknown", async () => {
+    const { audit, entry, provedUntil } = await renewWith({});
+    expect(audit.notAfter).toEqual(provedUntil);
+    expect(entry).toMatchObject({ proof: "certificate", issuer: iss, tokenSubject: "unknown" });
+  });
+
+  test("is denied while a claim is, unless its token is younger", async () => {
+    const later = () => renewWith(deniedSince("2026-11-21T12:30:00Z"));
+    expect(await refusalOf(later)).toEqual({ reason: "denied", subject: "claim/ref=other" });
+    expect((await renewWith(deniedSince("2026-11-20T00:00:00Z"))).audit.outcome).toBe("issued");
+  });
+
+  test("is denied by a rule that denies by claims", async () => {
+    const rule = { name: "no", when: { claims: { ref: "other" } }, then: { deny: "no" } };
+    const asked = () => renewWith({ POLICY: { rules: [rule] } });
+    expect(await refusalOf(asked)).toEqual({ reason: "policy-denied", rule: "no" });
+  });
+
+  test("is no credential by default", async () => {
+    const { ca } = await startWith({});
+    const [, issuer] = ca.issuers;
+    expect([issuer?.name, issuer?.renewalSeconds]).toEqual([iss, 0]);
+  });
+});
+
+describe("a token that is good once", () => {
+  const once = { subjects: [{ ...deploy, once: true }] };
+
+  test("gets one certificate, and the next call is refused", async () => {
+    const { request, tokenOf, callerOf } = await startWith(once, {}, memory());
+    const token = await tokenOf();
+    // Nobody has got anything for it yet.
+    await callerOf(token);
+    await request(token);
+    expect(await refusalOf(() => request(token))).toEqual(rejected("replay"));
+    await request(await tokenOf({ jti: "another" }));
+  });
+
+  test("is not used up by a call that is refused for another reason", async () => {
+    const { request, tokenOf } = await startWith(once, {}, memory());
+    const token = await tokenOf();
+    await refusalOf(() => request(token, { csrPem: "no CSR" }));
+    await request(token);
+  });
+
+  test("is the same with another signature", async () => {
+    const elliptic = await createTokenKey("ES256", "k1");
+    const table = { ...once, jwks: jwksOf(elliptic) };
+    const { ca, request } = await startWith(table, {}, memory());
+    const claims = claimsOf("github", ca.now());
+    await request(await mintToken(elliptic, claims));
+    const again = await mintToken(elliptic, claims);
+    expect(await refusalOf(() => request(again))).toEqual(rejected("replay"));
+  });
+
+  test("is refused at the start by a platform that cannot tell", async () => {
+    await expect(startWith(once)).rejects.toThrow(
+      "ISSUERS[1].subjects[0].once: takes `rampart serve` with a store in files",
+    );
+  });
+});

@@ -1,0 +1,42 @@
+import { createHash } from "node:crypto";
+import { AwsV4Signer } from "aws4fetch";
+import { expect, it } from "vitest";
+import { signedHeaders } from "../../../src/custody/key-service/aws-signature.ts";
+
+const keys = {
+  accessKeyId: "AKID",
+  secretAccessKey: "secret/of+the=test",
+  sessionToken: "of/today=",
+};
+
+it.each([
+  ["GET", "https://bucket.s3.eu-test-1.amazonaws.com/mesh-1/a/b.json", "", {}],
+  ["GET", "http://127.0.0.1:9000/mesh?list-type=2&prefix=m-1%2F&token=a%2Bb%20~", "", {}],
+  ["PUT", "https://s3.test/mesh/a", "content", { "if-none-match": "*" }],
+  ["POST", "https://kms.eu-test-1.amazonaws.com/", "{}", { "x-amz-target": "TrentService.Sign" }],
+])("signs a %s of %s as another implementation does", async (method, url, body, headers) => {
+  const now = new Date("2026-11-22T09:30:01.500Z");
+  const digest = createHash("sha256").update(body).digest("hex");
+  const all = { ...headers, "x-amz-content-sha256": digest };
+  const place = ["eu-test-1", url.includes("kms") ? "kms" : "s3"] as const;
+  const { authorization, ...signed } = await signedHeaders(
+    { method, url: new URL(url), headers: all, digest },
+    keys,
+    place,
+    now,
+  );
+  const [region, service] = place;
+  const datetime = "20261122T093001Z";
+  const signer = new AwsV4Signer({
+    method,
+    url,
+    headers: signed,
+    ...keys,
+    region,
+    service,
+    datetime,
+  });
+  const expected = await signer.sign();
+  expect(authorization).toBe(expected.headers.get("authorization"));
+  expect(new Headers(signed).get("x-amz-security-token")).toBe("of/today=");
+});

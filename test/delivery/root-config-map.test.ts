@@ -1,0 +1,65 @@
+import { describe, expect, test } from "vitest";
+import { listRoots } from "../../src/delivery/root-config-map.ts";
+import { FetchError } from "../../src/foundation/fetch.ts";
+import type { SendRequest } from "../../src/kubernetes/client.ts";
+import { namespaceOf } from "../testkit/kubernetes/watched-api.ts";
+
+const name = "istio-ca-root-cert";
+
+const configMapOf = (namespace: string, pem: string): object => ({
+  metadata: { name, namespace, labels: { "istio.io/config": "true" } },
+  data: { "root-cert.pem": pem },
+});
+
+type Answer = readonly object[] | FetchError;
+
+/** Answers with a page after the other; each but the last of a collection names a next one. */
+function serverOf(namespaces: readonly Answer[], configMaps: readonly Answer[]): SendRequest {
+  const rest = { namespaces: [...namespaces], configmaps: [...configMaps] };
+  return async ({ path }) => {
+    const answers = path.includes("/configmaps") ? rest.configmaps : rest.namespaces;
+    const items = answers.shift();
+    if (!items || items instanceof FetchError) throw items ?? new Error("asked for too much");
+    const metadata = { continue: answers.length > 0 ? "next" : "" };
+    return { kind: "List", metadata, items };
+  };
+}
+
+const rootsOf = async (send: SendRequest) => {
+  const { namespaces, held } = await listRoots(send, name, ({ pem }) => pem);
+  return { namespaces, held: Object.fromEntries(held) };
+};
+
+const expired = new FetchError("gone", { status: 410 });
+
+describe("the roots in a cluster are listed", () => {
+  test("by its namespaces and its ConfigMaps", async () => {
+    const send = serverOf(
+      [[namespaceOf("a"), namespaceOf("kube-public")], [namespaceOf("b")]],
+      [[configMapOf("a", "one")], [configMapOf("b", "two"), { kind: "Secret" }]],
+    );
+    const held = { a: "one", b: "two" };
+    expect(await rootsOf(send)).toEqual({ namespaces: ["a", "b"], held });
+  });
+
+  test("as they are now, where a list begins anew", async () => {
+    const send = serverOf(
+      [[namespaceOf("gone"), namespaceOf("a")], expired, [namespaceOf("a")], [namespaceOf("b")]],
+      [[configMapOf("a", "old"), configMapOf("gone", "old")], expired, [configMapOf("a", "new")]],
+    );
+    expect(await rootsOf(send)).toEqual({ namespaces: ["a", "b"], held: { a: "new" } });
+  });
+
+  test("each namespace once, even where a server repeats it", async () => {
+    const send = serverOf([[namespaceOf("a")], [namespaceOf("a")]], [[]]);
+    expect(await rootsOf(send)).toEqual({ namespaces: ["a"], held: {} });
+  });
+});
+
+test.each<[string, readonly Answer[]]>([
+  ["no namespace", [[]]],
+  ["no namespace that gets roots", [[namespaceOf("kube-public"), namespaceOf("a", "Terminating")]]],
+  ["what is no namespace", [[{ kind: "Pod" }]]],
+])("a cluster that lists %s is not believed", async (_, namespaces) => {
+  await expect(rootsOf(serverOf(namespaces, [[]]))).rejects.toThrow("lists no namespace");
+});

@@ -1,0 +1,78 @@
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
+import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
+import { familyScenes } from "./family-scenes.ts";
+import { machineScenes } from "./machine-scenes.ts";
+import { makeNetwork, podAt, servers } from "./network.ts";
+import { proxyScenes } from "./proxy-scenes.ts";
+
+/** The programs that the suite has found before it entered this network. */
+export interface Programs {
+  readonly tinyproxy: string;
+  readonly envoy: string;
+  readonly pilotAgent: string;
+  readonly template: string;
+  readonly plane: string;
+}
+
+/** What every scene has. */
+export interface Stage {
+  readonly folder: string;
+  readonly programs: Programs;
+}
+
+/** What a scene shows, and how. @returns What was seen. */
+export type Scene = readonly [what: string, play: () => Promise<string>];
+
+/** Plays scenes one after the other. One that fails does not end the others. */
+export async function playAll(
+  names: Pick<Outcome, "client" | "server">,
+  scenes: readonly Scene[],
+): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for (const [what, play] of scenes) {
+    const outcome = await play().then(
+      (detail) => ({ ...names, what, result: "ok" as const, detail }),
+      (error) => ({ ...names, what, result: "FAILED" as const, detail: String(error) }),
+    );
+    console.error(`${outcome.result}: ${what}: ${outcome.detail}`);
+    outcomes.push(outcome);
+  }
+  return outcomes;
+}
+
+// The exit ends the started processes, which a signal alone would leave running.
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
+
+const [programs = "{}", only = ""] = process.argv.slice(2);
+const folder = await lastingFolder();
+await makeNetwork(folder, {
+  "ca.example": [servers.v4],
+  "keys.example": [servers.v4],
+  "vault.example": [servers.v4],
+  "s3.example": [servers.v4],
+  "kube.example": [servers.v4],
+  "gateway.example": [podAt(0).v4],
+  // c-ares merges the lines of an address, and then misses a name that has another: these have their own.
+  "dual.example": [servers.v6, "10.88.0.2"],
+  // Of a network that the pods have a way to, and nobody answers in.
+  "swallowed.example": ["fd99::1", "10.88.0.3"],
+});
+const stage = { folder, programs: JSON.parse(programs) as Programs };
+const parts = { proxies: proxyScenes, families: familyScenes, machine: machineScenes };
+const outcomes: Outcome[] = [];
+for (const [name, play] of Object.entries(parts)) {
+  if (!name.includes(only)) continue;
+  outcomes.push(
+    ...(await play(stage).catch((error: unknown): Outcome[] => [
+      {
+        client: name,
+        server: "this machine",
+        what: "all",
+        result: "FAILED",
+        detail: String(error),
+      },
+    ])),
+  );
+}
+reportOutcomes(outcomes);
+process.exit();

@@ -1,0 +1,37 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { usedTokensIn } from "../../../src/node/files/used-tokens.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const now = new Date("2026-11-22T12:00:00Z");
+const token = { digest: "ab".repeat(32), until: addSeconds(now, 300) };
+
+test("a token is new once, to every process and after a restart", async () => {
+  const folder = await temporaryFolder();
+  const [first, second] = [usedTokensIn(folder), usedTokensIn(folder)];
+  const answers = await Promise.all([first(token, now), second(token, now), first(token, now)]);
+  expect(answers.toSorted()).toEqual([false, false, true]);
+  expect(await usedTokensIn(folder)(token, now)).toBe(false);
+  expect(await first({ ...token, digest: "cd".repeat(32) }, now)).toBe(true);
+});
+
+test("a token is forgotten once it has ended, and not before", async () => {
+  const folder = await temporaryFolder();
+  const useToken = usedTokensIn(folder);
+  await useToken(token, now);
+  expect(await useToken(token, addSeconds(now, 299))).toBe(false);
+  const other = { digest: "cd".repeat(32), until: addSeconds(now, 900) };
+  await useToken(other, addSeconds(now, 360));
+  expect(await readdir(join(folder, "used-tokens"))).toEqual([
+    `${other.until.getTime() / 1000}-${other.digest}`,
+  ]);
+});
+
+test("no token is accepted where no more can be remembered", async () => {
+  const useToken = usedTokensIn(await temporaryFolder(), 2);
+  const used = (digest: string) => useToken({ ...token, digest }, now);
+  expect([await used("01"), await used("02")]).toEqual([true, true]);
+  await expect(used("03")).rejects.toMatchObject({ refusal: { reason: "too-many-waiting" } });
+});

@@ -1,0 +1,100 @@
+import { describe, expect, test } from "vitest";
+import { OperatorError } from "../../../src/foundation/errors.ts";
+import { readProxies } from "../../../src/program/http/proxies.ts";
+
+const proxied = (environment: Record<string, string>, url: string): string | undefined => {
+  const { protocol, hostname, port } = new URL(url);
+  const isTls = protocol === "https:";
+  const host = hostname.replace(/^\[|\]$/g, "");
+  const peer = { isTls, host, port: Number(port) || (isTls ? 443 : 80) };
+  return readProxies(environment).proxyFor(peer)?.shown;
+};
+
+const both = { HTTPS_PROXY: "http://tls.test:3128", HTTP_PROXY: "http://plain.test:8080" };
+const [tls, plain, direct] = ["http://tls.test:3128", "http://plain.test:8080", undefined];
+
+test.each<[Record<string, string>, string, string | undefined]>([
+  [both, "https://ca.example", tls],
+  [both, "http://ca.example", plain],
+  [{ https_proxy: "http://lower.test:1" }, "https://ca.example", "http://lower.test:1"],
+  [{ ...both, https_proxy: "http://lower.test:1" }, "https://ca.example", tls],
+  [{ HTTPS_PROXY: "", https_proxy: "http://lower.test" }, "https://a.example", "http://lower.test"],
+  [{ HTTPS_PROXY: "bare.test:3128" }, "https://ca.example", "http://bare.test:3128"],
+  [{ HTTPS_PROXY: "https://tls.test" }, "https://ca.example", "https://tls.test"],
+  [{ HTTPS_PROXY: "http://u:p@tls.test:3128" }, "https://ca.example", tls],
+  [{ HTTP_PROXY: "http://plain.test" }, "https://ca.example", direct],
+  [{}, "https://ca.example", direct],
+])("%j has for %s the proxy %s", (environment, url, proxy) => {
+  expect(proxied(environment, url)).toBe(proxy);
+});
+
+/** As in the tests of golang.org/x/net/http/httpproxy. */
+test.each<[string, string, boolean]>([
+  ["*", "https://ca.example", false],
+  ["a.test, *", "https://ca.example", false],
+  ["ca.example", "https://ca.example", false],
+  ["ca.example", "https://CA.example.", false],
+  ["ca.example", "https://one.ca.example", false],
+  ["ca.example", "https://other-ca.example", true],
+  [".example", "https://ca.example", false],
+  [".ca.example", "https://ca.example", true],
+  ["*.ca.example", "https://ca.example", true],
+  ["*.ca.example", "https://one.ca.example", false],
+  ["ca.example:443", "https://ca.example", false],
+  ["ca.example:8443", "https://ca.example", true],
+  ["bücher.example", "https://xn--bcher-kva.example", false],
+  ["10.1.2.3", "https://10.1.2.3", false],
+  ["10.1.2.3", "https://10.1.2.30", true],
+  ["10.1.2.3:443", "https://10.1.2.3", false],
+  ["10.1.2.3:80", "https://10.1.2.3", true],
+  ["10.0.0.0/8", "https://10.200.0.1", false],
+  ["10.0.0.0/8", "https://11.0.0.1", true],
+  ["10.0.0.0/8", "https://ten.example", true],
+  ["10.0.0.0/33", "https://10.0.0.1", true],
+  ["2001:db8::/32", "https://[2001:db8::1]", false],
+  ["2001:db8::/32", "https://[2001:db9::1]", true],
+  ["[2001:db8::1]:443", "https://[2001:db8::1]", false],
+  ["[2001:db8::1]", "https://[2001:db8::1]", false],
+  ["2001:db8::1", "https://[2001:db8::1]", false],
+  ["10.1.2.3", "https://[::ffff:10.1.2.3]", false],
+  [":443", "https://ca.example", true],
+  [",, ,.", "https://ca.example", true],
+  ["", "http://localhost:8080", false],
+  ["", "https://127.9.9.9", false],
+  ["", "https://[::1]", false],
+  ["", "http://169.254.169.254", false],
+  ["", "http://[fe80::1]", false],
+  ["", "http://[fd00:ec2::254]", false],
+  ["", "http://metadata.google.internal", false],
+  ["", "https://10.1.2.3", true],
+])("with NO_PROXY %j, that %s goes through the proxy is %s", (NO_PROXY, url, isProxied) => {
+  expect(proxied({ ...both, NO_PROXY }, url) !== undefined).toBe(isProxied);
+  expect(proxied({ ...both, no_proxy: NO_PROXY }, url) !== undefined).toBe(isProxied);
+});
+
+describe("the URL of a proxy", () => {
+  test.each(["socks5://a.test:1080", "ftp://a.test", "http://", "http://u:hidden@", "http://a b"])(
+    "is refused: %s",
+    (HTTPS_PROXY) => {
+      expect(() => readProxies({ HTTPS_PROXY })).toThrow(OperatorError);
+      expect(() => readProxies({ HTTPS_PROXY })).toThrow(/^HTTPS_PROXY: must be http/);
+      expect(() => readProxies({ HTTPS_PROXY })).not.toThrow(/hidden/);
+    },
+  );
+
+  test("gives a password that is no percent-encoding as it stands", () => {
+    const { proxyFor } = readProxies({ HTTPS_PROXY: "http://u:100%@a.test" });
+    const { authorization = "" } = proxyFor({ isTls: true, host: "ca.example", port: 443 }) ?? {};
+    expect(Buffer.from(authorization.slice(6), "base64").toString()).toBe("u:100%");
+  });
+
+  test("is told of without its password", () => {
+    const { sentences } = readProxies({
+      https_proxy: "http://u:hidden@a.test:1",
+      NO_PROXY: ".svc",
+    });
+    expect(sentences).toEqual([
+      "TLS goes through http://a.test:1 (HTTPS_PROXY), except to the servers of NO_PROXY",
+    ]);
+  });
+});

@@ -1,0 +1,77 @@
+import { expect, test } from "vitest";
+import { subjectFindings } from "../../src/status/subject-findings.ts";
+import { issuersOf } from "../testkit/configuration.ts";
+
+const github = "https://token.actions.githubusercontent.com";
+const safe = { repository_owner_id: "7", repository_id: "74", environment: "prod" };
+
+const mistakesIn = (claims: object, issuer = github): readonly string[] => {
+  const subjects = [{ name: "it", claims, namespace: "ci", account: "it" }];
+  const table = { issuer, audiences: ["https://ca.test"], subjects };
+  return subjectFindings(issuersOf(table)).map(({ what }) =>
+    what.replace(`The entry it of ${issuer} `, ""),
+  );
+};
+
+const gitlab = "https://gitlab.test";
+const ofGitLab = {
+  namespace_id: "72",
+  project_id: "20",
+  job_project_id: "20",
+  ref_protected: true,
+};
+
+test.each<[string, object, string?]>([
+  ["GitHub", safe],
+  [
+    "GitHub, by the numbers in sub",
+    {
+      sub: "repo:octo-org@7/r@74:environment:prod",
+      repository_id: "74",
+      environment: "prod",
+      event_name: ["push"],
+    },
+  ],
+  ["GitLab", ofGitLab, gitlab],
+  [
+    "AWS",
+    { "https://sts.amazonaws.com/": { aws_account: "1" }, sub: "arn:aws:iam::1:role/build" },
+    "https://a.tokens.sts.global.api.aws",
+  ],
+  ["Google", { sub: "112010400000000710080" }, "https://accounts.google.com"],
+  ["Azure", { tid: "a", oid: "b" }, "https://sts.windows.net/a/"],
+  ["another trust domain", { sub: "spiffe://other.test/ns/a/sa/*" }, "https://oidc.other.test"],
+])("an entry as the page recommends it for %s has no finding", (_, claims, issuer) => {
+  const found = mistakesIn(claims, issuer).filter(
+    (what) => !what.startsWith("knows one of GitHub's"),
+  );
+  expect(found).toEqual([]);
+});
+
+test.each<[object, string, string?]>([
+  [{ repository: "octo-org/r", environment: "prod" }, "pins no id"],
+  [{ repository_id: "7*", environment: "prod" }, "pins no id"],
+  [{ sub: "arn:aws:iam::1:role/build" }, "pins no id", "https://a.tokens.sts.global.api.aws"],
+  [{ sub: "repo:octo-org@*/r@74:ref:refs/heads/main" }, "has a star in the place of an id"],
+  [{ ...safe, repository: "*/r" }, "has a star that fits every owner"],
+  [{ ...safe, sub: "repo:octo-*/r:environment:prod" }, "has a star that fits every owner"],
+  [{ ...safe, repository_owner: "*" }, "has a star that fits every owner"],
+  [{ ...safe, sub: "repo:octo-org/r:environment:prod" }, "knows one of GitHub's two forms"],
+  [{ ...safe, event_name: ["push", "pull_request_target"] }, "fits jobs that run for strangers"],
+  [{ ...safe, event_name: "workflow_run" }, "fits jobs that run for strangers"],
+  [{ repository_id: "74" }, "asks for neither an environment nor a ref"],
+  [{ namespace_id: "72", project_id: "20", job_project_id: "20" }, "asks for neither", gitlab],
+  [
+    { namespace_id: "72", project_id: "20", ref_protected: true },
+    "fits the pipelines of forks",
+    gitlab,
+  ],
+  [
+    { "https://sts.amazonaws.com/": { aws_account: "1", request_tags: { team: "a" } } },
+    "rests on a claim that the caller chooses",
+    "https://a.tokens.sts.global.api.aws",
+  ],
+  [{ ...safe, head_ref: "a" }, "rests on a claim that the caller chooses"],
+])("%j has a finding: it %s", (claims, what, issuer) => {
+  expect(mistakesIn(claims, issuer)).toContainEqual(expect.stringContaining(what));
+});
