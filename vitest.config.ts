@@ -35,6 +35,10 @@ const prebundled = [
   "zod/mini",
 ];
 
+/** `PROPERTY_SEED=random npm run unit` plays cases that no run has played before, and a number those of a failure. */
+const { PROPERTY_SEED: propertySeed = "20261128" } = process.env;
+const propertySetup = "./test/testkit/property-seed.ts";
+
 // The workers of tests, and the programs that those start, get their environment from this process.
 leaveShell("tests");
 
@@ -94,7 +98,8 @@ const inWorkerd = (
     // All runtimes share one internet, and a Worker asks all its issuers there: one test would count the requests of another.
     maxWorkers: 1,
     sequence: { groupOrder: 1 },
-    setupFiles: ["./test/worker/runtime/fresh-start.ts"],
+    provide: { propertySeed },
+    setupFiles: [propertySetup, "./test/worker/runtime/fresh-start.ts"],
     ...timeouts,
     deps: { optimizer: { ssr: { enabled: true, include: prebundled } } },
   },
@@ -119,6 +124,8 @@ export default defineConfig({
           // Node itself strips the types, and no test replaces a module.
           experimental: { viteModuleRunner: false },
           globalSetup: ["./test/testkit/programs/bundled-program.ts"],
+          provide: { propertySeed },
+          setupFiles: [propertySetup],
           include: ["test/**/*.test.ts"],
           exclude: ["test/worker/**", "test/interop/**"],
         },
