@@ -4,9 +4,9 @@ import type { RevocationContent } from "../src/custody/record-kinds.ts";
 import { type AuthorityKey, NewAuthority } from "../src/pki/authority/new-authority.ts";
 import { type OpenAuthority, SigningAuthority } from "../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../src/pki/crypto-provider.ts";
-import { signatureAlgorithmOf } from "../src/pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../src/pki/signature-algorithm.ts";
 import { TrustDomain } from "../src/pki/spiffe-id.ts";
-import { prepareCrl, signCrl } from "../src/pki/x509/crl/signed-crl.ts";
+import { UnsignedCrl } from "../src/pki/x509/crl/signed-crl.ts";
 import { addSeconds, wholeSeconds } from "../src/pki/x509/validity.ts";
 import { median } from "./measurement/median.ts";
 import type { Row } from "./measurement/report.ts";
@@ -35,7 +35,7 @@ export async function createBenchIssuer(
   const schedule = { publishedFrom: begin, signsFrom: begin, signsUntil: end, retiresAt: end };
   const trustDomain = TrustDomain.parse("cluster.local") as TrustDomain;
   const made = await NewAuthority.create(trustDomain, key, schedule);
-  const algorithm = signatureAlgorithmOf(made.authority.publicKey);
+  const algorithm = SignatureAlgorithm.of(made.authority.publicKey);
   return SigningAuthority.open(
     made.authority,
     webSigningKey(made.extractablePrivateKey, algorithm),
@@ -55,7 +55,7 @@ async function rowsOf(issuer: OpenAuthority, { length, rounds, now }: Work): Pro
   for (let round = 0; round < rounds; round++) {
     const before = process.cpuUsage();
     const content = planCrl(issuer.authority.id, revocations, lengths, now);
-    size = (await signCrl(issuer, prepareCrl(issuer, content))).length;
+    size = (await UnsignedCrl.sign(issuer, UnsignedCrl.prepare(issuer, content))).length;
     const { user, system } = process.cpuUsage(before);
     costs.push((user + system) / 1000);
   }

@@ -1,7 +1,7 @@
 import type { AuthorityKey } from "../src/pki/authority/new-authority.ts";
 import type { OpenAuthority } from "../src/pki/authority/signing-authority.ts";
 import type { SpiffeId } from "../src/pki/spiffe-id.ts";
-import { issueLeaf } from "../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../src/pki/x509/leaf/certificate-signer.ts";
 import { addSeconds, wholeSeconds } from "../src/pki/x509/validity.ts";
 import { createBenchIssuer } from "./crl-rows.ts";
 import { median } from "./measurement/median.ts";
@@ -40,7 +40,7 @@ async function leafOctets(
   now: Date,
 ): Promise<number> {
   if (!ec) throw new Error("no authority on P-256");
-  const { der } = await issueLeaf(issuer, {
+  const { der } = await Leaf.issue(issuer, {
     spiffeId: "spiffe://cluster.local/ns/shop/sa/cart" as SpiffeId,
     publicKey: ec.authority.publicKey,
     validity: { notBefore: now, notAfter: addSeconds(now, 3600) },

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type LogEntry, parseEntry } from "../src/ca/issuance/log-entry.ts";
 import { ClientError, createClient } from "../src/client/client.ts";
 import { OperatorError } from "../src/foundation/errors.ts";
-import { bytesEqual } from "../src/pki/encoding/bytes.ts";
+import { Bytes } from "../src/pki/encoding/bytes.ts";
 import { Pem } from "../src/pki/encoding/pem.ts";
 import { extendVerified } from "../src/tlog/extend.ts";
 import { Frontier } from "../src/tlog/frontier.ts";
@@ -151,7 +151,7 @@ async function lookFor(
   let found: FirstEntry | undefined;
   await extendVerified(Frontier.empty(), tree, read, (index, octets) => {
     const entry = parseEntry(octets);
-    if (!leaf || entry.kind === "token" || !bytesEqual(entry.certificate, leaf)) return;
+    if (!leaf || entry.kind === "token" || !Bytes.equal(entry.certificate, leaf)) return;
     found = { origin: tree.origin, index, size: tree.size, entry };
   });
   return found;

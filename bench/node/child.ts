@@ -1,5 +1,5 @@
 import { createEventLog } from "../../src/ca/issuance/audit-event.ts";
-import { writeToConsole } from "../../src/foundation/events.ts";
+import { WriteLine } from "../../src/foundation/events.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { serve } from "../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
@@ -25,7 +25,7 @@ export interface Answer {
 }
 
 const clock = () => new Date();
-const serverContext = { log: createEventLog(clock, writeToConsole), clock };
+const serverContext = { log: createEventLog(clock, WriteLine.toConsole), clock };
 const nothing: Answer = { port: 0, plaintextPort: 0 };
 let floors: Record<"web" | "node", Floor> | undefined;
 

@@ -1,8 +1,8 @@
 import { type CertificateEntry, formatEntry } from "../../src/ca/issuance/log-entry.ts";
-import { type Bytes, bytesEqual } from "../../src/pki/encoding/bytes.ts";
+import { Bytes } from "../../src/pki/encoding/bytes.ts";
 import type { SpiffeId } from "../../src/pki/spiffe-id.ts";
 import { Certificate } from "../../src/pki/x509/certificate.ts";
-import { issueLeaf } from "../../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../src/pki/x509/leaf/certificate-signer.ts";
 import { IdentityProof } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { SubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
@@ -95,7 +95,7 @@ async function accountLeaves(count: number): Promise<readonly Bytes[]> {
     };
     const validity = { notBefore: now, notAfter: addSeconds(now, day) };
     const content = { spiffeId, publicKey: SubjectPublicKey.parse(spki), validity, proof };
-    leaves.push((await issueLeaf(issuer, content)).der);
+    leaves.push((await Leaf.issue(issuer, content)).der);
   }
   return leaves;
 }
@@ -105,7 +105,7 @@ function withSerial(der: Bytes, idx: number): Bytes {
   const copy = der.slice();
   const { serialNumber } = Certificate.parse(der).toBeSigned;
   const at = der.findIndex((_, i) =>
-    bytesEqual(der.subarray(i, i + serialNumber.length) as Bytes, serialNumber),
+    Bytes.equal(der.subarray(i, i + serialNumber.length) as Bytes, serialNumber),
   );
   new DataView(copy.buffer).setUint32(at + serialNumber.length - 4, Math.imul(idx, 0x9e3779b1));
   return copy;

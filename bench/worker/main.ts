@@ -4,7 +4,7 @@ import { issueToken } from "../../src/ca/issuance/issue-token.ts";
 import { Mint, mintTokenKey } from "../../src/ca/mint.ts";
 import { compose, type Platform } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
-import { writeToConsole } from "../../src/foundation/events.ts";
+import { WriteLine } from "../../src/foundation/events.ts";
 import { Schedule } from "../../src/pki/authority/schedule.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
@@ -26,7 +26,7 @@ interface Environment {
 type Work = () => Promise<unknown>;
 
 const clock = () => new Date();
-const log = createEventLog(clock, writeToConsole);
+const log = createEventLog(clock, WriteLine.toConsole);
 
 const prepared = new Map<string, Work>();
 

@@ -1,4 +1,4 @@
-import { toHex } from "../pki/encoding/bytes.ts";
+import { Hex } from "../pki/encoding/bytes.ts";
 import type { FollowerState } from "../program/bundle/document-follower.ts";
 import { proxySentences } from "../program/http/proxies.ts";
 import type { LogOutput } from "../program/log-output.ts";
@@ -98,7 +98,7 @@ function reportIdentity(status: IdentityStatus, now: Date) {
 function reportCrl({ authorityKeyIdentifier, number, nextUpdate }: Revocation["all"][number]) {
   return {
     /** The key identifier of the authority. */
-    authority: authorityKeyIdentifier ? toHex(authorityKeyIdentifier) : "",
+    authority: authorityKeyIdentifier ? Hex.format(authorityKeyIdentifier) : "",
     number: number?.toString(),
     nextUpdate: nextUpdate?.toISOString(),
   };

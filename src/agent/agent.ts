@@ -2,7 +2,7 @@ import { ConfigurationError, messageOf } from "../foundation/errors.ts";
 import { pause } from "../foundation/pause.ts";
 import { sparing } from "../foundation/sparing-log.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
-import { toHex } from "../pki/encoding/bytes.ts";
+import { Hex } from "../pki/encoding/bytes.ts";
 import { Lifetime } from "../program/lifetime.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import { type AgentStatus, type ReportedParts, reportAgent } from "./agent-status.ts";
@@ -227,6 +227,6 @@ function* expiries({ identities, own, mounted }: AgentParts): Generator<readonly
 
 function* crlExpiriesOf({ revocation }: AgentParts): Generator<readonly [string, Date]> {
   for (const { authorityKeyIdentifier: id, nextUpdate } of revocation.all) {
-    if (nextUpdate) yield [id ? toHex(id) : "", nextUpdate];
+    if (nextUpdate) yield [id ? Hex.format(id) : "", nextUpdate];
   }
 }

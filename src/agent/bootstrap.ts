@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { OperatorError } from "../foundation/errors.ts";
-import { parseSocketAddress, type SocketAddress } from "../foundation/socket-address.ts";
+import { SocketAddress } from "../foundation/socket-address.ts";
 import { SpiffeId, type TrustDomain } from "../pki/spiffe-id.ts";
 import { type Environment, parseVariables } from "./configuration/environment.ts";
 import { addressesOf } from "./configuration/xds-settings.ts";
@@ -128,7 +128,7 @@ function requireSpiffeId(text: string): void {
 }
 
 function parseAddress(text: string): SocketAddress {
-  const address = parseSocketAddress(text);
+  const address = SocketAddress.parse(text);
   if (address) return address;
   throw new OperatorError(`${JSON.stringify(text)} is not host:port`);
 }

@@ -1,4 +1,4 @@
-import { bracketed } from "../foundation/addresses.ts";
+import { Host } from "../foundation/addresses.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { type Environment, parseVariables } from "./configuration/environment.ts";
 import { localhostOf } from "./configuration/xds-settings.ts";
@@ -23,7 +23,7 @@ export async function createProxy(
   const { proxyAdminPort, discoveryAddress } = variables.PROXY_CONFIG;
   const isDiscovering = (variables.DISCOVERY_ADDRESS ?? discoveryAddress) !== undefined;
   const host = isDiscovering ? localhostOf(variables) : "127.0.0.1";
-  const url = adminOption ?? `http://${bracketed(host)}:${proxyAdminPort}`;
+  const url = adminOption ?? `http://${Host.bracketed(host)}:${proxyAdminPort}`;
   const admin = url === "off" ? undefined : url;
   if (admin !== undefined && !isEnvoy(given.command)) {
     const detail = `${given.command} is run as it is: unless it gives Envoy --drain-strategy immediate, a drain cuts connections off`;

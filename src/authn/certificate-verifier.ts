@@ -1,7 +1,7 @@
 import { CaError, rejectCredential } from "../foundation/errors.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
-import { type Bytes, bytesEqual, toHex } from "../pki/encoding/bytes.ts";
+import { Bytes, Hex } from "../pki/encoding/bytes.ts";
 import { Tag } from "../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { Certificate } from "../pki/x509/certificate.ts";
@@ -57,7 +57,7 @@ export function createCertificateVerifier(trust: CertificateTrust): CertificateV
     const leaf = parseClientCertificate(der, trustDomain, now);
     const { certificate, spiffeId, account } = leaf;
     const signer = await signerOf(certificate, await vouchingAt(now), trust.cryptoProvider);
-    const serialNumber = toHex(certificate.toBeSigned.serialNumber);
+    const serialNumber = Hex.format(certificate.toBeSigned.serialNumber);
     const shown = { serialNumber, authority: signer.id };
     if (await trust.isRevoked(shown, now)) {
       throw rejectCredential("revoked", "an operator has revoked the certificate");
@@ -89,12 +89,12 @@ async function signerOf(
  * @throws DerError
  */
 export function namesAuthority({ toBeSigned }: Certificate, authority: SigningAuthority): boolean {
-  if (!bytesEqual(toBeSigned.issuer, authority.certificate.toBeSigned.subject)) return false;
+  if (!Bytes.equal(toBeSigned.issuer, authority.certificate.toBeSigned.subject)) return false;
   const named = toBeSigned.extensions.authorityKeyIdentifier?.value.fork().enter(Tag.sequence);
   const own = Certificate.subjectKeyIdentifier(authority.certificate);
   const keyIdentifier = Tag.contextPrimitive(0);
   if (!own || !named?.nextIs(keyIdentifier)) return true;
-  return bytesEqual(named.content(keyIdentifier), own);
+  return Bytes.equal(named.content(keyIdentifier), own);
 }
 
 /**
@@ -128,7 +128,7 @@ function requireLastProof(
     throw rejectCredential("impersonation", "another account's token is behind the certificate");
   }
   const named = issuers.filter(({ digest, subjects }) =>
-    proof ? bytesEqual(digest, proof.issuer) : !subjects,
+    proof ? Bytes.equal(digest, proof.issuer) : !subjects,
   );
   if (named.length === 0) {
     throw rejectCredential(

@@ -1,5 +1,5 @@
 import { rejectCredential } from "../foundation/errors.ts";
-import { type Bytes, bytesEqual } from "../pki/encoding/bytes.ts";
+import { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError, Tag } from "../pki/encoding/der-reader.ts";
 import { Oid } from "../pki/encoding/object-identifiers.ts";
 import { type ServiceAccount, SpiffeId, type TrustDomain } from "../pki/spiffe-id.ts";
@@ -89,7 +89,7 @@ function requireClientUse({ extKeyUsage }: CertificateExtensions): void {
   const purposes = extKeyUsage?.value.fork().enter(Tag.sequence);
   let isClients = false;
   while (purposes && !purposes.isDone) {
-    if (bytesEqual(purposes.element(Tag.objectIdentifier), Oid.clientAuth)) isClients = true;
+    if (Bytes.equal(purposes.element(Tag.objectIdentifier), Oid.clientAuth)) isClients = true;
   }
   if (!isClients) throw new DerError("it is not for clients");
 }

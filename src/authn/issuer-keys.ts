@@ -1,11 +1,11 @@
 import * as z from "zod/mini";
-import { isPublicHost, isSafeToFetch } from "../foundation/addresses.ts";
+import { Host, isSafeToFetch } from "../foundation/addresses.ts";
 import { CaError } from "../foundation/errors.ts";
 import {
   type AddressScope,
   type DocumentFetch,
   FetchError,
-  usualFetchTimeoutMilliseconds,
+  Fetching,
 } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
 import {
@@ -119,7 +119,7 @@ class PublishedKeys {
   #nextFetch = new Date(0);
 
   constructor(issuer: string, location: KeyLocation, means: KeyFetching) {
-    const { fetchTimeoutMilliseconds = usualFetchTimeoutMilliseconds, waitingCapacity } = means;
+    const { fetchTimeoutMilliseconds = Fetching.usualTimeoutMilliseconds, waitingCapacity } = means;
     this.#issuer = issuer;
     this.#location = location;
     this.#means = means;
@@ -232,7 +232,8 @@ export async function discoverKeys(issuer: string, fetchJson: DocumentFetch): Pr
   const { jwks_uri: url } = document.data;
   if (!isSafeToFetch(url)) throw new FetchError("points at an unsafe key URL");
   const [own, other] = [new URL(issuer), new URL(url)];
-  if (!isPublicHost(own.hostname) || own.origin === other.origin) return { url, reach: "anywhere" };
-  if (isPublicHost(other.hostname)) return { url, reach: "public" };
+  if (!Host.isPublic(own.hostname) || own.origin === other.origin)
+    return { url, reach: "anywhere" };
+  if (Host.isPublic(other.hostname)) return { url, reach: "public" };
   throw new FetchError("points at a private key URL: configure jwks_uri if that is right");
 }

@@ -1,4 +1,4 @@
-import { dnsLabel } from "../foundation/addresses.ts";
+import { DnsName } from "../foundation/addresses.ts";
 import { rejectCredential } from "../foundation/errors.ts";
 import type { JsonObject } from "../pki/jose/json-web-signature.ts";
 import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
@@ -237,7 +237,7 @@ function templateOf(text: string, indexOf: (path: ClaimPath) => number): Templat
  * `credential-rejected` (`subject`)
  */
 function labelOf(path: ClaimPath, value: Value): string {
-  if (typeof value === "string" && dnsLabel.test(value)) return value;
+  if (typeof value === "string" && DnsName.label.test(value)) return value;
   throw rejectCredential("subject", `the claim ${claimPathText(path)} is no DNS label`);
 }
 

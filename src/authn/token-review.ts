@@ -2,7 +2,7 @@ import { createTtlCache } from "../foundation/caches.ts";
 import { CaError, messageOf, rejectCredential } from "../foundation/errors.ts";
 import { type ClusterApi, reviewToken, type TokenReviewStatus } from "../kubernetes/cluster-api.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
-import { toHex } from "../pki/encoding/bytes.ts";
+import { Hex } from "../pki/encoding/bytes.ts";
 import { ServiceAccount } from "../pki/spiffe-id.ts";
 import { addSeconds, earlier } from "../pki/x509/validity.ts";
 
@@ -106,7 +106,7 @@ function probing(
 /** SHA-256 of a text, in hexadecimal. */
 export async function digestOf(token: string): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
-  return toHex(new Uint8Array(digest));
+  return Hex.format(new Uint8Array(digest));
 }
 
 function isRejection(error: unknown): error is CaError {

@@ -1,6 +1,6 @@
 import { type AuthorityStore, RecordName, type StoredRecord } from "../custody/authority-store.ts";
 import { CaError, causeOf, messageOf } from "../foundation/errors.ts";
-import { logFault } from "../foundation/events.ts";
+import { OperationLog } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
 import type { Taint } from "../pki/authority/taint.ts";
@@ -158,7 +158,7 @@ class LoadedAuthorities implements Authorities {
     const unrecorded = unrecordedTaintsAt(assembled(records, policy), now);
     for (const taint of unrecorded.filter((each) => !this.#triedTaints.has(textOf(each)))) {
       await Mint.recordTaint(this.#configuration, taint).catch((error: unknown) =>
-        logFault(this.#configuration.log, "taint-missing", error),
+        OperationLog.logFault(this.#configuration.log, "taint-missing", error),
       );
       this.#triedTaints.add(textOf(taint));
     }

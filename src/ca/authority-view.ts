@@ -2,13 +2,13 @@ import { maximumIdLength } from "../custody/authority-store.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import type { ScheduledAuthority } from "../pki/authority/schedule.ts";
 import { type OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";
-import { applyTaints, type Taint } from "../pki/authority/taint.ts";
+import { Taint } from "../pki/authority/taint.ts";
 import {
   type BundleHistory,
   type PublishedAuthority,
   TrustBundle,
 } from "../pki/authority/trust-bundle.ts";
-import { bytesEqual } from "../pki/encoding/bytes.ts";
+import { Bytes } from "../pki/encoding/bytes.ts";
 import { Pem } from "../pki/encoding/pem.ts";
 import { TokenKey } from "../pki/jose/token-key.ts";
 import { earlier, later } from "../pki/x509/validity.ts";
@@ -157,7 +157,7 @@ function publishedIn({
   taints,
 }: OpenedStore): PublishedAuthority[] {
   const authorities = openAuthorities.map(({ authority }) => authority);
-  return [...authorities, ...applyTaints(additionalRoots, taints)];
+  return [...authorities, ...Taint.apply(additionalRoots, taints)];
 }
 
 /**
@@ -197,7 +197,7 @@ export function exposuresAt(store: OpenedStore, now: Date): string[] {
     const roots = published.find((each) => each.id === id)?.roots ?? [];
     // Another authority or an additional root may keep the same root in the bundle.
     const ends = trusted
-      .filter((each) => each.roots.some((root) => roots.some((own) => bytesEqual(own, root))))
+      .filter((each) => each.roots.some((root) => roots.some((own) => Bytes.equal(own, root))))
       .map(({ schedule }) => schedule.retiresAt.getTime());
     if (ends.length === 0) return [];
     const until = new Date(Math.max(...ends)).toISOString();

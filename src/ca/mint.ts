@@ -13,7 +13,7 @@ import { TrustBundle } from "../pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { type TokenAlgorithm, TokenKey, type TokenKeyPlan } from "../pki/jose/token-key.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { prepareCrl, signCrl } from "../pki/x509/crl/signed-crl.ts";
+import { UnsignedCrl } from "../pki/x509/crl/signed-crl.ts";
 import type { CertificateSigner } from "../pki/x509/leaf/certificate-signer.ts";
 import { addSeconds, wholeSeconds } from "../pki/x509/validity.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
@@ -120,7 +120,7 @@ async function storePublishable(mint: Mint, created: NewAuthority): Promise<void
     const { id, schedule } = issuer.authority;
     const { propagationSeconds } = mint.phaseLengths;
     const content = planCrl(id, [], { ...mint.crl, propagationSeconds }, schedule.publishedFrom);
-    await signCrl(issuer, prepareCrl(issuer, content));
+    await UnsignedCrl.sign(issuer, UnsignedCrl.prepare(issuer, content));
   }
   await Mint.storeRecord(mint, record);
 }

@@ -16,7 +16,7 @@ import { Statement } from "../custody/statement.ts";
 import type { AuthorityRoot, RotationState } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";
-import { applyTaints, type ConfiguredTaint, type Taint, taintsOf } from "../pki/authority/taint.ts";
+import { type ConfiguredTaint, Taint } from "../pki/authority/taint.ts";
 import type { AdditionalRoot } from "../pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { OpenTokenKey, StatedTokenKey, TokenKey } from "../pki/jose/token-key.ts";
@@ -161,10 +161,10 @@ export function assemble(
   ) as unknown as OpenedStore["statements"];
   const additionalRoots = statements.root;
   const storedTaints = records.flatMap((each) => taintOf(each, authorities, statements.tokenKey));
-  const stated = taintsOf(configuredTaints, [...authorities, ...additionalRoots]);
-  const statedKeys = taintsOf(configuredTaints, statements.tokenKey).map(goneAtOnce);
+  const stated = Taint.fromConfiguration(configuredTaints, [...authorities, ...additionalRoots]);
+  const statedKeys = Taint.fromConfiguration(configuredTaints, statements.tokenKey).map(goneAtOnce);
   const taints = [...storedTaints, ...stated, ...statedKeys];
-  const effective = new Map(applyTaints(authorities, taints).map((each) => [each.id, each]));
+  const effective = new Map(Taint.apply(authorities, taints).map((each) => [each.id, each]));
   return {
     openAuthorities: opened.map((issuer) => ({
       ...issuer,

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parseBase64 } from "../pki/encoding/base64.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { Pem } from "../pki/encoding/pem.ts";
@@ -124,7 +124,7 @@ function read<T>(form: z.ZodMiniType<T>, json: unknown): T {
 export function certificatesIn(texts: readonly string[]): readonly Bytes[] {
   return texts
     .flatMap((text) => Pem.certificates(text))
-    .map(parseBase64)
+    .map(Base64.parse)
     .filter((der) => der !== undefined);
 }
 

@@ -10,7 +10,7 @@ import type { Mint } from "../ca/mint.ts";
 import type { StorePolicy } from "../ca/opened-store.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import type { HeldKeks, KekRing } from "../custody/kek.ts";
-import { pollForWork, type WorkSharing } from "../foundation/shared-work.ts";
+import { WorkSharing } from "../foundation/shared-work.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { Configuration } from "./configuration.ts";
 import { crlRootOf, type UpstreamContext, upstreamOf } from "./internal/upstream.ts";
@@ -73,7 +73,7 @@ export async function openStores(
   const { cryptoProvider, signerStore, publishes = false } = platform;
   let policy = configuration;
   const freshness = freshnessOf(configuration, platform);
-  const { shareWork = pollForWork(platform.clock) } = platform;
+  const { shareWork = WorkSharing.polling(platform.clock) } = platform;
   const held = platform.keks ?? (await holdKeks(configuration, { ...platform, shareWork }));
 
   function open(whole: AuthorityStore, log: EventLog, signer?: string): CaStore {
@@ -169,7 +169,11 @@ function freshnessOf(
   AuthoritiesConfiguration,
   "refreshSeconds" | "surviveOutageSeconds" | "shareWork" | "waitBriefly"
 > {
-  const { shareWork = pollForWork(platform.clock), storeLagSeconds = 0, waitBriefly } = platform;
+  const {
+    shareWork = WorkSharing.polling(platform.clock),
+    storeLagSeconds = 0,
+    waitBriefly,
+  } = platform;
   const { propagationSeconds } = configuration.phaseLengths;
   const refreshSeconds = refreshSecondsOf(configuration, platform);
   const surviveOutageSeconds = Math.max(0, propagationSeconds - storeLagSeconds);

@@ -21,7 +21,7 @@ import { revocationOf } from "../ca/revocation/revocations.ts";
 import type { HeldKeks } from "../custody/kek.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
-import { pollForWork } from "../foundation/shared-work.ts";
+import { WorkSharing } from "../foundation/shared-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import type { PublishedLog } from "../transport/http/log-routes.ts";
 import {
@@ -99,7 +99,7 @@ export function composeOn(
   platform: Platform,
 ): Composition {
   const { log, clock, cryptoProvider } = platform;
-  const { pools = createReloadPools(), shareWork = pollForWork(clock) } = platform;
+  const { pools = createReloadPools(), shareWork = WorkSharing.polling(clock) } = platform;
   const means = { ...platform, pools, shareWork };
   requireSingleUse(configuration, platform);
   const { trustDomain, leafLifetimes } = configuration;

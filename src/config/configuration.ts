@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { policyTable } from "../ca/policy/rule.ts";
 import { crlLifetime } from "../ca/revocation/crl-plan.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
-import { durationSeconds } from "../foundation/text.ts";
+import { Duration } from "../foundation/text.ts";
 import type { Credential } from "../kubernetes/client.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import { TrustDomain } from "../pki/spiffe-id.ts";
@@ -52,16 +52,16 @@ const authorityRoot = z.enum(["self", "offline", "upstream"]);
 const configurationSchema = z.strictObject({
   TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
   ISSUERS: issuerTables,
-  DEFAULT_WORKLOAD_CERT_TTL: z.optional(durationSeconds),
-  MAX_WORKLOAD_CERT_TTL: z.prefault(durationSeconds, "2160h"),
-  RENEWAL_LIMIT: z.prefault(durationSeconds, "720h"),
+  DEFAULT_WORKLOAD_CERT_TTL: z.optional(Duration.seconds),
+  MAX_WORKLOAD_CERT_TTL: z.prefault(Duration.seconds, "2160h"),
+  RENEWAL_LIMIT: z.prefault(Duration.seconds, "720h"),
   AUTHORITY_KEY: z._default(authorityKey, "EC-P256"),
-  AUTHORITY_LIFETIME: z.optional(durationSeconds),
+  AUTHORITY_LIFETIME: z.optional(Duration.seconds),
   AUTHORITY_ROOT: z._default(authorityRoot, "self"),
   UPSTREAM_AUTHORITY: z.optional(upstreamTable),
-  PROPAGATION_INTERVAL: z.prefault(durationSeconds, kvPropagation.usual),
+  PROPAGATION_INTERVAL: z.prefault(Duration.seconds, kvPropagation.usual),
   INCEPTION_DATE: z.optional(inceptionDate),
-  BUNDLE_WAIT: z.prefault(durationSeconds, "50s"),
+  BUNDLE_WAIT: z.prefault(Duration.seconds, "50s"),
   SIGNERS: z._default(signerTables, []),
   POLICY: z.optional(policyTable),
   TAINTED_AUTHORITIES: z._default(taintedAuthorities, []),

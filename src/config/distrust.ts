@@ -6,8 +6,8 @@ import { instant, jsonText, refuse } from "../foundation/text.ts";
 import type { ConfiguredTaint } from "../pki/authority/taint.ts";
 import { SerialNumber } from "../pki/encoding/serial-number.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
-import { podUidPattern } from "../pki/x509/pod-key-proof.ts";
+import { RevocationReason } from "../pki/x509/crl/crl-to-be-signed.ts";
+import { PodKeyProof } from "../pki/x509/pod-key-proof.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
 import { tableOrText } from "./form.ts";
 import { recordedNames } from "./internal/subject-table.ts";
@@ -77,7 +77,7 @@ export function deniableSubject(
   const [, kind, name = ""] = namedPattern.exec(subject) ?? [];
   if (kind === "pod") {
     const uid = name.toLowerCase();
-    return podUidPattern.test(uid) || filePodUidPattern.test(uid)
+    return PodKeyProof.podUid.test(uid) || filePodUidPattern.test(uid)
       ? { subject: `pod/${uid}` }
       : { fault: `${subject} has no UID, which \`kubectl get pod -o yaml\` shows` };
   }
@@ -154,7 +154,7 @@ const serial = z.pipe(
   z.transform(typedContent),
 );
 
-const reasons = Object.keys(reasonCodes) as [RevocationReason, ...RevocationReason[]];
+const reasons = Object.keys(RevocationReason.codes) as [RevocationReason, ...RevocationReason[]];
 
 const revocationTable = z.strictObject({
   authority: z.string().check(z.regex(/^[0-9a-f]{40}$/, "must be the id of an authority")),

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { isDnsName } from "../foundation/addresses.ts";
+import { DnsName } from "../foundation/addresses.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { globList } from "../foundation/globs.ts";
 import { inEnglish, parsedText } from "../foundation/text.ts";
@@ -100,7 +100,7 @@ function placeOf(path: readonly PropertyKey[]): string {
 /** The name of a host in lower case. */
 export const dnsName = z
   .string()
-  .check(z.refine(isDnsName, "must be the name of a host, in lower case"));
+  .check(z.refine(DnsName.is, "must be the name of a host, in lower case"));
 
 /** The name of a cluster, as Istio's `clusterid` has it. */
 export const clusterName = z

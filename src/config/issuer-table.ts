@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { isSafeToFetch } from "../foundation/addresses.ts";
 import { globList, globs } from "../foundation/globs.ts";
-import { baseUrl, bearerToken, durationSeconds, jsonText, refuse } from "../foundation/text.ts";
+import { baseUrl, bearerToken, Duration, jsonText, refuse } from "../foundation/text.ts";
 import { configMapName } from "../kubernetes/names.ts";
 import { Pem } from "../pki/encoding/pem.ts";
 import { type JudgedKeySet, KeySet } from "../pki/jose/key-set.ts";
@@ -130,7 +130,7 @@ const members = z.strictObject({
   gateways: upToSixteen(gateway),
   cluster_signers: upToSixteen(clusterSigner),
   intermediates: upToSixteen(intermediate),
-  renewal_limit: z.optional(durationSeconds),
+  renewal_limit: z.optional(Duration.seconds),
   /** The audiences for which the issuer's callers may have JWT-SVIDs; by default none. */
   jwt_audiences: z.optional(audienceGlobs),
   kubernetes: z.optional(clusterAccess),

@@ -2,8 +2,8 @@ import * as z from "zod/mini";
 import { type HeldKeks, importKek, type KekRing, kekOctets } from "../custody/kek.ts";
 import type { ConfiguredKek, LeaseParts, WrappedKek } from "../custody/key-service/kek-lease.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
-import { durationSeconds, parsedText } from "../foundation/text.ts";
-import { parseBase64, parseBase64Url, toBase64, toBase64Url } from "../pki/encoding/base64.ts";
+import { Duration, parsedText } from "../foundation/text.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { PlatformKeys } from "./platform-keys.ts";
 
@@ -89,7 +89,7 @@ export const kekRing = parsedText(parseRing, sentence).check(
   z.refine(hasItsOwnIds, "must not use an id twice, but for one KEK in several key services"),
 );
 
-const lease = durationSeconds.check(
+const lease = Duration.seconds.check(
   z.refine((seconds) => seconds >= 60 && seconds <= 86_400, "must lie between 1m and 24h"),
 );
 
@@ -108,7 +108,14 @@ function parseRing(text: string): ConfiguredKek[] | undefined {
 /** Joins the entries of one KEK that several key services have wrapped. The first service that unwraps it is used. */
 function joined(keks: ConfiguredKek[], next: ConfiguredKek): ConfiguredKek[] {
   const same = keks.find(({ id }) => id === next.id);
-  if (!(same && "mark" in same && "mark" in next && toBase64(same.mark) === toBase64(next.mark)))
+  if (
+    !(
+      same &&
+      "mark" in same &&
+      "mark" in next &&
+      Base64.format(same.mark) === Base64.format(next.mark)
+    )
+  )
     return [...keks, next];
   const both = { ...same, wrappings: [...same.wrappings, ...next.wrappings] };
   return keks.map((kek) => (kek === same ? both : kek));
@@ -122,18 +129,21 @@ function parseEntry(entry: string): ConfiguredKek | undefined {
   const [, id, base64] = plainPattern.exec(entry) ?? [];
   if (id === undefined || base64 === undefined) return parseWrapped(entry);
   const unpadded = base64.replace(/-/g, "+").replace(/_/g, "/").replace(/=+$/, "");
-  const octets = parseBase64(unpadded.padEnd(Math.ceil(unpadded.length / 4) * 4, "="));
+  const octets = Base64.parse(unpadded.padEnd(Math.ceil(unpadded.length / 4) * 4, "="));
   return octets?.length === kekOctets ? { id, octets } : undefined;
 }
 
 function parseWrapped(entry: string): WrappedKek | undefined {
   const [, id = "", uri = "", ...texts] = wrappedPattern.exec(entry) ?? [];
-  const [ciphertext, mark] = texts.map((text) => parseBase64Url(text));
+  const [ciphertext, mark] = texts.map((text) => Base64.parseUrl(text));
   return ciphertext && mark ? { id, wrappings: [{ uri, ciphertext }], mark } : undefined;
 }
 
 /** Serializes a wrapped KEK as `KEK` takes it, with an entry for each service that wrapped it. */
 export const formatWrappedKek = ({ id, wrappings, mark }: WrappedKek): string =>
   wrappings
-    .map(({ uri, ciphertext }) => `${id}:${uri}#${toBase64Url(ciphertext)}.${toBase64Url(mark)}`)
+    .map(
+      ({ uri, ciphertext }) =>
+        `${id}:${uri}#${Base64.formatUrl(ciphertext)}.${Base64.formatUrl(mark)}`,
+    )
     .join(",");

@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import type { TokenPolicy } from "../ca/issuance/product.ts";
 import { isSafeToFetch } from "../foundation/addresses.ts";
-import { durationSeconds, jsonText, parsedText } from "../foundation/text.ts";
-import { longestTokenSeconds } from "../pki/jose/token-key.ts";
+import { Duration, jsonText, parsedText } from "../foundation/text.ts";
+import { TokenKey } from "../pki/jose/token-key.ts";
 import type { IssuerTable } from "./issuer-table.ts";
 import { digestPattern } from "./secrets.ts";
 import { inceptionDate } from "./signer-table.ts";
@@ -24,7 +24,7 @@ const logOrigin = z
   );
 
 const logInterval = z.pipe(
-  durationSeconds,
+  Duration.seconds,
   z.int().check(z.minimum(1, "must be at least 1s"), z.maximum(3600, "must not exceed 1h")),
 );
 
@@ -155,12 +155,12 @@ const issuerPattern = /^https?:\/\/[^/?#]+(?:\/[A-Za-z0-9._~-]+)*$/;
 const isOneSpelling = (url: string): boolean => [url, `${url}/`].includes(new URL(url).href);
 
 const tokenLifetime = z.pipe(
-  durationSeconds,
+  Duration.seconds,
   z
     .int()
     .check(
       z.minimum(60, "must be at least 1m"),
-      z.maximum(longestTokenSeconds, "must not exceed 1h"),
+      z.maximum(TokenKey.longestTokenSeconds, "must not exceed 1h"),
     ),
 );
 

@@ -15,7 +15,7 @@ import {
 import { certifyBelow, serviceRootSigner } from "../custody/key-service/service-root.ts";
 import { vaultKey } from "../custody/key-service/vault-transit.ts";
 import { messageOf } from "../foundation/errors.ts";
-import { jsonIn, membersOf } from "../foundation/json.ts";
+import { jsonIn, Members } from "../foundation/json.ts";
 
 type LeasePorts = Pick<LeaseParts, "monotonic" | "random">;
 
@@ -77,5 +77,5 @@ export const openPlatformKeys: OpenPlatformKeys = (
 /** JSON as its members, and any other text as it is. */
 export function credentialIn(text: string): Credential {
   const json = jsonIn(text);
-  return typeof json === "object" ? membersOf(json) : text;
+  return typeof json === "object" ? Members.of(json) : text;
 }

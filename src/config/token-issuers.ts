@@ -16,7 +16,7 @@ import {
 } from "../ca/issuance/identity-policy.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import { ReloadPool } from "../foundation/caches.ts";
-import { createDocumentFetch, type Fetching } from "../foundation/fetch.ts";
+import { DocumentFetch, type Fetching } from "../foundation/fetch.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
@@ -85,7 +85,7 @@ function keyFetching(
 ): KeyFetching {
   const { fetchTimeoutMilliseconds } = fetching;
   return {
-    fetchJson: createDocumentFetch(fetching),
+    fetchJson: DocumentFetch.create(fetching),
     fetchTimeoutMilliseconds,
     keyFetchFailed: keyFetchLog(log),
     shareWork,

@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { CaError } from "../foundation/errors.ts";
-import { toBase64 } from "../pki/encoding/base64.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
 import { LogSearchError } from "../status/log-search.ts";
 import type { Status } from "../status/status.ts";
 import { toConnectError } from "../transport/rpc/connect-error.ts";
@@ -192,7 +192,7 @@ export async function answerPage(body: string, hasScript: boolean): Promise<Resp
 let styleDigest: string | undefined;
 
 async function policy(hasScript: boolean): Promise<string> {
-  styleDigest ??= toBase64(
+  styleDigest ??= Base64.format(
     new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(style))),
   );
   return [

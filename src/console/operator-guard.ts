@@ -1,7 +1,7 @@
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
 import type { AccessTable, ConsoleConfiguration, ConsoleToken } from "../config/optional-parts.ts";
 import { CaError, rejectCredential } from "../foundation/errors.ts";
-import { parseBase64 } from "../pki/encoding/base64.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
 import { fingerprintOf } from "../pki/encoding/bytes.ts";
 import { JsonWebSignature } from "../pki/jose/json-web-signature.ts";
 import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
@@ -88,7 +88,7 @@ function shownToken(authorization: string): string {
   const [, scheme = "", credentials = ""] = /^(\S+) +(\S+)$/.exec(authorization) ?? [];
   if (/^bearer$/i.test(scheme)) return credentials;
   if (!/^basic$/i.test(scheme)) throw malformed();
-  const decoded = new TextDecoder().decode(parseBase64(credentials));
+  const decoded = new TextDecoder().decode(Base64.parse(credentials));
   const colon = decoded.indexOf(":");
   if (colon < 0) throw malformed();
   return decoded.slice(colon + 1);

@@ -3,7 +3,7 @@ import type { NewAuthority } from "../pki/authority/new-authority.ts";
 import { type OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
-import { signatureAlgorithmOf } from "../pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../pki/signature-algorithm.ts";
 import { maximumRecordOctets, type StoredRecord } from "./authority-store.ts";
 import {
   type Custodian,
@@ -101,7 +101,7 @@ export const AuthorityRecord = {
       parameters: sealParameters(record.iv, boundTo(record)),
     };
     const signingKey = await cryptoProvider
-      .unwrapSigningKey(wrapped, signatureAlgorithmOf(authority.publicKey))
+      .unwrapSigningKey(wrapped, SignatureAlgorithm.of(authority.publicKey))
       .catch(refuseSeal);
     return SigningAuthority.open(authority, signingKey);
   },
@@ -170,7 +170,7 @@ function requireCanonical(record: AuthorityRecord, value: string): AuthorityReco
 
 async function openToSeal(record: AuthorityRecord, kek: Kek): Promise<NewAuthority> {
   const authority = await readAuthority(record);
-  const { importParameters } = signatureAlgorithmOf(authority.publicKey);
+  const { importParameters } = SignatureAlgorithm.of(authority.publicKey);
   const key = await openKey(record, kek, boundTo(record), importParameters, true);
   return { authority, extractablePrivateKey: key };
 }
@@ -192,7 +192,7 @@ async function readAuthority(record: AuthorityRecord): Promise<SigningAuthority>
 async function certificateOf(record: AuthorityRecord): Promise<SigningAuthority> {
   try {
     const authority = await SigningAuthority.create(record, record.schedule);
-    signatureAlgorithmOf(authority.publicKey);
+    SignatureAlgorithm.of(authority.publicKey);
     return authority;
   } catch (error) {
     const detail = error instanceof DerError ? error.message : "not an authority's certificate";

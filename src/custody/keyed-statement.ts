@@ -1,6 +1,6 @@
-import { toBase64 } from "../pki/encoding/base64.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
 import type { OpenTokenKey } from "../pki/jose/token-key.ts";
-import { signatureAlgorithmOf } from "../pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../pki/signature-algorithm.ts";
 import { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import { type Custodian, type Kek, openKey, sealKey } from "./kek.ts";
@@ -24,14 +24,14 @@ interface KeyKind<Value> {
 const keyKinds: { readonly [K in KeyedName]: KeyKind<Unkeyed<K>> } = {
   request: {
     purpose: "rampart authority request",
-    fields: ({ requestedAt, csr }) => ({ requestedAt, csr: toBase64(csr) }),
+    fields: ({ requestedAt, csr }) => ({ requestedAt, csr: Base64.format(csr) }),
     publicKeyOf: ({ publicKey }) => publicKey,
   },
   tokenKey: {
     purpose: "rampart token key",
     fields: ({ schedule: { publishedFrom, signsFrom, signsUntil, retiresAt }, spki }) => ({
       instants: [publishedFrom, signsFrom, signsUntil, retiresAt],
-      spki: toBase64(spki),
+      spki: Base64.format(spki),
     }),
     publicKeyOf: ({ spki }) => SubjectPublicKey.parse(spki),
   },
@@ -103,5 +103,5 @@ async function parse<K extends KeyedName>(kind: K, stored: StoredRecord, custodi
   const { kek } = await openContent(stored, custodian);
   const { publicKeyOf }: KeyKind<Unkeyed<K>> = keyKinds[kind];
   const bound = boundTo(kind, value, custodian.trustDomain, kek);
-  return { value, kek, bound, algorithm: signatureAlgorithmOf(publicKeyOf(value)) };
+  return { value, kek, bound, algorithm: SignatureAlgorithm.of(publicKeyOf(value)) };
 }

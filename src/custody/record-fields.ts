@@ -2,9 +2,9 @@ import { sha256 } from "@noble/hashes/sha2.js";
 import * as z from "zod/mini";
 import { parseJson } from "../foundation/json.ts";
 import { refuse } from "../foundation/text.ts";
-import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import { toHex } from "../pki/encoding/bytes.ts";
+import { Hex } from "../pki/encoding/bytes.ts";
 
 /** The version of the records that this code writes, and the only one that it opens. */
 export const recordVersion = 1;
@@ -25,8 +25,8 @@ export class RecordError extends Error {
 
 /** Octets as a field of a record: base64. */
 export const octets = z.codec(z.string(), z.custom<Bytes>(), {
-  decode: (text, context) => parseBase64(text) ?? refuse(context, "not base64"),
-  encode: toBase64,
+  decode: (text, context) => Base64.parse(text) ?? refuse(context, "not base64"),
+  encode: Base64.format,
 });
 
 /** An instant as a field of a record: RFC 3339 with milliseconds, UTC. */
@@ -140,4 +140,4 @@ export const itself = <T>(value: T): T => value;
 
 /** SHA-256 of the fields and their texts in their order, in hexadecimal: no two contents share a record. */
 export const contentId = (_: unknown, content: StatementContent): string =>
-  toHex(sha256(new TextEncoder().encode(JSON.stringify(Object.entries(content)))));
+  Hex.format(sha256(new TextEncoder().encode(JSON.stringify(Object.entries(content)))));

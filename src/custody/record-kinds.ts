@@ -3,12 +3,12 @@ import { CaError } from "../foundation/errors.ts";
 import { refuse } from "../foundation/text.ts";
 import type { Taint } from "../pki/authority/taint.ts";
 import { AdditionalRoot } from "../pki/authority/trust-bundle.ts";
-import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
+import { type Bytes, Hex } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { TokenKey } from "../pki/jose/token-key.ts";
 import { CertificateSigningRequest } from "../pki/x509/certificate-signing-request.ts";
 import { Crl } from "../pki/x509/crl/crl.ts";
-import { type RevocationReason, reasonCodes } from "../pki/x509/crl/crl-to-be-signed.ts";
+import { RevocationReason } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import {
   contentId,
@@ -68,7 +68,7 @@ const revocationFields = {
   revokedAt: instant,
   /** When every reader of the store knows of it. */
   knownFrom: instant,
-  reason: z.enum(Object.keys(reasonCodes) as [RevocationReason, ...RevocationReason[]]),
+  reason: z.enum(Object.keys(RevocationReason.codes) as [RevocationReason, ...RevocationReason[]]),
   /** A sentence for other operators. */
   why: z.optional(z.string()),
   /**
@@ -177,7 +177,7 @@ const statements = {
     values: itself<AuthorityRequest>,
     make: (content) => {
       const publicKey = refusing(() => CertificateSigningRequest.readKey(content.csr));
-      return { id: toHex(SubjectPublicKey.keyIdentifier(publicKey)), publicKey, ...content };
+      return { id: Hex.format(SubjectPublicKey.keyIdentifier(publicKey)), publicKey, ...content };
     },
     idOf: ({ id }) => id,
   }),

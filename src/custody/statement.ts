@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import { type Custodian, type Kek, sealingKek } from "./kek.ts";
@@ -77,7 +77,11 @@ export async function sealContent(
     says: content,
   } as const;
   const mac = await crypto.subtle.sign("HMAC", kek.statementKey, boundOctets(kind, statement));
-  return { kind, id, value: JSON.stringify({ ...statement, mac: toBase64(new Uint8Array(mac)) }) };
+  return {
+    kind,
+    id,
+    value: JSON.stringify({ ...statement, mac: Base64.format(new Uint8Array(mac)) }),
+  };
 }
 
 /**
@@ -93,7 +97,7 @@ export async function openContent(
 ): Promise<{ readonly content: StatementContent; readonly kek: Kek }> {
   const statement = parseStatement(stored);
   const kek = sealingKek(statement, stored, custodian);
-  const mac = parseBase64(statement.mac);
+  const mac = Base64.parse(statement.mac);
   const octets = boundOctets(stored.kind, statement);
   if (mac && (await crypto.subtle.verify("HMAC", kek.statementKey, mac, octets))) {
     return { content: statement.says, kek };

@@ -1,4 +1,4 @@
-import { backoffMilliseconds, backoffs } from "../foundation/backoff.ts";
+import { Backoff, backoffs } from "../foundation/backoff.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { type KubernetesClient, logServerFault, type SendRequest } from "../kubernetes/client.ts";
 import { type WatchedCollection, watchCollection } from "../kubernetes/watch.ts";
@@ -128,7 +128,7 @@ export function createConfigMapDelivery(
 function nextAttempts(before: Attempts | undefined, { pem }: NumberedBundle, now: Date): Attempts {
   const isOver = !before || now.getTime() > before.last.getTime() + quietMilliseconds;
   const count = isOver || before.pem !== pem ? 1 : before.count + 1;
-  const next = new Date(now.getTime() + backoffMilliseconds(backoffs.repair, count));
+  const next = new Date(now.getTime() + Backoff.milliseconds(backoffs.repair, count));
   return { pem, last: now, next, count };
 }
 

@@ -1,8 +1,8 @@
 import type { Authorities } from "../ca/authorities.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
-import { parseBase64 } from "../pki/encoding/base64.ts";
-import { bytesEqual } from "../pki/encoding/bytes.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
+import { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { Pem } from "../pki/encoding/pem.ts";
 import { Certificate } from "../pki/x509/certificate.ts";
@@ -113,7 +113,7 @@ async function saysAllOf(own: readonly OwnCrl[], pem: string, now: Date): Promis
 }
 
 async function isAsGood(held: Crl, { crl, issuer }: OwnCrl, now: Date): Promise<boolean> {
-  const isSame = bytesEqual(held.signedBytes, crl.signedBytes);
+  const isSame = Bytes.equal(held.signedBytes, crl.signedBytes);
   const isNewer =
     (held.number ?? 0n) > (crl.number ?? 0n) &&
     Crl.isCurrentAt(held, addSeconds(now, marginSeconds));
@@ -127,7 +127,7 @@ async function isAsGood(held: Crl, { crl, issuer }: OwnCrl, now: Date): Promise<
 function parseWritten(pem: string): Crl[] {
   try {
     const crls = Pem.crls(pem).map((symbols) =>
-      Crl.parse(parseBase64(symbols) ?? new Uint8Array()),
+      Crl.parse(Base64.parse(symbols) ?? new Uint8Array()),
     );
     return crls.map(({ der }) => Pem.format("X509 CRL", der)).join("") === pem ? crls : [];
   } catch (error) {

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { dnsLabel } from "../foundation/addresses.ts";
+import { DnsName } from "../foundation/addresses.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { maximumObjectOctets, type SendRequest } from "../kubernetes/client.ts";
 import { type Listing, listPages } from "../kubernetes/list-pages.ts";
@@ -37,7 +37,7 @@ const sequenceAnnotationOf = (name: string): string =>
 const deliveredAtAnnotation = "rampart.dev/delivered-at";
 
 /** Names go into paths and onto terminals. */
-const namespaceName = z.string().check(z.regex(dnsLabel));
+const namespaceName = z.string().check(z.regex(DnsName.label));
 
 const namespaceSchema = z.object({
   metadata: z.object({ name: namespaceName, deletionTimestamp: z.nullish(z.string()) }),

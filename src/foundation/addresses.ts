@@ -1,24 +1,30 @@
 /** Names that mean something only inside one network (RFC 6761, RFC 6762, RFC 9476, Kubernetes). */
 const privateName = /(?:^|\.)(?:localhost|local|internal|svc|lan|home\.arpa)$|\.svc\./;
 
-/**
- * Whether a host may have a meaning on the internet: a public address, or a name with a dot that no single
- * network owns. What such a name resolves to is another question.
- *
- * @param hostname As `URL` gives it.
- */
-export function isPublicHost(hostname: string): boolean {
-  const name = hostname.replace(/\.$/, "");
-  const address = parseAddress(name);
-  return address ? isPublic(address) : name.includes(".") && !privateName.test(name);
-}
+/** Hosts of URLs, and their addresses. */
+export const Host = {
+  /**
+   * Whether a host may have a meaning on the internet: a public address, or a name with a dot that no single
+   * network owns. What such a name resolves to is another question.
+   *
+   * @param hostname As `URL` gives it.
+   */
+  isPublic(hostname: string): boolean {
+    const name = hostname.replace(/\.$/, "");
+    const address = parseAddress(name);
+    return address ? isPublic(address) : name.includes(".") && !privateName.test(name);
+  },
 
-/** Whether an IP address is one of the public internet. What is no address is not. */
-export function isPublicAddress(text: string): boolean {
-  const { hostname = "" } = URL.parse(`http://${bracketed(text)}`) ?? {};
-  const address = parseAddress(hostname);
-  return address !== undefined && isPublic(address);
-}
+  /** Whether an IP address is one of the public internet. What is no address is not. */
+  isPublicAddress(text: string): boolean {
+    const { hostname = "" } = URL.parse(`http://${Host.bracketed(text)}`) ?? {};
+    const address = parseAddress(hostname);
+    return address !== undefined && isPublic(address);
+  },
+
+  /** A host as it is written before a port or in a URL: an IPv6 address gets brackets. */
+  bracketed: (host: string): string => (host.includes(":") ? `[${host}]` : host),
+};
 
 /** 4 octets of an IPv4 address, or 8 groups of 16 bits of an IPv6 address. */
 type Address = readonly number[];
@@ -97,18 +103,21 @@ function isWithin(address: Address, [prefix, length]: Network, bits: number): bo
   });
 }
 
-/** A label in the preferred syntax of RFC 1123 §2.1, in lower case, such as the name of a namespace. */
-export const dnsLabel: RegExp = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+/** Names of hosts, by their syntax alone. */
+export const DnsName = {
+  /** A label in the preferred syntax of RFC 1123 §2.1, in lower case, such as the name of a namespace. */
+  label: /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/,
 
-/**
- * Whether the text is a host name in the preferred syntax (RFC 1034 §3.5 as changed by RFC 1123 §2.1), in
- * lower case. Addresses and wildcards are not: a certificate names the hosts that serve.
- */
-export function isDnsName(text: string): boolean {
-  const labels = text.split(".");
-  const isAddress = /^[0-9]+$/.test(labels.at(-1) ?? "");
-  return text.length <= 253 && labels.every((part) => dnsLabel.test(part)) && !isAddress;
-}
+  /**
+   * Whether the text is a host name in the preferred syntax (RFC 1034 §3.5 as changed by RFC 1123 §2.1), in
+   * lower case. Addresses and wildcards are not: a certificate names the hosts that serve.
+   */
+  is(text: string): boolean {
+    const labels = text.split(".");
+    const isAddress = /^[0-9]+$/.test(labels.at(-1) ?? "");
+    return text.length <= 253 && labels.every((part) => DnsName.label.test(part)) && !isAddress;
+  },
+};
 
 /**
  * Whether a document may be fetched from this URL: over HTTPS, or from this machine itself in development. A URL with a
@@ -123,6 +132,3 @@ export function isSafeToFetch(url: string): boolean {
 function isLoopback({ hostname }: URL): boolean {
   return hostname === "127.0.0.1" || hostname === "localhost" || hostname === "[::1]";
 }
-
-/** A host as it is written before a port or in a URL: an IPv6 address gets brackets. */
-export const bracketed = (host: string): string => (host.includes(":") ? `[${host}]` : host);

@@ -20,25 +20,28 @@ export const backoffs = {
   mesh: { firstMilliseconds: 1_000, longestMilliseconds: 150_000 },
 } as const satisfies Readonly<Record<string, Backoff>>;
 
-/**
- * The pause before the next attempt. It doubles with each failure up to the longest. Chance takes up to a half of it
- * away, so that no two programs stay in step. It is never shorter than a server asks for.
- *
- * @param failures In a row, at least 1.
- * @param random At least 0 and less than 1. Zero, as by default, takes nothing away.
- */
-export function backoffMilliseconds(
-  { firstMilliseconds, longestMilliseconds }: Backoff,
-  failures: number,
-  random = 0,
-  retryAfterSeconds = 0,
-): number {
-  const longest = Math.min(longestMilliseconds, firstMilliseconds * 2 ** (failures - 1));
-  return Math.max(1000 * retryAfterSeconds, longest * (1 - random / 2));
-}
+/** The pauses between attempts. */
+export const Backoff = {
+  /**
+   * The pause before the next attempt. It doubles with each failure up to the longest. Chance takes up to a half of it
+   * away, so that no two programs stay in step. It is never shorter than a server asks for.
+   *
+   * @param failures In a row, at least 1.
+   * @param random At least 0 and less than 1. Zero, as by default, takes nothing away.
+   */
+  milliseconds(
+    { firstMilliseconds, longestMilliseconds }: Backoff,
+    failures: number,
+    random = 0,
+    retryAfterSeconds = 0,
+  ): number {
+    const longest = Math.min(longestMilliseconds, firstMilliseconds * 2 ** (failures - 1));
+    return Math.max(1000 * retryAfterSeconds, longest * (1 - random / 2));
+  },
 
-/** The most attempts of one call to a CA: those of pilot-agent. */
-export const callAttempts = 5;
+  /** The most attempts of one call to a CA: those of pilot-agent. */
+  callAttempts: 5,
+};
 
 /** Unauthenticated, PermissionDenied, InvalidArgument, Unimplemented. */
 const refusingCodes: readonly number[] = [16, 7, 3, 12];
@@ -79,7 +82,7 @@ export async function retry<T>(
       const isLast = ++failures >= attempts || signal?.aborted;
       const seconds = isLast ? undefined : retryAfter(error);
       if (seconds === undefined) throw error;
-      await pause(backoffMilliseconds(backoff, failures, random(), seconds), signal);
+      await pause(Backoff.milliseconds(backoff, failures, random(), seconds), signal);
       if (signal?.aborted) throw error;
     }
   }

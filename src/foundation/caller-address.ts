@@ -1,32 +1,34 @@
-/**
- * The address that limits count by: an IPv4 address, or the /64 of an IPv6 address. One host usually has
- * a whole /64 to itself (RFC 6177 §2).
- */
-export function addressOf(remoteAddress: string | undefined): string {
-  if (remoteAddress === undefined) return "";
-  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remoteAddress) ?? [];
-  if (mapped !== undefined) return mapped;
-  return remoteAddress.includes(":") ? prefixOf(remoteAddress) : remoteAddress;
-}
+/** Addresses and networks, as limits count callers. */
+export const CallerAddress = {
+  /**
+   * The address that limits count by: an IPv4 address, or the /64 of an IPv6 address. One host usually has
+   * a whole /64 to itself (RFC 6177 §2).
+   */
+  of(remoteAddress: string | undefined): string {
+    if (remoteAddress === undefined) return "";
+    const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remoteAddress) ?? [];
+    if (mapped !== undefined) return mapped;
+    return remoteAddress.includes(":") ? prefixOf(remoteAddress) : remoteAddress;
+  },
+
+  /** The address of a caller behind a gateway. All those behind one are of one network, whatever it says of them. */
+  behind: (proxy: string, address: string): string => `${address}${behind}${proxy}`,
+
+  /** Whether a network that {@link CallerAddress.networkOf} returned is that of a gateway. */
+  isBehindGateway: (network: string): boolean => network.startsWith(behind),
+
+  /** The network of an address that {@link CallerAddress.of} returned: the /24 of IPv4, or the /48 of IPv6, which one site usually has (RFC 6177 §2). */
+  networkOf(address: string): string {
+    const at = address.indexOf(behind);
+    if (at >= 0) return address.slice(at);
+    const [, ipv4] = /^(\d+\.\d+\.\d+)\.\d+$/.exec(address) ?? [];
+    if (ipv4 !== undefined) return `${ipv4}.0/24`;
+    const [, ipv6] = /^((?:[^:]*:){2}[^:]*):[^:]*::\/64$/.exec(address) ?? [];
+    return ipv6 === undefined ? address : `${ipv6}::/48`;
+  },
+};
 
 const behind = " behind ";
-
-/** The address of a caller behind a gateway. All those behind one are of one network, whatever it says of them. */
-export const addressBehind = (proxy: string, address: string): string =>
-  `${address}${behind}${proxy}`;
-
-/** Whether a network that {@link networkOf} returned is that of a gateway. */
-export const isBehindGateway = (network: string): boolean => network.startsWith(behind);
-
-/** The network of an address that {@link addressOf} returned: the /24 of IPv4, or the /48 of IPv6, which one site usually has (RFC 6177 §2). */
-export function networkOf(address: string): string {
-  const at = address.indexOf(behind);
-  if (at >= 0) return address.slice(at);
-  const [, ipv4] = /^(\d+\.\d+\.\d+)\.\d+$/.exec(address) ?? [];
-  if (ipv4 !== undefined) return `${ipv4}.0/24`;
-  const [, ipv6] = /^((?:[^:]*:){2}[^:]*):[^:]*::\/64$/.exec(address) ?? [];
-  return ipv6 === undefined ? address : `${ipv6}::/48`;
-}
 
 function prefixOf(address: string): string {
   const [withoutZone = ""] = address.split("%", 1);

@@ -27,25 +27,44 @@ export interface Readiness {
 /** Writes a line, which comes without its line break. It must not throw. */
 export type WriteLine = (line: string, level: Level) => void;
 
-/** The log of a program: only its `main.ts` knows the clock and the place of the lines. */
-export function createOperationLog(clock: () => Date, write: WriteLine): OperationLog {
-  return {
-    operation: ({ event, level, ...details }) =>
-      write(formatLine(clock(), level, { event, ...details }), level),
-  };
-}
+/** Creates logs, and logs failures. */
+export const OperationLog = {
+  /** The log of a program: only its `main.ts` knows the clock and the place of the lines. */
+  create(clock: () => Date, write: WriteLine): OperationLog {
+    return {
+      operation: ({ event, level, ...details }) =>
+        write(OperationalEvent.formatLine(clock(), level, { event, ...details }), level),
+    };
+  },
 
-/**
- * One line of any program's log: a JSON object that begins with `time` (RFC 3339, UTC) and `level`.
- *
- * @param event Its name is its first field, so that the name follows the level in the line.
- */
-export function formatLine(time: Date, level: Level, event: { readonly event: EventName }): string {
-  return JSON.stringify({ time, level, ...event });
-}
+  /** Logs a failure, by default as a warning: another server or the network has caused it, and the next attempt follows. */
+  logFault(
+    { operation }: OperationLog,
+    event: EventName,
+    error: unknown,
+    fields: Partial<OperationalEvent> = {},
+  ): void {
+    operation({ event, level: "warning", detail: messageOf(error), ...fields });
+  },
+};
 
-/** Writes on the console, which Workers Logs collects by level, and Node as standard output and error. */
-export const writeToConsole: WriteLine = (line, level) => consoleMethods[level](line);
+/** Writes events as lines. */
+export const OperationalEvent = {
+  /**
+   * One line of any program's log: a JSON object that begins with `time` (RFC 3339, UTC) and `level`.
+   *
+   * @param event Its name is its first field, so that the name follows the level in the line.
+   */
+  formatLine(time: Date, level: Level, event: { readonly event: EventName }): string {
+    return JSON.stringify({ time, level, ...event });
+  },
+};
+
+/** Where lines go. */
+export const WriteLine = {
+  /** Writes on the console, which Workers Logs collects by level, and Node as standard output and error. */
+  toConsole: ((line, level) => consoleMethods[level](line)) satisfies WriteLine,
+};
 
 const consoleMethods: Readonly<Record<Level, (line: string) => void>> = {
   info: (line) => console.log(line),
@@ -198,13 +217,3 @@ export type EventName =
   | "proxy-undrained"
   | "connections-uncounted"
   | "proxy-arguments-unchanged";
-
-/** Logs a failure, by default as a warning: another server or the network has caused it, and the next attempt follows. */
-export function logFault(
-  { operation }: OperationLog,
-  event: EventName,
-  error: unknown,
-  fields: Partial<OperationalEvent> = {},
-): void {
-  operation({ event, level: "warning", detail: messageOf(error), ...fields });
-}

@@ -1,6 +1,6 @@
 import { causeOf } from "./errors.ts";
-import { parseRetryAfter, retryAfterHeader } from "./headers.ts";
-import { boundsOf, JsonTooLarge, parseJson } from "./json.ts";
+import { RetryAfter } from "./headers.ts";
+import { JsonBounds, JsonTooLarge, parseJson } from "./json.ts";
 import { concatBytes } from "./octets.ts";
 
 /** A request without a good answer: it got none, another status, or no JSON within the bounds. */
@@ -65,49 +65,113 @@ export interface Fetching {
  */
 export type DocumentFetch = Readonly<Record<AddressScope, JsonFetch>>;
 
-/** Creates both JSON fetches from what the platform can do. */
-export function createDocumentFetch({
-  fetchTrusting,
-  fetchTimeoutMilliseconds,
-}: Fetching): DocumentFetch {
-  const within = (reach: AddressScope): JsonFetch =>
-    createJsonFetch(fetchTrusting(undefined, reach), fetchTimeoutMilliseconds);
-  return { anywhere: within("anywhere"), public: within("public") };
-}
+/** Creates fetches of JSON documents. */
+export const DocumentFetch = {
+  /** Creates both JSON fetches from what the platform can do. */
+  create({ fetchTrusting, fetchTimeoutMilliseconds }: Fetching): DocumentFetch {
+    const within = (reach: AddressScope): JsonFetch =>
+      JsonFetch.create(fetchTrusting(undefined, reach), fetchTimeoutMilliseconds);
+    return { anywhere: within("anywhere"), public: within("public") };
+  },
+};
 
-/** How long a fetch may take unless `fetchTimeoutMilliseconds` says otherwise. */
-export const usualFetchTimeoutMilliseconds = 5_000;
+/** The defaults of a fetch. */
+export const Fetching = {
+  /** How long a fetch may take unless `fetchTimeoutMilliseconds` says otherwise. */
+  usualTimeoutMilliseconds: 5_000,
+};
 
 /** The longest response that is read unless a caller sets another bound, in octets. */
-export const usualMaximumOctets = 256 * 1024;
+const usualMaximumOctets = 256 * 1024;
 
-/**
- * Whether an answer comes in pieces so small that reading it costs far more than its length. Octet by
- * octet, an answer of 256 KiB takes a second of CPU, and in workerd a hundred mebibytes.
- */
-export function isFragmented(pieces: number, octets: number): boolean {
-  return pieces > 256 + octets / 256;
-}
+/** The content of a response, within bounds. */
+export const ResponseBody = {
+  /**
+   * Whether an answer comes in pieces so small that reading it costs far more than its length. Octet by
+   * octet, an answer of 256 KiB takes a second of CPU, and in workerd a hundred mebibytes.
+   */
+  isFragmented(pieces: number, octets: number): boolean {
+    return pieces > 256 + octets / 256;
+  },
 
-/**
- * Fetches JSON from a server that may hang, redirect, send without end, or answer something else. It
- * follows no redirect, because the operator trusts the configured URL alone.
- */
-export function createJsonFetch(
-  fetch: Fetch,
-  timeoutMilliseconds: number = usualFetchTimeoutMilliseconds,
-): JsonFetch {
-  return async (url) => {
-    const response = await fetchWithin(fetch, url, AbortSignal.timeout(timeoutMilliseconds));
-    if (response.status !== 200) {
-      await response.body?.cancel();
-      const { status } = response;
-      const retryAfterSeconds = parseRetryAfter(response.headers.get(retryAfterHeader));
-      throw new FetchError(`answered with status ${status}`, { status, retryAfterSeconds });
+  /** The JSON of an answer, bounded. @throws FetchError */
+  async readJson(
+    response: Response,
+    maximumOctets: number = usualMaximumOctets,
+    budget?: AnswerBudget,
+  ): Promise<unknown> {
+    return ResponseBody.parseJson(
+      await ResponseBody.readOctets(response, maximumOctets, budget),
+      maximumOctets,
+    );
+  },
+
+  /** The text of an answer, bounded. @throws FetchError */
+  async readText(response: Response, maximumOctets: number): Promise<string> {
+    const octets = await ResponseBody.readOctets(response, maximumOctets);
+    try {
+      return new TextDecoder("utf-8", { fatal: true }).decode(octets);
+    } catch (error) {
+      throw toFetchError(error, "answered no UTF-8");
     }
-    return readJson(response);
-  };
-}
+  },
+
+  /** The octets of an answer, bounded. @throws FetchError */
+  async readOctets(
+    response: Response,
+    maximumOctets: number = usualMaximumOctets,
+    budget: AnswerBudget = new AnswerBudget(Number.POSITIVE_INFINITY),
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    const chunks: Uint8Array[] = [];
+    let octets = 0;
+    try {
+      for await (const chunk of response.body ?? []) {
+        budget.take(chunk.length);
+        octets += chunk.length;
+        chunks.push(chunk);
+        if (octets > maximumOctets || ResponseBody.isFragmented(chunks.length, octets)) break;
+      }
+    } catch (error) {
+      throw toFetchError(error, "broke off its answer");
+    } finally {
+      budget.giveBack(octets);
+    }
+    if (octets > maximumOctets) throw new AnswerTooLong();
+    if (ResponseBody.isFragmented(chunks.length, octets))
+      throw new FetchError("answered in too small pieces");
+    return concatBytes(...chunks);
+  },
+
+  /** The JSON of an answer that has been read. @throws FetchError, also for an object with two members of one name. */
+  parseJson(source: string | Uint8Array, maximumOctets: number = usualMaximumOctets): unknown {
+    try {
+      return parseJson(source, JsonBounds.of(maximumOctets));
+    } catch (error) {
+      if (error instanceof JsonTooLarge) throw new AnswerTooLong();
+      throw new FetchError("did not answer JSON in UTF-8 with one spelling", { cause: error });
+    }
+  },
+};
+
+/** Creates a fetch of JSON. */
+export const JsonFetch = {
+  /**
+   * Fetches JSON from a server that may hang, redirect, send without end, or answer something else. It
+   * follows no redirect, because the operator trusts the configured URL alone.
+   */
+  create(fetch: Fetch, timeoutMilliseconds: number = Fetching.usualTimeoutMilliseconds): JsonFetch {
+    return async (url) => {
+      const response = await fetchWithin(fetch, url, AbortSignal.timeout(timeoutMilliseconds));
+      if (response.status !== 200) {
+        await response.body?.cancel();
+        const { status } = response;
+        const retryAfterSeconds = RetryAfter.parse(response.headers.get(RetryAfter.header));
+        throw new FetchError(`answered with status ${status}`, { status, retryAfterSeconds });
+      }
+      return ResponseBody.readJson(response);
+    };
+  },
+};
 
 /** The octets that the answers of one server may take at once, so that it costs its own requests alone. */
 export class AnswerBudget {
@@ -126,15 +190,6 @@ export class AnswerBudget {
   giveBack(octets: number): void {
     this.#left += octets;
   }
-}
-
-/** The JSON of an answer, bounded. @throws FetchError */
-export async function readJson(
-  response: Response,
-  maximumOctets: number = usualMaximumOctets,
-  budget?: AnswerBudget,
-): Promise<unknown> {
-  return jsonOf(await readOctets(response, maximumOctets, budget), maximumOctets);
 }
 
 async function fetchWithin(fetch: Fetch, url: string, signal: AbortSignal): Promise<Response> {
@@ -158,52 +213,4 @@ export function toFetchError(error: unknown, message: string): FetchError {
     ? "showed a certificate that is not accepted"
     : message;
   return new FetchError(`${said} (${cause})`, { cause: error });
-}
-
-/** The text of an answer, bounded. @throws FetchError */
-export async function readText(response: Response, maximumOctets: number): Promise<string> {
-  const octets = await readOctets(response, maximumOctets);
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(octets);
-  } catch (error) {
-    throw toFetchError(error, "answered no UTF-8");
-  }
-}
-
-/** The octets of an answer, bounded. @throws FetchError */
-export async function readOctets(
-  response: Response,
-  maximumOctets: number,
-  budget: AnswerBudget = new AnswerBudget(Number.POSITIVE_INFINITY),
-): Promise<Uint8Array<ArrayBuffer>> {
-  const chunks: Uint8Array[] = [];
-  let octets = 0;
-  try {
-    for await (const chunk of response.body ?? []) {
-      budget.take(chunk.length);
-      octets += chunk.length;
-      chunks.push(chunk);
-      if (octets > maximumOctets || isFragmented(chunks.length, octets)) break;
-    }
-  } catch (error) {
-    throw toFetchError(error, "broke off its answer");
-  } finally {
-    budget.giveBack(octets);
-  }
-  if (octets > maximumOctets) throw new AnswerTooLong();
-  if (isFragmented(chunks.length, octets)) throw new FetchError("answered in too small pieces");
-  return concatBytes(...chunks);
-}
-
-/** The JSON of an answer that has been read. @throws FetchError, also for an object with two members of one name. */
-export function jsonOf(
-  source: string | Uint8Array,
-  maximumOctets: number = usualMaximumOctets,
-): unknown {
-  try {
-    return parseJson(source, boundsOf(maximumOctets));
-  } catch (error) {
-    if (error instanceof JsonTooLarge) throw new AnswerTooLong();
-    throw new FetchError("did not answer JSON in UTF-8 with one spelling", { cause: error });
-  }
 }

@@ -7,13 +7,39 @@ const grpcHeader = "grpc-timeout";
  */
 export const longestTimeoutMs = 2_147_483_000;
 
-/**
- * The timeout that a caller asks for in `Connect-Timeout-Ms`, in milliseconds, or `undefined` for an
- * invalid value (Connect protocol, Unary-Request: at most ten digits).
- */
-export function parseConnectTimeout(value: string): number | undefined {
-  return /^[0-9]{1,10}$/.test(value) ? Math.min(Number(value), longestTimeoutMs) : undefined;
-}
+/** The timeouts that callers ask for. */
+export const CallTimeout = {
+  /**
+   * The timeout that a caller asks for in `Connect-Timeout-Ms`, in milliseconds, or `undefined` for an
+   * invalid value (Connect protocol, Unary-Request: at most ten digits).
+   */
+  parseConnect(value: string): number | undefined {
+    return /^[0-9]{1,10}$/.test(value) ? Math.min(Number(value), longestTimeoutMs) : undefined;
+  },
+
+  /**
+   * Parses the timeout that a caller asks for in `grpc-timeout`, in milliseconds, at most {@link longestTimeoutMs}; micro-
+   * and nanoseconds give fractions. `undefined` for an invalid value. A valid one has at most eight digits and a unit (gRPC over HTTP/2, Requests).
+   */
+  parseGrpc(value: string): number | undefined {
+    const [, digits, unit = ""] = /^([0-9]{1,8})([HMSmun])$/.exec(value) ?? [];
+    if (digits === undefined) return undefined;
+    return Math.min(Number(digits) * (unitMs[unit] ?? 0), longestTimeoutMs);
+  },
+
+  /** The headers of a call with timeouts that a timer can hold: Connect hands any timeout to one. */
+  cap(header: Headers): Headers {
+    const isLong = {
+      connect: CallTimeout.parseConnect(header.get(connectHeader) ?? "") === longestTimeoutMs,
+      grpc: CallTimeout.parseGrpc(header.get(grpcHeader) ?? "") === longestTimeoutMs,
+    };
+    if (!isLong.connect && !isLong.grpc) return header;
+    const capped = new Headers(header);
+    if (isLong.connect) capped.set(connectHeader, `${longestTimeoutMs}`);
+    if (isLong.grpc) capped.set(grpcHeader, `${longestTimeoutMs / 1000}S`);
+    return capped;
+  },
+};
 
 const unitMs: Readonly<Record<string, number>> = {
   H: 3_600_000,
@@ -24,39 +50,19 @@ const unitMs: Readonly<Record<string, number>> = {
   n: 1e-6,
 };
 
-/**
- * Parses the timeout that a caller asks for in `grpc-timeout`, in milliseconds, at most {@link longestTimeoutMs}; micro-
- * and nanoseconds give fractions. `undefined` for an invalid value. A valid one has at most eight digits and a unit (gRPC over HTTP/2, Requests).
- */
-export function parseGrpcTimeout(value: string): number | undefined {
-  const [, digits, unit = ""] = /^([0-9]{1,8})([HMSmun])$/.exec(value) ?? [];
-  if (digits === undefined) return undefined;
-  return Math.min(Number(digits) * (unitMs[unit] ?? 0), longestTimeoutMs);
-}
+/** The wait that a server asks for. */
+export const RetryAfter = {
+  /** The header, or the trailer of gRPC, by which a server asks a client to wait (RFC 9110 §10.2.3). */
+  header: "retry-after" as const,
 
-/** The headers of a call with timeouts that a timer can hold: Connect hands any timeout to one. */
-export function capTimeouts(header: Headers): Headers {
-  const isLong = {
-    connect: parseConnectTimeout(header.get(connectHeader) ?? "") === longestTimeoutMs,
-    grpc: parseGrpcTimeout(header.get(grpcHeader) ?? "") === longestTimeoutMs,
-  };
-  if (!isLong.connect && !isLong.grpc) return header;
-  const capped = new Headers(header);
-  if (isLong.connect) capped.set(connectHeader, `${longestTimeoutMs}`);
-  if (isLong.grpc) capped.set(grpcHeader, `${longestTimeoutMs / 1000}S`);
-  return capped;
-}
-
-/** The header, or the trailer of gRPC, by which a server asks a client to wait (RFC 9110 §10.2.3). */
-export const retryAfterHeader = "retry-after";
-
-/**
- * The seconds to wait, or `undefined` for any value but a whole number of up to five digits. A date counts
- * as absent: it would need a clock that both sides share.
- */
-export function parseRetryAfter(value: string | null | undefined): number | undefined {
-  return value && /^\d{1,5}$/.test(value) ? Number(value) : undefined;
-}
+  /**
+   * The seconds to wait, or `undefined` for any value but a whole number of up to five digits. A date counts
+   * as absent: it would need a clock that both sides share.
+   */
+  parse(value: string | null | undefined): number | undefined {
+    return value && /^\d{1,5}$/.test(value) ? Number(value) : undefined;
+  },
+};
 
 /**
  * The seconds of the first preference `wait` in a header `Prefer` or `Preference-Applied` (RFC 7240 §2, §4.3): how
@@ -105,20 +111,46 @@ const longestState = 512;
 
 const knownFlags = 0x03;
 
-/** The part of this program in the trace of a call, or in a new trace for a call without a valid one. */
-export function traceOf(headers: HeaderFields): TraceContext {
-  const match = traceparentPattern.exec(headers.get("traceparent") ?? "");
-  const [, version, traceId = "", parentId, flags = "", more] = match ?? [];
-  if (!match || (version === "00" && more !== undefined)) return newTrace();
-  const state = headers.get("tracestate");
-  return {
-    traceId,
-    parentId,
-    spanId: newSpanId(),
-    flags: (Number.parseInt(flags, 16) & knownFlags).toString(16).padStart(2, "0"),
-    ...(state !== null && isState(state) && { state }),
-  };
-}
+/** Joins and begins traces. */
+export const TraceContext = {
+  /** The part of this program in the trace of a call, or in a new trace for a call without a valid one. */
+  of(headers: HeaderFields): TraceContext {
+    const match = traceparentPattern.exec(headers.get("traceparent") ?? "");
+    const [, version, traceId = "", parentId, flags = "", more] = match ?? [];
+    if (!match || (version === "00" && more !== undefined)) return TraceContext.create();
+    const state = headers.get("tracestate");
+    return {
+      traceId,
+      parentId,
+      spanId: newSpanId(),
+      flags: (Number.parseInt(flags, 16) & knownFlags).toString(16).padStart(2, "0"),
+      ...(state !== null && isState(state) && { state }),
+    };
+  },
+
+  /** A trace that begins here. It is not sampled: Rampart exports no spans. */
+  create(): TraceContext {
+    return { traceId: hexadecimal(), spanId: newSpanId(), flags: "00" };
+  },
+
+  /** The headers by which the next program joins the trace, with this program's span as its parent. */
+  headers({ traceId, spanId, flags, state }: TraceContext): {
+    readonly traceparent: string;
+    readonly tracestate?: string;
+  } {
+    const traceparent = `00-${traceId}-${spanId}-${flags}`;
+    return { traceparent, ...(state !== undefined && { tracestate: state }) };
+  },
+
+  /** The fields of a log line by which the lines of several programs are joined. */
+  logFields({ traceId, parentId, spanId }: TraceContext): {
+    readonly traceId: string;
+    readonly spanId: string;
+    readonly parentId?: string;
+  } {
+    return { traceId, spanId, ...(parentId !== undefined && { parentId }) };
+  },
+};
 
 function isState(text: string): boolean {
   if (text.length > longestState) return false;
@@ -126,47 +158,27 @@ function isState(text: string): boolean {
   return members.length <= mostMembers && members.every((member) => memberPattern.test(member));
 }
 
-/** A trace that begins here. It is not sampled: Rampart exports no spans. */
-export function newTrace(): TraceContext {
-  return { traceId: hexadecimal(), spanId: newSpanId(), flags: "00" };
-}
-
-/** The headers by which the next program joins the trace, with this program's span as its parent. */
-export function traceHeaders({ traceId, spanId, flags, state }: TraceContext): {
-  readonly traceparent: string;
-  readonly tracestate?: string;
-} {
-  const traceparent = `00-${traceId}-${spanId}-${flags}`;
-  return { traceparent, ...(state !== undefined && { tracestate: state }) };
-}
-
-/** The fields of a log line by which the lines of several programs are joined. */
-export function traceFields({ traceId, parentId, spanId }: TraceContext): {
-  readonly traceId: string;
-  readonly spanId: string;
-  readonly parentId?: string;
-} {
-  return { traceId, spanId, ...(parentId !== undefined && { parentId }) };
-}
-
 /** 32 random digits, of which the version and the variant of a UUID are never 0. */
 const hexadecimal = (): string => crypto.randomUUID().replaceAll("-", "");
 const newSpanId = (): string => hexadecimal().slice(16);
 
-/** The header in which proxies and Envoy pass on the id of a request. */
-export const requestIdHeader = "x-request-id";
+/** The id of a request in logs. */
+export const RequestId = {
+  /** The header in which proxies and Envoy pass on the id of a request. */
+  header: "x-request-id" as const,
+
+  /**
+   * The id under which the logs of several programs show one call: that of `x-request-id`, or else the trace id.
+   * Callers choose it, so it proves nothing.
+   */
+  of(headers: HeaderFields, { traceId }: TraceContext): string {
+    const given = headers.get(RequestId.header);
+    return given !== null && requestIdPattern.test(given) ? given : traceId;
+  },
+};
 
 /**
  * Request ids as Envoy and most proxies write them. The length is too short for a token, which must not reach the
  * log.
  */
 const requestIdPattern = /^[A-Za-z0-9._:-]{1,64}$/;
-
-/**
- * The id under which the logs of several programs show one call: that of `x-request-id`, or else the trace id.
- * Callers choose it, so it proves nothing.
- */
-export function requestIdOf(headers: HeaderFields, { traceId }: TraceContext): string {
-  const given = headers.get(requestIdHeader);
-  return given !== null && requestIdPattern.test(given) ? given : traceId;
-}

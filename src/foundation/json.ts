@@ -13,21 +13,29 @@ export interface JsonBounds {
   readonly values: number;
 }
 
-/**
- * The bounds for a text of this length: one value for each 16 octets, and never more than fit into 22 MiB of memory.
- */
-export const boundsOf = (octets: number): JsonBounds => ({
-  octets,
-  values: Math.max(1024, Math.min(octets / 16, 131_072)),
-});
+/** Chooses bounds, and holds texts to them. */
+export const JsonBounds = {
+  /**
+   * The bounds for a text of this length: one value for each 16 octets, and never more than fit into 22 MiB of memory.
+   */
+  of: (octets: number): JsonBounds => ({
+    octets,
+    values: Math.max(1024, Math.min(octets / 16, 131_072)),
+  }),
 
-/** No bounds, for texts that the operator or this program wrote. */
-export const unbounded: JsonBounds = {
-  octets: Number.POSITIVE_INFINITY,
-  values: Number.POSITIVE_INFINITY,
+  /** No bounds, for texts that the operator or this program wrote. */
+  unbounded: {
+    octets: Number.POSITIVE_INFINITY,
+    values: Number.POSITIVE_INFINITY,
+  } satisfies JsonBounds,
+
+  /** Refuses a JSON text that would take much memory when parsed. @throws JsonTooLarge, SyntaxError */
+  require(octets: Uint8Array, bounds: JsonBounds): void {
+    membersWithin(octets, bounds);
+  },
 };
 
-const usualBounds = boundsOf(256 * 1024);
+const usualBounds = JsonBounds.of(256 * 1024);
 
 /** A text beyond its bounds, which may be JSON. */
 export class JsonTooLarge extends SyntaxError {
@@ -55,11 +63,6 @@ export function parseJson(source: string | Uint8Array, bounds: JsonBounds = usua
   const value: unknown = JSON.parse(typeof source === "string" ? source : textOf(octets));
   if (members === countMembers(value)) return value;
   throw new SyntaxError("an object has two members of one name");
-}
-
-/** Refuses a JSON text that would take much memory when parsed. @throws JsonTooLarge, SyntaxError */
-export function requireSmallJson(octets: Uint8Array, bounds: JsonBounds): void {
-  membersWithin(octets, bounds);
 }
 
 function textOf(octets: Uint8Array): string {
@@ -117,9 +120,11 @@ function countMembers(value: unknown): number {
 /** The members of a JSON object; `{}` for any other JSON value. */
 export type Members = Readonly<Record<string, unknown>>;
 
-/** The members of a JSON object; `{}` for any other value. */
-export const membersOf = (json: unknown): Members =>
-  typeof json === "object" && json !== null ? { ...json } : {};
+/** Reads the members of a JSON object. */
+export const Members = {
+  /** The members of a JSON object; `{}` for any other value. */
+  of: (json: unknown): Members => (typeof json === "object" && json !== null ? { ...json } : {}),
+};
 
 /** {@link parseJson}, or `undefined` for a text that it refuses. */
 export function jsonIn(source: string | Uint8Array, bounds?: JsonBounds): unknown {

@@ -35,47 +35,46 @@ export interface LeaseCandidate {
   readonly release: (now: Date) => Promise<void>;
 }
 
-/**
- * A candidate for a lease, by the rules of client-go's leader election. It counts the time of another holder
- * by its own clock, from the last change that it saw. Clocks may disagree.
- *
- * @param identity Different for every process.
- * @param seconds How long a holder keeps the lease without a renewal.
- */
-export function createLeaseCandidate(
-  { read, write }: LeasePlace,
-  identity: string,
-  seconds: number,
-): LeaseCandidate {
-  /** A version of the lease, and when this candidate saw it first. */
-  let observed: { readonly version: string; readonly since: Date } | undefined;
+/** Creates candidates. */
+export const LeaseCandidate = {
+  /**
+   * A candidate for a lease, by the rules of client-go's leader election. It counts the time of another holder
+   * by its own clock, from the last change that it saw. Clocks may disagree.
+   *
+   * @param identity Different for every process.
+   * @param seconds How long a holder keeps the lease without a renewal.
+   */
+  create({ read, write }: LeasePlace, identity: string, seconds: number): LeaseCandidate {
+    /** A version of the lease, and when this candidate saw it first. */
+    let observed: { readonly version: string; readonly since: Date } | undefined;
 
-  function isHeldByAnother(lease: Lease & { readonly version: string }, now: Date): boolean {
-    const { version } = lease;
-    if (observed?.version !== version) observed = { version, since: now };
-    if (lease.holder === "" || lease.holder === identity) return false;
-    return now.getTime() < observed.since.getTime() + 1000 * lease.seconds;
-  }
+    function isHeldByAnother(lease: Lease & { readonly version: string }, now: Date): boolean {
+      const { version } = lease;
+      if (observed?.version !== version) observed = { version, since: now };
+      if (lease.holder === "" || lease.holder === identity) return false;
+      return now.getTime() < observed.since.getTime() + 1000 * lease.seconds;
+    }
 
-  return {
-    acquire: async (clock) => {
-      const lease = await read();
-      const now = clock();
-      const mine = { holder: identity, seconds, acquireTime: undefined, transitions: 0 };
-      if (!lease) return write(mine, now);
-      if (isHeldByAnother(lease, now)) return false;
-      const { acquireTime, transitions, version } = lease;
-      const next =
-        lease.holder === identity
-          ? { ...mine, acquireTime, transitions }
-          : { ...mine, transitions: transitions + 1 };
-      return write(next, now, version);
-    },
-    release: async (now) => {
-      const lease = await read();
-      if (lease?.holder !== identity) return;
-      const { transitions, version } = lease;
-      await write({ holder: "", seconds: 1, acquireTime: undefined, transitions }, now, version);
-    },
-  };
-}
+    return {
+      acquire: async (clock) => {
+        const lease = await read();
+        const now = clock();
+        const mine = { holder: identity, seconds, acquireTime: undefined, transitions: 0 };
+        if (!lease) return write(mine, now);
+        if (isHeldByAnother(lease, now)) return false;
+        const { acquireTime, transitions, version } = lease;
+        const next =
+          lease.holder === identity
+            ? { ...mine, acquireTime, transitions }
+            : { ...mine, transitions: transitions + 1 };
+        return write(next, now, version);
+      },
+      release: async (now) => {
+        const lease = await read();
+        if (lease?.holder !== identity) return;
+        const { transitions, version } = lease;
+        await write({ holder: "", seconds: 1, acquireTime: undefined, transitions }, now, version);
+      },
+    };
+  },
+};

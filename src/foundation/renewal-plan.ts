@@ -1,4 +1,4 @@
-import { backoffMilliseconds, backoffs } from "./backoff.ts";
+import { Backoff, backoffs } from "./backoff.ts";
 
 /** When a certificate is renewed: the share of its life that is left then, and by how much chance moves it. */
 interface RenewalPolicy {
@@ -12,54 +12,57 @@ interface CertificateLife {
   readonly notAfter: Date;
 }
 
-/**
- * The time until a renewal (istio secretcache.go rotateTime): the rest of the life without the grace
- * period, or zero after it.
- *
- * @param random At least 0 and less than 1.
- */
-export function renewalDelayMilliseconds(
-  { obtainedAt, notAfter }: CertificateLife,
-  { graceRatio, jitter }: RenewalPolicy,
-  random: number,
-  now: Date,
-): number {
-  const ratio = Math.min(1, Math.max(0, graceRatio + jitter * (2 * random - 1)));
-  const grace = ratio * (notAfter.getTime() - obtainedAt.getTime());
-  return Math.max(0, notAfter.getTime() - now.getTime() - grace);
-}
+/** When a certificate is renewed, and when an attempt that failed follows again. */
+export const RenewalPlan = {
+  /**
+   * The time until a renewal (istio secretcache.go rotateTime): the rest of the life without the grace
+   * period, or zero after it.
+   *
+   * @param random At least 0 and less than 1.
+   */
+  delayMilliseconds(
+    { obtainedAt, notAfter }: CertificateLife,
+    { graceRatio, jitter }: RenewalPolicy,
+    random: number,
+    now: Date,
+  ): number {
+    const ratio = Math.min(1, Math.max(0, graceRatio + jitter * (2 * random - 1)));
+    const grace = ratio * (notAfter.getTime() - obtainedAt.getTime());
+    return Math.max(0, notAfter.getTime() - now.getTime() - grace);
+  },
 
-/**
- * The instant at which a certificate that was just obtained is renewed. It follows
- * {@link renewalDelayMilliseconds} but is never now: a grace ratio of 1 must not cause a loop of renewals.
- */
-export function renewalAt(life: CertificateLife, policy: RenewalPolicy, random: number): Date {
-  const { obtainedAt, notAfter } = life;
-  const delay = renewalDelayMilliseconds(life, policy, random, obtainedAt);
-  const tenth = (notAfter.getTime() - obtainedAt.getTime()) / 10;
-  const minimum = Math.max(1_000, Math.min(60_000, tenth));
-  return new Date(obtainedAt.getTime() + Math.max(delay, minimum));
-}
+  /**
+   * The instant at which a certificate that was just obtained is renewed. It follows
+   * {@link RenewalPlan.delayMilliseconds} but is never now: a grace ratio of 1 must not cause a loop of renewals.
+   */
+  at(life: CertificateLife, policy: RenewalPolicy, random: number): Date {
+    const { obtainedAt, notAfter } = life;
+    const delay = RenewalPlan.delayMilliseconds(life, policy, random, obtainedAt);
+    const tenth = (notAfter.getTime() - obtainedAt.getTime()) / 10;
+    const minimum = Math.max(1_000, Math.min(60_000, tenth));
+    return new Date(obtainedAt.getTime() + Math.max(delay, minimum));
+  },
+
+  /**
+   * The instant of the next attempt after so many failures in a row. The wait is a second, and doubles each time up to two
+   * and a half minutes. The CA may ask for a longer one.
+   */
+  retryAt(
+    failures: number,
+    random: number,
+    now: Date,
+    requested: RequestedWait = { seconds: 0, notAfter: undefined },
+  ): Date {
+    const granted = grantedSeconds(requested, now);
+    return new Date(now.getTime() + Backoff.milliseconds(backoffs.mesh, failures, random, granted));
+  },
+};
 
 /** The wait that the CA asks for. */
 interface RequestedWait {
   readonly seconds: number;
   /** The end of the certificate that the workload has meanwhile, if it has one. */
   readonly notAfter: Date | undefined;
-}
-
-/**
- * The instant of the next attempt after so many failures in a row. The wait is a second, and doubles each time up to two
- * and a half minutes. The CA may ask for a longer one.
- */
-export function retryAt(
-  failures: number,
-  random: number,
-  now: Date,
-  requested: RequestedWait = { seconds: 0, notAfter: undefined },
-): Date {
-  const granted = grantedSeconds(requested, now);
-  return new Date(now.getTime() + backoffMilliseconds(backoffs.mesh, failures, random, granted));
 }
 
 /** A CA delays no attempt for longer than an outage would, or than a tenth of what is left of the life. */

@@ -1,7 +1,7 @@
 import { en } from "zod/locales";
 import * as z from "zod/mini";
 import { isSafeToFetch } from "./addresses.ts";
-import { parseJson, unbounded } from "./json.ts";
+import { JsonBounds, parseJson } from "./json.ts";
 
 const text = z.string();
 
@@ -29,7 +29,7 @@ export const jsonText: z.ZodMiniType<unknown> = z.pipe(z.unknown(), z.transform(
 function fromText(value: unknown, context: z.core.ParsePayload): unknown {
   if (typeof value !== "string") return value;
   try {
-    return parseJson(value, unbounded);
+    return parseJson(value, JsonBounds.unbounded);
   } catch (error) {
     // The parser's message quotes the text, which may hold more than a log should.
     return refuse(
@@ -97,17 +97,26 @@ const unitNanoseconds: Readonly<Record<string, number>> = {
 /** Go counts nanoseconds in 64 bits with a sign: about 292 years. */
 const maximumNanoseconds = 2 ** 63;
 
-/** A duration (`24h`, `1h30m`, `1.5h`, `100ms`) in milliseconds. */
-export const durationMilliseconds: z.ZodMiniType<number, string> = parsedText(
-  parseDuration,
-  "must be a duration such as 24h, 1h30m or 100ms",
-);
+/** Durations as Go writes them. */
+export const Duration = {
+  /** A duration (`24h`, `1h30m`, `1.5h`, `100ms`) in milliseconds. */
+  milliseconds: parsedText(parseDuration, "must be a duration such as 24h, 1h30m or 100ms"),
 
-/** A duration in seconds; it has no part of a second, because X.509 has none. */
-export const durationSeconds: z.ZodMiniType<number, string> = parsedText(
-  parseWholeSeconds,
-  "must be a duration in whole seconds, such as 24h, 90m or 1h30m",
-);
+  /** A duration in seconds; it has no part of a second, because X.509 has none. */
+  seconds: parsedText(
+    parseWholeSeconds,
+    "must be a duration in whole seconds, such as 24h, 90m or 1h30m",
+  ),
+
+  /** Milliseconds of the parts of a duration in one of Go's forms; `undefined` for more than Go can hold. */
+  sum(text: string): number | undefined {
+    const nanoseconds = [...text.matchAll(durationPart)].reduce(
+      (sum, [, value, unit = ""]) => sum + Number(value) * (unitNanoseconds[unit] ?? 0),
+      0,
+    );
+    return nanoseconds < maximumNanoseconds ? Math.round(nanoseconds) / 1e6 : undefined;
+  },
+};
 
 /**
  * Milliseconds of a duration as Go writes it, or `undefined` for anything else. It refuses a sign, a number
@@ -116,16 +125,7 @@ export const durationSeconds: z.ZodMiniType<number, string> = parsedText(
  */
 export function parseDuration(text: string): number | undefined {
   if (text === "0") return 0;
-  return text !== "" && pattern.test(text) ? sumOfDuration(text) : undefined;
-}
-
-/** Milliseconds of the parts of a duration in one of Go's forms; `undefined` for more than Go can hold. */
-export function sumOfDuration(text: string): number | undefined {
-  const nanoseconds = [...text.matchAll(durationPart)].reduce(
-    (sum, [, value, unit = ""]) => sum + Number(value) * (unitNanoseconds[unit] ?? 0),
-    0,
-  );
-  return nanoseconds < maximumNanoseconds ? Math.round(nanoseconds) / 1e6 : undefined;
+  return text !== "" && pattern.test(text) ? Duration.sum(text) : undefined;
 }
 
 function parseWholeSeconds(text: string): number | undefined {

@@ -1,13 +1,13 @@
-import { logFault } from "../foundation/events.ts";
+import { OperationLog } from "../foundation/events.ts";
 import {
   AnswerBudget,
   type Fetch,
   FetchError,
-  readJson,
+  Fetching,
+  ResponseBody,
   toFetchError,
-  usualFetchTimeoutMilliseconds,
 } from "../foundation/fetch.ts";
-import { parseRetryAfter, retryAfterHeader } from "../foundation/headers.ts";
+import { RetryAfter } from "../foundation/headers.ts";
 
 /** One request to an API server: a GET, unless it says otherwise. */
 export interface KubernetesRequest {
@@ -69,7 +69,7 @@ const maximumAnswerOctets = 16 * 1024 * 1024;
 export function createKubernetesClient(
   { server, credential }: KubernetesAccess,
   fetch: Fetch,
-  timeoutMilliseconds: number = usualFetchTimeoutMilliseconds,
+  timeoutMilliseconds: number = Fetching.usualTimeoutMilliseconds,
 ): KubernetesClient {
   const budget = new AnswerBudget(maximumAnswerOctets);
 
@@ -94,7 +94,7 @@ export function createKubernetesClient(
     send: async (request) => {
       try {
         const response = await open(request, timeLimited(request.signal, timeoutMilliseconds));
-        return await readJson(response, request.maximumOctets, budget);
+        return await ResponseBody.readJson(response, request.maximumOctets, budget);
       } catch (error) {
         if (error instanceof FetchError && error.status === 404) return undefined;
         throw error;
@@ -134,7 +134,7 @@ function statusError(
       : `answered ${method} ${collection} with status ${status}${reasonOf(status, collection)}`;
   return new FetchError(message, {
     status,
-    retryAfterSeconds: parseRetryAfter(headers.get(retryAfterHeader)),
+    retryAfterSeconds: RetryAfter.parse(headers.get(RetryAfter.header)),
   });
 }
 
@@ -185,8 +185,10 @@ export async function writeUnlessConflict(
 const noNamespace = (namespace: string): FetchError =>
   new FetchError(`has no namespace ${namespace}: kubectl create namespace ${namespace}`);
 
-/** {@link logFault} of a request to an API server. */
-export function logServerFault(...[log, event, error, fields]: Parameters<typeof logFault>): void {
+/** {@link OperationLog.logFault} of a request to an API server. */
+export function logServerFault(
+  ...[log, event, error, fields]: Parameters<typeof OperationLog.logFault>
+): void {
   const fault = error instanceof FetchError ? new Error(`the API server ${error.message}`) : error;
-  logFault(log, event, fault, fields);
+  OperationLog.logFault(log, event, fault, fields);
 }

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { dnsLabel } from "../foundation/addresses.ts";
+import { DnsName } from "../foundation/addresses.ts";
 import { createTtlCache } from "../foundation/caches.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
@@ -53,7 +53,7 @@ const nameOrNone = z._default(z.union([objectName, z.literal("")]), "");
 
 const objectSchema = z.object({
   metadata: z.object({
-    namespace: z.string().check(z.regex(dnsLabel)),
+    namespace: z.string().check(z.regex(DnsName.label)),
     name: objectName,
     uid: z.string().check(z.maxLength(64)),
   }),

@@ -3,9 +3,8 @@ import { exportJWK } from "jose/key/export";
 import type { Bytes } from "./encoding/bytes.ts";
 import {
   type DsaEncoding,
-  type SignatureAlgorithm,
+  SignatureAlgorithm,
   type SignatureScheme,
-  signatureAlgorithmOf,
 } from "./signature-algorithm.ts";
 import { SubjectPublicKey } from "./x509/subject-public-key.ts";
 
@@ -120,6 +119,6 @@ export type PublicJwk = Pick<JWK, "kty" | "alg" | "crv" | "x" | "y" | "n" | "e" 
  * @throws DerError, CaError `subject-key-unacceptable`
  */
 export async function publicJwk(spki: Bytes): Promise<PublicJwk> {
-  const { importParameters } = signatureAlgorithmOf(SubjectPublicKey.parse(spki));
+  const { importParameters } = SignatureAlgorithm.of(SubjectPublicKey.parse(spki));
   return exportJWK(await subtle.importKey("spki", spki, importParameters, true, ["verify"]));
 }

@@ -1,4 +1,4 @@
-import { type Bytes, fromHexLiteral } from "./encoding/bytes.ts";
+import { type Bytes, Hex } from "./encoding/bytes.ts";
 
 /** The hashes that signatures are made over. Ed25519 has its own. */
 export type Hash = "SHA-256" | "SHA-384" | "SHA-512";
@@ -72,9 +72,23 @@ export type SubjectKeyAlgorithm =
   | "Ed25519"
   | PostQuantumKey;
 
-/** Whether a key's signatures are post-quantum, which no data plane verifies today. */
-export const isPostQuantum = (algorithm: SubjectKeyAlgorithm): algorithm is PostQuantumKey =>
-  algorithm.startsWith("ML-DSA-");
+/** Chooses the algorithm of a key. */
+export const SignatureAlgorithm = {
+  /** Whether a key's signatures are post-quantum, which no data plane verifies today. */
+  isPostQuantum: (algorithm: SubjectKeyAlgorithm): algorithm is PostQuantumKey =>
+    algorithm.startsWith("ML-DSA-"),
+
+  /**
+   * The algorithm with which an authority of this key signs: the hash follows the curve, RSA takes
+   * SHA-256. Go's `x509.CreateCertificate`, and with it istiod, chooses the same.
+   */
+  of({ algorithm }: { readonly algorithm: SubjectKeyAlgorithm }): SignatureAlgorithm {
+    const [sha256, sha384, sha512] = signatureAlgorithms[algorithm];
+    const chosen = { "EC-P384": sha384, "EC-P521": sha512 }[algorithm as string] ?? sha256;
+    if (!chosen) throw new Error(`no signature algorithm for ${algorithm}`);
+    return chosen;
+  },
+};
 
 /** One way to sign as X.509 names it. */
 export interface SignatureAlgorithm extends SignatureScheme {
@@ -100,7 +114,7 @@ export const signatureAlgorithms: Record<SubjectKeyAlgorithm, readonly Signature
     {
       ...ed25519,
       name: "Ed25519",
-      identifier: fromHexLiteral("300506032b6570"),
+      identifier: Hex.parseLiteral("300506032b6570"),
       signatureOctets: 64,
     },
   ],
@@ -111,7 +125,7 @@ export const signatureAlgorithms: Record<SubjectKeyAlgorithm, readonly Signature
 
 /** ML-DSA over the message itself, not over a digest, with an empty context (RFC 9881 §3). */
 function mlDsa(name: PostQuantumKey, lastArc: string, signatureOctets: number): SignatureAlgorithm {
-  const identifier = fromHexLiteral(`300b06096086480165030403${lastArc}`);
+  const identifier = Hex.parseLiteral(`300b06096086480165030403${lastArc}`);
   const scheme = { importParameters: { name }, signParameters: name, hash: undefined };
   return { ...scheme, scalarOctets: undefined, name, identifier, signatureOctets };
 }
@@ -120,7 +134,7 @@ function ellipticCurve(namedCurve: Curve): SignatureAlgorithm[] {
   const withHash = (hash: Hash, lastArc: string): SignatureAlgorithm => ({
     ...ecdsa(namedCurve, hash),
     name: `ecdsa-with-${hash}`,
-    identifier: fromHexLiteral(`300a06082a8648ce3d0403${lastArc}`),
+    identifier: Hex.parseLiteral(`300a06082a8648ce3d0403${lastArc}`),
     signatureOctets: undefined,
   });
   return [withHash("SHA-256", "02"), withHash("SHA-384", "03"), withHash("SHA-512", "04")];
@@ -130,25 +144,10 @@ function rsa(hash: Hash, lastArc: string): SignatureAlgorithm {
   return {
     ...rsaPkcs1(hash),
     name: `${hash}-with-rsa`,
-    identifier: fromHexLiteral(`300d06092a864886f70d0101${lastArc}0500`),
-    identifierWithoutNull: fromHexLiteral(`300b06092a864886f70d0101${lastArc}`),
+    identifier: Hex.parseLiteral(`300d06092a864886f70d0101${lastArc}0500`),
+    identifierWithoutNull: Hex.parseLiteral(`300b06092a864886f70d0101${lastArc}`),
     signatureOctets: undefined,
   };
-}
-
-/**
- * The algorithm with which an authority of this key signs: the hash follows the curve, RSA takes
- * SHA-256. Go's `x509.CreateCertificate`, and with it istiod, chooses the same.
- */
-export function signatureAlgorithmOf({
-  algorithm,
-}: {
-  readonly algorithm: SubjectKeyAlgorithm;
-}): SignatureAlgorithm {
-  const [sha256, sha384, sha512] = signatureAlgorithms[algorithm];
-  const chosen = { "EC-P384": sha384, "EC-P521": sha512 }[algorithm as string] ?? sha256;
-  if (!chosen) throw new Error(`no signature algorithm for ${algorithm}`);
-  return chosen;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { dnsLabel } from "../foundation/addresses.ts";
+import { DnsName } from "../foundation/addresses.ts";
 
 /** The name of a trust domain, valid by SPIFFE-ID §2.1. */
 export type TrustDomain = string & { readonly [trustDomainBrand]: true };
@@ -93,7 +93,7 @@ export const ServiceAccount = {
   /** The account of these names. Kubernetes demands a DNS label and a DNS subdomain (RFC 1123). */
   parse(namespace: string, name: string): ServiceAccount | undefined {
     const isSubdomain = name.length <= 253 && dnsSubdomainPattern.test(name);
-    return dnsLabel.test(namespace) && isSubdomain ? { namespace, name } : undefined;
+    return DnsName.label.test(namespace) && isSubdomain ? { namespace, name } : undefined;
   },
 
   /** The account that `<namespace>/<account>` names; `undefined` for any other text. */

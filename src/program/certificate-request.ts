@@ -1,17 +1,17 @@
 import { type KeyObject, sign } from "node:crypto";
 import { promisify } from "node:util";
-import { fromHexLiteral } from "../pki/encoding/bytes.ts";
+import { Hex } from "../pki/encoding/bytes.ts";
 import { Pem } from "../pki/encoding/pem.ts";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
 import { subjectAltUri } from "../pki/x509/certificate-extensions.ts";
-import { requestInfo, signedRequest } from "../pki/x509/request-to-be-signed.ts";
+import { CertificationRequest } from "../pki/x509/request-to-be-signed.ts";
 
 const signData = promisify(sign);
 
 /** A subject with one RDN, an empty organisation, as Istio's agents send it. */
-const emptyOrganisation = fromHexLiteral("300b31093007060355040a1300");
-const ecdsaWithSha256 = fromHexLiteral("300a06082a8648ce3d040302");
-const rsaWithSha256 = fromHexLiteral("300d06092a864886f70d01010b0500");
+const emptyOrganisation = Hex.parseLiteral("300b31093007060355040a1300");
+const ecdsaWithSha256 = Hex.parseLiteral("300a06082a8648ce3d040302");
+const rsaWithSha256 = Hex.parseLiteral("300d06092a864886f70d01010b0500");
 
 /** A key pair that a certificate is requested for: P-256, P-384 or RSA. */
 export interface SubjectKey {
@@ -31,8 +31,8 @@ export async function createCertificateRequest(
 ): Promise<string> {
   const spki = publicKey.export({ type: "spki", format: "der" });
   const extensions = spiffeId === undefined ? [] : [subjectAltUri(spiffeId, true)];
-  const info = requestInfo(emptyOrganisation, spki, extensions);
+  const info = CertificationRequest.info(emptyOrganisation, spki, extensions);
   const algorithm = privateKey.asymmetricKeyType === "ec" ? ecdsaWithSha256 : rsaWithSha256;
   const signature = await signData("sha256", info, privateKey);
-  return Pem.format("CERTIFICATE REQUEST", signedRequest(info, algorithm, signature));
+  return Pem.format("CERTIFICATE REQUEST", CertificationRequest.signed(info, algorithm, signature));
 }

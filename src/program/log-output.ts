@@ -1,4 +1,4 @@
-import { formatLine, type WriteLine } from "../foundation/events.ts";
+import { OperationalEvent, type WriteLine } from "../foundation/events.ts";
 
 /** The standard streams of a process, on which a server writes its log. */
 interface Streams {
@@ -78,6 +78,6 @@ class LineStream {
   #reportOf(lines: number): string {
     const detail = `${lines} lines of this log could not be written before this one`;
     const event = { event: "log-lines-lost", lines, detail } as const;
-    return formatLine(this.#clock(), "warning", event);
+    return OperationalEvent.formatLine(this.#clock(), "warning", event);
   }
 }

@@ -2,7 +2,7 @@ import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 import type { OperationalEvent, OperationLog, Readiness } from "../foundation/events.ts";
 import type { Pause } from "../foundation/pause.ts";
-import { addressText } from "../foundation/socket-address.ts";
+import { SocketAddress } from "../foundation/socket-address.ts";
 import { sparing } from "../foundation/sparing-log.ts";
 import {
   addConfigurationMetrics,
@@ -176,7 +176,7 @@ async function announce(
   ended: Promise<void>,
 ): Promise<void> {
   const say = (what: string, port: AddressInfo): void => {
-    const detail = `${what} on ${addressText(port)}`;
+    const detail = `${what} on ${SocketAddress.format(port)}`;
     operation({ event: "listening", level: "info", detail });
   };
   say("monitoring", monitoringAddress);

@@ -1,5 +1,5 @@
 import { type Pause, pause, waitFor } from "../foundation/pause.ts";
-import { type WorkSharing, waitIn } from "../foundation/shared-work.ts";
+import { WorkSharing } from "../foundation/shared-work.ts";
 
 /** Shares work by a promise: no request polls, and all of them wake as soon as the work ends. */
 export const sharePromises: WorkSharing = (capacity, longestMilliseconds) => {
@@ -26,7 +26,7 @@ export const sharePromises: WorkSharing = (capacity, longestMilliseconds) => {
   return {
     join: async (work) => {
       const current = underWay;
-      if (current) await waitIn(capacity, () => current);
+      if (current) await WorkSharing.waitIn(capacity, () => current);
       else if (work) await begin(work);
     },
   };

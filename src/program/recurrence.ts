@@ -1,4 +1,4 @@
-import { backoffMilliseconds, backoffs } from "../foundation/backoff.ts";
+import { Backoff, backoffs } from "../foundation/backoff.ts";
 import { type Pause, pause as systemPause } from "../foundation/pause.ts";
 import { SingleFlight } from "../foundation/shared-work.ts";
 
@@ -76,7 +76,7 @@ export function createRefreshing<T>({
       failures = 0;
     } catch (error) {
       failure = error;
-      retryAt = new Date(now.getTime() + backoffMilliseconds(backoffs.outage, ++failures));
+      retryAt = new Date(now.getTime() + Backoff.milliseconds(backoffs.outage, ++failures));
       if (value) failed(error);
     }
   }

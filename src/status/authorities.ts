@@ -3,7 +3,7 @@ import { type ForecastEvent, forecastRotation } from "../ca/rotation/forecast.ts
 import { type NextStep, nextStepOf } from "../ca/rotation/next-step.ts";
 import { type Phase, Schedule } from "../pki/authority/schedule.ts";
 import { SigningAuthority } from "../pki/authority/signing-authority.ts";
-import { applyTaints } from "../pki/authority/taint.ts";
+import { Taint } from "../pki/authority/taint.ts";
 import { fingerprintOf } from "../pki/encoding/bytes.ts";
 
 /** One authority, or one root that is trusted beside them. */
@@ -78,7 +78,7 @@ export function authoritiesIn(store: OpenedStore, now: Date): readonly Authority
       schedule,
     };
   });
-  const roots = applyTaints(additionalRoots, taints).map(({ id, schedule }) => ({
+  const roots = Taint.apply(additionalRoots, taints).map(({ id, schedule }) => ({
     id,
     kind: "additional root" as const,
     phase: Schedule.phaseAt(schedule, now),

@@ -4,7 +4,7 @@ import { type LogEntry, parseEntry } from "../ca/issuance/log-entry.ts";
 import { revocationOf } from "../ca/revocation/revocations.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
-import { toHex } from "../pki/encoding/bytes.ts";
+import { Hex } from "../pki/encoding/bytes.ts";
 import { DerError, Tag } from "../pki/encoding/der-reader.ts";
 import { SerialNumber } from "../pki/encoding/serial-number.ts";
 import { SpiffeId } from "../pki/spiffe-id.ts";
@@ -122,7 +122,7 @@ export function distrustOf(
   const certificate = Certificate.parse(entry.certificate);
   const signer = authorities.find((each) => isNamedIn(certificate, each));
   const { serialNumber, validity } = certificate.toBeSigned;
-  const name = { authority: signer?.id ?? "", serialNumber: toHex(serialNumber) };
+  const name = { authority: signer?.id ?? "", serialNumber: Hex.format(serialNumber) };
   const revoked = revocationOf(revocations, name);
   if (revoked) {
     const { reason, why, revokedAt: since } = revoked;

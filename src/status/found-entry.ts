@@ -5,7 +5,7 @@ import {
   parseEntry,
   type TokenEntry,
 } from "../ca/issuance/log-entry.ts";
-import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
+import { type Bytes, Hex } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { SerialNumber } from "../pki/encoding/serial-number.ts";
 import { Certificate } from "../pki/x509/certificate.ts";
@@ -52,7 +52,7 @@ function certificateFields({ certificate: der }: CertificateEntry): NamedFields 
   const { subject, serialNumber, validity } = certificate.toBeSigned;
   return {
     name: namesOf(certificate) || displayedName(subject),
-    serialNumber: SerialNumber.shown(toHex(serialNumber)),
+    serialNumber: SerialNumber.shown(Hex.format(serialNumber)),
     notAfter: validity.notAfter,
     audiences: [],
   };

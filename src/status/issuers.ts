@@ -1,6 +1,6 @@
 import type { KeyState } from "../authn/issuer-keys.ts";
 import type { TokenIssuer } from "../authn/token-issuer.ts";
-import { unusableKeyText } from "../pki/jose/key-set.ts";
+import { UnusableKey } from "../pki/jose/key-set.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** An issuer of tokens, and its keys as this process, or this isolate, has them. */
@@ -47,7 +47,7 @@ export function examinedIssuer(
 ): ExaminedIssuer {
   const { failure, unusable = [] } = keys.state?.(now) ?? {};
   const fault = failure?.detail;
-  return { issuer, cluster, fault, unusableKeys: unusable.map(unusableKeyText) };
+  return { issuer, cluster, fault, unusableKeys: unusable.map(UnusableKey.format) };
 }
 
 /** An issuer, and the state of its keys. */

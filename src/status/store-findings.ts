@@ -2,10 +2,10 @@ import type { OpenedStore } from "../ca/opened-store.ts";
 import { successionReasonsAt } from "../ca/rotation/next-step.ts";
 import { dayOf, isOver } from "../config/signer-table.ts";
 import type { RecordError } from "../custody/record-fields.ts";
-import { lastSignature, mintDue } from "../pki/authority/rotation.ts";
-import { leadSeconds, type Schedule } from "../pki/authority/schedule.ts";
+import { Succession } from "../pki/authority/rotation.ts";
+import { Schedule } from "../pki/authority/schedule.ts";
 import { SigningAuthority } from "../pki/authority/signing-authority.ts";
-import { applyTaints } from "../pki/authority/taint.ts";
+import { Taint } from "../pki/authority/taint.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import { unopenedRecords } from "./authorities.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -116,13 +116,13 @@ function succession(store: OpenedStore, now: Date): Finding[] {
     );
   }
   const { phaseLengths } = store;
-  const until = lastSignature(applyTaints(store.authorities, store.taints));
+  const until = Succession.lastSignature(Taint.apply(store.authorities, store.taints));
   const what = `The last authority signs until ${until.toISOString()}, and the store has no successor.`;
   const remedy = "`rampart authority rotate`, and find out why the scheduled run does not mint";
-  if (now > addSeconds(until, -leadSeconds(phaseLengths))) {
+  if (now > addSeconds(until, -Schedule.leadSeconds(phaseLengths))) {
     return [finding("authority-successor-late", what, remedy)];
   }
-  if (now < addSeconds(mintDue(until, phaseLengths), cronDelaySeconds)) return [];
+  if (now < addSeconds(Succession.mintDue(until, phaseLengths), cronDelaySeconds)) return [];
   return [finding("authority-successor-missing", what, remedy)];
 }
 
@@ -160,7 +160,7 @@ function trustedTaints(
   now: Date,
 ): Finding[] {
   const tainted = new Set(taints.map(({ id }) => id));
-  return applyTaints([...authorities, ...additionalRoots], taints)
+  return Taint.apply([...authorities, ...additionalRoots], taints)
     .filter(({ id, schedule }) => tainted.has(id) && now < schedule.retiresAt)
     .map(({ id, schedule }) =>
       finding(

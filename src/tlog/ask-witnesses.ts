@@ -1,7 +1,7 @@
 import { messageOf } from "../foundation/errors.ts";
 import type { OperationLog } from "../foundation/events.ts";
-import { type Fetch, readText } from "../foundation/fetch.ts";
-import { toBase64 } from "../pki/encoding/base64.ts";
+import { type Fetch, ResponseBody } from "../foundation/fetch.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
 import { type ObjectReader, readTile } from "./extend.ts";
 import { LogError } from "./log-error.ts";
 import type { Hash } from "./merkle.ts";
@@ -56,7 +56,7 @@ async function post(fetch: Fetch, url: string, text: string): Promise<WitnessAns
   const signal = AbortSignal.timeout(witnessMilliseconds);
   const response = await fetch(url, { method: "POST", body: text, signal, redirect: "manual" });
   const contentType = response.headers.get("content-type") ?? "";
-  const body = await readText(response, maximumAnswerOctets);
+  const body = await ResponseBody.readText(response, maximumAnswerOctets);
   return { status: response.status, contentType, body };
 }
 
@@ -130,4 +130,4 @@ async function askOne(
 
 /** The body of `add-checkpoint`: the size that the witness knows, the proof, and the signed checkpoint verbatim. */
 const addCheckpoint = (older: number, proof: readonly Hash[], checkpoint: string): string =>
-  [`old ${older}`, ...proof.map(toBase64), "", checkpoint].join("\n");
+  [`old ${older}`, ...proof.map(Base64.format), "", checkpoint].join("\n");

@@ -1,4 +1,4 @@
-import { bytesEqual } from "../pki/encoding/bytes.ts";
+import { Bytes } from "../pki/encoding/bytes.ts";
 import type { Frontier, WrittenTile } from "./frontier.ts";
 import { LogError } from "./log-error.ts";
 import { leafHash, type Tree } from "./merkle.ts";
@@ -37,7 +37,7 @@ export async function extendVerified(
     }
   }
   for (const tile of frontier.partialTiles()) wrong ??= await differing(tile, read);
-  if (!bytesEqual(frontier.root(), tree.root)) {
+  if (!Bytes.equal(frontier.root(), tree.root)) {
     throw new LogError(
       "consistency",
       `its ${tree.size} entries do not make the tree that it signed`,
@@ -86,5 +86,5 @@ async function readFull(tile: Tile, read: ObjectReader): Promise<Uint8Array | un
 
 /** The path of a tile that is published with other octets. @throws LogError `missing` */
 async function differing(tile: WrittenTile, read: ObjectReader): Promise<string | undefined> {
-  return bytesEqual(await readTile(tile, read), tile.octets) ? undefined : Tile.path(tile);
+  return Bytes.equal(await readTile(tile, read), tile.octets) ? undefined : Tile.path(tile);
 }

@@ -1,5 +1,5 @@
-import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
-import { type Bytes, bytesEqual } from "../pki/encoding/bytes.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
+import { Bytes } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
 import { completeRoot, type Hash, hashOctets, leftSize, nodeHash, type Tree } from "./merkle.ts";
 import { parseSize } from "./note/checkpoint.ts";
@@ -23,7 +23,7 @@ export const LogProof = {
   verifyInclusion({ size, root }: Tree, index: number, leaf: Hash, proof: readonly Hash[]): void {
     const isWithin = Number.isSafeInteger(index) && index >= 0 && index < size;
     const found = isWithin ? rootOver(leaf, index, size, proof) : undefined;
-    if (found && bytesEqual(found, root)) return;
+    if (found && Bytes.equal(found, root)) return;
     throw new LogError("inclusion", `the proof does not lead from entry ${index} to the root`);
   },
 
@@ -35,8 +35,8 @@ export const LogProof = {
 
   /** Serializes a proof of inclusion with its checkpoint (C2SP tlog-proof). */
   format({ index, hashes, checkpoint, extra }: LogProof): string {
-    const extraLines = extra ? [`extra ${toBase64(extra)}`] : [];
-    const lines = [header, ...extraLines, `index ${index}`, ...hashes.map(toBase64), ""];
+    const extraLines = extra ? [`extra ${Base64.format(extra)}`] : [];
+    const lines = [header, ...extraLines, `index ${index}`, ...hashes.map(Base64.format), ""];
     return [...lines, checkpoint].join("\n");
   },
 
@@ -183,7 +183,7 @@ function parseHashes(lines: readonly string[]): readonly Hash[] {
 }
 
 function requireBase64(text: string): Hash {
-  const octets = parseBase64(text);
+  const octets = Base64.parse(text);
   if (octets) return octets;
   throw malformed();
 }

@@ -1,7 +1,7 @@
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { Quota } from "../ca/issuance/quotas.ts";
 import type { QuotaName } from "../foundation/errors.ts";
-import { logFault, type OperationLog } from "../foundation/events.ts";
+import { OperationLog } from "../foundation/events.ts";
 
 /** What the platform keeps from a CA, in a sentence. docs/tutorials/worker.md has it too. */
 export const workerLimits =
@@ -29,7 +29,7 @@ export function boundQuota(quota: QuotaName, binding: unknown, log: OperationLog
     try {
       return (await binding.limit({ key })).success ? 0 : waitSeconds;
     } catch (error) {
-      logFault(log, "quota-unknown", error);
+      OperationLog.logFault(log, "quota-unknown", error);
       return 0;
     }
   };
@@ -59,7 +59,7 @@ export function countingInDataset(log: EventLog, binding: unknown): EventLog {
     try {
       binding.writeDataPoint({ indexes: [blobs[0]], blobs, doubles: [1, milliseconds] });
     } catch (error) {
-      logFault(log, "counts-not-written", error);
+      OperationLog.logFault(log, "counts-not-written", error);
     }
   };
   return {

@@ -8,10 +8,10 @@ import type { LogConfiguration } from "../config/optional-parts.ts";
 import type { OpenPlatformKeys } from "../config/platform-keys.ts";
 import type { PushLimits } from "../delivery/push-to-cluster.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
-import { writeToConsole } from "../foundation/events.ts";
+import { WriteLine } from "../foundation/events.ts";
 import type { FetchTrusting } from "../foundation/fetch.ts";
 import { webCryptoProvider } from "../pki/crypto-provider.ts";
-import { parseBase64 } from "../pki/encoding/base64.ts";
+import { Base64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { createMisconfiguredApp, createRoutes } from "../transport/http/routes.ts";
 import type { Peer } from "../transport/rpc/rpc.ts";
@@ -61,7 +61,7 @@ interface IsolateContext extends WorkerOptions {
 /** The Worker of one isolate. It reads its configuration once, with the first event. */
 export function createWorker(options: WorkerOptions): Worker {
   const { clock } = options;
-  const context = { ...options, log: createEventLog(clock, writeToConsole) };
+  const context = { ...options, log: createEventLog(clock, WriteLine.toConsole) };
   // A value, not a promise: workerd cancels a request that waits for the promise of another.
   let isolate: Isolate | undefined;
 
@@ -235,5 +235,5 @@ export function edgePeerOf(request: Request): Peer {
 /** A Byte Sequence of RFC 8941 §3.3.5, as RFC 9440 §2.1 uses it: base64 between colons. */
 function parseByteSequence(text: string): Bytes | undefined {
   const [, base64] = /^:([A-Za-z0-9+/]+={0,2}):$/.exec(text) ?? [];
-  return base64 === undefined ? undefined : parseBase64(base64);
+  return base64 === undefined ? undefined : Base64.parse(base64);
 }

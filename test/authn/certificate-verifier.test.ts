@@ -7,7 +7,7 @@ import {
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import type { SigningAuthority } from "../../src/pki/authority/signing-authority.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { toHex } from "../../src/pki/encoding/bytes.ts";
+import { Hex } from "../../src/pki/encoding/bytes.ts";
 import { Certificate } from "../../src/pki/x509/certificate.ts";
 import { IdentityProof } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
@@ -92,7 +92,7 @@ describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvid
         provedBy: issuers[0],
         certificate: {
           authority: authority.id,
-          serialNumber: toHex(Certificate.parse(der).toBeSigned.serialNumber),
+          serialNumber: Hex.format(Certificate.parse(der).toBeSigned.serialNumber),
         },
       });
     },

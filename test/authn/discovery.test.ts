@@ -2,7 +2,7 @@ import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedKeys } from "../../src/authn/issuer-keys.ts";
 import { isSafeToFetch } from "../../src/foundation/addresses.ts";
-import { createDocumentFetch, type JsonFetch } from "../../src/foundation/fetch.ts";
+import { DocumentFetch, type JsonFetch } from "../../src/foundation/fetch.ts";
 import { Semaphore } from "../../src/foundation/shared-work.ts";
 import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
@@ -11,7 +11,7 @@ import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
-const fetchJson = createDocumentFetch({
+const fetchJson = DocumentFetch.create({
   fetchTrusting,
   fetchTimeoutMilliseconds: hangMilliseconds,
 });

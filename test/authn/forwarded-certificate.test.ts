@@ -7,7 +7,7 @@ import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { CaError, rejectCredential } from "../../src/foundation/errors.ts";
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { toHex } from "../../src/pki/encoding/bytes.ts";
+import { Hex } from "../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../src/pki/encoding/pem.ts";
 import { SpiffeId } from "../../src/pki/spiffe-id.ts";
 import { Certificate } from "../../src/pki/x509/certificate.ts";
@@ -111,7 +111,7 @@ describe("a gateway", () => {
     const provedUntil = addSeconds(notBefore, 720 * 3600);
     const certificate = {
       authority: authority.id,
-      serialNumber: toHex(Certificate.parse(barDer).toBeSigned.serialNumber),
+      serialNumber: Hex.format(Certificate.parse(barDer).toBeSigned.serialNumber),
     };
     const isProved = { ...isBar, proof, provedUntil, provedBy: anyIssuer, certificate };
     const [own, envoy] = [callerOf(gateway, issuerA), callerOf(gateway, issuerOfEnvoys)];

@@ -10,7 +10,7 @@ import {
   maximumWaiting,
   publishedKeys,
 } from "../../src/authn/issuer-keys.ts";
-import { createDocumentFetch, type FetchError } from "../../src/foundation/fetch.ts";
+import { DocumentFetch, type FetchError } from "../../src/foundation/fetch.ts";
 import { Semaphore } from "../../src/foundation/shared-work.ts";
 import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
@@ -19,7 +19,7 @@ import { type LoopbackServer, startLoopbackServer } from "../testkit/network/loo
 import { refusalOf } from "../testkit/refusal.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
-const fetchJson = createDocumentFetch({
+const fetchJson = DocumentFetch.create({
   fetchTrusting,
   fetchTimeoutMilliseconds: hangMilliseconds,
 });

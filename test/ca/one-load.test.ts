@@ -3,7 +3,7 @@ import { type Authorities, createAuthorities } from "../../src/ca/authorities.ts
 import type { LoadTimes } from "../../src/ca/internal/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { pollForWork, type WorkSharing } from "../../src/foundation/shared-work.ts";
+import { WorkSharing } from "../../src/foundation/shared-work.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { signerOf } from "../testkit/ca/loaded-authorities.ts";
@@ -67,7 +67,7 @@ const signersAt = async (authorities: Authorities, times: readonly Date[]) => {
 
 const ways: [string, WorkSharing][] = [
   ["promises", sharePromises],
-  ["polling", pollForWork(() => new Date())],
+  ["polling", WorkSharing.polling(() => new Date())],
 ];
 
 describe.each(ways)("two thousand requests at once, with work shared by %s", (_, shareWork) => {

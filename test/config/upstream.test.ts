@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../src/ca/upstream-authority.ts";
 import { upstreamOf } from "../../src/config/internal/upstream.ts";
 import type { Fetch, FetchTrusting } from "../../src/foundation/fetch.ts";
-import { parseBase64, toBase64 } from "../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../src/pki/encoding/base64.ts";
 import { Pem } from "../../src/pki/encoding/pem.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
 import { configurationOf } from "../testkit/configuration.ts";
@@ -12,13 +12,13 @@ const credential = "hvs.secret-of-the-upstream";
 const root = await createCa("O=company,CN=root");
 const other = await createCa("O=company,CN=other");
 const { csrPem } = await createWorkload();
-const csr = parseBase64(csrPem.replace(/-----[^\n]*\n|\s/g, ""));
+const csr = Base64.parse(csrPem.replace(/-----[^\n]*\n|\s/g, ""));
 if (!csr) throw new Error("no CSR");
 const request = { csr, lifetimeSeconds: 86_400.7 };
 
 const derOf = (pem: string) => Pem.certificates(pem)[0];
 const base64Of = (certificates: readonly Uint8Array[]) =>
-  certificates.map((der) => toBase64(new Uint8Array(der)));
+  certificates.map((der) => Base64.format(new Uint8Array(der)));
 
 type Kind = "vault" | "rampart";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isPublicAddress, isPublicHost } from "../../src/foundation/addresses.ts";
+import { Host } from "../../src/foundation/addresses.ts";
 
 const publicAddresses: readonly string[] = [
   "1.1.1.1",
@@ -99,11 +99,11 @@ const otherTexts: readonly string[] = [
 export function describePublicAddresses(): void {
   describe("an address", () => {
     test.each(publicAddresses)("%s is public", (address) => {
-      expect(isPublicAddress(address)).toBe(true);
+      expect(Host.isPublicAddress(address)).toBe(true);
     });
 
     test.each(otherTexts)("«%s» is not public", (address) => {
-      expect(isPublicAddress(address)).toBe(false);
+      expect(Host.isPublicAddress(address)).toBe(false);
     });
   });
 
@@ -118,7 +118,7 @@ export function describePublicAddresses(): void {
       "https://[2606:4700::1111]",
       "https://10.example.com",
     ])("%s is public", (url) => {
-      expect(isPublicHost(new URL(url).hostname)).toBe(true);
+      expect(Host.isPublic(new URL(url).hostname)).toBe(true);
     });
 
     test.each([
@@ -141,7 +141,7 @@ export function describePublicAddresses(): void {
       "https://[::ffff:10.0.0.1]",
       "https://[::]",
     ])("%s is not public", (url) => {
-      expect(isPublicHost(new URL(url).hostname)).toBe(false);
+      expect(Host.isPublic(new URL(url).hostname)).toBe(false);
     });
   });
 }

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { CaError, OperatorError } from "../../src/foundation/errors.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { type Bytes, bytesEqual } from "../../src/pki/encoding/bytes.ts";
+import { Bytes } from "../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../src/pki/encoding/der-reader.ts";
 import { CaCertificate } from "../../src/pki/path/certification-path.ts";
-import { maximumCertificates, VerifiedAuthority } from "../../src/pki/path/verified-authority.ts";
+import { VerifiedAuthority } from "../../src/pki/path/verified-authority.ts";
 import { ecdsa } from "../../src/pki/signature-algorithm.ts";
 import { Certificate, parseToBeSigned } from "../../src/pki/x509/certificate.ts";
 import { isSignedByKey, isSignedWith } from "../../src/pki/x509/certificate-signature.ts";
@@ -149,7 +149,8 @@ const ders = (pems: readonly string[]): readonly Bytes[] =>
 async function refusalOf(each: LimboCase): Promise<string | undefined> {
   const now = new Date(each.validation_time ?? "2026-11-23T00:00:00Z");
   // The readers of files and of an upstream's answer hold to it.
-  if (each.untrusted_intermediates.length > maximumCertificates) return "too many certificates";
+  if (each.untrusted_intermediates.length > VerifiedAuthority.maximumCertificates)
+    return "too many certificates";
   const refusals: string[] = [];
   for (const [i, issuer] of issuersOf(each).entries()) {
     try {
@@ -191,7 +192,7 @@ function issuersOf({
   }
   return all.filter((pem) => {
     try {
-      return bytesEqual(namesOf(pem)?.subject ?? new Uint8Array(), issuer);
+      return Bytes.equal(namesOf(pem)?.subject ?? new Uint8Array(), issuer);
     } catch {
       return false;
     }

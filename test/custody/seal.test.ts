@@ -2,7 +2,7 @@ import { createPublicKey, verify, X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { AuthorityRecord } from "../../src/custody/authority-record.ts";
 import { type AuthorityKey, NewAuthority } from "../../src/pki/authority/new-authority.ts";
-import { issueLeaf } from "../../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../src/pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { cryptoProviders } from "../testkit/crypto-providers.ts";
 import { inHex } from "../testkit/der/mutation.ts";
@@ -50,7 +50,7 @@ describe.each(keys)("a sealed authority of %s", async (key) => {
       validity: oneDay,
       proof: proved,
     };
-    const leaf = new X509Certificate((await issueLeaf(issuer, request)).der);
+    const leaf = new X509Certificate((await Leaf.issue(issuer, request)).der);
     const authority = new X509Certificate(made.authority.certificate.der);
     expect(leaf.verify(authority.publicKey)).toBe(true);
     expect(leaf.checkIssued(authority)).toBe(true);

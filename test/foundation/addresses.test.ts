@@ -1,9 +1,9 @@
 import { BlockList, isIPv6 } from "node:net";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { bracketed, isPublicAddress } from "../../src/foundation/addresses.ts";
-import { addressOf, networkOf } from "../../src/foundation/caller-address.ts";
-import { parseListenAddress, parseSocketAddress } from "../../src/foundation/socket-address.ts";
+import { Host } from "../../src/foundation/addresses.ts";
+import { CallerAddress } from "../../src/foundation/caller-address.ts";
+import { SocketAddress } from "../../src/foundation/socket-address.ts";
 import { describePublicAddresses } from "../contract/public-address.ts";
 
 describePublicAddresses();
@@ -39,7 +39,7 @@ const ipv4Address = fc.tuple(octet, octet, octet, octet).map((octets) => octets.
 test("every IPv4 address is judged as by Node's list", () => {
   fc.assert(
     fc.property(ipv4Address, (address) => {
-      expect(isPublicAddress(address)).toBe(!ipv4.check(address, "ipv4"));
+      expect(Host.isPublicAddress(address)).toBe(!ipv4.check(address, "ipv4"));
     }),
     { numRuns: 2000 },
   );
@@ -48,7 +48,7 @@ test("every IPv4 address is judged as by Node's list", () => {
 test.each(["::ffff:", "64:ff9b::"])("every IPv4 address after %s is judged by itself", (prefix) => {
   fc.assert(
     fc.property(ipv4Address, (address) => {
-      expect(isPublicAddress(`${prefix}${address}`)).toBe(!ipv4.check(address, "ipv4"));
+      expect(Host.isPublicAddress(`${prefix}${address}`)).toBe(!ipv4.check(address, "ipv4"));
     }),
     { numRuns: 1000 },
   );
@@ -66,7 +66,7 @@ test("every IPv6 address that embeds no other is judged as by Node's lists", () 
   fc.assert(
     fc.property(address, (text) => {
       const isPublic = globalIpv6.check(text, "ipv6") && !specialIpv6.check(text, "ipv6");
-      expect(isPublicAddress(text)).toBe(isPublic);
+      expect(Host.isPublicAddress(text)).toBe(isPublic);
     }),
     { numRuns: 2000 },
   );
@@ -83,7 +83,7 @@ test.each<[string | undefined, string]>([
   ["fe80::1%eth0", "fe80:0:0:0::/64"],
   [undefined, ""],
 ])("counts %s as %s", (address, counted) => {
-  expect(addressOf(address)).toBe(counted);
+  expect(CallerAddress.of(address)).toBe(counted);
 });
 
 test.each([
@@ -94,11 +94,11 @@ test.each([
   ["::1", "0:0:0::/48"],
   ["fe80::1%eth0", "fe80:0:0::/48"],
 ])("the network of %s is %s", (address, network) => {
-  expect(networkOf(addressOf(address))).toBe(network);
+  expect(CallerAddress.networkOf(CallerAddress.of(address))).toBe(network);
 });
 
 test.each(["", "a", "192.0.2", "2001:db8::/48"])("%j has no network but itself", (address) => {
-  expect(networkOf(address)).toBe(address);
+  expect(CallerAddress.networkOf(address)).toBe(address);
 });
 
 test.each([
@@ -107,8 +107,8 @@ test.each([
   ["[::1]:443", { host: "::1", port: 443 }],
   ["[::ffff:10.0.0.1]:443", { host: "::ffff:10.0.0.1", port: 443 }],
 ])("reads %s, to connect to and to listen on", (text, address) => {
-  expect(parseSocketAddress(text)).toEqual(address);
-  expect(parseListenAddress(text)).toEqual(address);
+  expect(SocketAddress.parse(text)).toEqual(address);
+  expect(SocketAddress.parseListening(text)).toEqual(address);
 });
 
 test.each([
@@ -116,13 +116,13 @@ test.each([
   ["127.0.0.1", "127.0.0.1"],
   ["ca.test", "ca.test"],
 ])("writes %s before a port as %s", (host, text) => {
-  expect(bracketed(host)).toBe(text);
-  expect(parseSocketAddress(`${text}:443`)).toEqual({ host, port: 443 });
+  expect(Host.bracketed(host)).toBe(text);
+  expect(SocketAddress.parse(`${text}:443`)).toEqual({ host, port: 443 });
 });
 
 test("reads an address without a host only to listen on", () => {
-  expect(parseListenAddress(":15012")).toEqual({ port: 15_012 });
-  expect(parseSocketAddress(":15012")).toBeUndefined();
+  expect(SocketAddress.parseListening(":15012")).toEqual({ port: 15_012 });
+  expect(SocketAddress.parse(":15012")).toBeUndefined();
 });
 
 test.each([
@@ -147,6 +147,6 @@ test.each([
   "ca.test:443/",
   "ca.test:443\n",
 ])("refuses %j", (text) => {
-  expect(parseSocketAddress(text)).toBeUndefined();
-  expect(parseListenAddress(text)).toBeUndefined();
+  expect(SocketAddress.parse(text)).toBeUndefined();
+  expect(SocketAddress.parseListening(text)).toBeUndefined();
 });

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { backoffMilliseconds, backoffs, isRefusal, retry } from "../../src/foundation/backoff.ts";
+import { Backoff, backoffs, isRefusal, retry } from "../../src/foundation/backoff.ts";
 
 const backoff = { firstMilliseconds: 100, longestMilliseconds: 1_000 };
 
 test("a pause doubles with each failure, up to the longest", () => {
-  const pauses = [1, 2, 3, 4, 5, 6, 1_000, 1e9].map((n) => backoffMilliseconds(backoff, n));
+  const pauses = [1, 2, 3, 4, 5, 6, 1_000, 1e9].map((n) => Backoff.milliseconds(backoff, n));
   expect(pauses).toEqual([100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000]);
 });
 
@@ -15,11 +15,11 @@ test("chance takes up to a half of any pause away, and a server may ask for a lo
   fc.assert(
     fc.property(table, fc.nat(2_000), chance, fc.nat(99_999), (pauses, n, random, seconds) => {
       const failures = n + 1;
-      const whole = backoffMilliseconds(pauses, failures);
-      const shorter = backoffMilliseconds(pauses, failures, random);
+      const whole = Backoff.milliseconds(pauses, failures);
+      const shorter = Backoff.milliseconds(pauses, failures, random);
       expect(shorter).toBeLessThanOrEqual(whole);
       expect(shorter).toBeGreaterThanOrEqual(whole / 2);
-      const asked = backoffMilliseconds(pauses, failures, random, seconds);
+      const asked = Backoff.milliseconds(pauses, failures, random, seconds);
       expect(asked).toBe(Math.max(1000 * seconds, shorter));
     }),
   );

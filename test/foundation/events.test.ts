@@ -1,10 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  createOperationLog,
-  formatLine,
-  type Level,
-  type OperationalEvent,
-} from "../../src/foundation/events.ts";
+import { type Level, OperationalEvent, OperationLog } from "../../src/foundation/events.ts";
 import { sparing } from "../../src/foundation/sparing-log.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
@@ -13,7 +8,7 @@ const time = new Date("2026-11-21T12:00:00+02:00");
 
 function written(event: OperationalEvent): { readonly line: string; readonly level: Level } {
   const lines: { line: string; level: Level }[] = [];
-  const log = createOperationLog(
+  const log = OperationLog.create(
     () => time,
     (line, level) => lines.push({ line, level }),
   );
@@ -79,7 +74,9 @@ test("takes neither a time nor a foreign level from an event", () => {
 });
 
 test("writes a time of another zone in UTC", () => {
-  expect(formatLine(time, "info", { event: "listening" })).toContain('"2026-11-21T10:00:00.000Z"');
+  expect(OperationalEvent.formatLine(time, "info", { event: "listening" })).toContain(
+    '"2026-11-21T10:00:00.000Z"',
+  );
 });
 
 test("a log has the first 60 lines of an event in a minute, and says so", () => {

@@ -1,11 +1,11 @@
 import type { OutgoingHttpHeaders, RequestListener, ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
-import { createJsonFetch, type Fetch, FetchError } from "../../src/foundation/fetch.ts";
+import { type Fetch, FetchError, JsonFetch } from "../../src/foundation/fetch.ts";
 import { fetchTrusting } from "../../src/program/http/http-client.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
-const fetchJson = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
+const fetchJson = JsonFetch.create(fetchTrusting(undefined), hangMilliseconds);
 
 const answering =
   (status: number, body: string | Uint8Array, headers: OutgoingHttpHeaders = {}) =>
@@ -112,7 +112,7 @@ describe("refuses an answer", () => {
     for (const status of [301, 302, 303, 307, 308]) {
       const redirect = answering(status, "", { location: `${origin}/elsewhere` });
       const { origin: issuer } = await startLoopbackServer(redirect);
-      const work = createJsonFetch(own, hangMilliseconds)(`${issuer}/`);
+      const work = JsonFetch.create(own, hangMilliseconds)(`${issuer}/`);
       await expect(work).rejects.toMatchObject({ name: "FetchError", status });
     }
     expect(requests).toEqual([]);
@@ -128,7 +128,7 @@ describe("refuses an answer", () => {
       (_, response) => void response.write("{"),
       (_, response) => drip(response),
     ];
-    const hasty = createJsonFetch(fetchTrusting(undefined), 50);
+    const hasty = JsonFetch.create(fetchTrusting(undefined), 50);
     const servers = await Promise.all(hanging.map(startLoopbackServer));
     const outcomes = await Promise.allSettled(servers.map(({ origin }) => hasty(origin)));
     expect(outcomes.map((outcome) => outcome.status === "rejected" && outcome.reason)).toEqual([

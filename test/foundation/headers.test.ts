@@ -1,11 +1,5 @@
 import { describe, expect, test } from "vitest";
-import {
-  capTimeouts,
-  longestTimeoutMs,
-  parseConnectTimeout,
-  parseGrpcTimeout,
-  parseRetryAfter,
-} from "../../src/foundation/headers.ts";
+import { CallTimeout, longestTimeoutMs, RetryAfter } from "../../src/foundation/headers.ts";
 
 test.each<[string, number | undefined]>([
   ["0", 0],
@@ -26,7 +20,7 @@ test.each<[string, number | undefined]>([
   ["١", undefined],
   ["1, 1", undefined],
 ])("Connect's timeout %j is %j milliseconds", (value, milliseconds) => {
-  expect(parseConnectTimeout(value)).toBe(milliseconds);
+  expect(CallTimeout.parseConnect(value)).toBe(milliseconds);
 });
 
 test.each<[string, number | undefined]>([
@@ -55,11 +49,11 @@ test.each<[string, number | undefined]>([
   ["1S\n", undefined],
   ["1S, 1S", undefined],
 ])("gRPC's timeout %j is %j milliseconds", (value, milliseconds) => {
-  expect(parseGrpcTimeout(value)).toBe(milliseconds);
+  expect(CallTimeout.parseGrpc(value)).toBe(milliseconds);
 });
 
 describe("the headers that Connect sees", () => {
-  const capped = (init: HeadersInit) => Object.fromEntries(capTimeouts(new Headers(init)));
+  const capped = (init: HeadersInit) => Object.fromEntries(CallTimeout.cap(new Headers(init)));
 
   test.each<Record<string, string>>([
     {},
@@ -68,7 +62,7 @@ describe("the headers that Connect sees", () => {
     { "connect-timeout-ms": "soon", "grpc-timeout": "999999999H" },
   ])("are the caller's own where a timer can run as long: %j", (init) => {
     const header = new Headers(init);
-    expect(capTimeouts(header)).toBe(header);
+    expect(CallTimeout.cap(header)).toBe(header);
   });
 
   test("have the longest timeout in place of a longer one", () => {
@@ -90,7 +84,7 @@ test.each<[string, number]>([
   ["007", 7],
   ["99999", 99_999],
 ])("reads %j as seconds", (value, seconds) => {
-  expect(parseRetryAfter(value)).toBe(seconds);
+  expect(RetryAfter.parse(value)).toBe(seconds);
 });
 
 test.each([
@@ -98,5 +92,5 @@ test.each([
   ...["100000", "9".repeat(400), "7s", " 7", "7 ", "7\n", "7, 7", "٧"],
   "Wed, 21 Oct 2026 07:28:00 GMT",
 ])("takes %j for no wait", (value) => {
-  expect(parseRetryAfter(value)).toBeUndefined();
+  expect(RetryAfter.parse(value)).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createJsonFetch } from "../../src/foundation/fetch.ts";
-import { boundsOf, JsonTooLarge, parseJson, unbounded } from "../../src/foundation/json.ts";
+import { JsonFetch } from "../../src/foundation/fetch.ts";
+import { JsonBounds, JsonTooLarge, parseJson } from "../../src/foundation/json.ts";
 
 /** Names that JSON does not begin with an escape. */
 const isPlain = (name: string): boolean => !JSON.stringify(name).startsWith('"\\');
@@ -94,8 +94,8 @@ describe("JSON", () => {
 
   test("is read however deeply it nests, and refused as deep", () => {
     const nest = (inner: string) => `${'{"a":['.repeat(50_000)}${inner}${"]}".repeat(50_000)}`;
-    expect(parseJson(nest("1"), unbounded)).toHaveProperty("a");
-    expect(() => parseJson(nest('{"b":1,"b":1}'), unbounded)).toThrow(SyntaxError);
+    expect(parseJson(nest("1"), JsonBounds.unbounded)).toHaveProperty("a");
+    expect(() => parseJson(nest('{"b":1,"b":1}'), JsonBounds.unbounded)).toThrow(SyntaxError);
   });
 });
 
@@ -127,10 +127,10 @@ describe("the bounds of JSON", () => {
   });
 
   test("allow a value in each 16 octets, and no more than memory for them", () => {
-    expect(boundsOf(2 << 20).values).toBe(131_072);
-    expect(boundsOf(10 << 20).values).toBe(131_072);
-    expect(boundsOf(65_536).values).toBe(4096);
-    expect(boundsOf(100).values).toBe(1024);
+    expect(JsonBounds.of(2 << 20).values).toBe(131_072);
+    expect(JsonBounds.of(10 << 20).values).toBe(131_072);
+    expect(JsonBounds.of(65_536).values).toBe(4096);
+    expect(JsonBounds.of(100).values).toBe(1024);
   });
 });
 
@@ -143,6 +143,6 @@ test.each([
 });
 
 test("a document of an issuer with a name twice is no answer", async () => {
-  const fetchJson = createJsonFetch(async () => new Response('{"keys":[],"keys":[]}'));
+  const fetchJson = JsonFetch.create(async () => new Response('{"keys":[],"keys":[]}'));
   await expect(fetchJson("https://a.test")).rejects.toThrow("with one spelling");
 });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { hoursUntil } from "../../src/agent/identity/refreshing-identity.ts";
-import { renewalAt, renewalDelayMilliseconds, retryAt } from "../../src/foundation/renewal-plan.ts";
+import { RenewalPlan } from "../../src/foundation/renewal-plan.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const minutes = (count: number): Date => new Date(now.getTime() + count * 60_000);
@@ -17,7 +17,7 @@ test.each([
   ["created in the future", 30, 90, 0.25, 75],
 ])("waits as Istio does: %s", (_name, created, expires, graceRatio, delay) => {
   const life = { obtainedAt: minutes(created), notAfter: minutes(expires) };
-  const waited = renewalDelayMilliseconds(life, { graceRatio, jitter: 0 }, 0.5, now);
+  const waited = RenewalPlan.delayMilliseconds(life, { graceRatio, jitter: 0 }, 0.5, now);
   expect(waited).toBe(delay * 60_000);
 });
 
@@ -29,7 +29,7 @@ test.each([
 ])("with a ratio of %d and a jitter of 0.5 waits %d to %d minutes", (graceRatio, least, most) => {
   const life = { obtainedAt: now, notAfter: minutes(60) };
   const delay = (random: number): number =>
-    renewalDelayMilliseconds(life, { graceRatio, jitter: 0.5 }, random, now) / 60_000;
+    RenewalPlan.delayMilliseconds(life, { graceRatio, jitter: 0.5 }, random, now) / 60_000;
   for (const random of [0, 0.25, 0.5, 0.75, 1 - 1e-9]) {
     expect(delay(random)).toBeGreaterThanOrEqual(least - 1e-6);
     expect(delay(random)).toBeLessThanOrEqual(most);
@@ -46,7 +46,7 @@ test("never renews at once, whatever the policy and the life", () => {
       anyShare,
       (seconds, graceRatio, jitter, random) => {
         const life = { obtainedAt: now, notAfter: new Date(now.getTime() + seconds * 1000) };
-        const wait = renewalAt(life, { graceRatio, jitter }, random).getTime() - now.getTime();
+        const wait = RenewalPlan.at(life, { graceRatio, jitter }, random).getTime() - now.getTime();
         expect(wait).toBeGreaterThanOrEqual(1_000);
         expect(wait).toBeLessThanOrEqual(Math.max(1_000, seconds * 1000));
       },
@@ -57,24 +57,26 @@ test("never renews at once, whatever the policy and the life", () => {
 test("spreads the renewals of agents that started together", () => {
   const life = { obtainedAt: now, notAfter: minutes(24 * 60) };
   const policy = { graceRatio: 0.5, jitter: 0.01 };
-  const [first, last] = [0, 1 - 1e-9].map((random) => renewalAt(life, policy, random).getTime());
+  const [first, last] = [0, 1 - 1e-9].map((random) =>
+    RenewalPlan.at(life, policy, random).getTime(),
+  );
   expect(((first ?? 0) - (last ?? 0)) / 60_000).toBeCloseTo(28.8);
 });
 
 test("tries again after a second, then ever later, and at most two and a half minutes later", () => {
   const waits = [1, 2, 3, 9, 1000].map(
-    (failures) => retryAt(failures, 0, now).getTime() - now.getTime(),
+    (failures) => RenewalPlan.retryAt(failures, 0, now).getTime() - now.getTime(),
   );
   expect(waits).toEqual([1_000, 2_000, 4_000, 150_000, 150_000]);
 });
 
 test("cuts a wait by up to a half, so that no two agents stay in step", () => {
-  expect(retryAt(1, 1 - 1e-9, now).getTime() - now.getTime()).toBeCloseTo(500, 0);
+  expect(RenewalPlan.retryAt(1, 1 - 1e-9, now).getTime() - now.getTime()).toBeCloseTo(500, 0);
 });
 
 describe("a wait that the CA asks for", () => {
   const waited = (seconds: number, notAfter?: Date, failures = 1): number =>
-    (retryAt(failures, 0, now, { seconds, notAfter }).getTime() - now.getTime()) / 1000;
+    (RenewalPlan.retryAt(failures, 0, now, { seconds, notAfter }).getTime() - now.getTime()) / 1000;
 
   test("delays the next attempt, and never brings it forward", () => {
     expect(waited(7)).toBe(7);

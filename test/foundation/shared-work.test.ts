@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { pollForWork, Semaphore } from "../../src/foundation/shared-work.ts";
+import { Semaphore, WorkSharing } from "../../src/foundation/shared-work.ts";
 import { describeSharedWork } from "../contract/bounds/shared-work.ts";
 import { createTurnClock } from "../testkit/time/turn-clock.ts";
 
-describeSharedWork(pollForWork(createTurnClock()));
+describeSharedWork(WorkSharing.polling(createTurnClock()));
 
 /** Work whose end a test decides, by its name. */
 function heldWork() {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { durationMilliseconds, durationSeconds, parseDuration } from "../../src/foundation/text.ts";
+import { Duration, parseDuration } from "../../src/foundation/text.ts";
 
 const hour = 3_600_000;
 
@@ -58,19 +58,19 @@ describe("a duration", () => {
     ["hexadecimal", "0x1h"],
   ])("is none if it is %s", (_, text) => {
     expect(parseDuration(text)).toBeUndefined();
-    expect(durationMilliseconds.safeParse(text).success).toBe(false);
-    expect(durationSeconds.safeParse(text).success).toBe(false);
+    expect(Duration.milliseconds.safeParse(text).success).toBe(false);
+    expect(Duration.seconds.safeParse(text).success).toBe(false);
   });
 
   test("is none if it is a number", () => {
-    expect(durationMilliseconds.safeParse(3600).success).toBe(false);
+    expect(Duration.milliseconds.safeParse(3600).success).toBe(false);
   });
 
   test("in seconds has no part of a second", () => {
-    expect(durationSeconds.safeParse("1.5h").data).toBe(5400);
-    expect(durationSeconds.safeParse("2000ms").data).toBe(2);
+    expect(Duration.seconds.safeParse("1.5h").data).toBe(5400);
+    expect(Duration.seconds.safeParse("2000ms").data).toBe(2);
     for (const text of ["1500ms", "1.5s", "1ns", "1h0.1s"]) {
-      expect(durationSeconds.safeParse(text).success).toBe(false);
+      expect(Duration.seconds.safeParse(text).success).toBe(false);
     }
   });
 });

@@ -1,18 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  newTrace,
-  type TraceContext,
-  traceFields,
-  traceHeaders,
-  traceOf,
-} from "../../src/foundation/headers.ts";
+import { TraceContext } from "../../src/foundation/headers.ts";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const parentId = "b7ad6b7169203331";
 const traceparent = `00-${traceId}-${parentId}-01`;
 
-const read = (headers: Record<string, string>): TraceContext => traceOf(new Headers(headers));
+const read = (headers: Record<string, string>): TraceContext =>
+  TraceContext.of(new Headers(headers));
 
 describe("a traceparent", () => {
   test.each<[string, string, string]>([
@@ -45,8 +40,8 @@ describe("a traceparent", () => {
     const trace = read({ traceparent: text, tracestate: "a=1" });
     expect(trace.traceId).toMatch(/^[0-9a-f]{32}$/);
     expect(trace.traceId).not.toBe(traceId);
-    expect(traceFields(trace)).not.toHaveProperty("parentId");
-    expect(traceHeaders(trace)).not.toHaveProperty("tracestate");
+    expect(TraceContext.logFields(trace)).not.toHaveProperty("parentId");
+    expect(TraceContext.headers(trace)).not.toHaveProperty("tracestate");
   });
 });
 
@@ -57,7 +52,7 @@ describe("a tracestate", () => {
     ["of 32 members", Array.from({ length: 32 }, (_, i) => `k${i}=1`).join(",")],
     ["of 512 characters", `a=${"x".repeat(255)},b=${"x".repeat(252)}`],
   ])("%s is passed on as it is", (_, tracestate) => {
-    expect(traceHeaders(read({ traceparent, tracestate })).tracestate).toBe(tracestate);
+    expect(TraceContext.headers(read({ traceparent, tracestate })).tracestate).toBe(tracestate);
   });
 
   test.each<[string, string]>([
@@ -69,17 +64,17 @@ describe("a tracestate", () => {
     ["of 33 members", Array.from({ length: 33 }, (_, i) => `k${i}=1`).join(",")],
     ["of 513 characters", `a=${"x".repeat(255)},b=${"x".repeat(253)}`],
   ])("%s is dropped, and the trace goes on", (_, tracestate) => {
-    expect(traceHeaders(read({ traceparent, tracestate }))).toEqual({
+    expect(TraceContext.headers(read({ traceparent, tracestate }))).toEqual({
       traceparent: expect.stringContaining(traceId),
     });
   });
 });
 
 test("what one program sends the next one joins", () => {
-  const first = newTrace();
-  const second = traceOf(new Headers(traceHeaders(first)));
+  const first = TraceContext.create();
+  const second = TraceContext.of(new Headers(TraceContext.headers(first)));
   expect(second).toMatchObject({ traceId: first.traceId, parentId: first.spanId });
-  expect(traceFields(second)).toEqual({
+  expect(TraceContext.logFields(second)).toEqual({
     traceId: first.traceId,
     parentId: first.spanId,
     spanId: second.spanId,
@@ -95,10 +90,10 @@ test("whatever a stranger sends, a line gets hexadecimal digits alone", () => {
   fc.assert(
     fc.property(noise.filter(isHeader), noise.filter(isHeader), (parent, tracestate) => {
       const trace = read({ traceparent: parent, tracestate });
-      for (const value of Object.values(traceFields(trace))) {
+      for (const value of Object.values(TraceContext.logFields(trace))) {
         expect(value).toMatch(/^(?:[0-9a-f]{16}|[0-9a-f]{32})$/);
       }
-      expect(JSON.stringify(traceHeaders(trace)).length).toBeLessThan(1200);
+      expect(JSON.stringify(TraceContext.headers(trace)).length).toBeLessThan(1200);
     }),
   );
 });

@@ -1,13 +1,12 @@
-import { planRotation, rootSince, successionOf } from "../../src/pki/authority/rotation.ts";
+import { RotationStep, rootSince, Succession } from "../../src/pki/authority/rotation.ts";
 import {
   type Installation,
-  leadSeconds,
   type PhaseLengths,
   Schedule,
 } from "../../src/pki/authority/schedule.ts";
 import { SigningAuthority } from "../../src/pki/authority/signing-authority.ts";
 import { type PublishedAuthority, TrustBundle } from "../../src/pki/authority/trust-bundle.ts";
-import { leafValidity } from "../../src/pki/x509/validity.ts";
+import { Validity } from "../../src/pki/x509/validity.ts";
 import { always, at, day, hour, secondOf } from "./instants.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore } from "./store.ts";
@@ -96,7 +95,7 @@ class ForeignMesh {
   /** When somebody installs the next intermediate: between its due date and its deadline, seldom later. */
   #nextStep(now: number): number {
     const { authorities } = this.#store.read(now + this.#lengths.propagationSeconds);
-    const { due, deadline, signsUntil } = successionOf(authorities, this.#lengths);
+    const { due, deadline, signsUntil } = Succession.of(authorities, this.#lengths);
     const latest = secondOf(signsUntil) - 2 * this.#lengths.propagationSeconds;
     const isLate = this.#random.chance(0.15);
     const [from, until] = isLate ? [deadline, at(latest)] : [due, deadline];
@@ -106,12 +105,12 @@ class ForeignMesh {
   #succeed(now: number): number {
     const { authorities } = this.#store.read(now);
     const state = { authorities, additionalRoots: [], taints: [] };
-    const steps = planRotation({ ...state, authorityRoot: "offline" }, this.#lengths, at(now));
+    const steps = RotationStep.plan({ ...state, authorityRoot: "offline" }, this.#lengths, at(now));
     for (const step of steps) {
       if (step.act !== "prune") throw this.#violation(now, "a plan makes a root of its own");
       this.#store.authorities.delete(step.id, now);
     }
-    const { deadline } = successionOf(authorities, this.#lengths);
+    const { deadline } = Succession.of(authorities, this.#lengths);
     const isInTime = at(now + 5) <= deadline;
     this.#install(now, isInTime);
     // Another run, which may not see the first.
@@ -131,7 +130,7 @@ class ForeignMesh {
     const roots = this.#company.answer(mayChangeRoot).map((name) => new TextEncoder().encode(name));
     const visible = at(now + this.#lengths.propagationSeconds);
     const installation = {
-      expiresAt: at(now + leadSeconds(this.#lengths) * this.#random.between(3.2, 8)),
+      expiresAt: at(now + Schedule.leadSeconds(this.#lengths) * this.#random.between(3.2, 8)),
       rootSince: roots[0] && rootSince(authorities, roots[0], visible),
       othersSignUntil:
         authorities.length > 0
@@ -172,7 +171,7 @@ class ForeignMesh {
 
   #renewalWait({ leafSeconds, renewal }: Workload, now: number): number {
     const lifetimes = { defaultSeconds: leafSeconds, maximumSeconds: leafSeconds };
-    const validity = leafValidity(BigInt(Math.floor(leafSeconds)), lifetimes, always, at(now));
+    const validity = Validity.ofLeaf(BigInt(Math.floor(leafSeconds)), lifetimes, always, at(now));
     return renewal(validity, at(now), this.#random.fraction());
   }
 

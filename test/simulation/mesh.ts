@@ -1,10 +1,10 @@
 import { createTaint, type Departure } from "../../src/pki/authority/new-taint.ts";
-import { planRotation, type RotationStep } from "../../src/pki/authority/rotation.ts";
-import { leadSeconds, type PhaseLengths, Schedule } from "../../src/pki/authority/schedule.ts";
+import { RotationStep } from "../../src/pki/authority/rotation.ts";
+import { type PhaseLengths, Schedule } from "../../src/pki/authority/schedule.ts";
 import { SigningAuthority } from "../../src/pki/authority/signing-authority.ts";
-import { applyTaints, type Taint } from "../../src/pki/authority/taint.ts";
+import { Taint } from "../../src/pki/authority/taint.ts";
 import { type PublishedAuthority, TrustBundle } from "../../src/pki/authority/trust-bundle.ts";
-import { addSeconds, leafValidity } from "../../src/pki/x509/validity.ts";
+import { addSeconds, Validity } from "../../src/pki/x509/validity.ts";
 import { always, at, day, hour } from "./instants.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore, type Reading, type SimulatedStore } from "./store.ts";
@@ -61,7 +61,7 @@ function createSetting(random: Random): Setting {
   const overlap = propagationSeconds + longestLeafSeconds;
   const signingSeconds = Math.round(overlap * random.between(2, 4));
   const lengths = { propagationSeconds, longestLeafSeconds, signingSeconds };
-  const spare = (signingSeconds - leadSeconds(lengths)) / 2;
+  const spare = (signingSeconds - Schedule.leadSeconds(lengths)) / 2;
   const cronInterval = Math.max(propagationSeconds, spare / random.between(6, 20));
   const end = 3 * (signingSeconds + 2 * overlap);
   const outageBegins = random.between(day, end);
@@ -155,7 +155,7 @@ class Mesh {
   }
 
   #plan(reading: Reading, now: number): readonly RotationStep[] {
-    return planRotation(
+    return RotationStep.plan(
       { ...reading, additionalRoots: [], authorityRoot: "self" },
       this.#setting.lengths,
       this.#clock(now),
@@ -214,7 +214,7 @@ class Mesh {
       return;
     }
     const clock = this.#clock(now);
-    const authorities = applyTaints(reading.authorities, reading.taints);
+    const authorities = Taint.apply(reading.authorities, reading.taints);
     const authority = SigningAuthority.at(authorities, clock);
     if (!authority) {
       this.#keepWaiting(workload, now);
@@ -237,7 +237,7 @@ class Mesh {
   #renewalWait({ leafSeconds, renewal }: Workload, now: number): number {
     const lifetimes = { defaultSeconds: leafSeconds, maximumSeconds: leafSeconds };
     const wholeLife = BigInt(Math.floor(leafSeconds));
-    const validity = leafValidity(wholeLife, lifetimes, always, at(now));
+    const validity = Validity.ofLeaf(wholeLife, lifetimes, always, at(now));
     const wait = renewal(validity, at(now), this.#random.fraction());
     if (wait < 0.4 * leafSeconds) throw this.#violation(now, "a client asks again too soon");
     return wait;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { addSeconds, leafValidity, type Validity } from "../../src/pki/x509/validity.ts";
+import { addSeconds, Validity } from "../../src/pki/x509/validity.ts";
 import { type RenewalRule, renewalRules } from "../testkit/callers/renewal-rules.ts";
 
 const hour = 3600;
@@ -14,7 +14,7 @@ const fractions = fc.double({ min: 0, max: 0.999, noNaN: true });
 /** The validity of a leaf under an authority that ends so many seconds after `now`. */
 function validityOf(asked: number, authorityLives: number, now: Date): Validity {
   const authority = { notBefore: new Date(0), notAfter: addSeconds(now, authorityLives) };
-  return leafValidity(BigInt(asked), lifetimes, authority, now);
+  return Validity.ofLeaf(BigInt(asked), lifetimes, authority, now);
 }
 
 /** The answers that one client takes in so many seconds, one thousand at most. */
@@ -80,7 +80,7 @@ describe("in ten minutes", () => {
   test("a ztunnel does not loop on the leaves of an authority in its last minutes", () => {
     const end = new Date("2026-11-21T12:10:30Z");
     const authority = { notBefore: new Date(0), notAfter: end };
-    const validityAt = (now: Date) => leafValidity(0n, lifetimes, authority, now);
+    const validityAt = (now: Date) => Validity.ofLeaf(0n, lifetimes, authority, now);
     expect(answersIn(600, renewalRules.ztunnel, validityAt)).toBeLessThan(12);
   });
 

@@ -1,6 +1,5 @@
 import type { Schedule } from "../../src/pki/authority/schedule.ts";
 import {
-  longestTokenSeconds,
   type StatedTokenKey,
   type TokenAlgorithm,
   TokenKey,
@@ -148,8 +147,8 @@ class TokenKeys {
       this.#clockOf(signer, now),
     );
     if (!key) return;
-    const usedAt = now + random.between(0, longestTokenSeconds);
-    const most = random.chance(0.5) ? relyingPartySeconds : longestTokenSeconds;
+    const usedAt = now + random.between(0, TokenKey.longestTokenSeconds);
+    const most = random.chance(0.5) ? relyingPartySeconds : TokenKey.longestTokenSeconds;
     const age = random.chance(0.5) ? most : random.between(0, most);
     const asked = usedAt - age - random.between(0, cacheSeconds);
     const server = Math.floor(random.between(0, readers));

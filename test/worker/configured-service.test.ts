@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe } from "vitest";
 import { importKek } from "../../src/custody/kek.ts";
-import { parseBase64, toBase64 } from "../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../src/pki/encoding/base64.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { describeCertificateCredentials } from "../contract/configured-service/certificate-credentials.ts";
@@ -26,14 +26,14 @@ beforeEach(async () => {
 const verdict = (der: Uint8Array) => ({
   certVerified: "SUCCESS",
   certRevoked: "0",
-  certRFC9440: `:${toBase64(der)}:`,
+  certRFC9440: `:${Base64.format(der)}:`,
 });
 
 async function openService(): Promise<ConfigurableService> {
   const [id = "", octets = ""] = env.KEK.split(":");
   return {
     store: createKvStore(env.AUTHORITIES),
-    keks: [await importKek(id, parseBase64(octets) ?? new Uint8Array())],
+    keks: [await importKek(id, Base64.parse(octets) ?? new Uint8Array())],
     start: async (values) => {
       const worker = createWorker({ clock: () => new Date() });
       const environment = { ...env, ...values };

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { type OpenPlatformKeys, openPlatformKeys } from "../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../src/custody/key-service/operators-keys.ts";
-import { toHex } from "../../src/pki/encoding/bytes.ts";
+import { Hex } from "../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../src/pki/encoding/pem.ts";
 import { Certificate } from "../../src/pki/x509/certificate.ts";
 import { Crl } from "../../src/pki/x509/crl/crl.ts";
@@ -148,7 +148,7 @@ test("a root in a key service signs the intermediates of a Worker", async () => 
   }
   const signed = kek.service.asked.filter((action) => action === "Sign").length;
   expect(signed).toBeGreaterThan(4);
-  const id = toHex(
+  const id = Hex.format(
     SubjectPublicKey.keyIdentifier(SubjectPublicKey.parse(Certificate.parse(der).toBeSigned.spki)),
   );
   const crl = await ca.get(`/crl/${id}.crl`);

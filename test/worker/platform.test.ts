@@ -2,15 +2,10 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CaError } from "../../src/foundation/errors.ts";
-import { pollForWork } from "../../src/foundation/shared-work.ts";
+import { WorkSharing } from "../../src/foundation/shared-work.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
-import {
-  parseBase64,
-  parseBase64Lines,
-  parseBase64Url,
-  toBase64,
-} from "../../src/pki/encoding/base64.ts";
-import { fromHexLiteral as hex } from "../../src/pki/encoding/bytes.ts";
+import { Base64 } from "../../src/pki/encoding/base64.ts";
+import { Hex } from "../../src/pki/encoding/bytes.ts";
 import { derElement, derSequence } from "../../src/pki/encoding/internal/der-writer.ts";
 import { Pem } from "../../src/pki/encoding/pem.ts";
 import { CertificateSigningRequest } from "../../src/pki/x509/certificate-signing-request.ts";
@@ -28,7 +23,7 @@ const symbols = fc
 test("the platform decodes base64 in lines exactly as our own decoder does on one line", () => {
   fc.assert(
     fc.property(symbols, (text) => {
-      expect(parseBase64Lines(text)).toEqual(parseBase64(text.replace(/[\r\n]/g, "")));
+      expect(Base64.parseLines(text)).toEqual(Base64.parse(text.replace(/[\r\n]/g, "")));
     }),
     { numRuns: 5000 },
   );
@@ -37,9 +32,9 @@ test("the platform decodes base64 in lines exactly as our own decoder does on on
 test("the platform writes any octets, and reads them back", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), (octets) => {
-      expect(toBase64(octets)).toBe(btoa(String.fromCharCode(...octets)));
+      expect(Base64.format(octets)).toBe(btoa(String.fromCharCode(...octets)));
       const lines = btoa(String.fromCharCode(...octets)).replace(/.{64}/g, "$&\r\n");
-      expect(parseBase64Lines(lines)).toEqual(octets);
+      expect(Base64.parseLines(lines)).toEqual(octets);
     }),
   );
 });
@@ -47,15 +42,15 @@ test("the platform writes any octets, and reads them back", () => {
 test("the platform decodes base64url into a given array as into a new one, and only in canonical form", () => {
   fc.assert(
     fc.property(symbols, fc.constantFrom(0, 4, 64), (text, room) => {
-      const octets = parseBase64Url(text, new Uint8Array(room));
-      expect(octets).toEqual(parseBase64Url(text));
+      const octets = Base64.parseUrl(text, new Uint8Array(room));
+      expect(octets).toEqual(Base64.parseUrl(text));
       if (octets) expect(urlOf(octets)).toBe(text);
     }),
     { numRuns: 5000 },
   );
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), (octets) => {
-      expect(parseBase64Url(urlOf(octets), new Uint8Array(1024))).toEqual(octets);
+      expect(Base64.parseUrl(urlOf(octets), new Uint8Array(1024))).toEqual(octets);
     }),
   );
 });
@@ -65,12 +60,17 @@ function urlOf(octets: Uint8Array): string {
   return standard.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-const identifier = hex("300506032b6570");
+const identifier = Hex.parseLiteral("300506032b6570");
 
 /** A CSR of these octets, valid or not. */
 function csrOf(key: Uint8Array, signature: Uint8Array): string {
   const spki = derSequence(identifier, derBitString(key));
-  const info = derSequence(hex("020100"), hex("3000"), spki, derElement(0xa0));
+  const info = derSequence(
+    Hex.parseLiteral("020100"),
+    Hex.parseLiteral("3000"),
+    spki,
+    derElement(0xa0),
+  );
   return Pem.format("CERTIFICATE REQUEST", derSequence(info, identifier, derBitString(signature)));
 }
 
@@ -97,7 +97,7 @@ test.each([0, 63, 64, 65, 71, 1024])(
 );
 
 test("refuses a key of small order, for which anybody can sign", async () => {
-  const identity = hex(`01${"00".repeat(31)}`);
+  const identity = Hex.parseLiteral(`01${"00".repeat(31)}`);
   const signature = new Uint8Array(64);
   signature.set(identity);
   expect(await reasonOf(csrOf(identity, signature))).toBe("subject-key-unacceptable");
@@ -107,7 +107,7 @@ describeOpenedKeys(webCryptoProvider, 1);
 
 describePublicAddresses();
 
-describeSharedWork(pollForWork(createTurnClock()));
+describeSharedWork(WorkSharing.polling(createTurnClock()));
 
 test("the Worker under test has the settings of vitest.config.ts, and none of a file of the checkout", () => {
   const ours = Object.keys(env).filter((name) => !name.startsWith("__VITEST"));

@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { bracketed } from "../../foundation/addresses.ts";
-import { parseSocketAddress } from "../../foundation/socket-address.ts";
+import { Host } from "../../foundation/addresses.ts";
+import { SocketAddress } from "../../foundation/socket-address.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
 import type { TokenSource } from "./token-source.ts";
 
@@ -85,11 +85,14 @@ export function parseCaAddress(text: string, sanOverride?: string): CaAddress | 
 }
 
 function parseHostAndPort(text: string, sanOverride?: string): CaAddress | undefined {
-  const parsed = parseSocketAddress(text);
+  const parsed = SocketAddress.parse(text);
   if (!parsed) return undefined;
   const { host, port } = parsed;
   const scheme = port === plaintextPort ? "http" : "https";
-  const address = { protocol: "grpc" as const, baseUrl: `${scheme}://${bracketed(host)}:${port}` };
+  const address = {
+    protocol: "grpc" as const,
+    baseUrl: `${scheme}://${Host.bracketed(host)}:${port}`,
+  };
   const serverName = serverNameOf(host) ?? sanOverride;
   return serverName === undefined ? address : { ...address, serverName };
 }

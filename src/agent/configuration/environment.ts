@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import { parseListenAddress } from "../../foundation/socket-address.ts";
-import { inEnglish, parsedText, sumOfDuration } from "../../foundation/text.ts";
+import { SocketAddress } from "../../foundation/socket-address.ts";
+import { Duration, inEnglish, parsedText } from "../../foundation/text.ts";
 import { TrustDomain } from "../../pki/spiffe-id.ts";
 import { compliancePolicies } from "../../program/tls-policy.ts";
 import { port, proxyConfig } from "./proxy-config.ts";
@@ -29,7 +29,7 @@ export const goDuration: z.ZodMiniType<number, string> = parsedText(
 
 function parseGoDuration(text: string): number | undefined {
   if (/^\+?0$/.test(text)) return 0;
-  return durationPattern.test(text) ? sumOfDuration(text) : undefined;
+  return durationPattern.test(text) ? Duration.sum(text) : undefined;
 }
 
 const decimal = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
@@ -64,7 +64,7 @@ const trustDomain = parsedText(
 
 /** An address to listen on. The host of `:<port>`, which is every address of the machine, is empty. */
 const listenAddress = parsedText((text) => {
-  const parsed = parseListenAddress(text);
+  const parsed = SocketAddress.parseListening(text);
   return parsed && { host: "", ...parsed };
 }, "must be <host>:<port>, [<IPv6 address>]:<port> or :<port>");
 

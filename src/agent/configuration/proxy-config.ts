@@ -1,6 +1,6 @@
 import { parseDocument } from "yaml";
 import * as z from "zod/mini";
-import { durationMilliseconds, refuse } from "../../foundation/text.ts";
+import { Duration, refuse } from "../../foundation/text.ts";
 
 /** An integer of protobuf's JSON form, which may be a string. */
 const wholeNumber = (least: number, most: number): z.ZodMiniType<number> =>
@@ -97,8 +97,8 @@ const fields = z.object({
   concurrency: z.optional(wholeNumber(0, 4096)),
   proxyAdminPort: z._default(port, 15_000),
   statusPort: z._default(port, 15_020),
-  drainDuration: z.prefault(durationMilliseconds, "45s"),
-  terminationDrainDuration: z.optional(durationMilliseconds),
+  drainDuration: z.prefault(Duration.milliseconds, "45s"),
+  terminationDrainDuration: z.optional(Duration.milliseconds),
   readinessProbe: z.optional(readinessProbe),
   /** Further variables, such as `ISTIO_META_NETWORK`. */
   proxyMetadata: z._default(z.record(z.string(), text), {}),

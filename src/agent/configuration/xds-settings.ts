@@ -1,7 +1,7 @@
 import { isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
-import { parseSocketAddress } from "../../foundation/socket-address.ts";
+import { SocketAddress } from "../../foundation/socket-address.ts";
 import {
   type ConnectionFiles,
   clientCertificateIn,
@@ -26,7 +26,7 @@ export function xdsSettingsOf(
   const address = DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress;
   if (address === undefined) return undefined;
   const variable = DISCOVERY_ADDRESS ? "DISCOVERY_ADDRESS" : "PROXY_CONFIG.discoveryAddress";
-  const parsed = parseSocketAddress(address);
+  const parsed = SocketAddress.parse(address);
   if (parsed === undefined) {
     faults.push(`${variable}: must be host:port`);
     return undefined;

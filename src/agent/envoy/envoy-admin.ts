@@ -1,4 +1,4 @@
-import { readText } from "../../foundation/fetch.ts";
+import { ResponseBody } from "../../foundation/fetch.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
 
 const usualTimeoutMilliseconds = 2_000;
@@ -86,7 +86,7 @@ export class EnvoyAdmin {
       method,
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
     });
-    const text = await readText(response, maximumOctets);
+    const text = await ResponseBody.readText(response, maximumOctets);
     if (response.ok) return text;
     throw new Error(`Envoy's admin interface answered with status ${response.status}`);
   }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { backoffMilliseconds, backoffs } from "../../foundation/backoff.ts";
+import { Backoff, backoffs } from "../../foundation/backoff.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { type Pause, pause as systemPause } from "../../foundation/pause.ts";
@@ -70,7 +70,7 @@ export class EnvoyProcess implements ProxyControl {
       if (this.#isEnding || code === 0 || code === commandNotFound) return code;
       if (performance.now() - startedAt > stableRunMilliseconds) restarts = 0;
       if (restarts >= maximum) return code;
-      const wait = backoffMilliseconds(backoff, restarts + 1);
+      const wait = Backoff.milliseconds(backoff, restarts + 1);
       this.#program.log.operation({
         event: "proxy-restarting",
         level: "error",

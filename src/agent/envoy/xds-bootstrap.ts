@@ -1,7 +1,7 @@
 import { isIPv6 } from "node:net";
 import { resolve } from "node:path";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import { loopbackOf, type SocketAddress } from "../../foundation/socket-address.ts";
+import { SocketAddress } from "../../foundation/socket-address.ts";
 import { type Environment, parseVariables } from "../configuration/environment.ts";
 import { addressesOf, localhostOf, xdsSocketOf } from "../configuration/xds-settings.ts";
 import { createNode, type EnvoyNode, type NodeSources, readPodFields } from "./envoy-node.ts";
@@ -249,7 +249,10 @@ export async function createMachineBootstrap(
     isIncremental: variables.ISTIO_DELTA_XDS,
     isIpv6: isIPv6(localhost),
     admin: { host: localhost, port: PROXY_CONFIG.proxyAdminPort },
-    status: { host: status.host === "" ? localhost : loopbackOf(status.host), port: status.port },
+    status: {
+      host: status.host === "" ? localhost : SocketAddress.loopbackOf(status.host),
+      port: status.port,
+    },
     healthPort: variables.ENVOY_STATUS_PORT,
     prometheusPort: variables.ENVOY_PROMETHEUS_PORT,
     runtime: PROXY_CONFIG.runtimeValues,

@@ -1,14 +1,8 @@
 import { Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
-import { backoffs, callAttempts, isRefusal, retry } from "../../foundation/backoff.ts";
+import { Backoff, backoffs, isRefusal, retry } from "../../foundation/backoff.ts";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import {
-  parseRetryAfter,
-  retryAfterHeader,
-  type TraceContext,
-  traceFields,
-  traceHeaders,
-} from "../../foundation/headers.ts";
+import { RetryAfter, TraceContext } from "../../foundation/headers.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
@@ -70,7 +64,8 @@ export class CaClient {
     const timeoutMs = this.#settings.attemptTimeoutMilliseconds;
     const attemptOnce = async (retries: number): Promise<Answer> => {
       const headers = await requestHeaders(this.#settings, retries, log, signal);
-      for (const [name, value] of Object.entries(traceHeaders(trace))) headers.set(name, value);
+      for (const [name, value] of Object.entries(TraceContext.headers(trace)))
+        headers.set(name, value);
       const options = { headers, signal, timeoutMs };
       return await send(await channel.transport(), options).catch((error: unknown) => {
         throw channel.isInHandshake() ? outOfTime(error) : error;
@@ -85,7 +80,7 @@ export class CaClient {
       onRetry?.(error, log);
       return 0;
     };
-    const attempts = this.#hasFailed ? 1 : callAttempts;
+    const attempts = this.#hasFailed ? 1 : Backoff.callAttempts;
     try {
       const means = { backoff: backoffs.call, attempts, retryAfter, random, pause, signal };
       const answer = await retry(attempt, means);
@@ -100,7 +95,7 @@ export class CaClient {
 }
 
 function tracedLog(log: OperationLog, trace: TraceContext): OperationLog {
-  return { operation: (event) => log.operation({ ...event, ...traceFields(trace) }) };
+  return { operation: (event) => log.operation({ ...event, ...TraceContext.logFields(trace) }) };
 }
 
 async function requestHeaders(
@@ -159,7 +154,7 @@ function beginningOf({ code, cause }: ConnectError): string {
  */
 function secondsToWait({ code, metadata }: ConnectError): number {
   if (isRefusal(code)) return 0;
-  return parseRetryAfter(metadata.get(retryAfterHeader)) ?? 0;
+  return RetryAfter.parse(metadata.get(RetryAfter.header)) ?? 0;
 }
 
 /**

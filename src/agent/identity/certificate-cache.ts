@@ -9,11 +9,11 @@ import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import * as z from "zod/mini";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import { logFault, type OperationLog } from "../../foundation/events.ts";
-import { boundsOf, parseJson } from "../../foundation/json.ts";
+import { OperationLog } from "../../foundation/events.ts";
+import { JsonBounds, parseJson } from "../../foundation/json.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import { LatestWrites } from "../../foundation/shared-work.ts";
-import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
 import { crlsPem, parseCrls } from "../../program/bundle/documents.ts";
@@ -111,7 +111,7 @@ export class CertificateCache {
   async #write(name: string, text: string): Promise<void> {
     const { folder, key, log } = this.#opened;
     await writeSealed(fileOf(folder, name), name, text, key).catch((error: unknown) =>
-      logFault(log, "cache-unwritten", error),
+      OperationLog.logFault(log, "cache-unwritten", error),
     );
   }
 
@@ -165,7 +165,7 @@ function parseRecord(
   now: Date,
 ): CaAnswer {
   const { elements, privateKey, obtainedAt } = recordSchema.parse(
-    parseJson(text, boundsOf(maximumOctets)),
+    parseJson(text, JsonBounds.of(maximumOctets)),
   );
   const requested = { spiffeId, privateKey: createPrivateKey(privateKey) };
   const answer = parseAnswer(elements, requested, now, purpose);
@@ -185,7 +185,7 @@ const tagOctets = 16;
 /** Reads the key of a cache: a file with 32 octets in base64. @throws ConfigurationError */
 async function readCacheKey(file: string): Promise<Uint8Array> {
   const text = await readSmallFile(file, maximumOctets).catch(() => "");
-  const key = parseBase64(text.trim());
+  const key = Base64.parse(text.trim());
   if (key?.length === keyOctets) return key;
   throw new ConfigurationError([`RAMPART_CACHE_KEY_FILE: ${file} must hold 32 octets in base64`]);
 }

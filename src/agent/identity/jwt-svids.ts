@@ -1,7 +1,7 @@
 import { createClient } from "@connectrpc/connect";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { newTrace, type TraceContext, traceFields } from "../../foundation/headers.ts";
+import { TraceContext } from "../../foundation/headers.ts";
 import { waitFor } from "../../foundation/pause.ts";
 import { Semaphore, SingleFlight } from "../../foundation/shared-work.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
@@ -108,8 +108,8 @@ export class JwtSvids {
   /** Never rejects: a failure is kept in the state. */
   async #renew(state: TokenState, spiffeId: SpiffeId, audiences: readonly string[]): Promise<void> {
     const { clock, log } = this.#ports;
-    const trace = newTrace();
-    const about = { spiffeId, audiences: audiences.join(" "), ...traceFields(trace) };
+    const trace = TraceContext.create();
+    const about = { spiffeId, audiences: audiences.join(" "), ...TraceContext.logFields(trace) };
     this.#pending++;
     try {
       if (this.#pending > maximumPending) {

@@ -1,8 +1,8 @@
 import { messageOf } from "../../foundation/errors.ts";
-import { type EventName, logFault, type OperationLog } from "../../foundation/events.ts";
-import { newTrace, type TraceContext, traceFields } from "../../foundation/headers.ts";
+import { type EventName, OperationLog } from "../../foundation/events.ts";
+import { TraceContext } from "../../foundation/headers.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
-import { renewalAt, retryAt } from "../../foundation/renewal-plan.ts";
+import { RenewalPlan } from "../../foundation/renewal-plan.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import { SerialNumber } from "../../pki/encoding/serial-number.ts";
@@ -154,7 +154,7 @@ export class RefreshingIdentity {
   async #renew(): Promise<void> {
     const { issue, clock, random, log, trust, store } = this.#ports;
     const { spiffeId } = this;
-    const trace = newTrace();
+    const trace = TraceContext.create();
     try {
       const answer = await issue(spiffeId, this.#ending.signal, trace);
       if (!trust.accepts(answer, clock())) {
@@ -168,12 +168,18 @@ export class RefreshingIdentity {
       this.#lastError = error;
       const seconds = error instanceof IssuanceError ? error.retryAfterSeconds : 0;
       const requested = { seconds, notAfter: this.svid?.notAfter };
-      this.#nextAttempt = retryAt(++this.#failures, random(), clock(), requested);
+      this.#nextAttempt = RenewalPlan.retryAt(++this.#failures, random(), clock(), requested);
       if (this.#ending.signal.aborted) return;
       const fault = error instanceof IssuanceError ? error.fault : "defect";
       const hoursLeft = hoursUntil(this.#svid?.notAfter, clock());
-      const about = { level: "error", spiffeId, fault, hoursLeft, ...traceFields(trace) } as const;
-      logFault(log, "renewal-failed", error, about);
+      const about = {
+        level: "error",
+        spiffeId,
+        fault,
+        hoursLeft,
+        ...TraceContext.logFields(trace),
+      } as const;
+      OperationLog.logFault(log, "renewal-failed", error, about);
     }
   }
 
@@ -183,7 +189,7 @@ export class RefreshingIdentity {
     this.#refusals.clear();
     this.#failures = 0;
     this.#lastError = undefined;
-    this.#nextAttempt = renewalAt(svid, policy, random());
+    this.#nextAttempt = RenewalPlan.at(svid, policy, random());
     const { subjectAltName: names, serialNumber } = svid.chain[0];
     log.operation({
       event,
@@ -193,7 +199,7 @@ export class RefreshingIdentity {
       serial: SerialNumber.shown(serialNumber),
       notAfter: svid.notAfter.toISOString(),
       renewsAt: this.#nextAttempt.toISOString(),
-      ...(trace && traceFields(trace)),
+      ...(trace && TraceContext.logFields(trace)),
     });
     this.changes.notify();
   }

@@ -1,7 +1,7 @@
 import { type ExecFileException, execFile } from "node:child_process";
 import { OperatorError } from "../../foundation/errors.ts";
-import { FetchError, readJson, readText, toFetchError } from "../../foundation/fetch.ts";
-import { membersOf } from "../../foundation/json.ts";
+import { FetchError, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
+import { Members } from "../../foundation/json.ts";
 import { bearerToken } from "../../foundation/text.ts";
 import { readTokenFileIfAny } from "../../program/files/small-file.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
@@ -52,8 +52,8 @@ async function askEndpoint(
   }
   const token =
     member === undefined
-      ? (await readText(response, maximumOctets)).trim()
-      : membersOf(await readJson(response, maximumOctets))[member];
+      ? (await ResponseBody.readText(response, maximumOctets)).trim()
+      : Members.of(await ResponseBody.readJson(response, maximumOctets))[member];
   if (typeof token === "string" && bearerToken.test(token)) return token;
   throw new FetchError("answered without a token");
 }

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import * as z from "zod/mini";
 import { messageOf } from "../../foundation/errors.ts";
-import { logFault, type OperationLog } from "../../foundation/events.ts";
-import { boundsOf, jsonIn } from "../../foundation/json.ts";
+import { OperationLog } from "../../foundation/events.ts";
+import { JsonBounds, jsonIn } from "../../foundation/json.ts";
 import { CoalescedWork } from "../../foundation/shared-work.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { readSmallFile } from "../../program/files/small-file.ts";
@@ -85,7 +85,7 @@ export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed>
       log.operation({ event: "workloads-read", level: "info", workloads: workloads.length });
     } catch (error) {
       if (fault !== undefined) fault = messageOf(error);
-      logFault(log, "workloads-unread", error, { level: "error", path });
+      OperationLog.logFault(log, "workloads-unread", error, { level: "error", path });
     }
   });
   const unwatch = watchFile(path, () => void reads.run(), { debounceMilliseconds: 100 });
@@ -140,7 +140,7 @@ export async function startSocketFeed({
   const sockets = new Set<Socket>();
   let fault: string | undefined = "no list of the node's workloads has come (op sync)";
   const answer = (line: string): string => {
-    const command = commandSchema.safeParse(jsonIn(line, boundsOf(maximumLineLength))).data;
+    const command = commandSchema.safeParse(jsonIn(line, JsonBounds.of(maximumLineLength))).data;
     const result = command ? execute(command, trustDomain, listener) : refusal("not a command");
     if (command?.op === "sync" && result.ok) fault = undefined;
     return `${JSON.stringify(result)}\n`;

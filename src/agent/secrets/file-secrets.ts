@@ -1,6 +1,6 @@
 import { createPrivateKey } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { OperationLog } from "../../foundation/events.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 import { parseCertificates, pemFault, readPemFile } from "../../program/files/pem-file.ts";
 import { systemRoots } from "../../program/system-roots.ts";
@@ -36,7 +36,7 @@ export function fileSecrets(
       return await withRetry(() => reads.run(() => read(resource)), debounceMilliseconds).catch(
         (error: unknown) => {
           metrics.fileSecretFailed();
-          logFault(log, "file-secret-unusable", error, { level: "error", name });
+          OperationLog.logFault(log, "file-secret-unusable", error, { level: "error", name });
           throw error;
         },
       );

@@ -2,7 +2,7 @@ import { basename, dirname, join } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
-import { retryAt } from "../../foundation/renewal-plan.ts";
+import { RenewalPlan } from "../../foundation/renewal-plan.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
 import { withinPlace } from "../../program/files/descriptor-path.ts";
@@ -69,7 +69,7 @@ export class JwtFiles {
         const detail = `${file.path} has no new token: ${messageOf(error)}`;
         this.#faults.set(file.path, detail);
         if (!signal.aborted) log.operation({ event: "files-unwritten", level: "error", detail });
-        next = retryAt(++failures, random(), clock());
+        next = RenewalPlan.retryAt(++failures, random(), clock());
       }
       await sleep.until(next, signal);
     }

@@ -25,7 +25,7 @@ import {
 import { backoffs, retry } from "../../foundation/backoff.ts";
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { capTimeouts } from "../../foundation/headers.ts";
+import { CallTimeout } from "../../foundation/headers.ts";
 import { descriptorPath } from "../../program/files/descriptor-path.ts";
 import { holdNames, Sessions, takePermit, UnreadResponses } from "./socket-bounds.ts";
 
@@ -192,7 +192,7 @@ async function answer(
       .set(takePermit, room.of(stream))
       .set(holdNames, (names) => sessions.hold(stream, names));
     const call = universalRequestFromNodeRequest(request, response, undefined, values);
-    const header = capTimeouts(call.header);
+    const header = CallTimeout.cap(call.header);
     const body = counted(request, (octets) => sessions.receive(stream, octets));
     await universalResponseToNodeResponse(await handler({ ...call, header, body }), response);
   } catch (error) {

@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { create } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { bracketed } from "../../foundation/addresses.ts";
+import { Host } from "../../foundation/addresses.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import type { Pause } from "../../foundation/pause.ts";
@@ -190,7 +190,7 @@ async function probeGrpc(
   { host }: ProbeAddresses,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const baseUrl = `http://${bracketed(host)}:${port}`;
+  const baseUrl = `http://${Host.bracketed(host)}:${port}`;
   const sessionManager = new Http2SessionManager(baseUrl);
   try {
     const transport = createGrpcTransport({ baseUrl, sessionManager });

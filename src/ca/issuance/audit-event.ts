@@ -1,10 +1,9 @@
 import type { TokenSubject } from "../../authn/subject-claims.ts";
 import { CaError, type Refusal } from "../../foundation/errors.ts";
 import {
-  createOperationLog,
-  formatLine,
   type Level,
-  type OperationLog,
+  OperationalEvent,
+  OperationLog,
   type WriteLine,
 } from "../../foundation/events.ts";
 import type { Circumstances } from "../policy/circumstances.ts";
@@ -113,8 +112,9 @@ const levels: Readonly<Record<AuditEvent["outcome"], Level>> = {
 /** The log of a program that is a CA, or stands in front of one. */
 export function createEventLog(clock: () => Date, write: WriteLine): EventLog {
   return {
-    ...createOperationLog(clock, write),
+    ...OperationLog.create(clock, write),
     // Written as `info` whatever the outcome, so that the audit trail is whole on one stream.
-    audit: (event) => write(formatLine(clock(), levels[event.outcome], event), "info"),
+    audit: (event) =>
+      write(OperationalEvent.formatLine(clock(), levels[event.outcome], event), "info"),
   };
 }

@@ -3,25 +3,16 @@ import { CaError } from "../../foundation/errors.ts";
 import type { OpenAuthority, SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
-import { isPostQuantum } from "../../pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../../pki/signature-algorithm.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
-import { issueIntermediate } from "../../pki/x509/intermediate.ts";
-import {
-  issueLeaf,
-  issueServingCertificate,
-  type Leaf,
-} from "../../pki/x509/leaf/certificate-signer.ts";
+import { Intermediate } from "../../pki/x509/intermediate.ts";
+import { Leaf } from "../../pki/x509/leaf/certificate-signer.ts";
 import type { IdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
 import type { LeafContent } from "../../pki/x509/leaf/to-be-signed.ts";
 import { PodKeyProof } from "../../pki/x509/pod-key-proof.ts";
 import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
-import {
-  earlier,
-  type LeafLifetimes,
-  leafValidity,
-  type Validity,
-} from "../../pki/x509/validity.ts";
+import { earlier, type LeafLifetimes, Validity } from "../../pki/x509/validity.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import { type DeniableRequest, type Denial, requireNotDenied } from "../denial.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -118,7 +109,7 @@ export async function issueCertificate(
   const issuer = requireIssuer(view);
   const { id } = issuer.authority;
   requireFittingKey(publicKey, issuer.authority);
-  const validity = leafValidity(
+  const validity = Validity.ofLeaf(
     granted.seconds,
     leafLifetimes,
     usefulLife(issuer.authority, caller.provedUntil),
@@ -198,7 +189,7 @@ function proofFor(spiffeId: SpiffeId, { spiffeId: own, proof }: Caller): Identit
 /** A post-quantum key is for a caller that has chosen a signer of the same kind: no other verifier would read it. */
 function requireFittingKey(publicKey: SubjectPublicKey, authority: SigningAuthority): void {
   const { algorithm } = publicKey;
-  if (isPostQuantum(algorithm) && algorithm !== authority.publicKey.algorithm) {
+  if (SignatureAlgorithm.isPostQuantum(algorithm) && algorithm !== authority.publicKey.algorithm) {
     throw SubjectPublicKey.refuse("parameter-set");
   }
 }
@@ -238,10 +229,10 @@ function issueProduct(
   const { publicKey, validity } = content;
   switch (product.kind) {
     case "workload":
-      return issueLeaf(issuer, { ...content, dnsNames: product.dnsNames });
+      return Leaf.issue(issuer, { ...content, dnsNames: product.dnsNames });
     case "serving":
-      return issueServingCertificate(issuer, { dnsNames: product.dnsNames, publicKey, validity });
+      return Leaf.issueServing(issuer, { dnsNames: product.dnsNames, publicKey, validity });
     case "intermediate":
-      return issueIntermediate(issuer, { rights: product.rights, publicKey, validity });
+      return Intermediate.issue(issuer, { rights: product.rights, publicKey, validity });
   }
 }

@@ -1,11 +1,11 @@
 import type { Caller } from "../../authn/caller.ts";
 import { CaError } from "../../foundation/errors.ts";
-import { toHex } from "../../pki/encoding/bytes.ts";
+import { Hex } from "../../pki/encoding/bytes.ts";
 import { SerialNumber } from "../../pki/encoding/serial-number.ts";
 import { JsonWebSignature } from "../../pki/jose/json-web-signature.ts";
 import { type OpenTokenKey, TokenKey } from "../../pki/jose/token-key.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import { addSeconds, earlier, leafBackdateSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
+import { addSeconds, earlier, Validity, wholeSeconds } from "../../pki/x509/validity.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import { type RequestContext, requireWaitingCaller } from "./audit-event.ts";
 import { holderOf } from "./identity-policy.ts";
@@ -66,7 +66,7 @@ export async function issueToken(
   requireWaitingCaller(signal);
   await requireFirstUse(issuance.useToken, caller, now);
   const { audiences } = product;
-  const jti = toHex(SerialNumber.random());
+  const jti = Hex.format(SerialNumber.random());
   const claims = {
     iss: tokens.issuer,
     sub: spiffeId,
@@ -102,7 +102,7 @@ export async function issueToken(
 function times(now: Date, expiresAt: Date): { readonly iat: number; readonly exp: number } {
   const issuedAt = Math.floor(now.getTime() / 1000);
   const exp = Math.floor(expiresAt.getTime() / 1000);
-  return { iat: issuedAt - leafBackdateSeconds(exp - issuedAt), exp };
+  return { iat: issuedAt - Validity.leafBackdateSeconds(exp - issuedAt), exp };
 }
 
 /**

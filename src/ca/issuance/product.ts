@@ -1,6 +1,6 @@
 import type { Caller } from "../../authn/caller.ts";
 import type { ClusterSigner } from "../../authn/token-issuer.ts";
-import { isDnsName } from "../../foundation/addresses.ts";
+import { DnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { TokenAlgorithm } from "../../pki/jose/token-key.ts";
 import { SpiffeId } from "../../pki/spiffe-id.ts";
@@ -126,7 +126,7 @@ function servingNames(
 
 function namesWithin({ mayName }: ClusterSigner, requested: readonly string[]): readonly string[] {
   const names = [...new Set(requested)];
-  const areWithin = names.every((name) => isDnsName(name) && mayName(name));
+  const areWithin = names.every((name) => DnsName.is(name) && mayName(name));
   if (areWithin && names.length > 0 && names.length <= maximumServingNames) return names;
   throw new CaError(
     { reason: "dns-name-denied" },

@@ -1,6 +1,6 @@
 import { hidesTokenSubject, proofKindOf } from "../../authn/caller.ts";
-import { toBase64 } from "../../pki/encoding/base64.ts";
-import { toHex } from "../../pki/encoding/bytes.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
+import { Hex } from "../../pki/encoding/bytes.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import {
@@ -36,7 +36,7 @@ async function record(
   } catch (error) {
     audit.log = "unlogged";
     if (mode === "required") throw toLogUnavailable(error);
-    audit.logEntry = toBase64(octets);
+    audit.logEntry = Base64.format(octets);
   }
 }
 
@@ -52,7 +52,7 @@ function authoritiesOf(view: AuthorityView, at: string): readonly LoggedAuthorit
   const { trustBundle, issuer } = view;
   const certificates = [...trustBundle.roots, ...(issuer?.authority.intermediates ?? [])];
   const entries = certificates.map((certificate) => ({
-    name: toHex(leafHash(certificate)),
+    name: Hex.format(leafHash(certificate)),
     entry: formatEntry({ kind: "certificate", certificate, at, proof: "authority" }),
   }));
   authoritiesOfViews.set(view, entries);

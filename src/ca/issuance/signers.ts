@@ -1,9 +1,9 @@
 import type { Caller } from "../../authn/caller.ts";
 import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
 import { TrustBundle } from "../../pki/authority/trust-bundle.ts";
-import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
+import { type Bytes, Hex } from "../../pki/encoding/bytes.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
-import { isPostQuantum } from "../../pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../../pki/signature-algorithm.ts";
 import type { ServiceAccount } from "../../pki/spiffe-id.ts";
 import { Certificate } from "../../pki/x509/certificate.ts";
 import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
@@ -67,7 +67,8 @@ function unitedView(views: readonly AuthorityView[], areShared: readonly boolean
   );
   const roots = [...distinct(shared).values()];
   const isIn = (i: number) => (issuer: OpenAuthority) =>
-    areShared[i] === true || !isPostQuantum(issuer.authority.publicKey.algorithm);
+    areShared[i] === true ||
+    !SignatureAlgorithm.isPostQuantum(issuer.authority.publicKey.algorithm);
   const pem = roots.map((root) => Pem.format("CERTIFICATE", root)).join("");
   return {
     ...own,
@@ -86,6 +87,6 @@ const isPostQuantumRoot = (root: Bytes): boolean =>
 
 /** Sorted, so that every signer has the same bundle. */
 function distinct(roots: readonly Bytes[]): ReadonlyMap<string, Bytes> {
-  const entries = roots.map((root): [string, Bytes] => [toHex(root), root]);
+  const entries = roots.map((root): [string, Bytes] => [Hex.format(root), root]);
   return new Map(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }

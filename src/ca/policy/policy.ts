@@ -1,8 +1,8 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { recordedClaim } from "../../authn/subject-claims.ts";
-import { dnsLabel, isDnsName } from "../../foundation/addresses.ts";
+import { DnsName } from "../../foundation/addresses.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
-import { toHex } from "../../pki/encoding/bytes.ts";
+import { Hex } from "../../pki/encoding/bytes.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
 import type { Circumstances, Hidden } from "./circumstances.ts";
 import type { Condition, PolicyTable, RuleTable } from "./rule.ts";
@@ -41,7 +41,7 @@ export const Policy = {
   /** The rules of a table. */
   create(table: PolicyTable): Policy {
     const tables = table.rules.map((each) => ({ ...each, shadow: each.shadow || table.shadow }));
-    const hash = toHex(sha256(new TextEncoder().encode(JSON.stringify(tables))));
+    const hash = Hex.format(sha256(new TextEncoder().encode(JSON.stringify(tables))));
     return { hash, rules: tables.map((each) => ({ ...each, fits: fitOf(each) })) };
   },
 
@@ -217,9 +217,9 @@ function dnsNamesOf(
       .split(".")
       .map((label) => ({ "{namespace}": namespace, "{account}": account })[label] ?? label),
   );
-  const areLabels = names.flat().every((label) => dnsLabel.test(label));
+  const areLabels = names.flat().every((label) => DnsName.label.test(label));
   const joined = [...new Set(names.map((labels) => labels.join(".")))];
-  return areLabels && joined.every(isDnsName) ? joined : undefined;
+  return areLabels && joined.every(DnsName.is) ? joined : undefined;
 }
 
 /**

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { isDnsName } from "../../foundation/addresses.ts";
-import { durationSeconds, instant, jsonText } from "../../foundation/text.ts";
+import { DnsName } from "../../foundation/addresses.ts";
+import { Duration, instant, jsonText } from "../../foundation/text.ts";
 
 /** Accepts one text in place of a list with one. */
 const oneOrMore = <Output extends string>(one: z.ZodMiniType<Output, string>) =>
@@ -31,7 +31,7 @@ export const products = ["workload", "serving", "intermediate", "token"] as cons
 const namespace = patterns(/^[a-z0-9*-]{1,63}$/);
 const account = patterns(/^[a-z0-9.*-]{1,253}$/);
 const keyTypes = choices(keyTypeNames);
-const life = durationSeconds.check(z.refine((seconds) => seconds > 0, "must be longer than 0s"));
+const life = Duration.seconds.check(z.refine((seconds) => seconds > 0, "must be longer than 0s"));
 
 /** The condition of a rule. It uses only attributes that the CA itself has established. */
 const condition = z.strictObject({
@@ -49,7 +49,7 @@ const condition = z.strictObject({
   /** The `CertSigner` of the request; a request without one matches no pattern. */
   signer: z.optional(patterns(/^[a-z0-9.*-]{1,63}$/)),
   product: z.optional(choices(products)),
-  requested_over: z.optional(durationSeconds),
+  requested_over: z.optional(Duration.seconds),
   key_type: z.optional(keyTypes),
   /** Recorded claims of a token that is no ServiceAccount's, by their paths. */
   claims: z.optional(
@@ -64,7 +64,7 @@ const dnsTemplate = z
   .string()
   .check(
     z.refine(
-      (text) => isDnsName(text.replace(/(?<![^.])\{(?:namespace|account)\}(?![^.])/g, "a")),
+      (text) => DnsName.is(text.replace(/(?<![^.])\{(?:namespace|account)\}(?![^.])/g, "a")),
       "must be the name of a host; {namespace} and {account} may stand for whole labels",
     ),
   );
@@ -109,7 +109,7 @@ export const question = z.strictObject({
   signer: z.optional(plainText),
   product: z._default(z.enum(products), "workload"),
   audiences: z.optional(z.array(plainText).check(z.maxLength(8))),
-  requested: z.prefault(durationSeconds, "0s"),
+  requested: z.prefault(Duration.seconds, "0s"),
   key_type: z._default(z.enum(keyTypeNames), "EC-P256"),
   claims: z.optional(z.record(z.string(), plainText)),
 });
@@ -124,7 +124,7 @@ const testCase = z.strictObject({
     /** The name of the rule that decides; empty for none. */
     rule: z.optional(z.string()),
     denied: z.optional(z.boolean()),
-    life: z.optional(durationSeconds),
+    life: z.optional(Duration.seconds),
     signer: z.optional(z.string()),
   }),
 });

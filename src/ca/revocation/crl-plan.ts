@@ -4,10 +4,10 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CrlContent, RevokedCertificate } from "../../pki/x509/crl/crl-to-be-signed.ts";
 import {
   addSeconds,
-  backdateSeconds,
   earlier,
   type LeafLifetimes,
   later,
+  Validity,
   wholeSeconds,
 } from "../../pki/x509/validity.ts";
 
@@ -57,10 +57,10 @@ export function planCrl(
   const latest = own.reduce((at, each) => later(at, each.revokedAt), period);
   // thisUpdate is backdated like a leaf's notBefore, for verifiers whose clocks are slow. The revocation dates are
   // backdated as well, because none may be later than thisUpdate.
-  const thisUpdate = addSeconds(earlier(latest, wholeSeconds(now)), -backdateSeconds);
+  const thisUpdate = addSeconds(earlier(latest, wholeSeconds(now)), -Validity.backdateSeconds);
   const revoked = entriesAt(own, addSeconds(knownFrom, -leaveSeconds)).map((entry) => ({
     ...entry,
-    revokedAt: earlier(addSeconds(entry.revokedAt, -backdateSeconds), thisUpdate),
+    revokedAt: earlier(addSeconds(entry.revokedAt, -Validity.backdateSeconds), thisUpdate),
   }));
   return {
     thisUpdate,

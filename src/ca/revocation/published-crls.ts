@@ -2,11 +2,11 @@ import type { RevocationContent } from "../../custody/record-kinds.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
-import { type Bytes, bytesEqual, fingerprintOf, toHex } from "../../pki/encoding/bytes.ts";
+import { Bytes, fingerprintOf, Hex } from "../../pki/encoding/bytes.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import { Certificate } from "../../pki/x509/certificate.ts";
 import { Crl } from "../../pki/x509/crl/crl.ts";
-import { maySignCrls, prepareCrl, signCrl } from "../../pki/x509/crl/signed-crl.ts";
+import { UnsignedCrl } from "../../pki/x509/crl/signed-crl.ts";
 import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import type { EventLog } from "../issuance/audit-event.ts";
@@ -92,7 +92,7 @@ export class SignedCrls {
     const view = await authorities.at(now);
     const input = {
       period: crlPeriodAt(this.#configuration, now),
-      issuers: issuersOfCrls(view).filter(({ authority }) => maySignCrls(authority)),
+      issuers: issuersOfCrls(view).filter(({ authority }) => UnsignedCrl.maySign(authority)),
       inBundle: new Set(view.crlIssuers.map(({ authority }) => authority.id)),
       revocations: [...configuredRevocations, ...view.revocations],
       roots: rootCrlsIn(view),
@@ -124,12 +124,12 @@ export class SignedCrls {
   async #signOne(issuer: OpenAuthority, input: CrlInput, now: Date): Promise<SignedCrl[]> {
     const authority = issuer.authority.id;
     const content = planCrl(authority, input.revocations, this.#configuration, now);
-    const unsigned = prepareCrl(issuer, content);
+    const unsigned = UnsignedCrl.prepare(issuer, content);
     const { toBeSigned } = unsigned;
     const before = this.#signed.find((each) => each.authority === authority);
-    if (before && bytesEqual(before.toBeSigned, toBeSigned)) return [before];
+    if (before && Bytes.equal(before.toBeSigned, toBeSigned)) return [before];
     try {
-      const der = await signCrl(issuer, unsigned);
+      const der = await UnsignedCrl.sign(issuer, unsigned);
       const digest = await digestOf(toBeSigned);
       return [{ authority, issuer: issuer.certificate, der, toBeSigned, digest }];
     } catch (error) {
@@ -160,12 +160,12 @@ function isSame(a: CrlInput, b: CrlInput): boolean {
 
 async function publishedOf({ crl, root }: RootCrl): Promise<PublishedCrl> {
   const { authorityKeyIdentifier = new Uint8Array(), der, signedBytes } = crl;
-  const authority = toHex(authorityKeyIdentifier);
+  const authority = Hex.format(authorityKeyIdentifier);
   return { authority, issuer: root, der, digest: await digestOf(signedBytes) };
 }
 
 async function digestOf(bytes: Bytes): Promise<string> {
-  return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes), 0, 16));
+  return Hex.format(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes), 0, 16));
 }
 
 /**
@@ -177,12 +177,12 @@ export function crlGapsIn(view: AuthorityView): readonly string[] {
   const withCrl = rootCrlsIn(view);
   const authorities = crlIssuers.map(({ authority }) => authority);
   const [able, unable] = [
-    authorities.filter(maySignCrls),
-    authorities.filter((each) => !maySignCrls(each)),
+    authorities.filter(UnsignedCrl.maySign),
+    authorities.filter((each) => !UnsignedCrl.maySign(each)),
   ];
   const uncovered = trustBundle.roots.filter(
     (der) =>
-      !authorities.some(({ certificate }) => bytesEqual(certificate.der, der)) &&
+      !authorities.some(({ certificate }) => Bytes.equal(certificate.der, der)) &&
       !withCrl.some(({ crl }) => Crl.isOf(crl, Crl.issuer(Certificate.parse(der)))),
   );
   return able.length === 0

@@ -1,13 +1,13 @@
 import { type RevocationContent, statementKinds } from "../../custody/record-kinds.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import { leadSeconds, type PhaseLengths } from "../../pki/authority/schedule.ts";
+import { type PhaseLengths, Schedule } from "../../pki/authority/schedule.ts";
 import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
-import { toHex } from "../../pki/encoding/bytes.ts";
+import { Hex } from "../../pki/encoding/bytes.ts";
 import { CaCertificate } from "../../pki/path/certification-path.ts";
 import { Certificate } from "../../pki/x509/certificate.ts";
 import { isSignedByKey } from "../../pki/x509/certificate-signature.ts";
 import { Crl } from "../../pki/x509/crl/crl.ts";
-import { maySignCrls, prepareCrl, signCrl } from "../../pki/x509/crl/signed-crl.ts";
+import { UnsignedCrl } from "../../pki/x509/crl/signed-crl.ts";
 import type { CertificateSigner } from "../../pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
@@ -57,7 +57,7 @@ const shortestLifetimeSeconds = 240 * 86_400;
  * one expires even if the mesh moves to another CA.
  */
 export function rootCrlLengths(phaseLengths: PhaseLengths): CrlLengths {
-  const longest = phaseLengths.signingSeconds + 2 * leadSeconds(phaseLengths);
+  const longest = phaseLengths.signingSeconds + 2 * Schedule.leadSeconds(phaseLengths);
   const lifetimeSeconds = Math.max(shortestLifetimeSeconds, Math.ceil((longest * 4) / 3));
   return { lifetimeSeconds, propagationSeconds: phaseLengths.propagationSeconds };
 }
@@ -91,12 +91,12 @@ function rootOf({ crlRoot }: Mint): [string, CertificateSigner][] {
   if (
     !(
       crlRoot &&
-      maySignCrls(crlRoot.signer) &&
+      UnsignedCrl.maySign(crlRoot.signer) &&
       CaCertificate.isSelfIssued(crlRoot.signer.certificate)
     )
   )
     return [];
-  return [[toHex(crlRoot.signer.certificate.toBeSigned.spki), crlRoot.signer]];
+  return [[Hex.format(crlRoot.signer.certificate.toBeSigned.spki), crlRoot.signer]];
 }
 
 /** The rotation has said already which records do not open. */
@@ -114,14 +114,14 @@ async function keepCrl(
   const [own] = stores;
   // A store with a record and without an authority would have lost it.
   if (!own || own.authorities.length === 0) return;
-  const authority = toHex(SubjectPublicKey.keyIdentifier(publicKeyOf(root)));
+  const authority = Hex.format(SubjectPublicKey.keyIdentifier(publicKeyOf(root)));
   const lengths = rootCrlLengths(keeper.phaseLengths);
   const revoked = await revokedBelow(root, stores, now);
   const revocations = revoked.map((each) => ({ authority, ...revocationOf(each, lengths) }));
   const content = planCrl(authority, revocations, lengths, now);
   const known = newestOf(root.certificate, own.statements.crl);
-  if (known && numberOf(known) >= BigInt(`0x${toHex(content.number)}`)) return;
-  const crl = Crl.parse(await signCrl(root, prepareCrl(root, content)));
+  if (known && numberOf(known) >= BigInt(`0x${Hex.format(content.number)}`)) return;
+  const crl = Crl.parse(await UnsignedCrl.sign(root, UnsignedCrl.prepare(root, content)));
   await Mint.storeStatement(keeper, "crl", crl);
   keeper.log.operation({
     event: "root-crl-signed",
@@ -164,7 +164,7 @@ function revocationOf(
     revokedAt,
     knownFrom: addSeconds(revokedAt, propagationSeconds),
     reason: "cACompromise",
-    certificates: new Map([[toHex(serialNumber), validity.notAfter.getTime() / 1000]]),
+    certificates: new Map([[Hex.format(serialNumber), validity.notAfter.getTime() / 1000]]),
   };
 }
 

@@ -5,11 +5,11 @@ import {
   type AuthorityCertificates,
   SigningAuthority,
 } from "../../pki/authority/signing-authority.ts";
-import { taintsOf } from "../../pki/authority/taint.ts";
+import { Taint } from "../../pki/authority/taint.ts";
 import { AdditionalRoot } from "../../pki/authority/trust-bundle.ts";
-import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import { Bytes } from "../../pki/encoding/bytes.ts";
 import { Certificate } from "../../pki/x509/certificate.ts";
-import { maySignCrls } from "../../pki/x509/crl/signed-crl.ts";
+import { UnsignedCrl } from "../../pki/x509/crl/signed-crl.ts";
 import { earlier } from "../../pki/x509/validity.ts";
 import { addAuthority, Mint } from "../mint.ts";
 
@@ -40,13 +40,13 @@ export async function adoptAuthority(
   const expiresAt = firstExpiry(certificates);
   const schedule = Schedule.adopted(lengthsOf(mint, expiresAt, now), expiresAt, now);
   const others = additionalRoots.filter(
-    (der) => !certificates.roots.some((own) => bytesEqual(own, der)),
+    (der) => !certificates.roots.some((own) => Bytes.equal(own, der)),
   );
   for (const der of others) await trustRoot(mint, der, schedule.publishedFrom);
   const authority = await SigningAuthority.create(certificates, schedule);
   const detail = "an authority of an existing mesh is in the store, and signs";
   // Verifiers have its root already, even if it may not sign CRLs.
-  const crl = maySignCrls(authority) ? mint.crl : undefined;
+  const crl = UnsignedCrl.maySign(authority) ? mint.crl : undefined;
   await addAuthority(
     { ...mint, crl },
     { authority, extractablePrivateKey },
@@ -67,7 +67,7 @@ export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Pr
   requireForeign(mint, der);
   const root = AdditionalRoot.create(der, publishedFrom);
   const stored = await mint.store.load();
-  if (taintsOf(mint.configuredTaints, [root]).length > 0) {
+  if (Taint.fromConfiguration(mint.configuredTaints, [root]).length > 0) {
     throw new Error("TAINTED_AUTHORITIES has this root");
   }
   if (stored.some((record) => record.kind === "taint" && taintedSubject(record) === root.id)) {

@@ -1,11 +1,11 @@
 import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { IntermediateRequest } from "../../pki/authority/new-authority.ts";
-import { leadSeconds, type PhaseLengths } from "../../pki/authority/schedule.ts";
+import { type PhaseLengths, Schedule } from "../../pki/authority/schedule.ts";
 import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
-import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import { Bytes } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { CaCertificate } from "../../pki/path/certification-path.ts";
-import { maximumCertificates, VerifiedAuthority } from "../../pki/path/verified-authority.ts";
+import { VerifiedAuthority } from "../../pki/path/verified-authority.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import type { Mint } from "../mint.ts";
 import { openStored } from "../opened-store.ts";
@@ -33,7 +33,7 @@ export async function askUpstream(
   const { upstream, trustDomain, authorityKey, phaseLengths } = mint;
   if (!upstream) throw new Error("AUTHORITY_ROOT is upstream, and no CA upstream was composed");
   const request = await IntermediateRequest.create(trustDomain, authorityKey);
-  const lifetimeSeconds = phaseLengths.signingSeconds + 2 * leadSeconds(phaseLengths);
+  const lifetimeSeconds = phaseLengths.signingSeconds + 2 * Schedule.leadSeconds(phaseLengths);
   const { authorities } = await openStored(await mint.store.load(), mint);
   const knownRoots = authorities.flatMap(({ roots }) => roots);
   const answer = await upstream({ csr: request.csr, lifetimeSeconds, knownRoots });
@@ -61,12 +61,15 @@ async function verifyAnswer(
   { chain, roots }: UpstreamAnswer,
   now: Date,
 ): Promise<VerifiedAuthority> {
-  if (chain.length > maximumCertificates || roots.length > maximumCertificates) {
-    throw new OperatorError(`more than ${maximumCertificates} certificates`);
+  if (
+    chain.length > VerifiedAuthority.maximumCertificates ||
+    roots.length > VerifiedAuthority.maximumCertificates
+  ) {
+    throw new OperatorError(`more than ${VerifiedAuthority.maximumCertificates} certificates`);
   }
   const [authority, ...others] = chain.map((der, i) => parse(der, `certificate ${i + 1}`));
   if (!authority) throw new OperatorError("no certificate");
-  if (!bytesEqual(authority.publicKey.spki, publicKey.spki)) {
+  if (!Bytes.equal(authority.publicKey.spki, publicKey.spki)) {
     throw new OperatorError("a certificate for another key");
   }
   if (CaCertificate.isSelfIssued(authority)) throw new OperatorError("a self-signed certificate");
@@ -85,7 +88,7 @@ function requireProgress(
   now: Date,
 ): void {
   const life = (notAfter.getTime() - now.getTime()) / 1000;
-  const needed = 3 * leadSeconds(lengths);
+  const needed = 3 * Schedule.leadSeconds(lengths);
   const until = notAfter.toISOString();
   if (life < needed && !predecessor?.isUrgent) {
     throw new OperatorError(
@@ -93,7 +96,7 @@ function requireProgress(
         `intermediate must live for ${Math.ceil(needed / 3600)} hours`,
     );
   }
-  const signsUntil = addSeconds(notAfter, -leadSeconds(lengths));
+  const signsUntil = addSeconds(notAfter, -Schedule.leadSeconds(lengths));
   if (predecessor && signsUntil <= predecessor.signsUntil) {
     throw new OperatorError(`it lives until ${until} only, no longer than what it would succeed`);
   }

@@ -1,13 +1,13 @@
 import { createTaint, type Departure } from "../../pki/authority/new-taint.ts";
 import type { RotationState } from "../../pki/authority/rotation.ts";
-import { lastSignature, mintDue, planRotation } from "../../pki/authority/rotation.ts";
+import { RotationStep, Succession } from "../../pki/authority/rotation.ts";
 import {
   type PhaseLengths,
   Schedule,
   type ScheduledAuthority,
 } from "../../pki/authority/schedule.ts";
 import { SigningAuthority } from "../../pki/authority/signing-authority.ts";
-import { applyTaints } from "../../pki/authority/taint.ts";
+import { Taint } from "../../pki/authority/taint.ts";
 import { later } from "../../pki/x509/validity.ts";
 import type { OpenedStore } from "../opened-store.ts";
 
@@ -38,12 +38,12 @@ export function forecastRotation(
   lengths: PhaseLengths,
   now: Date,
 ): ForecastEvent[] {
-  const authorities = applyTaints(state.authorities, state.taints);
+  const authorities = Taint.apply(state.authorities, state.taints);
   const events = [
     ...(state.authorityRoot === "self" ? mintEvents(authorities, lengths, now) : []),
     ...authorities.flatMap(eventsOf),
   ];
-  const roots = applyTaints(state.additionalRoots, state.taints).flatMap(
+  const roots = Taint.apply(state.additionalRoots, state.taints).flatMap(
     ({ id, schedule }): ForecastEvent[] => [
       { at: schedule.publishedFrom, id, event: "published" },
       { at: schedule.retiresAt, id, event: "leaves bundle" },
@@ -59,8 +59,8 @@ function mintEvents(
   lengths: PhaseLengths,
   now: Date,
 ): ForecastEvent[] {
-  const signsUntil = lastSignature(authorities);
-  const mintedAt = later(mintDue(signsUntil, lengths), now);
+  const signsUntil = Succession.lastSignature(authorities);
+  const mintedAt = later(Succession.mintDue(signsUntil, lengths), now);
   const next = { id: "next", schedule: Schedule.next(lengths, signsUntil, mintedAt) };
   return [{ at: mintedAt, id: "next", event: "minted" }, ...eventsOf(next)];
 }
@@ -115,10 +115,10 @@ function successorIn(
   lengths: PhaseLengths,
   now: Date,
 ): Pick<TaintForecast, "successor" | "successorSignsFrom"> {
-  const authorities = applyTaints(state.authorities, state.taints);
+  const authorities = Taint.apply(state.authorities, state.taints);
   const signing = SigningAuthority.at(authorities, now);
   if (signing) return { successor: signing.id, successorSignsFrom: now };
-  const minted = planRotation(state, lengths, now).flatMap((step) =>
+  const minted = RotationStep.plan(state, lengths, now).flatMap((step) =>
     step.act === "mint" ? [{ id: "next", schedule: step.schedule }] : [],
   );
   // An authority that is minted now may sign at once, and so before the next one.

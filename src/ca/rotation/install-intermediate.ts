@@ -1,14 +1,14 @@
 import { OperatorError } from "../../foundation/errors.ts";
 import { requireForeign } from "../../pki/authority/foreign-authority.ts";
-import { lastSignature, rootSince } from "../../pki/authority/rotation.ts";
+import { rootSince, Succession } from "../../pki/authority/rotation.ts";
 import { Schedule } from "../../pki/authority/schedule.ts";
 import { SigningAuthority } from "../../pki/authority/signing-authority.ts";
-import { applyTaints } from "../../pki/authority/taint.ts";
-import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
+import { Taint } from "../../pki/authority/taint.ts";
+import { type Bytes, Hex } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { spiffeIdsOf } from "../../pki/path/path-rules.ts";
-import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
-import { maySignCrls } from "../../pki/x509/crl/signed-crl.ts";
+import { VerifiedAuthority } from "../../pki/path/verified-authority.ts";
+import { UnsignedCrl } from "../../pki/x509/crl/signed-crl.ts";
 import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { addAuthority, type Mint } from "../mint.ts";
@@ -42,9 +42,12 @@ export async function installIntermediate(
   requireNewKey(store, verified);
   const schedule = scheduleFor(mint, store, verified, now);
   const [own] = verified.certificates.roots;
-  const roots = [...(own ? [own] : []), ...otherRoots].slice(0, maximumCertificates);
+  const roots = [...(own ? [own] : []), ...otherRoots].slice(
+    0,
+    VerifiedAuthority.maximumCertificates,
+  );
   const authority = await SigningAuthority.create({ ...verified.certificates, roots }, schedule);
-  if (mint.crl && !maySignCrls(authority)) {
+  if (mint.crl && !UnsignedCrl.maySign(authority)) {
     throw new OperatorError(
       'the key usage of the intermediate lacks cRLSign: have it certified with that, or set CRL = "off"',
     );
@@ -77,7 +80,7 @@ function requireNewKey(
   { authorities, refusals }: OpenedStore,
   { path: [authority] }: VerifiedAuthority,
 ) {
-  const id = toHex(SubjectPublicKey.keyIdentifier(authority.publicKey));
+  const id = Hex.format(SubjectPublicKey.keyIdentifier(authority.publicKey));
   if (![...authorities, ...refusals].some((each) => each.id === id)) return;
   throw new OperatorError(
     `${authority.title}: the store has an authority with this key: a key is certified once, make a new one`,
@@ -92,7 +95,7 @@ function othersSignUntil(
   { joinsMesh }: Mint,
   { authorities, taints }: OpenedStore,
 ): Date | undefined {
-  if (authorities.length > 0) return lastSignature(applyTaints(authorities, taints));
+  if (authorities.length > 0) return Succession.lastSignature(Taint.apply(authorities, taints));
   return joinsMesh ? new Date(8.64e15) : undefined;
 }
 
@@ -104,7 +107,7 @@ function scheduleFor(
 ): Schedule {
   const { phaseLengths: lengths, authorityRoot } = mint;
   const { authorities, additionalRoots, taints } = store;
-  const published = applyTaints([...authorities, ...additionalRoots], taints);
+  const published = Taint.apply([...authorities, ...additionalRoots], taints);
   const [root] = certificates.roots;
   const visible = addSeconds(now, lengths.propagationSeconds);
   const schedule = Schedule.installed(

@@ -1,5 +1,5 @@
-import { type Succession, successionOf } from "../../pki/authority/rotation.ts";
-import { applyTaints } from "../../pki/authority/taint.ts";
+import { Succession } from "../../pki/authority/rotation.ts";
+import { Taint } from "../../pki/authority/taint.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import type { OpenedStore } from "../opened-store.ts";
 
@@ -28,7 +28,7 @@ export function nextStepOf(store: OpenedStore): NextStep | undefined {
 }
 
 function successionIn({ authorities, taints, phaseLengths }: OpenedStore): Succession {
-  return successionOf(applyTaints(authorities, taints), phaseLengths);
+  return Succession.of(Taint.apply(authorities, taints), phaseLengths);
 }
 
 /** The instants at which {@link successionReasonsAt} may change. */

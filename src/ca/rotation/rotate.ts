@@ -7,14 +7,9 @@ import {
 import { KeyedStatement } from "../../custody/keyed-statement.ts";
 import { Statement } from "../../custody/statement.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import {
-  lastSignature,
-  type MintCause,
-  planRotation,
-  type RotationStep,
-} from "../../pki/authority/rotation.ts";
+import { type MintCause, RotationStep, Succession } from "../../pki/authority/rotation.ts";
 import { Schedule } from "../../pki/authority/schedule.ts";
-import { applyTaints } from "../../pki/authority/taint.ts";
+import { Taint } from "../../pki/authority/taint.ts";
 import { exposuresAt, missingTaintsAt, unrecordedTaintsAt } from "../authority-view.ts";
 import { carryOutKeyPlan, Mint, planKeys } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
@@ -79,7 +74,7 @@ async function carryOut(
   readable: readonly StoredRecord[],
   now: Date,
 ): Promise<readonly PromiseSettledResult<void>[]> {
-  const steps = planRotation(opened, mint.phaseLengths, now);
+  const steps = RotationStep.plan(opened, mint.phaseLengths, now);
   const { propagationSeconds } = mint.phaseLengths;
   const keys = planKeys(mint, opened, now);
   const isPruned = ({ kind, id }: StoredRecord): boolean =>
@@ -114,7 +109,7 @@ async function carryOutStep(
     return Mint.mintAuthority(mint, step.schedule);
   }
   if (step.act === "ask") {
-    const signsUntil = lastSignature(applyTaints(opened.authorities, opened.taints));
+    const signsUntil = Succession.lastSignature(Taint.apply(opened.authorities, opened.taints));
     const isUrgent = step.cause !== "due";
     const { schedule } = await askUpstream(mint, { signsUntil, isUrgent }, now);
     return logCause(mint, step.cause, schedule);

@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { parse } from "yaml";
 import * as z from "zod/mini";
 import { OperatorError } from "../../foundation/errors.ts";
-import { type Fetch, FetchError, readText, toFetchError } from "../../foundation/fetch.ts";
+import { type Fetch, FetchError, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
 import { inEnglish } from "../../foundation/text.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
 import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
@@ -234,7 +234,7 @@ async function readFrom(url: string, fetch: Fetch, token: string): Promise<strin
   };
   try {
     const response = await fetch(url, { headers, signal: AbortSignal.timeout(10_000) });
-    const text = await readText(response, maximumPageOctets);
+    const text = await ResponseBody.readText(response, maximumPageOctets);
     if (response.status === 200) return text;
     throw new FetchError(`answered with status ${response.status}`);
   } catch (error) {

@@ -10,7 +10,7 @@ import {
   parseConfiguration,
 } from "../../config/configuration.ts";
 import { credentialName } from "../../config/secrets.ts";
-import { isDnsName } from "../../foundation/addresses.ts";
+import { DnsName } from "../../foundation/addresses.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { parseJson } from "../../foundation/json.ts";
 import { refuseSecrets } from "../../node/files/configuration-file.ts";
@@ -128,7 +128,7 @@ export async function readConfig(
 /** Where the deployed Worker says whether it is ready, if a route names its host. */
 export function deployedReadyUrl(routes: Unstable_Config["routes"] = []): string | undefined {
   const patterns = routes.map((route) => (typeof route === "string" ? route : route.pattern));
-  const host = patterns.map((pattern) => pattern.replace(/\/.*/, "")).find(isDnsName);
+  const host = patterns.map((pattern) => pattern.replace(/\/.*/, "")).find(DnsName.is);
   return host && `https://${host}/readyz`;
 }
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify, stripVTControlCharacters } from "node:util";
 import * as z from "zod/mini";
 import { OperatorError } from "../../foundation/errors.ts";
-import { jsonIn, unbounded } from "../../foundation/json.ts";
+import { JsonBounds, jsonIn } from "../../foundation/json.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 import { childEnvironment } from "./credential-plugin.ts";
 import { wranglerPath } from "./local-worker.ts";
@@ -89,7 +89,9 @@ function outputOf(error: unknown): string {
 
 /** Wrangler may print lines before its JSON. */
 function parseAnswer<T>(stdout: string, form: z.ZodMiniType<T>): T {
-  const answer = form.safeParse(jsonIn(stdout.slice(stdout.search(/^[[{]/m)), unbounded));
+  const answer = form.safeParse(
+    jsonIn(stdout.slice(stdout.search(/^[[{]/m)), JsonBounds.unbounded),
+  );
   if (answer.success) return answer.data;
   throw new OperatorError("wrangler's answer has an unknown form");
 }

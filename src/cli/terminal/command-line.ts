@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type * as z from "zod/mini";
 import { OperatorError } from "../../foundation/errors.ts";
-import { durationSeconds, instant } from "../../foundation/text.ts";
+import { Duration, instant } from "../../foundation/text.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 
 /** The exit codes of every verb, for scripts: a code never changes its meaning. */
@@ -54,7 +54,7 @@ export const typedAs =
 
 /** Parses an option that is a duration. */
 export const typedSeconds = typedAs(
-  durationSeconds,
+  Duration.seconds,
   "must be a duration in whole seconds, such as 24h or 90m",
 );
 
@@ -79,7 +79,7 @@ export const typedInstant =
   (clock: () => Date) =>
   (text: string): string => {
     const [, days] = /^(\d{1,5})d$/.exec(text) ?? [];
-    const ago = durationSeconds.safeParse(days === undefined ? text : `${Number(days) * 24}h`);
+    const ago = Duration.seconds.safeParse(days === undefined ? text : `${Number(days) * 24}h`);
     const time = ago.success ? addSeconds(clock(), -ago.data) : instant.safeParse(text).data;
     if (time) return time.toISOString();
     throw new InvalidArgumentError("must be an instant such as 2026-11-22T12:00:00Z, 30d or 24h");

@@ -5,7 +5,7 @@ import type { OpenedStore } from "../../ca/opened-store.ts";
 import { deniableSubject, isShownByToken } from "../../config/distrust.ts";
 import { type DenialContent, statementKinds } from "../../custody/record-kinds.ts";
 import { OperatorError } from "../../foundation/errors.ts";
-import { durationSeconds, instant } from "../../foundation/text.ts";
+import { Duration, instant } from "../../foundation/text.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { type DenialStatus, denialStatuses, endsLater } from "../../status/distrust.ts";
 import {
@@ -142,7 +142,7 @@ function subjectOf({ configuration }: Session, typed: string): string {
 }
 
 function parseEnd(text: string, now: Date): Date {
-  const duration = durationSeconds.safeParse(text);
+  const duration = Duration.seconds.safeParse(text);
   const end = duration.success ? addSeconds(now, duration.data) : instant.safeParse(text).data;
   if (end && end > now) return wholeSeconds(end);
   throw usageError(

@@ -3,9 +3,9 @@ import { Mint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { trustRoot } from "../../ca/rotation/adopt.ts";
 import { OperatorError } from "../../foundation/errors.ts";
-import { applyTaints, taintsOf } from "../../pki/authority/taint.ts";
+import { Taint } from "../../pki/authority/taint.ts";
 import { AdditionalRoot } from "../../pki/authority/trust-bundle.ts";
-import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { Bytes } from "../../pki/encoding/bytes.ts";
 import { CaCertificate } from "../../pki/path/certification-path.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { authoritiesIn } from "../../status/authorities.ts";
@@ -119,7 +119,7 @@ function requireAddable(
     id,
     roots: [root],
   } = added;
-  if (taintsOf(configuredTaints, [added]).length > 0) {
+  if (Taint.fromConfiguration(configuredTaints, [added]).length > 0) {
     throw new OperatorError(`${id} is in TAINTED_AUTHORITIES`);
   }
   const taint = storedTaints.find((each) => each.id === id);
@@ -128,7 +128,7 @@ function requireAddable(
       `${id} was removed at ${formatInstant(taint.taintedAt)} and cannot be added again`,
     );
   }
-  const owner = authorities.find(({ certificate }) => bytesEqual(certificate.der, root));
+  const owner = authorities.find(({ certificate }) => Bytes.equal(certificate.der, root));
   // Refused, because as an additional root it would stay trusted when a taint removes its authority.
   if (owner) throw new OperatorError(`${id} is the root of authority ${owner.id}`);
 }
@@ -141,7 +141,7 @@ export async function remove(session: Session, id: string, options: RemoveOption
   const { mint, now } = session;
   const { additionalRoots, taints } = await openToWrite(session);
   // Applies the existing taints first, because a removal that is scheduled can only be moved to an earlier time.
-  const root = findByIdPrefix(applyTaints(additionalRoots, taints), id, "additional root");
+  const root = findByIdPrefix(Taint.apply(additionalRoots, taints), id, "additional root");
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
   const question = `Remove ${root.id} from the trust bundle at ${formatInstant(at)}? Verifiers refuse its certificates from then on.`;
   await confirmIn(session, question, options);

@@ -1,13 +1,7 @@
 import { type CallOptions, type Client, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
-import { backoffs, callAttempts, retry } from "../../foundation/backoff.ts";
-import {
-  createJsonFetch,
-  type Fetch,
-  FetchError,
-  readOctets,
-  usualMaximumOctets,
-} from "../../foundation/fetch.ts";
+import { Backoff, backoffs, retry } from "../../foundation/backoff.ts";
+import { type Fetch, FetchError, JsonFetch, ResponseBody } from "../../foundation/fetch.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { ClientError, failCall } from "./client-error.ts";
@@ -39,7 +33,7 @@ export function createCaCalls({ url, fetch, token, pause, random }: CallPorts) {
     certificates: createClient(IstioCertificateService, transport),
     tokens: createClient(JwtSvidService, transport),
   };
-  const fetchJson = createJsonFetch(fetch, timeoutMs);
+  const fetchJson = JsonFetch.create(fetch, timeoutMs);
   let hasFailed = false;
 
   async function retrying<T>(attempt: () => Promise<T>): Promise<T> {
@@ -47,7 +41,7 @@ export function createCaCalls({ url, fetch, token, pause, random }: CallPorts) {
       error instanceof ClientError && error.fault === "unavailable";
     const retryAfter = (error: unknown): 0 | undefined =>
       isAway(error) && error.retryAfterSeconds === 0 ? 0 : undefined;
-    const attempts = hasFailed ? 1 : callAttempts;
+    const attempts = hasFailed ? 1 : Backoff.callAttempts;
     try {
       const means = { backoff: backoffs.call, attempts, retryAfter, random, pause };
       const answer = await retry(attempt, means);
@@ -80,7 +74,7 @@ export function createCaCalls({ url, fetch, token, pause, random }: CallPorts) {
  */
 function boundedFetch(
   fetch: Fetch,
-  maximumOctets: number = usualMaximumOctets,
+  maximumOctets?: number,
 ): (input: string | URL | Request, init?: RequestInit) => Promise<Response> {
   return async (input, init) => {
     const response = await fetch(`${input}`, { ...init, redirect: "manual" });
@@ -90,6 +84,9 @@ function boundedFetch(
     const headers = new Headers(response.headers);
     // The platform has decoded it.
     headers.delete("content-encoding");
-    return new Response(await readOctets(response, maximumOctets), { status, headers });
+    return new Response(await ResponseBody.readOctets(response, maximumOctets), {
+      status,
+      headers,
+    });
   };
 }

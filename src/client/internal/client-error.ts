@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { isRefusal } from "../../foundation/backoff.ts";
 import { causeOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
-import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
+import { RetryAfter } from "../../foundation/headers.ts";
 
 /**
  * Why a call failed.
@@ -46,6 +46,6 @@ export function failCall(error: unknown): never {
   const { code, cause, rawMessage, metadata } = ConnectError.from(error);
   const said = cause === undefined ? rawMessage.slice(0, longestSentence) : causeOf(cause);
   const fault = isRefusal(code) ? "refused" : "unavailable";
-  const seconds = fault === "refused" ? 0 : parseRetryAfter(metadata.get(retryAfterHeader));
+  const seconds = fault === "refused" ? 0 : RetryAfter.parse(metadata.get(RetryAfter.header));
   throw new ClientError(fault, `the CA answered ${Code[code]}: ${said}`, error, seconds);
 }

@@ -1,5 +1,5 @@
-import { jsonIn, type Members, membersOf } from "../../foundation/json.ts";
-import { parseBase64Url } from "../../pki/encoding/base64.ts";
+import { jsonIn, Members } from "../../foundation/json.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import { ClientError, rejectResponse } from "./client-error.ts";
 
 /** A token of this workload for some audiences. */
@@ -33,7 +33,7 @@ const halfway = (now: Date, end: Date): Date => new Date((now.getTime() + end.ge
 /** Reads the claims of a token without verifying its signature; `{}` for a credential that is no token. */
 export function claimsOf(token: string): Members {
   const [, payload = ""] = token.split(".", 2);
-  return membersOf(jsonIn(parseBase64Url(payload) ?? ""));
+  return Members.of(jsonIn(Base64.parseUrl(payload) ?? ""));
 }
 
 /** A program chooses the audiences, and may choose many. */

@@ -1,5 +1,5 @@
 import { InterruptibleSleep, type Pause } from "../../foundation/pause.ts";
-import { renewalAt, retryAt } from "../../foundation/renewal-plan.ts";
+import { RenewalPlan } from "../../foundation/renewal-plan.ts";
 import { ClientError } from "./client-error.ts";
 import type { TrustBundle } from "./trust-bundle.ts";
 import { isTrustedBy, type X509Svid } from "./x509-svid.ts";
@@ -147,7 +147,8 @@ class Renewal {
     const { clock, random } = this.#ports;
     const { onChange, onError } = this.#options;
     const before = this.#svid;
-    if (found.certChain !== before?.certChain) this.#renewsAt = renewalAt(found, policy, random());
+    if (found.certChain !== before?.certChain)
+      this.#renewsAt = RenewalPlan.at(found, policy, random());
     this.#svid = found;
     [this.#failures, this.#lastError] = [0, undefined];
     const refreshesAt = clock().getTime() + 1000 * found.trustBundle.refreshHintSeconds;
@@ -160,6 +161,6 @@ class Renewal {
     [this.#failures, this.#lastError] = [this.#failures + 1, error];
     const seconds = error instanceof ClientError ? error.retryAfterSeconds : 0;
     const requested = { seconds, notAfter: this.#svid?.notAfter };
-    this.#nextAttempt = retryAt(this.#failures, random(), clock(), requested);
+    this.#nextAttempt = RenewalPlan.retryAt(this.#failures, random(), clock(), requested);
   }
 }

@@ -1,5 +1,5 @@
-import { type Members, membersOf } from "../../foundation/json.ts";
-import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { Members } from "../../foundation/json.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import { rejectResponse } from "./client-error.ts";
 
@@ -21,8 +21,8 @@ export interface TrustBundle {
  * @throws ClientError `invalid-response`, also for a bundle without a root.
  */
 export function parseTrustBundle(document: unknown): TrustBundle {
-  const { keys, spiffe_sequence: sequence, spiffe_refresh_hint: hint } = membersOf(document);
-  const jwks = Array.isArray(keys) ? keys.map(membersOf) : [];
+  const { keys, spiffe_sequence: sequence, spiffe_refresh_hint: hint } = Members.of(document);
+  const jwks = Array.isArray(keys) ? keys.map(Members.of) : [];
   const roots = jwks.filter(({ use }) => use === "x509-svid").map(rootOf);
   if (roots.length === 0) rejectResponse("the trust bundle has no root");
   return {
@@ -37,7 +37,7 @@ export function parseTrustBundle(document: unknown): TrustBundle {
 /** The certificate of a root, PEM: a key for X.509 has exactly one (SPIFFE X509-SVID §6.2). */
 function rootOf({ x5c }: Members): string {
   const [base64, ...others]: unknown[] = Array.isArray(x5c) ? x5c : [];
-  const der = typeof base64 === "string" && others.length === 0 ? parseBase64(base64) : undefined;
+  const der = typeof base64 === "string" && others.length === 0 ? Base64.parse(base64) : undefined;
   return der
     ? Pem.format("CERTIFICATE", der)
     : rejectResponse("a key of the trust bundle is no root");

@@ -1,8 +1,8 @@
 import "reflect-metadata/lite";
 import { Pkcs10CertificateRequestGenerator } from "@peculiar/x509";
-import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { Bytes } from "../../pki/encoding/bytes.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
-import { leadsToRoot, parseCertificateChain, spiffeIdOf } from "../../pki/path/svid-chain.ts";
+import { SvidChain } from "../../pki/path/svid-chain.ts";
 import { rejectResponse } from "./client-error.ts";
 import type { TrustBundle } from "./trust-bundle.ts";
 
@@ -55,16 +55,17 @@ export async function readSvid(
   const chain = parseChain(answered.slice(0, -1).join("\n"));
   const leaf = chain[0] ?? rejectResponse("the answer has no certificate");
   const spki = new Uint8Array(await crypto.subtle.exportKey("spki", publicKey));
-  const isOwnKey = bytesEqual(new Uint8Array(leaf.publicKey.rawData), spki);
+  const isOwnKey = Bytes.equal(new Uint8Array(leaf.publicKey.rawData), spki);
   if (!isOwnKey) rejectResponse("the certificate is for another key");
   const isEarly = leaf.notBefore.getTime() - now.getTime() > futureToleranceMilliseconds;
   if (isEarly || now >= leaf.notAfter) rejectResponse("the certificate is not valid now");
-  if (!(await leadsToRoot(chain, parseChain(trustBundle.pem), now))) {
+  if (!(await SvidChain.leadsToRoot(chain, parseChain(trustBundle.pem), now))) {
     rejectResponse("the chain leads to no root of the trust bundle");
   }
   const pem = (label: string, der: ArrayBuffer): string => Pem.format(label, new Uint8Array(der));
   return {
-    spiffeId: spiffeIdOf(leaf) ?? rejectResponse("the certificate is no X509-SVID of a workload"),
+    spiffeId:
+      SvidChain.spiffeIdOf(leaf) ?? rejectResponse("the certificate is no X509-SVID of a workload"),
     certChain: chain.map(({ rawData }) => pem("CERTIFICATE", rawData)).join(""),
     privateKey,
     ...(privateKey.extractable && {
@@ -78,7 +79,7 @@ export async function readSvid(
 
 /** Whether the chain leads to a root of another trust bundle. After a taint it does not. */
 export const isTrustedBy = (svid: X509Svid, { pem }: TrustBundle, now: Date): Promise<boolean> =>
-  leadsToRoot(parseChain(svid.certChain), parseChain(pem), now);
+  SvidChain.leadsToRoot(parseChain(svid.certChain), parseChain(pem), now);
 
-const parseChain = (pem: string): NonNullable<ReturnType<typeof parseCertificateChain>> =>
-  parseCertificateChain(pem) ?? rejectResponse("a certificate cannot be read");
+const parseChain = (pem: string): NonNullable<ReturnType<typeof SvidChain.parse>> =>
+  SvidChain.parse(pem) ?? rejectResponse("a certificate cannot be read");

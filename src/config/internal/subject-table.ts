@@ -8,9 +8,9 @@ import {
   type SubjectTable,
   templatePieces,
 } from "../../authn/subject-claims.ts";
-import { dnsLabel } from "../../foundation/addresses.ts";
+import { DnsName } from "../../foundation/addresses.ts";
 import { commonName, nameAllowList } from "../../foundation/globs.ts";
-import { durationSeconds, parsedText, refuse } from "../../foundation/text.ts";
+import { Duration, parsedText, refuse } from "../../foundation/text.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
 
 /** Its parts end at any other character than a star's, and a part has one star at most. */
@@ -89,11 +89,11 @@ const entrySchema = z.strictObject({
       ),
     ),
   claims,
-  namespace: template("a namespace", (text) => dnsLabel.test(text)),
+  namespace: template("a namespace", (text) => DnsName.label.test(text)),
   account: template("a service account", (text) => ServiceAccount.parse("a", text) !== undefined),
   once: z._default(z.boolean(), false),
   maximum_age: z.optional(
-    durationSeconds.check(z.refine((seconds) => seconds > 0, stopping("must be longer than 0s"))),
+    Duration.seconds.check(z.refine((seconds) => seconds > 0, stopping("must be longer than 0s"))),
   ),
 });
 

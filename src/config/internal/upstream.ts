@@ -9,14 +9,14 @@ import {
   vaultProtocol,
 } from "../../ca/upstream-authority.ts";
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
-import { FetchError, type Fetching, readJson, toFetchError } from "../../foundation/fetch.ts";
+import { FetchError, type Fetching, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
 import { baseUrl, jsonText } from "../../foundation/text.ts";
 import type { Credential } from "../../kubernetes/client.ts";
-import { toHex } from "../../pki/encoding/bytes.ts";
+import { Hex } from "../../pki/encoding/bytes.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
-import { intermediateName } from "../../pki/x509/intermediate.ts";
+import { Intermediate } from "../../pki/x509/intermediate.ts";
 import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import type { PlatformKeys } from "../platform-keys.ts";
 import { upstreamCredential } from "../secrets.ts";
@@ -146,9 +146,9 @@ function protocolOf(
   if (kind === "rampart") return rampartProtocol;
   return vaultProtocol(mount, {
     name: (csr) =>
-      intermediateName(
+      Intermediate.nameOf(
         trustDomain,
-        toHex(SubjectPublicKey.keyIdentifier(CertificateSigningRequest.readKey(csr))),
+        Hex.format(SubjectPublicKey.keyIdentifier(CertificateSigningRequest.readKey(csr))),
       ),
     organization: trustDomain.slice(0, 64),
     uri: SpiffeId.ofTrustDomain(trustDomain),
@@ -171,7 +171,7 @@ function createUpstream(
       redirect: "manual",
       signal: AbortSignal.timeout(fetchTimeoutMilliseconds),
     });
-    if (response.status === 200) return readJson(response);
+    if (response.status === 200) return ResponseBody.readJson(response);
     await response.body?.cancel();
     throw new FetchError(`answered with status ${response.status}`, { status: response.status });
   };

@@ -1,5 +1,5 @@
-import { membersOf } from "../../foundation/json.ts";
-import { toBase64 } from "../../pki/encoding/base64.ts";
+import { Members } from "../../foundation/json.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import { fingerprintOf } from "../../pki/encoding/bytes.ts";
 import { type AwsKeys, awsDomain, signedHeaders } from "./aws-signature.ts";
 import { type Credential, KeyServiceError, type OpenKey } from "./key-service.ts";
@@ -60,7 +60,7 @@ export const awsKey: OpenKey = ({ origin, path, uri }, means) => {
     uri,
     call,
     unwrap: async (ciphertext, EncryptionContext) => {
-      const body = { CiphertextBlob: toBase64(ciphertext), EncryptionContext };
+      const body = { CiphertextBlob: Base64.format(ciphertext), EncryptionContext };
       return octetsIn(await call("Decrypt", body), "Plaintext");
     },
     sign: async (bytes, { hash = "SHA-256", scalarOctets }) => {
@@ -68,7 +68,7 @@ export const awsKey: OpenKey = ({ origin, path, uri }, means) => {
       const SigningAlgorithm = `${kind}_SHA_${hash.slice(4)}`;
       const isShort = bytes.length <= longestMessage;
       const octets = isShort ? bytes : await digestOf(bytes, hash);
-      const body = { Message: toBase64(octets), MessageType: isShort ? "RAW" : "DIGEST" };
+      const body = { Message: Base64.format(octets), MessageType: isShort ? "RAW" : "DIGEST" };
       return octetsIn(await call("Sign", { ...body, SigningAlgorithm }), "Signature");
     },
   };
@@ -84,12 +84,12 @@ const longestMessage = 4096;
  */
 export function awsKeysIn(credential: Credential, now: Date): Access<AwsKeys> {
   const [, AccessKeyId, SecretAccessKey] = /^(\w+):(.+)$/.exec(`${credential}`) ?? [];
-  const keys = { AccessKeyId, SecretAccessKey, ...membersOf(credential) };
+  const keys = { AccessKeyId, SecretAccessKey, ...Members.of(credential) };
   const [accessKeyId = "", secretAccessKey = ""] = textsIn(keys, [
     "AccessKeyId",
     "SecretAccessKey",
   ]);
-  const { SessionToken: token, Expiration: end } = membersOf(credential);
+  const { SessionToken: token, Expiration: end } = Members.of(credential);
   const pass = { accessKeyId, secretAccessKey, sessionToken: token ? `${token}` : undefined };
   if (end === undefined) return { pass, seconds: 0 };
   const seconds = (Date.parse(`${end}`) - now.getTime()) / 1000;

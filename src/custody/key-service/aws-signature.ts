@@ -1,4 +1,4 @@
-import { type Bytes, fingerprintOf, toHex } from "../../pki/encoding/bytes.ts";
+import { type Bytes, fingerprintOf, Hex } from "../../pki/encoding/bytes.ts";
 
 /** The keys of an account or a role of AWS, or of a service like it. No log or error quotes any of them. */
 export interface AwsKeys {
@@ -41,7 +41,7 @@ export async function signedHeaders(
   const said = ["AWS4-HMAC-SHA256", date, scope, asked].join("\n");
   let key = text.encode(`AWS4${secretAccessKey}`) as Bytes;
   for (const part of [...day, said]) key = await hmac(key, part);
-  const authorization = `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope}, SignedHeaders=${names}, Signature=${toHex(key)}`;
+  const authorization = `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope}, SignedHeaders=${names}, Signature=${Hex.format(key)}`;
   return { ...signed, authorization };
 }
 

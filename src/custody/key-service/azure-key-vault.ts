@@ -1,5 +1,5 @@
-import { membersOf } from "../../foundation/json.ts";
-import { parseBase64Url, toBase64Url } from "../../pki/encoding/base64.ts";
+import { Members } from "../../foundation/json.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { toX509Signature } from "../../pki/signature-encoding.ts";
 import { type Call, type KeyServiceContext, KeyServiceError, type OpenKey } from "./key-service.ts";
@@ -41,15 +41,15 @@ export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
     url: (act) => `${origin}${path}${act}${version}`,
     request: withBearer,
     fault: (answer, act) => {
-      const error = membersOf(answer.members["error"]);
-      const said = `${membersOf(error["innererror"])["code"] ?? error["code"]}`;
+      const error = Members.of(answer.members["error"]);
+      const said = `${Members.of(error["innererror"])["code"] ?? error["code"]}`;
       const right = `${act.slice(1) || "get"} on the key`;
       return faultIn(answer, dialect, said, { right, place: "in this vault" });
     },
   });
   const call: Call = async (act, body) => {
     const members = await asked(act, body);
-    const { kid } = { ...membersOf(members["key"]), ...members };
+    const { kid } = { ...Members.of(members["key"]), ...members };
     requireSameKey(kid === `${origin}${path}`);
     return members;
   };
@@ -75,7 +75,7 @@ export const transform = async (
   alg: string,
   octets: Bytes,
 ): Promise<Bytes> =>
-  octetsIn(await call(act, { alg, value: toBase64Url(octets) }), "value", parseBase64Url);
+  octetsIn(await call(act, { alg, value: Base64.formatUrl(octets) }), "value", Base64.parseUrl);
 
 /** Obtains a token by a client secret, by a federated token, or from the machine. */
 async function tokenFor(
@@ -85,8 +85,12 @@ async function tokenFor(
   const given = await credential("azurekms", resource);
   const ready = readyToken(given);
   if (ready) return ready;
-  const { password, assertion, authority = "https://login.microsoftonline.com" } = membersOf(given);
-  const login = { ...membersOf(given), password: password ?? assertion };
+  const {
+    password,
+    assertion,
+    authority = "https://login.microsoftonline.com",
+  } = Members.of(given);
+  const login = { ...Members.of(given), password: password ?? assertion };
   const [tenant = "", client_id = "", proof = ""] = textsIn(login, ["tenant", "appId", "password"]);
   return grant(fetch, `${authority}/${encodeURIComponent(tenant)}/oauth2/v2.0/token`, {
     grant_type: "client_credentials",

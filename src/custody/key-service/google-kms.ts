@@ -1,5 +1,5 @@
-import { type Members, membersOf } from "../../foundation/json.ts";
-import { toBase64, toBase64Url } from "../../pki/encoding/base64.ts";
+import { Members } from "../../foundation/json.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import {
   type KeyServiceContext,
@@ -55,7 +55,7 @@ export const googleKey: OpenKey = ({ uri, origin }, means) => {
     url: (act) => `${url}${act}`,
     request: withBearer,
     fault: (answer, act) => {
-      const said = `${membersOf(answer.members["error"])["message"]}`;
+      const said = `${Members.of(answer.members["error"])["message"]}`;
       const right = `cloudkms.cryptoKeyVersions.${rights[act]}`;
       return faultIn(answer, dialect, said, { right, place });
     },
@@ -70,7 +70,7 @@ export const googleKey: OpenKey = ({ uri, origin }, means) => {
     },
     sign: async (bytes, { hash = "SHA-256" }) => {
       const octets = await digestOf(bytes, hash);
-      const digest = { [hash.toLowerCase().replace("-", "")]: toBase64(octets) };
+      const digest = { [hash.toLowerCase().replace("-", "")]: Base64.format(octets) };
       const answer = await call(":asymmetricSign", { digest, digestCrc32c: crc32c(octets) });
       requireSameKey(answer["name"] === name);
       // An answer that does not say so is as bad as one that says no.
@@ -92,7 +92,7 @@ export const boundTo = (context: WrappingContext) =>
  * the way.
  */
 export const checked = (name: string, octets: Bytes) => ({
-  [name]: toBase64(octets),
+  [name]: Base64.format(octets),
   [`${name}Crc32c`]: crc32c(octets),
 });
 
@@ -123,7 +123,7 @@ async function tokenFor({ fetch, clock, credential }: KeyServiceContext): Promis
   const given = await credential("gcpkms");
   const ready = readyToken(given);
   if (ready) return ready;
-  const account = { token_uri: "https://oauth2.googleapis.com/token", ...membersOf(given) };
+  const account = { token_uri: "https://oauth2.googleapis.com/token", ...Members.of(given) };
   const names = ["client_email", "private_key", "private_key_id", "token_uri"];
   const [iss, pem = "", kid, aud = ""] = textsIn(account, names);
   const pkcs8 = octetsOfPem(pem) ?? new Uint8Array();
@@ -131,13 +131,13 @@ async function tokenFor({ fetch, clock, credential }: KeyServiceContext): Promis
   const claims = [
     { alg: "RS256", typ: "JWT", kid },
     { iss, scope, aud, iat, exp: iat + 3600 },
-  ].map((part) => toBase64Url(text.encode(JSON.stringify(part))));
+  ].map((part) => Base64.formatUrl(text.encode(JSON.stringify(part))));
   const algorithm = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
   const key = await crypto.subtle.importKey("pkcs8", pkcs8, algorithm, false, ["sign"]);
   const said = claims.join(".");
   const signature = new Uint8Array(await crypto.subtle.sign(algorithm, key, text.encode(said)));
   return grant(fetch, aud, {
     grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
-    assertion: `${said}.${toBase64Url(signature)}`,
+    assertion: `${said}.${Base64.formatUrl(signature)}`,
   });
 }

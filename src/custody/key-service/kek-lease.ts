@@ -1,7 +1,7 @@
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
-import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import { Bytes } from "../../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { type HeldKeks, importKek, type Kek, type KekRing, kekOctets, markOf } from "../kek.ts";
@@ -215,7 +215,7 @@ export async function openWrapped(
   const open = async ({ uri, ciphertext }: WrappedKek["wrappings"][number]): Promise<Bytes> => {
     const octets = await keyServices(uri).unwrap(ciphertext, contextOf(trustDomain, id));
     const isIt =
-      octets.length === kekOctets && bytesEqual(await markOf(octets, trustDomain, id), mark);
+      octets.length === kekOctets && Bytes.equal(await markOf(octets, trustDomain, id), mark);
     if (isIt) return octets;
     throw new KeyServiceError(
       `opened another KEK than the one that was wrapped for ${trustDomain}`,

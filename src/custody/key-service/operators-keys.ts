@@ -1,6 +1,6 @@
 import { CaError } from "../../foundation/errors.ts";
-import { membersOf } from "../../foundation/json.ts";
-import { toBase64 } from "../../pki/encoding/base64.ts";
+import { Members } from "../../foundation/json.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
@@ -34,7 +34,7 @@ const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
   awskms: {
     types: "a KEK takes ENCRYPT_DECRYPT, a root SIGN_VERIFY",
     wrap: async ({ call }, octets, EncryptionContext) => {
-      const body = { Plaintext: toBase64(octets), EncryptionContext };
+      const body = { Plaintext: Base64.format(octets), EncryptionContext };
       return octetsIn(await call("Encrypt", body), "CiphertextBlob");
     },
     publicKey: async ({ call }) => octetsIn(await call("GetPublicKey"), "PublicKey"),
@@ -54,24 +54,24 @@ const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
     // RSA-OAEP binds no context, and anybody who has the public key can wrap. Therefore the KEK's mark binds the
     // context.
     wrap: ({ call }, octets) => transform(call, "/wrapkey", "RSA-OAEP-256", octets),
-    publicKey: async ({ call }) => spkiOf(membersOf((await call(""))["key"])),
+    publicKey: async ({ call }) => spkiOf(Members.of((await call(""))["key"])),
   },
   hashivault: {
     types: "a KEK takes aes256-gcm96, a root ecdsa-p256, ecdsa-p384 or RSA",
     wrap: async ({ call }, octets, context) => {
-      const body = { plaintext: toBase64(octets), associated_data: transit.boundTo(context) };
+      const body = { plaintext: Base64.format(octets), associated_data: transit.boundTo(context) };
       const wrapped = textOf(await call("encrypt/*", body), "ciphertext");
       return new TextEncoder().encode(wrapped) as Bytes;
     },
     publicKey: async ({ call, uri }) => {
       const { keys, latest_version } = await call("keys/*");
       const version = `${/[?&]version=(\d+)/.exec(uri)?.[1] ?? latest_version}`;
-      const key = membersOf(keys)[version];
+      const key = Members.of(keys)[version];
       if (keys === undefined) throw new KeyServiceError("answered without keys");
       if (key === undefined) throw new KeyServiceError(`has no version ${version} of the key`);
       // A key that wraps has a number in the place of these members.
       if (typeof key === "number") throw new KeyServiceError(wrongKind);
-      return octetsIn(membersOf(key), "public_key", octetsOfPem);
+      return octetsIn(Members.of(key), "public_key", octetsOfPem);
     },
   },
 };

@@ -1,7 +1,7 @@
 import { isSafeToFetch } from "../../foundation/addresses.ts";
-import { type Fetch, readText, toFetchError } from "../../foundation/fetch.ts";
-import { jsonIn, type Members, membersOf } from "../../foundation/json.ts";
-import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { type Fetch, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
+import { jsonIn, Members } from "../../foundation/json.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import {
   type Call,
@@ -32,8 +32,8 @@ export async function ask(fetch: Fetch, url: string, init: Asked): Promise<Answe
   const signal = init.signal ?? AbortSignal.timeout(timeoutMilliseconds);
   const read = async (): Promise<Answer> => {
     const response = await fetch(url, { ...init, redirect: "manual", signal });
-    const text = await readText(response, maximumOctets);
-    return { status: response.status, text, members: membersOf(jsonIn(text)) };
+    const text = await ResponseBody.readText(response, maximumOctets);
+    return { status: response.status, text, members: Members.of(jsonIn(text)) };
   };
   const answer = await read().catch((error: unknown) => {
     throw new KeyServiceError(toFetchError(error, "did not answer").message, { cause: error });
@@ -70,7 +70,7 @@ export function textOf(members: Members, name: string): string {
 }
 
 /** Octets in base64, unless they are written otherwise. @throws KeyServiceError */
-export function octetsIn(members: Members, name: string, parse = parseBase64): Bytes {
+export function octetsIn(members: Members, name: string, parse = Base64.parse): Bytes {
   const octets = parse(textOf(members, name));
   if (octets) return octets;
   throw new KeyServiceError(`answered a ${name} that cannot be decoded`);
@@ -78,7 +78,7 @@ export function octetsIn(members: Members, name: string, parse = parseBase64): B
 
 /** The octets of one PEM block; `undefined` for any other text. */
 export const octetsOfPem = (pem: string): Bytes | undefined =>
-  parseBase64(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
+  Base64.parse(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
 
 /** The digest that an algorithm signs. */
 export async function digestOf(bytes: Bytes, hash = "SHA-256"): Promise<Bytes> {
@@ -135,7 +135,7 @@ export async function grant(
 
 /** The texts of a credential by their names. @throws KeyServiceError */
 export function textsIn(credential: Credential, names: readonly string[]): string[] {
-  const members = membersOf(credential);
+  const members = Members.of(credential);
   const missing = names.filter((name) => typeof members[name] !== "string" || !members[name]);
   if (missing.length === 0) return names.map((name) => `${members[name]}`);
   throw new KeyServiceError(
@@ -145,7 +145,7 @@ export function textsIn(credential: Credential, names: readonly string[]): strin
 
 /** A token that the machine has got already; `undefined` for a credential of another form. */
 export const readyToken = (credential: Credential): Access<string> | undefined =>
-  membersOf(credential)["access_token"] ? tokenIn(membersOf(credential)) : undefined;
+  Members.of(credential)["access_token"] ? tokenIn(Members.of(credential)) : undefined;
 
 /** The causes of an error, with the sentence for each, which follows the name of the key. */
 const sentences = {

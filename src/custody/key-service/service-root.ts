@@ -1,26 +1,17 @@
-import { selfSign } from "../../pki/authority/new-authority.ts";
+import { NewAuthority } from "../../pki/authority/new-authority.ts";
 import type { SigningKey } from "../../pki/crypto-provider.ts";
-import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import { Bytes } from "../../pki/encoding/bytes.ts";
 import { CaCertificate } from "../../pki/path/certification-path.ts";
-import { signatureAlgorithmOf } from "../../pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../../pki/signature-algorithm.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { Certificate } from "../../pki/x509/certificate.ts";
 import { isSignedByKey } from "../../pki/x509/certificate-signature.ts";
 import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
-import { issueIntermediate } from "../../pki/x509/intermediate.ts";
-import {
-  type CertificateSigner,
-  createCertificateSigner,
-} from "../../pki/x509/leaf/certificate-signer.ts";
+import { Intermediate } from "../../pki/x509/intermediate.ts";
+import { CertificateSigner } from "../../pki/x509/leaf/certificate-signer.ts";
 import { organizationName } from "../../pki/x509/leaf/to-be-signed.ts";
 import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
-import {
-  addSeconds,
-  backdateSeconds,
-  earlier,
-  type Validity,
-  wholeSeconds,
-} from "../../pki/x509/validity.ts";
+import { addSeconds, earlier, Validity, wholeSeconds } from "../../pki/x509/validity.ts";
 import { firstOf, KeyServiceError, type ServiceKey } from "./key-service.ts";
 
 /** A root whose key a service holds: one key, or several of one multi-region key. */
@@ -66,10 +57,10 @@ export async function certifyBelow(
   const root = await renewedIfDue(service, latest, lifetimeSeconds, now);
   const notAfter = earlier(addSeconds(now, lifetimeSeconds), root.toBeSigned.validity.notAfter);
   if (notAfter <= now) throw new KeyServiceError("has a root that has expired: make a new one");
-  const { der } = await issueIntermediate(signerOf(keys, root), {
+  const { der } = await Intermediate.issue(signerOf(keys, root), {
     rights: { trustDomain, pathLength: 0, isConstrained: false },
     publicKey: CertificateSigningRequest.readKey(csr),
-    validity: { notBefore: addSeconds(now, -backdateSeconds), notAfter },
+    validity: { notBefore: addSeconds(now, -Validity.backdateSeconds), notAfter },
   });
   const others = [root, ...above];
   const chain = others.filter((each) => !CaCertificate.isSelfIssued(each)).map((each) => each.der);
@@ -94,7 +85,7 @@ export function serviceRootSigner({
 }
 
 const signerOf = (keys: readonly ServiceKey[], root: CaCertificate): CertificateSigner =>
-  createCertificateSigner(root, root.publicKey, signingKeyOf(keys, root.publicKey));
+  CertificateSigner.create(root, root.publicKey, signingKeyOf(keys, root.publicKey));
 
 /** The configured root, or the certificate by which its key renewed it since. */
 async function latestOf(
@@ -105,7 +96,7 @@ async function latestOf(
   for (const der of knownRoots) {
     const { spki, validity } = Certificate.parse(der).toBeSigned;
     const isLater = validity.notBefore > latest.toBeSigned.validity.notBefore;
-    if (!isLater || !bytesEqual(spki, configured.publicKey.spki)) continue;
+    if (!isLater || !Bytes.equal(spki, configured.publicKey.spki)) continue;
     const known = CaCertificate.parse(der, "a root of the store");
     if (await CaCertificate.isIssuedBy(known, configured)) latest = known;
   }
@@ -124,7 +115,7 @@ async function renewedIfDue(
 ): Promise<CaCertificate> {
   const { subject, validity } = root.toBeSigned;
   const isOwn =
-    CaCertificate.isSelfIssued(root) && bytesEqual(subject, organizationName(trustDomain));
+    CaCertificate.isSelfIssued(root) && Bytes.equal(subject, organizationName(trustDomain));
   if (!isOwn || !isRenewalDue(validity, lifetimeSeconds, now)) return root;
   const own = { trustDomain, lifetimeSeconds: lifeOf(validity), now };
   return CaCertificate.parse(await rootFor(keys, root.publicKey, own), "the renewed root");
@@ -156,10 +147,10 @@ export function rootFor(
 ): Promise<Bytes> {
   const from = wholeSeconds(now);
   const validity = {
-    notBefore: addSeconds(from, -backdateSeconds),
+    notBefore: addSeconds(from, -Validity.backdateSeconds),
     notAfter: addSeconds(from, lifetimeSeconds),
   };
-  return selfSign({ trustDomain, publicKey, validity }, signingKeyOf(keys, publicKey));
+  return NewAuthority.selfSign({ trustDomain, publicKey, validity }, signingKeyOf(keys, publicKey));
 }
 
 const kinds: readonly string[] = ["EC-P256", "EC-P384", "RSA"];
@@ -171,7 +162,7 @@ export const wrongKind =
 /** A key that signs in its service. Each signature is verified before anybody gets it. */
 function signingKeyOf(keys: readonly ServiceKey[], publicKey: SubjectPublicKey): SigningKey {
   if (!kinds.includes(publicKey.algorithm)) throw new KeyServiceError(wrongKind);
-  const algorithm = signatureAlgorithmOf(publicKey);
+  const algorithm = SignatureAlgorithm.of(publicKey);
   const signWith = async (key: ServiceKey, bytes: Bytes): Promise<Bytes> => {
     const signature = await key.sign(bytes, algorithm);
     const toBeSigned = { signatureAlgorithm: algorithm.identifier };

@@ -1,5 +1,5 @@
-import { type Members, membersOf } from "../../foundation/json.ts";
-import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
+import { Members } from "../../foundation/json.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { type Call, KeyServiceError, type OpenKey, type WrappingContext } from "./key-service.ts";
 import {
@@ -46,11 +46,11 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
     if (typeof credential === "string") return { pass: credential, seconds: 0 };
     const login = { auth: "auth/kubernetes/login", ...credential };
     const [jwt, auth = ""] = textsIn(login, ["jwt", "auth"]);
-    const body = { role: membersOf(credential)["role"], jwt };
+    const body = { role: Members.of(credential)["role"], jwt };
     const answer = await ask(means.fetch, base + auth, inJson(body, headers));
     const said = `${answer.members["errors"]}`;
     if (answer.status !== 200) throw faultIn(answer, refusal, said, {}, `at ${auth}`);
-    const got = membersOf(answer.members["auth"]);
+    const got = Members.of(answer.members["auth"]);
     return { pass: textOf(got, "client_token"), seconds: Number(got["lease_duration"]) || 0 };
   }
 
@@ -66,7 +66,7 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
     },
   });
   const call: Call = async (act, body) =>
-    membersOf((await asked(act.replace("*", name), body))["data"]);
+    Members.of((await asked(act.replace("*", name), body))["data"]);
 
   return {
     uri,
@@ -78,7 +78,7 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
     },
     sign: async (bytes, { hash = "SHA-256" }) => {
       const body = {
-        input: toBase64(bytes),
+        input: Base64.format(bytes),
         marshaling_algorithm: "asn1",
         signature_algorithm: "pkcs1v15",
         ...(version > 0 && { key_version: version }),
@@ -91,7 +91,7 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
 /** @param version Of the key that was asked; 0 for the latest. @throws KeyServiceError */
 function signatureIn(answer: Members, version: number): Bytes {
   const [, signed, base64 = ""] = /^vault:v(\d+):(.*)$/.exec(textOf(answer, "signature")) ?? [];
-  const octets = parseBase64(base64);
+  const octets = Base64.parse(base64);
   if (octets && (version === 0 || Number(signed) === version)) return octets;
   throw new KeyServiceError("answered no signature of this version of the key");
 }
@@ -100,4 +100,4 @@ const text = new TextEncoder();
 
 /** JSON is unambiguous, and the order of the names is fixed. */
 export const boundTo = (context: WrappingContext): string =>
-  toBase64(text.encode(JSON.stringify(Object.entries(context))));
+  Base64.format(text.encode(JSON.stringify(Object.entries(context))));

@@ -1,10 +1,4 @@
-import {
-  AnswerTooLong,
-  FetchError,
-  isFragmented,
-  jsonOf,
-  toFetchError,
-} from "../../foundation/fetch.ts";
+import { AnswerTooLong, FetchError, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import type { KubernetesClient } from "../client.ts";
 
@@ -24,7 +18,8 @@ export async function* watchEvents(
 ): AsyncGenerator<unknown> {
   const { body } = await open(path, signal);
   if (!body) return;
-  for await (const line of linesOf(body, maximumOctets)) yield jsonOf(line, maximumOctets);
+  for await (const line of linesOf(body, maximumOctets))
+    yield ResponseBody.parseJson(line, maximumOctets);
 }
 
 /** The lines that are not empty. */
@@ -38,7 +33,8 @@ async function* linesOf(
     octets += part.length;
     parts.push(part);
     if (octets > maximumOctets) throw new AnswerTooLong();
-    if (isFragmented(parts.length, octets)) throw new FetchError("answered in too small pieces");
+    if (ResponseBody.isFragmented(parts.length, octets))
+      throw new FetchError("answered in too small pieces");
   };
   try {
     for await (const chunk of body) {

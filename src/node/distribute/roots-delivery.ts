@@ -3,7 +3,7 @@ import type { Registry } from "prom-client";
 import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import type { RootDelivery } from "../../delivery/root-delivery.ts";
-import { logFault } from "../../foundation/events.ts";
+import { OperationLog } from "../../foundation/events.ts";
 import { crlConfigMap } from "../../kubernetes/names.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
@@ -79,7 +79,7 @@ export async function refreshRoots(
     if (crls && !crls.hasAll() && clock() < latest) both.pop();
     for (const each of both) await each?.(clock());
   };
-  const failed = (error: unknown): void => logFault(log, "delivery-failed", error);
+  const failed = (error: unknown): void => OperationLog.logFault(log, "delivery-failed", error);
   const delivering = recur(deliver, deliverySeconds, failed, pause);
   return {
     report: () => {

@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { OperationLog } from "../../foundation/events.ts";
 import { LatestWrites } from "../../foundation/shared-work.ts";
 import { MeshRoots } from "../../program/bundle/mesh-roots.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
@@ -88,7 +88,7 @@ class RootCache {
     try {
       return await unlessMissing(readPemFile(this.#file));
     } catch (error) {
-      logFault(this.#log, "cache-unread", error);
+      OperationLog.logFault(this.#log, "cache-unread", error);
       return undefined;
     }
   }
@@ -110,7 +110,7 @@ class RootCache {
       await makeFolder(folder, await ownerOf(folder));
       await replaceFile(this.#file, record, { mode: 0o600, give });
     } catch (error) {
-      logFault(this.#log, "cache-unwritten", error);
+      OperationLog.logFault(this.#log, "cache-unwritten", error);
     }
   }
 }

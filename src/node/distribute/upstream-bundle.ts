@@ -1,4 +1,4 @@
-import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { OperationLog } from "../../foundation/events.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import type { KeySet } from "../../pki/jose/key-set.ts";
@@ -106,7 +106,7 @@ export class UpstreamBundle {
   }
 
   #failed(message: string): void {
-    logFault(this.#log, "bundle-not-fetched", new Error(message));
+    OperationLog.logFault(this.#log, "bundle-not-fetched", new Error(message));
     this.#asked.resolve();
   }
 }

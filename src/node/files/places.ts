@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import { clusterName, signerName, together, trustDomainText } from "../../config/form.ts";
-import { bracketed } from "../../foundation/addresses.ts";
+import { Host } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import { parseListenAddress } from "../../foundation/socket-address.ts";
+import { SocketAddress } from "../../foundation/socket-address.ts";
 import { baseUrl, parsedText } from "../../foundation/text.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
 import { configMapName, usualConfigMap } from "../../kubernetes/names.ts";
@@ -57,7 +57,7 @@ function serverOf({
   KUBERNETES_SERVICE_PORT: port = "443",
 }: Environment): string | undefined {
   if (!host) return undefined;
-  return `https://${bracketed(host)}:${port}`;
+  return `https://${Host.bracketed(host)}:${port}`;
 }
 
 /**
@@ -172,10 +172,10 @@ export interface ListenAddress {
 
 /** `host:port`, `[IPv6]:port` or `:port`. */
 export const listenAddress = parsedText<ListenAddress>(
-  parseListenAddress,
+  SocketAddress.parseListening,
   "must be <host>:<port>, [<IPv6 address>]:<port> or :<port>",
 );
 
 /** Where a program that listens there says on this machine whether it is ready, unless the system chooses the port. */
 export const readyUrlAt = ({ host = "127.0.0.1", port }: ListenAddress): string | undefined =>
-  port === 0 ? undefined : `http://${bracketed(host)}:${port}/readyz`;
+  port === 0 ? undefined : `http://${Host.bracketed(host)}:${port}/readyz`;

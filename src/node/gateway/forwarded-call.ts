@@ -5,13 +5,7 @@ import { forwardingHeaders, forwardsHeader } from "../../authn/forwarding-header
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError, messageOf, OperatorError, rejectCredential } from "../../foundation/errors.ts";
 import type { Level } from "../../foundation/events.ts";
-import {
-  requestIdHeader,
-  requestIdOf,
-  traceFields,
-  traceHeaders,
-  traceOf,
-} from "../../foundation/headers.ts";
+import { RequestId, TraceContext } from "../../foundation/headers.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addCounter } from "../../program/metrics.ts";
@@ -78,9 +72,9 @@ export async function forward<Answer>(
 export async function admit(forwarding: Forwarding, call: ForwardedCall): Promise<Sending> {
   const { slowCalls, log, clock, ended } = forwarding;
   const begun = clock();
-  const trace = traceOf(call.header);
-  const requestId = requestIdOf(call.header, trace);
-  const ids = { requestId, ...traceFields(trace), peer: call.peer.address };
+  const trace = TraceContext.of(call.header);
+  const requestId = RequestId.of(call.header, trace);
+  const ids = { requestId, ...TraceContext.logFields(trace), peer: call.peer.address };
   const report = ({ outcome, ...ending }: CallEnding, code: string): void => {
     const durationMilliseconds = clock().getTime() - begun.getTime();
     log.operation({ ...ending, outcome, ...ids, code, durationMilliseconds });
@@ -96,7 +90,11 @@ export async function admit(forwarding: Forwarding, call: ForwardedCall): Promis
     throw failed(error);
   });
   const callBy = (credential: Credential, signal: AbortSignal): UpstreamCall => {
-    const headers = { ...credential, ...traceHeaders(trace), [requestIdHeader]: requestId };
+    const headers = {
+      ...credential,
+      ...TraceContext.headers(trace),
+      [RequestId.header]: requestId,
+    };
     return { headers, signal, timeoutMs: call.timeoutMs };
   };
   return async (message, send) => {

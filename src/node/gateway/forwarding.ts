@@ -6,7 +6,7 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
-import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
+import { RetryAfter } from "../../foundation/headers.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import {
@@ -87,7 +87,7 @@ function forwardingExchange(forwarding: Forwarding): RpcService {
     const send: Send<RpcResponse> = async (form, { headers, ...call }) => {
       const typed = { ...headers, "content-type": type };
       const answer = await forwarding.upstream.exchangeToken(form, { ...call, headers: typed });
-      const wait = answer.headers[retryAfterHeader];
+      const wait = answer.headers[RetryAfter.header];
       return oauthAnswer(answer.status, Uint8Array.from(answer.octets), wait);
     };
     const peer = contextValues?.get(peerKey) ?? {};
@@ -102,7 +102,7 @@ function forwardingExchange(forwarding: Forwarding): RpcService {
         ? [400, "invalid_request"]
         : [503, "temporarily_unavailable"];
       const octets = new TextEncoder().encode(`${JSON.stringify({ error: name })}\n`);
-      return oauthAnswer(Number(status), octets, metadata.get(retryAfterHeader));
+      return oauthAnswer(Number(status), octets, metadata.get(RetryAfter.header));
     }
   };
 }
@@ -116,8 +116,8 @@ function oauthAnswer(
     "content-type": "application/json",
     "content-length": String(octets.length),
     "cache-control": "no-store",
-    ...(parseRetryAfter(wait) !== undefined && {
-      [retryAfterHeader]: String(parseRetryAfter(wait)),
+    ...(RetryAfter.parse(wait) !== undefined && {
+      [RetryAfter.header]: String(RetryAfter.parse(wait)),
     }),
   };
   return { status, header, octets };

@@ -1,7 +1,7 @@
 import { generateKeyPair, X509Certificate } from "node:crypto";
 import { isDeepStrictEqual, promisify } from "node:util";
 import { servingSigner } from "../../ca/issuance/signer-names.ts";
-import { logFault } from "../../foundation/events.ts";
+import { OperationLog } from "../../foundation/events.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { isIssuedBy } from "../../program/bundle/mesh-roots.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
@@ -130,7 +130,8 @@ function servingCertificate(
       isBelowRoots(current, published, fetchedAt)
         ? renewalOf(new X509Certificate(current.chainPem).validToDate, fetchedAt)
         : addSeconds(fetchedAt, refusedSeconds),
-    failed: (error) => logFault(log, "renewal-failed", error, { what: "serving certificate" }),
+    failed: (error) =>
+      OperationLog.logFault(log, "renewal-failed", error, { what: "serving certificate" }),
   });
 }
 

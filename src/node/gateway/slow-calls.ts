@@ -1,4 +1,4 @@
-import { addressOf } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 import { Shares } from "../limits/shares.ts";
 import { Turn } from "../limits/turn.ts";
 import { UpstreamFault } from "./upstream.ts";
@@ -43,7 +43,7 @@ export class SlowCalls {
     if (signal.aborted) gone();
     signal.addEventListener("abort", gone);
     const fault = (): Error => new UpstreamFault("the CA is slow, and too many wait for it");
-    const call = { address: addressOf(peer), end: () => ending.abort(fault()) };
+    const call = { address: CallerAddress.of(peer), end: () => ending.abort(fault()) };
     try {
       const passed = (): void => this.#take(call);
       return await Turn.aside(() => answer(ending.signal), {

@@ -3,7 +3,7 @@ import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol
 import * as z from "zod/mini";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
-import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
+import { RetryAfter } from "../../foundation/headers.ts";
 import { jsonIn } from "../../foundation/json.ts";
 import { jsonText } from "../../foundation/text.ts";
 import { readTokenFile } from "../../program/files/small-file.ts";
@@ -232,7 +232,7 @@ function refusalIn(
     return new UpstreamFault("the CA refuses the gateway's own credential", status);
   // A trailer has a bounded length, and cannot encode a lone surrogate.
   const message = error?.message.slice(0, longestMessage).toWellFormed();
-  const seconds = parseRetryAfter(headers[retryAfterHeader]);
-  const metadata = seconds === undefined ? {} : { [retryAfterHeader]: String(seconds) };
+  const seconds = RetryAfter.parse(headers[RetryAfter.header]);
+  const metadata = seconds === undefined ? {} : { [RetryAfter.header]: String(seconds) };
   return new UpstreamRefusal(message ?? `refused with status ${status}`, code, status, metadata);
 }

@@ -6,8 +6,8 @@ import {
   type HandlerContext,
 } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import { addressOf } from "../../foundation/caller-address.ts";
-import { capTimeouts } from "../../foundation/headers.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
+import { CallTimeout } from "../../foundation/headers.ts";
 import { pause } from "../../foundation/pause.ts";
 import {
   Health,
@@ -56,7 +56,7 @@ export const rpcsOf = (handlers: readonly UniversalHandler[]): Rpcs => ({
 
 function toRpc(handler: UniversalHandler): Rpc {
   return ({ body, headers, ...request }) => {
-    const header = capTimeouts(headers());
+    const header = CallTimeout.cap(headers());
     return handler({ ...request, header, body: readLater(body, handler.method.input, header) });
   };
 }
@@ -74,7 +74,7 @@ type HoldStream = <T>(context: HandlerContext, stream: AsyncIterable<T>) => Asyn
 function holdStreams(): HoldStream {
   const held = new Shares<never, "streams">({ streams: 0 });
   return async function* hold({ values }, stream) {
-    const address = addressOf(values.get(peerKey).address);
+    const address = CallerAddress.of(values.get(peerKey).address);
     if (held.of(address).network.amounts.streams >= maximumStreams - held.inAll("streams")) {
       throw new ConnectError("too many hold a stream already", Code.ResourceExhausted);
     }

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
-import { parseConnectTimeout, parseGrpcTimeout } from "../../foundation/headers.ts";
+import { CallTimeout } from "../../foundation/headers.ts";
 import { pathOf as requestPathOf } from "../../transport/http/paths.ts";
 import { sharedOctetsOf, sharedParts } from "../../transport/http/shared-octets.ts";
 import { maximumBodyOctets, messageTooLarge, tooSlow } from "../../transport/rpc/request-body.ts";
@@ -201,8 +201,8 @@ export function bodyOf(
 
 function timeoutOf(headers: TimeoutHeaders): number | undefined {
   return /^application\/grpc/i.test(headers["content-type"] ?? "")
-    ? parseGrpcTimeout(String(headers["grpc-timeout"]))
-    : parseConnectTimeout(String(headers["connect-timeout-ms"]));
+    ? CallTimeout.parseGrpc(String(headers["grpc-timeout"]))
+    : CallTimeout.parseConnect(String(headers["connect-timeout-ms"]));
 }
 
 function wholeOf(chunks: readonly Buffer[]): Uint8Array {

@@ -3,7 +3,7 @@ import type { Server as HttpServer } from "node:http";
 import { constants, type ServerHttp2Session } from "node:http2";
 import { createServer, type Server, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { addressOf } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 import type { Port } from "../../program/program.ts";
 import type { ListenAddress } from "../files/places.ts";
 import type { Connection } from "../limits/connections.ts";
@@ -61,7 +61,7 @@ export async function listening(
   );
   const server: Server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
     socket.on("error", () => socket.destroy());
-    if (connections.isBanned(addressOf(socket.remoteAddress))) socket.destroy();
+    if (connections.isBanned(CallerAddress.of(socket.remoteAddress))) socket.destroy();
     else handshakes.take(socket);
   });
   server.listen({ ...listen, backlog });
@@ -121,7 +121,7 @@ export class Protocols {
     const { connections, clock } = this.#guard;
     let session: ServerHttp2Session | undefined;
     let allow: ((requests: number) => void) | undefined;
-    const from = addressOf(socket.remoteAddress);
+    const from = CallerAddress.of(socket.remoteAddress);
     const connection: Connection = {
       socket,
       from,

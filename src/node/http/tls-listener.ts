@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
-import { addressOf } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 import type { Port } from "../../program/program.ts";
 import { groupOf } from "../../program/tls-policy.ts";
 import type { ListenAddress } from "../files/places.ts";
@@ -40,7 +40,7 @@ export async function listenWithTls(
     guard.agreed(groupOf(socket));
     const protocol = socket.alpnProtocol === "h2" ? "h2" : "http/1.1";
     // The verification may have taken so much CPU that the address was banned meanwhile.
-    if (guard.connections.isBanned(addressOf(socket.remoteAddress))) socket.destroy();
+    if (guard.connections.isBanned(CallerAddress.of(socket.remoteAddress))) socket.destroy();
     else protocols.serve(socket, protocol, client, below);
   });
   tls.on("tlsClientError", (error, { remoteAddress }) => guard.disagreed(error, remoteAddress));

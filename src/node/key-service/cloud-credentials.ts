@@ -15,7 +15,7 @@ import {
   textOf,
 } from "../../custody/key-service/service-call.ts";
 import { isSafeToFetch } from "../../foundation/addresses.ts";
-import { jsonIn, membersOf } from "../../foundation/json.ts";
+import { jsonIn, Members } from "../../foundation/json.ts";
 import { readSmallFile, readTokenFile } from "../../program/files/small-file.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
 import { accountTokenFile, type Environment } from "../files/places.ts";
@@ -155,7 +155,9 @@ export async function findGoogleCredential(
     machine.environment;
   const found = given ?? (file ? credentialIn(await readSmallFile(file, 32_768)) : undefined);
   if (found !== undefined)
-    return membersOf(found)["type"] === "external_account" ? federated(machine, found, now) : found;
+    return Members.of(found)["type"] === "external_account"
+      ? federated(machine, found, now)
+      : found;
   const url = `http://${host}/computeMetadata/v1/instance/service-accounts/default/token?scopes=${scope}`;
   const what = "there is no KEY_CREDENTIAL_GCPKMS, and the metadata server of Google";
   const headers = { "metadata-flavor": "Google" };
@@ -189,7 +191,7 @@ async function federated(machine: Machine, given: Credential, now: Date): Promis
   const { pass, seconds } = await grant(machine.fetch, account.token_url, {
     grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
     requested_token_type: "urn:ietf:params:oauth:token-type:access_token",
-    subject_token: field === undefined ? text : textOf(membersOf(jsonIn(text)), field),
+    subject_token: field === undefined ? text : textOf(Members.of(jsonIn(text)), field),
     subject_token_type: account.subject_token_type,
     audience: account.audience,
     // IAM, which impersonates, takes no narrower one.

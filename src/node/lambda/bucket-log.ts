@@ -7,7 +7,7 @@ import {
 import { recordingIn } from "../../ca/issuance/record-issuance.ts";
 import { backoffs, retry } from "../../foundation/backoff.ts";
 import { ConfigurationError, causeOf } from "../../foundation/errors.ts";
-import { logFault } from "../../foundation/events.ts";
+import { OperationLog } from "../../foundation/events.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
@@ -147,7 +147,7 @@ export class BucketLog {
       this.#trouble = undefined;
     } catch (error) {
       this.#trouble = `the issuance log is not published (${causeOf(error)})`;
-      logFault(this.#parts.log, "log-not-published", error, { level: "error" });
+      OperationLog.logFault(this.#parts.log, "log-not-published", error, { level: "error" });
       throw error;
     } finally {
       this.#latest = undefined;

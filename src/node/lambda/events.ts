@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 
 /** What the platform keeps from a CA. docs/tutorials/lambda.md has the same sentences. */
@@ -62,7 +62,7 @@ export function parseRequest(
   const { rawPath, rawQueryString, headers, requestContext, body, isBase64Encoded } = parsed.data;
   const { domainName, http } = requestContext;
   const query = rawQueryString === "" ? "" : `?${rawQueryString}`;
-  const octets = isBase64Encoded ? parseBase64(body ?? "") : new TextEncoder().encode(body ?? "");
+  const octets = isBase64Encoded ? Base64.parse(body ?? "") : new TextEncoder().encode(body ?? "");
   const hasBody = http.method !== "GET" && http.method !== "HEAD";
   const url = `https://${domainName}${rawPath}${query}`;
   // An HTTP API hands on a decoded path, and every path has one spelling.

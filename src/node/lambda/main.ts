@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { writeToConsole } from "../../foundation/events.ts";
+import { WriteLine } from "../../foundation/events.ts";
 import { prepareConnections } from "../../program/http/proxies.ts";
 import { createLambda } from "./lambda.ts";
 
@@ -12,5 +12,5 @@ export const handler: ReturnType<typeof createLambda> = createLambda({
   file: join(LAMBDA_TASK_ROOT, "rampart.toml"),
   environment: { ...process.env },
   clock: () => new Date(),
-  write: writeToConsole,
+  write: WriteLine.toConsole,
 });

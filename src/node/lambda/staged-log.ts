@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import * as z from "zod/mini";
-import { parseJson, unbounded } from "../../foundation/json.ts";
-import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
+import { JsonBounds, parseJson } from "../../foundation/json.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import type {
   LogObjects,
@@ -128,7 +128,7 @@ export class ObjectStage implements LogStage {
 
   async #write(): Promise<boolean> {
     const writer = randomUUID();
-    const batches = this.#batches.map((each) => ({ ...each, octets: toBase64(each.octets) }));
+    const batches = this.#batches.map((each) => ({ ...each, octets: Base64.format(each.octets) }));
     const texts = this.#texts ?? { key: "", head: "" };
     const json = { version: 1, writer, ...texts, batches };
     const octets = new TextEncoder().encode(JSON.stringify(json));
@@ -160,7 +160,7 @@ export class ObjectStage implements LogStage {
     const { key, head, named, batches } = parse(stored.octets);
     this.#texts = { key, head, named };
     this.#batches = batches.map(({ octets: text, ...each }) => {
-      const octets = parseBase64(text);
+      const octets = Base64.parse(text);
       if (octets) return { ...each, octets };
       throw damaged();
     });
@@ -173,7 +173,7 @@ const damaged = (cause?: unknown): LogError =>
 
 function parse(octets: Uint8Array): z.infer<typeof stageSchema> {
   try {
-    return stageSchema.parse(parseJson(octets, unbounded));
+    return stageSchema.parse(parseJson(octets, JsonBounds.unbounded));
   } catch (error) {
     throw damaged(error);
   }

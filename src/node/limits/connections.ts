@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { addressBehind } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 import { type LimitReached, type Limits, longBanMilliseconds } from "./limits.ts";
 import { foremost, isLarger, isLargerByTwo, Shares } from "./shares.ts";
 import { ThrottledNetworks } from "./throttled-networks.ts";
@@ -109,7 +109,7 @@ export class Connections {
   /** Counts a connection as one of a gateway from now on, instead of by its address, which other callers may share. */
   recount(connection: Connection, proxy: string): void {
     const { from, socket } = connection;
-    const address = addressBehind(proxy, from);
+    const address = CallerAddress.behind(proxy, from);
     if (connection.address === address || !this.#shares.remove(connection, "connections")) return;
     if (connection.address === from) {
       this.#countProxy(from, 1);

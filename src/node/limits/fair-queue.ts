@@ -1,4 +1,4 @@
-import { isBehindGateway } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 import { first, foremost, isLarger, isLargerByTwo, type Share, Shares } from "./shares.ts";
 
 /** The most works that are under way at once, and that wait: in all, and of one address. */
@@ -229,6 +229,6 @@ function hasTurn(
   { underWayPerAddress: most, inOneTick: inOnePass }: FairLimits,
 ): boolean {
   if (amounts.begunInPass >= inOnePass.address) return false;
-  if (!isBehindGateway(network.prefix)) return amounts.underWay < most;
+  if (!CallerAddress.isBehindGateway(network.prefix)) return amounts.underWay < most;
   return network.amounts.underWay < most && amounts.underWay < most / partsOfGateway;
 }

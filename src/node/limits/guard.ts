@@ -1,6 +1,6 @@
 import type { EventEmitter } from "node:events";
 import { Counter, type Registry } from "prom-client";
-import { addressOf } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 import { addReadGauge } from "../../program/metrics.ts";
 import type { Program } from "../../program/program.ts";
 import { refusedByPolicy } from "../../program/tls-policy.ts";
@@ -147,7 +147,7 @@ export function openGuard(
       const detail = refusedByPolicy(error);
       if (detail === undefined) return;
       agreed("none");
-      const address = addressOf(remoteAddress);
+      const address = CallerAddress.of(remoteAddress);
       log.operation({ event: "handshake-refused", level: "warning", detail, address });
     },
   };

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { addressOf } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 import type { Connections } from "./connections.ts";
 import { type FairLimits, FairQueue, type Work } from "./fair-queue.ts";
 import { type LimitReached, type Limits, longBanMilliseconds, turnTimeLimitOf } from "./limits.ts";
@@ -63,7 +63,7 @@ export class Handshakes {
       socket.destroy();
     };
     const work: Work = {
-      address: addressOf(socket.remoteAddress),
+      address: CallerAddress.of(socket.remoteAddress),
       begin: (done) => this.#start(socket, done),
       shed: () => drop("handshakes"),
     };
@@ -100,9 +100,9 @@ export class Handshakes {
 
   /** Refuses the address of a socket, and destroys its others, which may be about to cost as much. */
   #refuseAll({ remoteAddress }: Socket): void {
-    const address = addressOf(remoteAddress);
+    const address = CallerAddress.of(remoteAddress);
     this.#ban(address, longBanMilliseconds);
     for (const socket of this.#sockets)
-      if (addressOf(socket.remoteAddress) === address) socket.destroy();
+      if (CallerAddress.of(socket.remoteAddress) === address) socket.destroy();
   }
 }

@@ -1,12 +1,12 @@
 import * as z from "zod/mini";
-import { durationMilliseconds } from "../../foundation/text.ts";
+import { Duration } from "../../foundation/text.ts";
 
 const count = (usual: number) =>
   z._default(z.int().check(z.minimum(1), z.maximum(1_000_000)), usual);
 
 /** A timer of Node holds no more than 2^31 - 1 ms. */
 const duration = (usual: string) =>
-  z.prefault(durationMilliseconds.check(z.minimum(100), z.maximum(2 ** 31 - 1)), usual);
+  z.prefault(Duration.milliseconds.check(z.minimum(100), z.maximum(2 ** 31 - 1)), usual);
 
 const members = {
   /** Established connections, in all and of one address. */

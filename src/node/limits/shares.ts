@@ -1,4 +1,4 @@
-import { networkOf } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 
 /** How much there is of each kind, such as connections, octets, or requests that wait. */
 type Amounts<Kind extends string> = Record<Kind, number>;
@@ -106,7 +106,7 @@ export class Shares<Member extends { readonly address: string }, Kind extends st
   }
 
   #emptyShare(address: string): OpenShare<Member, Kind> {
-    const prefix = networkOf(address);
+    const prefix = CallerAddress.networkOf(address);
     const amounts = { ...this.#nothing };
     const network = this.#networks.get(prefix) ?? { prefix, addresses: 0, amounts };
     return { address, network, amounts: { ...this.#nothing }, members: new Set() };

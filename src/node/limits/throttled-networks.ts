@@ -1,4 +1,4 @@
-import { networkOf } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 import type { Limits } from "./limits.ts";
 import type { Shares } from "./shares.ts";
 
@@ -41,7 +41,7 @@ export class ThrottledNetworks {
   requestsAtOnce({ address, from }: Throttleable): number {
     const most = this.#limits.streams_per_connection;
     if (address !== from || this.#isBystander(from)) return most;
-    return Math.min(most, this.#requests.get(networkOf(from)) ?? most);
+    return Math.min(most, this.#requests.get(CallerAddress.networkOf(from)) ?? most);
   }
 
   /** Whether an address has less than half of what the addresses of its network have on average. */
@@ -65,7 +65,7 @@ export class ThrottledNetworks {
   /** Throttles the network of a connection, because one of its requests was refused at the limit of streams. */
   throttle(connection: Throttleable): void {
     const { address, from } = connection;
-    const network = networkOf(from);
+    const network = CallerAddress.networkOf(from);
     const requests = this.#requests.get(network) ?? this.#limits.streams_per_connection;
     if (address === from && requests > throttledRequests) this.#allow(network, throttledRequests);
   }
@@ -79,6 +79,6 @@ export class ThrottledNetworks {
     if (requests < this.#limits.streams_per_connection) this.#requests.set(network, requests);
     else this.#requests.delete(network);
     for (const each of this.#all)
-      if (networkOf(each.from) === network) each.allow(this.requestsAtOnce(each));
+      if (CallerAddress.networkOf(each.from) === network) each.allow(this.requestsAtOnce(each));
   }
 }

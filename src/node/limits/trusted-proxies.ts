@@ -1,4 +1,4 @@
-import { addressBehind, addressOf } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 import { waitBriefly } from "../../program/promise-sharing.ts";
 import { forwardedPeerHeader, gatewayHeader } from "../../transport/rpc/rpc.ts";
 
@@ -56,8 +56,8 @@ export class TrustedProxies {
     if (proxy === undefined) return undefined;
     const forwarded = headers[forwardedPeerHeader];
     const isAddress = typeof forwarded === "string" && forwarded.length <= longestAddress;
-    const caller = isAddress ? addressOf(forwarded) : "";
-    return { proxy: proxy, address: addressBehind(proxy, caller) };
+    const caller = isAddress ? CallerAddress.of(forwarded) : "";
+    return { proxy: proxy, address: CallerAddress.behind(proxy, caller) };
   }
 
   /**

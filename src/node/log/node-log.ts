@@ -8,7 +8,7 @@ import type { LogConfiguration } from "../../config/optional-parts.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { CaError, causeOf, messageOf, OperatorError } from "../../foundation/errors.ts";
-import { logFault } from "../../foundation/events.ts";
+import { OperationLog } from "../../foundation/events.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
@@ -168,7 +168,7 @@ export class NodeLog {
       if (isAway(error)) return;
       // `/readyz` is for strangers as well: no path.
       this.#trouble = `the issuance log is not published (${causeOf(error)})`;
-      logFault(this.#parts.log, "log-not-published", error, { level: "error" });
+      OperationLog.logFault(this.#parts.log, "log-not-published", error, { level: "error" });
     }
   }
 }

@@ -7,7 +7,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import { type ClusterPush, outcomesByCluster } from "../../delivery/cluster-push.ts";
 import type { PushLimits, PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import { logFault, type OperationLog } from "../../foundation/events.ts";
+import { OperationLog } from "../../foundation/events.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
 import { fetchTrusting } from "../../program/http/http-client.ts";
@@ -142,7 +142,8 @@ export function pushRoots(
         await source.issuance.authorities.renew(clock());
         await deliver(clock(), signal);
       };
-      const failed = (error: unknown): void => logFault(log, "roots-not-delivered", error);
+      const failed = (error: unknown): void =>
+        OperationLog.logFault(log, "roots-not-delivered", error);
       void pushes.join(() => inTurn(push).catch(failed));
     },
     end: async () => {

@@ -5,14 +5,9 @@ import { CaError } from "../../foundation/errors.ts";
 import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
-import { issueServingCertificate } from "../../pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
-import {
-  addSeconds,
-  type LeafLifetimes,
-  leafValidity,
-  type Validity,
-} from "../../pki/x509/validity.ts";
+import { addSeconds, type LeafLifetimes, Validity } from "../../pki/x509/validity.ts";
 import { renewalOf, type ServingCertificate, type ServingCertificateSource } from "../tls.ts";
 
 /** The names of a serving certificate, and the authorities that sign it. */
@@ -51,7 +46,7 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
       const isTrusted = view.crlIssuers.some(({ authority }) => authority.id === issuerId);
       if (isTrusted && now < addSeconds(followedAt, learningSeconds)) return current;
     }
-    const validity = leafValidity(
+    const validity = Validity.ofLeaf(
       0n,
       own.leafLifetimes,
       issuer.authority.certificate.toBeSigned.validity,
@@ -92,7 +87,7 @@ async function issue(
   const publicKey = SubjectPublicKey.parse(
     new Uint8Array(await subtle.exportKey("spki", keys.publicKey)),
   );
-  const { der } = await issueServingCertificate(issuer, { dnsNames, publicKey, validity });
+  const { der } = await Leaf.issueServing(issuer, { dnsNames, publicKey, validity });
   const privateKey = new Uint8Array(await subtle.exportKey("pkcs8", keys.privateKey));
   return {
     certificate: der,

@@ -7,7 +7,7 @@ import {
 } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import { objectName } from "../../kubernetes/names.ts";
-import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
 
@@ -115,7 +115,7 @@ function parseKey({
   pkixPublicKey,
   proofOfPossession,
 }: z.infer<typeof requestSchema>["spec"]): RequestedKey | undefined {
-  const octets = parseBase64(stubPKCS10Request || pkixPublicKey || "");
+  const octets = Base64.parse(stubPKCS10Request || pkixPublicKey || "");
   if (!octets || octets.length === 0) return undefined;
   return stubPKCS10Request
     ? { pkcs10: octets }

@@ -8,7 +8,7 @@ import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { PodKeyProof } from "../../pki/x509/pod-key-proof.ts";
 import { bitLength, SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
-import { backdateSeconds } from "../../pki/x509/validity.ts";
+import { Validity } from "../../pki/x509/validity.ts";
 import type { CertificateAsk, CertificateSource } from "../gateway/certificate-source.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type {
@@ -59,7 +59,7 @@ export function podCertificates(
     const ask: CertificateAsk = {
       csrPem: proved.csrPem,
       // Kubernetes counts from notBefore, which the CA backdates.
-      requestedSeconds: Math.min(request.maximumSeconds, maximumSeconds) - backdateSeconds,
+      requestedSeconds: Math.min(request.maximumSeconds, maximumSeconds) - Validity.backdateSeconds,
       metadata: {
         ImpersonatedIdentity: spiffeId,
         PodName: request.pod.name,

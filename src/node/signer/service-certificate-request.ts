@@ -3,7 +3,7 @@ import { FetchError } from "../../foundation/fetch.ts";
 import { type KubernetesClient, maximumObjectOctets } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import type { BoundAccount } from "../../kubernetes/pods.ts";
-import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
 
 /**
@@ -78,7 +78,7 @@ export function parseServiceCertificateRequest(
   const isDone = status.certificate !== "" || conditions.has("Denied") || conditions.has("Failed");
   if (isDone) return [metadata.name, undefined];
   // A longer one is refused as none, and many of them must not fill the memory.
-  const octets = parseBase64(spec.request.length > longestRequest ? "" : spec.request);
+  const octets = Base64.parse(spec.request.length > longestRequest ? "" : spec.request);
   const request = {
     ...metadata,
     requester: requesterOf(spec),
@@ -150,7 +150,7 @@ export function answerServiceCertificate(
   request: ServiceCertificateRequest,
   chainPem: string,
 ): Promise<void> {
-  const certificate = toBase64(new TextEncoder().encode(chainPem));
+  const certificate = Base64.format(new TextEncoder().encode(chainPem));
   return applyStatus(client, request, "status", { certificate });
 }
 

@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from "@peculiar/x509";
 import { maximumServingNames, servingSigner } from "../../ca/issuance/signer-names.ts";
-import { isDnsName } from "../../foundation/addresses.ts";
+import { DnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
 import type { BoundAccount } from "../../kubernetes/pods.ts";
@@ -141,7 +141,7 @@ function dnsNamesIn(csrPem: string): readonly string[] {
     const names = new Pkcs10CertificateRequest(csrPem).extensions
       .filter((extension) => extension instanceof SubjectAlternativeNameExtension)
       .flatMap((extension) => extension.names.items);
-    const isDns = names.every(({ type, value }) => type === "dns" && isDnsName(value));
+    const isDns = names.every(({ type, value }) => type === "dns" && DnsName.is(value));
     return isDns ? [...new Set(names.map(({ value }) => value))] : [];
   } catch {
     // @peculiar/x509 has no error of its own for what it cannot read.

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { accountName, parseForm, signerName } from "../../config/form.ts";
 import { globList, globs } from "../../foundation/globs.ts";
-import { durationSeconds, parsedText } from "../../foundation/text.ts";
+import { Duration, parsedText } from "../../foundation/text.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
 import {
   accessKeys,
@@ -51,7 +51,7 @@ const hour = 3600;
 const signer = z
   .strictObject({
     name: signerName,
-    maximum_lifetime: z.prefault(durationSeconds, "24h"),
+    maximum_lifetime: z.prefault(Duration.seconds, "24h"),
     /** Absent if it answers no PodCertificateRequest. */
     pods: z.optional(podPolicy),
     /** Empty if it answers no CertificateSigningRequest. */

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { Registry } from "prom-client";
 import { messageOf } from "../../foundation/errors.ts";
-import { logFault, type OperationLog, type Readiness } from "../../foundation/events.ts";
-import { createLeaseCandidate, type LeaseCandidate } from "../../foundation/lease.ts";
+import { OperationLog, type Readiness } from "../../foundation/events.ts";
+import { LeaseCandidate } from "../../foundation/lease.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { addCounter, addReadGauge } from "../../program/metrics.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
@@ -80,7 +80,7 @@ async function beginSigning(
   const ownAuthorization = rememberedAuthorization(credentials, clock);
   let ownFault: string | undefined;
   const leadership = new Leadership({
-    candidate: createLeaseCandidate(leaseObject(client.send, lease), identity, leaseSeconds),
+    candidate: LeaseCandidate.create(leaseObject(client.send, lease), identity, leaseSeconds),
     work: (signal) => {
       const source = certificatesFrom(upstream, credentials, signal);
       const answering = { client, log, answered, clock, pause, signal };
@@ -167,7 +167,8 @@ export class Leadership {
   constructor(election: Election) {
     this.#election = election;
     const { log, pause } = election;
-    const fault = (error: unknown): void => logFault(log, "fault", error, { level: "error" });
+    const fault = (error: unknown): void =>
+      OperationLog.logFault(log, "fault", error, { level: "error" });
     this.#campaigning = recur(() => this.#campaign(), retrySeconds, fault, pause);
   }
 

@@ -6,12 +6,11 @@ import {
   AnswerTooLong,
   type Fetch,
   FetchError,
-  readOctets,
-  readText,
+  Fetching,
+  ResponseBody,
   toFetchError,
-  usualFetchTimeoutMilliseconds,
 } from "../../foundation/fetch.ts";
-import { parseRetryAfter, retryAfterHeader } from "../../foundation/headers.ts";
+import { RetryAfter } from "../../foundation/headers.ts";
 import {
   type ListedObject,
   notListed,
@@ -63,7 +62,7 @@ export function createBucketClient(
 ): SendToBucket {
   async function answerTo(request: BucketRequest): Promise<Response> {
     const [url, init] = await signed(place, request, clock());
-    const timeout = AbortSignal.timeout(usualFetchTimeoutMilliseconds);
+    const timeout = AbortSignal.timeout(Fetching.usualTimeoutMilliseconds);
     const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
     try {
       return await fetch(url, { ...init, redirect: "manual", signal });
@@ -88,7 +87,7 @@ export function createBucketClient(
 
 async function octetsOf(response: Response, maximum: number): Promise<Uint8Array | undefined> {
   try {
-    return await readOctets(response, maximum);
+    return await ResponseBody.readOctets(response, maximum);
   } catch (error) {
     if (error instanceof AnswerTooLong) return undefined;
     throw error;
@@ -134,7 +133,7 @@ const conditionOf = ({
 
 async function codeOf(response: Response): Promise<string> {
   try {
-    return parseErrorCode(await readText(response, usualMaximumOctets));
+    return parseErrorCode(await ResponseBody.readText(response, usualMaximumOctets));
   } catch (error) {
     if (error instanceof FetchError) return "";
     throw error;
@@ -161,7 +160,7 @@ function faultOf(
       return `refuses the credential for ${method} (${reason})`;
     return `answered ${method} with ${reason}`;
   };
-  const retryAfterSeconds = parseRetryAfter(headers.get(retryAfterHeader));
+  const retryAfterSeconds = RetryAfter.parse(headers.get(RetryAfter.header));
   return new FetchError(sentence(), { status, retryAfterSeconds });
 }
 

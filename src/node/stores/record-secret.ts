@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { maximumObjectOctets } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
-import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 
 /** A Secret that holds one object of a store. */
 export interface RecordSecret {
@@ -61,7 +61,7 @@ export function parseRecordSecret(
   if (key === undefined) return undefined;
   // Four characters have three octets. A text that is no base64 counts as empty.
   const cut = (data?.[dataKey] ?? "").slice(0, 4 * Math.ceil(maximumOctets / 3));
-  const octets = parseBase64(cut) ?? new Uint8Array();
+  const octets = Base64.parse(cut) ?? new Uint8Array();
   const value = new TextDecoder("utf-8", { ignoreBOM: true }).decode(octets);
   return { key, value, version: metadata.resourceVersion };
 }
@@ -74,7 +74,7 @@ export function recordSecret(key: string, value: string, resourceVersion?: strin
     kind: "Secret",
     type: secretType,
     metadata: { name: secretName(key), labels, ...(resourceVersion && { resourceVersion }) },
-    data: { [dataKey]: toBase64(new TextEncoder().encode(value)) },
+    data: { [dataKey]: Base64.format(new TextEncoder().encode(value)) },
   };
 }
 

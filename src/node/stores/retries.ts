@@ -1,4 +1,4 @@
-import { backoffs, callAttempts, retry } from "../../foundation/backoff.ts";
+import { Backoff, backoffs, retry } from "../../foundation/backoff.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import type { ObjectSpace } from "./object-space.ts";
@@ -26,7 +26,7 @@ interface RetryOptions {
  */
 export function createRetries(
   service: string,
-  { pause, alsoPassing, attempts = callAttempts }: RetryOptions = {},
+  { pause, alsoPassing, attempts = Backoff.callAttempts }: RetryOptions = {},
 ): Retries {
   const mayPass = ({ status }: FetchError): boolean =>
     passing.includes(status) || status === alsoPassing;

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import type { Propagation } from "../../config/configuration.ts";
 import { awsDomain } from "../../custody/key-service/aws-signature.ts";
-import { dnsLabel } from "../../foundation/addresses.ts";
+import { DnsName } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { baseUrl } from "../../foundation/text.ts";
 import {
@@ -31,7 +31,7 @@ export interface NamespacePlace {
 
 const namespace = z
   .string()
-  .check(z.regex(dnsLabel, "must be the name of a namespace, such as rampart-store"));
+  .check(z.regex(DnsName.label, "must be the name of a namespace, such as rampart-store"));
 
 const bucketName = z
   .string()

@@ -1,11 +1,6 @@
 import * as z from "zod/mini";
 import { jsonIn } from "../../foundation/json.ts";
-import {
-  createLeaseCandidate,
-  type Lease,
-  type LeaseCandidate,
-  type LeasePlace,
-} from "../../foundation/lease.ts";
+import { type Lease, LeaseCandidate, type LeasePlace } from "../../foundation/lease.ts";
 import type { ObjectSpace } from "./object-space.ts";
 
 /** The longest time for which a replica that has vanished in the middle of its turn keeps others waiting. */
@@ -63,7 +58,11 @@ export class Turns {
 
   constructor(space: ObjectSpace, taker: TurnTaker, work: SharedWork = "rotation") {
     this.#taker = taker;
-    this.#candidate = createLeaseCandidate(leaseIn(space, work), taker.identity, taker.turnSeconds);
+    this.#candidate = LeaseCandidate.create(
+      leaseIn(space, work),
+      taker.identity,
+      taker.turnSeconds,
+    );
     this.space = {
       ...space,
       list: (freshness) => space.list(this.#writesUntil === undefined ? freshness : "now"),

@@ -1,5 +1,5 @@
 import type { CryptoProvider } from "../crypto-provider.ts";
-import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
+import { type Bytes, Hex } from "../encoding/bytes.ts";
 import { DerError, DerReader, derTrue, Tag } from "../encoding/der-reader.ts";
 import { requireValues } from "../encoding/internal/der-values.ts";
 import { Certificate } from "../x509/certificate.ts";
@@ -50,7 +50,7 @@ export function requireForeign(
 }
 
 /** id-ce and id-pe: RFC 5280 defines what is in these extensions. Those of others may hold any octets. */
-const standardArcs = [fromHexLiteral("551d"), fromHexLiteral("2b060105050701")];
+const standardArcs = [Hex.parseLiteral("551d"), Hex.parseLiteral("2b060105050701")];
 
 /** The value of a standard extension is DER as well, inside its OCTET STRING. */
 function requireStandardExtensions(toBeSigned: Bytes): void {

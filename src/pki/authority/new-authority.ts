@@ -1,9 +1,9 @@
 import { OperatorError } from "../../foundation/errors.ts";
 import { type SigningKey, webSigningKey } from "../crypto-provider.ts";
-import { type Bytes, toHex } from "../encoding/bytes.ts";
+import { type Bytes, Hex } from "../encoding/bytes.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 import { SerialNumber } from "../encoding/serial-number.ts";
-import { type PostQuantumKey, signatureAlgorithmOf } from "../signature-algorithm.ts";
+import { type PostQuantumKey, SignatureAlgorithm } from "../signature-algorithm.ts";
 import { toX509Signature } from "../signature-encoding.ts";
 import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
@@ -16,9 +16,9 @@ import { basicConstraints, intermediateSubject } from "../x509/intermediate.ts";
 import { lintAndSign } from "../x509/leaf/certificate-signer.ts";
 import type { Intent } from "../x509/leaf/internal/linted-certificate.ts";
 import { type AuthorityFields, authorityToBeSigned } from "../x509/leaf/to-be-signed.ts";
-import { requestInfo, signedRequest } from "../x509/request-to-be-signed.ts";
+import { CertificationRequest } from "../x509/request-to-be-signed.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
-import { addSeconds, backdateSeconds } from "../x509/validity.ts";
+import { addSeconds, Validity } from "../x509/validity.ts";
 import type { Schedule } from "./schedule.ts";
 import { SigningAuthority } from "./signing-authority.ts";
 
@@ -62,16 +62,47 @@ export const NewAuthority = {
     const { privateKey, spki } = await generateAuthorityKey(key);
     const publicKey = SubjectPublicKey.parse(spki);
     const validity = {
-      notBefore: addSeconds(schedule.publishedFrom, -backdateSeconds),
+      notBefore: addSeconds(schedule.publishedFrom, -Validity.backdateSeconds),
       notAfter: schedule.retiresAt,
     };
-    const signingKey = webSigningKey(privateKey, signatureAlgorithmOf(publicKey));
-    const certificate = await selfSign({ trustDomain, publicKey, validity }, signingKey);
+    const signingKey = webSigningKey(privateKey, SignatureAlgorithm.of(publicKey));
+    const certificate = await NewAuthority.selfSign(
+      { trustDomain, publicKey, validity },
+      signingKey,
+    );
     const certificates = { certificate, intermediates: [], roots: [certificate] };
     return {
       authority: await SigningAuthority.create(certificates, schedule),
       extractablePrivateKey: privateKey,
     };
+  },
+
+  /** The certificate of an authority that is its own root, linted before its key signs it, wherever that is. */
+  async selfSign(
+    root: Pick<AuthorityFields, "trustDomain" | "publicKey" | "validity">,
+    signingKey: SigningKey,
+  ): Promise<Bytes> {
+    const fields: AuthorityFields = {
+      ...root,
+      keyIdentifier: SubjectPublicKey.keyIdentifier(root.publicKey),
+      serialNumber: SerialNumber.random(),
+      signatureAlgorithm: signingKey.algorithm,
+    };
+    const toBeSigned = authorityToBeSigned(fields);
+    const intent: Intent = {
+      kind: "authority",
+      spiffeId: SpiffeId.ofTrustDomain(fields.trustDomain),
+      publicKey: fields.publicKey,
+      keyIdentifier: fields.keyIdentifier,
+      validity: fields.validity,
+      issuer: {
+        signatureAlgorithm: fields.signatureAlgorithm.identifier,
+        name: parseToBeSigned(toBeSigned).subject,
+        validity: fields.validity,
+        keyIdentifier: undefined,
+      },
+    };
+    return lintAndSign(toBeSigned, intent, signingKey);
   },
 };
 
@@ -98,34 +129,6 @@ async function generatePair(key: AuthorityKey): Promise<CryptoKeyPair> {
   }
 }
 
-/** The certificate of an authority that is its own root, linted before its key signs it, wherever that is. */
-export async function selfSign(
-  root: Pick<AuthorityFields, "trustDomain" | "publicKey" | "validity">,
-  signingKey: SigningKey,
-): Promise<Bytes> {
-  const fields: AuthorityFields = {
-    ...root,
-    keyIdentifier: SubjectPublicKey.keyIdentifier(root.publicKey),
-    serialNumber: SerialNumber.random(),
-    signatureAlgorithm: signingKey.algorithm,
-  };
-  const toBeSigned = authorityToBeSigned(fields);
-  const intent: Intent = {
-    kind: "authority",
-    spiffeId: SpiffeId.ofTrustDomain(fields.trustDomain),
-    publicKey: fields.publicKey,
-    keyIdentifier: fields.keyIdentifier,
-    validity: fields.validity,
-    issuer: {
-      signatureAlgorithm: fields.signatureAlgorithm.identifier,
-      name: parseToBeSigned(toBeSigned).subject,
-      validity: fields.validity,
-      keyIdentifier: undefined,
-    },
-  };
-  return lintAndSign(toBeSigned, intent, signingKey);
-}
-
 /** A request for an intermediate, with the only copy of its key that can be exported. */
 export interface IntermediateRequest {
   /** The id of the authority to be: its key identifier in hexadecimal. */
@@ -145,17 +148,17 @@ export const IntermediateRequest = {
   async create(trustDomain: TrustDomain, key: AuthorityKey): Promise<IntermediateRequest> {
     const { privateKey, spki } = await generateAuthorityKey(key);
     const publicKey = SubjectPublicKey.parse(spki);
-    const id = toHex(SubjectPublicKey.keyIdentifier(publicKey));
-    const info = requestInfo(intermediateSubject(trustDomain, id), spki, [
+    const id = Hex.format(SubjectPublicKey.keyIdentifier(publicKey));
+    const info = CertificationRequest.info(intermediateSubject(trustDomain, id), spki, [
       extension(Oid.basicConstraints, true, basicConstraints(0)),
       certificateAndCrlSigning,
       subjectAltUri(SpiffeId.ofTrustDomain(trustDomain), false),
     ]);
-    const algorithm = signatureAlgorithmOf(publicKey);
+    const algorithm = SignatureAlgorithm.of(publicKey);
     const raw = new Uint8Array(await webSigningKey(privateKey, algorithm).sign(info));
     const { scalarOctets } = algorithm;
     const signature = scalarOctets === undefined ? raw : toX509Signature(raw, scalarOctets);
-    const csr = signedRequest(info, algorithm.identifier, signature);
+    const csr = CertificationRequest.signed(info, algorithm.identifier, signature);
     return { id, publicKey, extractablePrivateKey: privateKey, csr };
   },
 };

@@ -1,6 +1,6 @@
 import { addSeconds, earlier, wholeSeconds } from "../x509/validity.ts";
 import type { Schedule, ScheduledAuthority } from "./schedule.ts";
-import { applyTaints, type Taint } from "./taint.ts";
+import { Taint } from "./taint.ts";
 
 /**
  * When a tainted root leaves the bundle. `immediately` makes verifiers refuse every leaf under it,
@@ -30,7 +30,7 @@ export function createTaint(
   now: Date,
 ): Taint {
   const own = authorities.find((each) => each.id === id);
-  const effective = applyTaints(authorities, taints).find((each) => each.id === id);
+  const effective = Taint.apply(authorities, taints).find((each) => each.id === id);
   if (!own || !effective) throw new Error("no such authority to taint");
   const taintedAt = wholeSeconds(now);
   const everyReaderKnows = addSeconds(taintedAt, lengths.propagationSeconds);

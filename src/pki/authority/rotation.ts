@@ -1,7 +1,7 @@
-import { type Bytes, bytesEqual } from "../encoding/bytes.ts";
+import { Bytes } from "../encoding/bytes.ts";
 import { addSeconds, earlier, later } from "../x509/validity.ts";
-import { leadSeconds, type PhaseLengths, Schedule, type ScheduledAuthority } from "./schedule.ts";
-import { applyTaints, type Taint } from "./taint.ts";
+import { type PhaseLengths, Schedule, type ScheduledAuthority } from "./schedule.ts";
+import { Taint } from "./taint.ts";
 import { type PublishedAuthority, TrustBundle } from "./trust-bundle.ts";
 
 /** The input of a plan: what the records of a store say. */
@@ -26,52 +26,71 @@ export type RotationStep =
   | { readonly act: "ask"; readonly cause: MintCause }
   | { readonly act: "prune"; readonly id: string };
 
-/**
- * The acts that are due at `now`. With the root of a person or of a CA upstream, no plan ever mints a
- * self-signed authority. The plan depends on the records and on `now` alone, so repeating it is
- * harmless.
- *
- * A successor is minted when half of its predecessor's spare time is gone. A cron that fails has the
- * other half to recover before a rotation is late.
- */
-export function planRotation(
-  state: RotationState,
-  lengths: PhaseLengths,
-  now: Date,
-): readonly RotationStep[] {
-  return [...planMint(state, lengths, now), ...planPruning(state, lengths, now)];
-}
+/** Plans the acts that are due. */
+export const RotationStep = {
+  /**
+   * The acts that are due at `now`. With the root of a person or of a CA upstream, no plan ever mints a
+   * self-signed authority. The plan depends on the records and on `now` alone, so repeating it is
+   * harmless.
+   *
+   * A successor is minted when half of its predecessor's spare time is gone. A cron that fails has the
+   * other half to recover before a rotation is late.
+   */
+  plan(state: RotationState, lengths: PhaseLengths, now: Date): readonly RotationStep[] {
+    return [...planMint(state, lengths, now), ...planPruning(state, lengths, now)];
+  },
+};
 
 function planMint(state: RotationState, lengths: PhaseLengths, now: Date): RotationStep[] {
   const { authorities, taints, authorityRoot } = state;
-  const effective = applyTaints(authorities, taints);
-  const signsUntil = lastSignature(effective);
-  const isLate = (until: Date): boolean => now > addSeconds(until, -leadSeconds(lengths));
-  const lateCause = isLate(lastSignature(authorities)) ? "overdue" : "taint";
+  const effective = Taint.apply(authorities, taints);
+  const signsUntil = Succession.lastSignature(effective);
+  const isLate = (until: Date): boolean => now > addSeconds(until, -Schedule.leadSeconds(lengths));
+  const lateCause = isLate(Succession.lastSignature(authorities)) ? "overdue" : "taint";
   const cause = isLate(signsUntil) ? lateCause : "due";
   switch (authorityRoot) {
     case "offline":
       return [];
     case "upstream":
-      return now < successionOf(effective, lengths).due ? [] : [{ act: "ask", cause }];
+      return now < Succession.of(effective, lengths).due ? [] : [{ act: "ask", cause }];
     case "self":
-      if (now < mintDue(signsUntil, lengths)) return [];
+      if (now < Succession.mintDue(signsUntil, lengths)) return [];
       return [{ act: "mint", schedule: Schedule.next(lengths, signsUntil, now), cause }];
   }
 }
 
-/** When the last of the authorities stops signing. */
-export function lastSignature(authorities: readonly ScheduledAuthority[]): Date {
-  const [first, ...others] = authorities.map(({ schedule }) => schedule.signsUntil);
-  if (!first) throw new Error("no authority to rotate");
-  return others.reduce(later, first);
-}
+/** When the next authority has to come. */
+export const Succession = {
+  /** When the last of the authorities stops signing. */
+  lastSignature(authorities: readonly ScheduledAuthority[]): Date {
+    const [first, ...others] = authorities.map(({ schedule }) => schedule.signsUntil);
+    if (!first) throw new Error("no authority to rotate");
+    return others.reduce(later, first);
+  },
 
-/** When the cron mints the successor of an authority that signs until `signsUntil`. */
-export function mintDue(signsUntil: Date, lengths: PhaseLengths): Date {
-  const spareSeconds = (lengths.signingSeconds - leadSeconds(lengths)) / 2;
-  return addSeconds(signsUntil, -leadSeconds(lengths) - Math.max(0, spareSeconds));
-}
+  /** When the cron mints the successor of an authority that signs until `signsUntil`. */
+  mintDue(signsUntil: Date, lengths: PhaseLengths): Date {
+    const spareSeconds = (lengths.signingSeconds - Schedule.leadSeconds(lengths)) / 2;
+    return addSeconds(signsUntil, -Schedule.leadSeconds(lengths) - Math.max(0, spareSeconds));
+  },
+
+  /**
+   * When the successor of these authorities is due. The length of the last one's signing phase counts, because
+   * another CA decides how long its certificate lives.
+   *
+   * @param authorities With the schedules that the taints leave them. At least one.
+   */
+  of(authorities: readonly ScheduledAuthority[], lengths: PhaseLengths): Succession {
+    const [last] = authorities
+      .map(({ schedule }) => schedule)
+      .toSorted((a, b) => b.signsUntil.getTime() - a.signsUntil.getTime());
+    if (!last) throw new Error("no authority to succeed");
+    const { signsFrom, signsUntil } = last;
+    const deadline = addSeconds(signsUntil, -Schedule.leadSeconds(lengths));
+    const spareSeconds = (deadline.getTime() - signsFrom.getTime()) / 2000;
+    return { due: addSeconds(deadline, -Math.max(0, spareSeconds)), deadline, signsUntil };
+  },
+};
 
 /**
  * The authorities that can be deleted.
@@ -114,26 +133,6 @@ export interface Succession {
 }
 
 /**
- * When the successor of these authorities is due. The length of the last one's signing phase counts, because
- * another CA decides how long its certificate lives.
- *
- * @param authorities With the schedules that the taints leave them. At least one.
- */
-export function successionOf(
-  authorities: readonly ScheduledAuthority[],
-  lengths: PhaseLengths,
-): Succession {
-  const [last] = authorities
-    .map(({ schedule }) => schedule)
-    .toSorted((a, b) => b.signsUntil.getTime() - a.signsUntil.getTime());
-  if (!last) throw new Error("no authority to succeed");
-  const { signsFrom, signsUntil } = last;
-  const deadline = addSeconds(signsUntil, -leadSeconds(lengths));
-  const spareSeconds = (deadline.getTime() - signsFrom.getTime()) / 2000;
-  return { due: addSeconds(deadline, -Math.max(0, spareSeconds)), deadline, signsUntil };
-}
-
-/**
  * Since when the bundle has a root without a gap up to `until`; `undefined` if it does not have it then.
  *
  * @param published Authorities and additional roots, with the schedules that the taints leave them.
@@ -144,7 +143,7 @@ export function rootSince(
   until: Date,
 ): Date | undefined {
   const spans = published
-    .filter(({ roots }) => roots.some((each) => bytesEqual(each, root)))
+    .filter(({ roots }) => roots.some((each) => Bytes.equal(each, root)))
     .map(({ schedule }) => schedule);
   let since: Date | undefined;
   for (;;) {

@@ -94,7 +94,10 @@ export const Schedule = {
   adopted(lengths: PhaseLengths, expiresAt: Date, now: Date): Schedule {
     const signsFrom = wholeSeconds(now);
     const lastGoodLeaf = addSeconds(expiresAt, -overlapSeconds(lengths));
-    const successorSigns = addSeconds(signsFrom, leadSeconds(lengths) + lengths.propagationSeconds);
+    const successorSigns = addSeconds(
+      signsFrom,
+      Schedule.leadSeconds(lengths) + lengths.propagationSeconds,
+    );
     const atLatest = earlier(later(lastGoodLeaf, successorSigns), expiresAt);
     const signsUntil = earlier(addSeconds(signsFrom, lengths.signingSeconds), atLatest);
     const retiresAt = earlier(addSeconds(signsUntil, overlapSeconds(lengths)), expiresAt);
@@ -127,6 +130,11 @@ export const Schedule = {
     const signsFrom = earlier(inEveryBundle, atLatest);
     return { publishedFrom: visible, signsFrom, signsUntil, retiresAt: expiresAt };
   },
+
+  /** The time from minting an authority until every verifier knows its root and it may sign, in seconds. */
+  leadSeconds(lengths: PhaseLengths): number {
+    return lengths.propagationSeconds + overlapSeconds(lengths);
+  },
 };
 
 /** The facts that decide when an intermediate may sign. */
@@ -145,11 +153,6 @@ export function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): num
     a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime() ||
     a.id.localeCompare(b.id)
   );
-}
-
-/** The time from minting an authority until every verifier knows its root and it may sign, in seconds. */
-export function leadSeconds(lengths: PhaseLengths): number {
-  return lengths.propagationSeconds + overlapSeconds(lengths);
 }
 
 /** The longest validity of a leaf and one propagation interval. */

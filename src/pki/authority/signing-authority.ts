@@ -1,10 +1,7 @@
 import type { SigningKey } from "../crypto-provider.ts";
-import { type Bytes, toHex } from "../encoding/bytes.ts";
+import { type Bytes, Hex } from "../encoding/bytes.ts";
 import { Certificate } from "../x509/certificate.ts";
-import {
-  type CertificateSigner,
-  createCertificateSigner,
-} from "../x509/leaf/certificate-signer.ts";
+import { CertificateSigner } from "../x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { Schedule, type ScheduledAuthority } from "./schedule.ts";
 
@@ -47,14 +44,14 @@ export const SigningAuthority = {
   ): Promise<SigningAuthority> {
     const certificate = Certificate.parse(der);
     const publicKey = SubjectPublicKey.parse(certificate.toBeSigned.spki);
-    const id = toHex(SubjectPublicKey.keyIdentifier(publicKey));
+    const id = Hex.format(SubjectPublicKey.keyIdentifier(publicKey));
     return { id, certificate, publicKey, intermediates, roots, schedule };
   },
 
   /** An authority as an issuer. Nothing here checks that the key is the authority's. */
   open(authority: SigningAuthority, signingKey: SigningKey): OpenAuthority {
     const { certificate, publicKey } = authority;
-    return { authority, ...createCertificateSigner(certificate, publicKey, signingKey) };
+    return { authority, ...CertificateSigner.create(certificate, publicKey, signingKey) };
   },
 
   /**

@@ -1,5 +1,5 @@
 import { type PublicJwk, publicJwk } from "../crypto-provider.ts";
-import { toBase64 } from "../encoding/base64.ts";
+import { Base64 } from "../encoding/base64.ts";
 import type { Bytes } from "../encoding/bytes.ts";
 import { Certificate } from "../x509/certificate.ts";
 
@@ -32,5 +32,5 @@ export async function toSpiffeBundle(
 
 async function toBundleKey(root: Bytes): Promise<SpiffeBundleKey> {
   const { spki } = Certificate.parse(root).toBeSigned;
-  return { use: "x509-svid", ...(await publicJwk(spki)), x5c: [toBase64(root)] };
+  return { use: "x509-svid", ...(await publicJwk(spki)), x5c: [Base64.format(root)] };
 }

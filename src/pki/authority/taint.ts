@@ -15,29 +15,51 @@ export interface Taint {
   readonly retiresAt: Date;
 }
 
-/**
- * The authorities with the schedules that the taints leave them. A taint can only shorten a schedule, so
- * it has no effect once the authority's own schedule is over.
- *
- * Where taints leave no authority to sign, the next one signs as soon as it is published. Many verifiers
- * know its root already; no verifier would know the root of a new authority.
- */
-export function applyTaints<A extends ScheduledAuthority>(
-  authorities: readonly A[],
-  taints: readonly Taint[],
-): readonly A[] {
-  const byId = Map.groupBy(taints, ({ id }) => id);
-  const untainted = authorities.filter(({ id }) => !byId.has(id));
-  const successions = authorities
-    .filter(({ id }) => byId.has(id))
-    .flatMap(({ schedule }) => gapsWithout(schedule, untainted))
-    .flatMap((gap) => successionAfter(gap, untainted));
-  return authorities.map((authority) => {
-    const said = byId.get(authority.id);
-    const schedule = said ? cut(authority.schedule, said) : advance(authority, successions);
-    return { ...authority, schedule };
-  });
-}
+/** Taints of authorities. */
+export const Taint = {
+  /**
+   * The authorities with the schedules that the taints leave them. A taint can only shorten a schedule, so
+   * it has no effect once the authority's own schedule is over.
+   *
+   * Where taints leave no authority to sign, the next one signs as soon as it is published. Many verifiers
+   * know its root already; no verifier would know the root of a new authority.
+   */
+  apply<A extends ScheduledAuthority>(
+    authorities: readonly A[],
+    taints: readonly Taint[],
+  ): readonly A[] {
+    const byId = Map.groupBy(taints, ({ id }) => id);
+    const untainted = authorities.filter(({ id }) => !byId.has(id));
+    const successions = authorities
+      .filter(({ id }) => byId.has(id))
+      .flatMap(({ schedule }) => gapsWithout(schedule, untainted))
+      .flatMap((gap) => successionAfter(gap, untainted));
+    return authorities.map((authority) => {
+      const said = byId.get(authority.id);
+      const schedule = said ? cut(authority.schedule, said) : advance(authority, successions);
+      return { ...authority, schedule };
+    });
+  },
+
+  /**
+   * The taints of these authorities that the configuration states. A configuration does not say when its
+   * taint was made, so the authority counts as tainted since it was published.
+   */
+  fromConfiguration(
+    configured: readonly ConfiguredTaint[],
+    authorities: readonly ScheduledAuthority[],
+  ): readonly Taint[] {
+    return authorities.flatMap(({ id, schedule }) =>
+      configured
+        .filter(({ idPrefix }) => id.startsWith(idPrefix))
+        .map(({ rootUntil = schedule.retiresAt }) => ({
+          id,
+          taintedAt: schedule.publishedFrom,
+          retiresAt: earlier(rootUntil, schedule.retiresAt),
+        })),
+    );
+  },
+};
 
 /** The instants from which no authority signs because the one that should is tainted. */
 function gapsWithout(lost: Schedule, untainted: readonly ScheduledAuthority[]): Date[] {
@@ -93,23 +115,4 @@ export interface ConfiguredTaint {
   readonly idPrefix: string;
   /** When the root leaves the bundle. `undefined` leaves it there for as long as its schedule says. */
   readonly rootUntil: Date | undefined;
-}
-
-/**
- * The taints of these authorities that the configuration states. A configuration does not say when its
- * taint was made, so the authority counts as tainted since it was published.
- */
-export function taintsOf(
-  configured: readonly ConfiguredTaint[],
-  authorities: readonly ScheduledAuthority[],
-): readonly Taint[] {
-  return authorities.flatMap(({ id, schedule }) =>
-    configured
-      .filter(({ idPrefix }) => id.startsWith(idPrefix))
-      .map(({ rootUntil = schedule.retiresAt }) => ({
-        id,
-        taintedAt: schedule.publishedFrom,
-        retiresAt: earlier(rootUntil, schedule.retiresAt),
-      })),
-  );
 }

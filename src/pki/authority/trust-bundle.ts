@@ -1,4 +1,4 @@
-import { type Bytes, fingerprintOf, toHex } from "../encoding/bytes.ts";
+import { type Bytes, fingerprintOf, Hex } from "../encoding/bytes.ts";
 import { Pem } from "../encoding/pem.ts";
 import { Certificate } from "../x509/certificate.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
@@ -102,7 +102,7 @@ function distinctRootsAt(
   now: Date,
 ): ReadonlyMap<string, Bytes> {
   const published = TrustBundle.authoritiesAt(authorities, now);
-  return new Map(published.flatMap(({ roots }) => roots.map((root) => [toHex(root), root])));
+  return new Map(published.flatMap(({ roots }) => roots.map((root) => [Hex.format(root), root])));
 }
 
 /** What the sequence number of a bundle is made of. */

@@ -35,32 +35,49 @@ const { Buffer } = globalThis as unknown as { readonly Buffer: NodeBuffer };
 const bufferOf = ({ buffer, byteOffset, length }: Uint8Array) =>
   Buffer.from(buffer, byteOffset, length);
 
-/** Standard base64 with padding (RFC 4648 §4), on one line. */
-export const toBase64 = (bytes: Uint8Array): string =>
-  native ? native.call(bytes) : bufferOf(bytes).toString("base64");
+/** Base64 and base64url (RFC 4648). */
+export const Base64 = {
+  /** Standard base64 with padding (RFC 4648 §4), on one line. */
+  format: (bytes: Uint8Array): string =>
+    native ? native.call(bytes) : bufferOf(bytes).toString("base64"),
 
-/** Base64url without padding (RFC 7515 §2). */
-export const toBase64Url = (bytes: Uint8Array): string =>
-  toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  /** Base64url without padding (RFC 7515 §2). */
+  formatUrl: (bytes: Uint8Array): string =>
+    Base64.format(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", ""),
 
-/**
- * The octets of padded standard base64 (RFC 4648 §4), canonical and without white space. They may be a
- * secret, so they get a buffer of their own.
- *
- * @returns `undefined` for anything else, because each caller has its own refusal.
- */
-export function parseBase64(text: string): Bytes | undefined {
-  return /[\t\n\f\r ]/.test(text) ? undefined : decodePadded(text, new Uint8Array(text.length));
-}
+  /**
+   * The octets of padded standard base64 (RFC 4648 §4), canonical and without white space. They may be a
+   * secret, so they get a buffer of their own.
+   *
+   * @returns `undefined` for anything else, because each caller has its own refusal.
+   */
+  parse(text: string): Bytes | undefined {
+    return /[\t\n\f\r ]/.test(text) ? undefined : decodePadded(text, new Uint8Array(text.length));
+  },
 
-/**
- * {@link parseBase64} for a text in lines that is not a secret. It skips CR and LF anywhere, and no other
- * white space.
- */
-export function parseBase64Lines(text: string): Bytes | undefined {
-  const hasSpace = text.includes(" ") || text.includes("\t") || text.includes("\f");
-  return hasSpace ? undefined : decodePadded(text, allocateBytes(text.length));
-}
+  /**
+   * {@link Base64.parse} for a text in lines that is not a secret. It skips CR and LF anywhere, and no other
+   * white space.
+   */
+  parseLines(text: string): Bytes | undefined {
+    const hasSpace = text.includes(" ") || text.includes("\t") || text.includes("\f");
+    return hasSpace ? undefined : decodePadded(text, allocateBytes(text.length));
+  },
+
+  /**
+   * The octets of unpadded base64url (RFC 7515 §2), canonical; `undefined` for anything else.
+   *
+   * @param into A buffer for the octets if it has room for them. A caller that uses the octets at once
+   *   saves an allocation.
+   */
+  parseUrl(text: string, into?: Bytes): Bytes | undefined {
+    const length = (text.length * 3) >> 2;
+    const target = into && into.length >= length ? into.subarray(0, length) : allocateBytes(length);
+    // Decoders skip padding and white space, which then leave the target short.
+    const isWhole = text.length % 4 !== 1 && attempt(() => fills(text, target));
+    return isWhole && hasNoSpareBits(text) ? target : undefined;
+  },
+};
 
 /** `strict` demands the padding, and zeros for the bits that are left over (RFC 4648 §3.5). */
 const padded: Options = { alphabet: "base64", lastChunkHandling: "strict" };
@@ -71,22 +88,8 @@ function decodePadded(text: string, target: Bytes): Bytes | undefined {
     if (setFromBase64) return target.subarray(0, setFromBase64.call(target, text, padded).written);
     const octets = target.subarray(0, bufferOf(target).write(text, "base64"));
     // Node reads several texts as the same octets, of which only the canonical one counts.
-    return toBase64(octets) === text.replace(/[\r\n]/g, "") ? octets : undefined;
+    return Base64.format(octets) === text.replace(/[\r\n]/g, "") ? octets : undefined;
   });
-}
-
-/**
- * The octets of unpadded base64url (RFC 7515 §2), canonical; `undefined` for anything else.
- *
- * @param into A buffer for the octets if it has room for them. A caller that uses the octets at once
- *   saves an allocation.
- */
-export function parseBase64Url(text: string, into?: Bytes): Bytes | undefined {
-  const length = (text.length * 3) >> 2;
-  const target = into && into.length >= length ? into.subarray(0, length) : allocateBytes(length);
-  // Decoders skip padding and white space, which then leave the target short.
-  const isWhole = text.length % 4 !== 1 && attempt(() => fills(text, target));
-  return isWhole && hasNoSpareBits(text) ? target : undefined;
 }
 
 /** `loose` accepts a text without padding. The caller checks what else it accepts. */

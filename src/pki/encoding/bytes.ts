@@ -24,12 +24,15 @@ export function allocateBytes(length: number): Bytes {
   return slab.subarray(slabUsed - length, slabUsed);
 }
 
-/** Compares public bytes. It stops at the first difference, so it must not compare secrets. */
-export function bytesEqual(a: Uint8Array, b: Uint8Array): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
-}
+/** Compares octets. */
+export const Bytes = {
+  /** Compares public bytes. It stops at the first difference, so it must not compare secrets. */
+  equal(a: Uint8Array, b: Uint8Array): boolean {
+    if (a.length !== b.length) return false;
+    for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+    return true;
+  },
+};
 
 const hexOfOctet: readonly string[] = Array.from({ length: 256 }, (_, octet) =>
   octet.toString(16).padStart(2, "0"),
@@ -38,22 +41,25 @@ const hexOfOctet: readonly string[] = Array.from({ length: 256 }, (_, octet) =>
 /** Workers have this method, Node 24 lacks it. */
 const { toHex: nativeToHex } = Uint8Array.prototype as { readonly toHex?: () => string };
 
-/** Lower-case hexadecimal without separators. */
-export function toHex(bytes: Uint8Array): string {
-  if (nativeToHex) return nativeToHex.call(bytes);
-  let hex = "";
-  for (const octet of bytes) hex += hexOfOctet[octet];
-  return hex;
-}
+/** Hexadecimal, in lower case. */
+export const Hex = {
+  /** Lower-case hexadecimal without separators. */
+  format(bytes: Uint8Array): string {
+    if (nativeToHex) return nativeToHex.call(bytes);
+    let hex = "";
+    for (const octet of bytes) hex += hexOfOctet[octet];
+    return hex;
+  },
 
-/** The octets of a literal in this code. It checks nothing, so it must not parse input. */
-export function fromHexLiteral(hex: string): Bytes {
-  const bytes = new Uint8Array(hex.length / 2);
-  for (let i = 0; i < bytes.length; i++) {
-    bytes[i] = Number.parseInt(hex.slice(2 * i, 2 * i + 2), 16);
-  }
-  return bytes;
-}
+  /** The octets of a literal in this code. It checks nothing, so it must not parse input. */
+  parseLiteral(hex: string): Bytes {
+    const bytes = new Uint8Array(hex.length / 2);
+    for (let i = 0; i < bytes.length; i++) {
+      bytes[i] = Number.parseInt(hex.slice(2 * i, 2 * i + 2), 16);
+    }
+    return bytes;
+  },
+};
 
 /** The SHA-256 of octets in hexadecimal, as OpenSSL's `-fingerprint` has it without colons. */
-export const fingerprintOf = (octets: Uint8Array): string => toHex(sha256(octets));
+export const fingerprintOf = (octets: Uint8Array): string => Hex.format(sha256(octets));

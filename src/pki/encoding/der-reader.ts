@@ -1,4 +1,4 @@
-import { type Bytes, fromHexLiteral } from "./bytes.ts";
+import { type Bytes, Hex } from "./bytes.ts";
 
 /** Bytes that are not the expected DER (X.690 §10). Callers turn it into a refusal of their own. */
 export class DerError extends Error {
@@ -26,7 +26,7 @@ export const Tag = {
 } as const;
 
 /** A BOOLEAN that is TRUE, for which DER has one octet (X.690 §11.1). */
-export const derTrue: Bytes = fromHexLiteral("0101ff");
+export const derTrue: Bytes = Hex.parseLiteral("0101ff");
 
 const constructedBit = 0x20;
 const maximumDepth = 16;

@@ -1,7 +1,7 @@
-import { type Bytes, fromHexLiteral } from "./bytes.ts";
+import { type Bytes, Hex } from "./bytes.ts";
 
 const oid = (hex: string): Bytes =>
-  fromHexLiteral(`06${(hex.length / 2).toString(16).padStart(2, "0")}${hex}`);
+  Hex.parseLiteral(`06${(hex.length / 2).toString(16).padStart(2, "0")}${hex}`);
 
 type ExtensionName =
   | "subjectKeyIdentifier"

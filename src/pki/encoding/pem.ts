@@ -1,4 +1,4 @@
-import { parseBase64, parseBase64Lines, toBase64 } from "./base64.ts";
+import { Base64 } from "./base64.ts";
 import type { Bytes } from "./bytes.ts";
 
 const symbolsPerLine = 64;
@@ -28,7 +28,7 @@ export const Pem = {
    */
   format(label: string, der: Uint8Array): string {
     const { begin, end } = boundariesOf(label);
-    const symbols = toBase64(der);
+    const symbols = Base64.format(der);
     let lines = "";
     for (let i = 0; i < symbols.length; i += symbolsPerLine) {
       lines += `${symbols.slice(i, i + symbolsPerLine)}\n`;
@@ -50,7 +50,7 @@ export const Pem = {
       if (!trimmed.startsWith(begin) || !trimmed.endsWith(end)) continue;
       const body = trimmed.slice(begin.length, -end.length);
       if (!startsOnNewLine(body) || !body.endsWith("\n")) return undefined;
-      const der = parseBase64Lines(body);
+      const der = Base64.parseLines(body);
       return der?.length ? der : undefined;
     }
     return undefined;
@@ -102,7 +102,7 @@ export const Pem = {
   isCertificates(text: string): boolean {
     const blocks = blocksOrNone(text);
     const isOne = (block: PemBlock): boolean =>
-      block.label === "CERTIFICATE" && Boolean(parseBase64(Pem.symbols(block))?.length);
+      block.label === "CERTIFICATE" && Boolean(Base64.parse(Pem.symbols(block))?.length);
     return blocks.length > 0 && blocks.every(isOne);
   },
 };

@@ -4,7 +4,7 @@ import { compactVerify } from "jose/jws/compact/verify";
 import { importJWK } from "jose/key/import";
 import { rejectCredential } from "../../foundation/errors.ts";
 import { parseJson } from "../../foundation/json.ts";
-import { parseBase64Url } from "../encoding/base64.ts";
+import { Base64 } from "../encoding/base64.ts";
 import type { Bytes } from "../encoding/bytes.ts";
 import type { JwsAlgorithm, PublishedKey } from "./key-set.ts";
 import type { OpenTokenKey } from "./token-key.ts";
@@ -97,7 +97,7 @@ function parseJsonObject(part: string): JsonObject {
 const decoded = new Uint8Array(16 * 1024);
 
 function parsePart(part: string): Bytes {
-  const octets = parseBase64Url(part, decoded);
+  const octets = Base64.parseUrl(part, decoded);
   if (!octets) throw rejectCredential("form", "the token is not base64url");
   return octets;
 }

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parseBase64Url } from "../encoding/base64.ts";
+import { Base64 } from "../encoding/base64.ts";
 import { rsaKeyFault } from "../x509/subject-public-key.ts";
 
 /** The signature algorithms that a token may use (RFC 7518 §3.1, RFC 8037 §3.1): neither `none` nor a symmetric one. */
@@ -53,12 +53,14 @@ export interface UnusableKey {
   readonly fault: string;
 }
 
-/** The beginning of a key's id, for tables and sentences. */
-export const shortKeyId = (keyId: string | undefined): string => keyId?.slice(0, 12) ?? "-";
+/** Words for keys that cannot be used. */
+export const UnusableKey = {
+  /** The beginning of a key's id, for tables and sentences. */
+  shortId: (keyId: string | undefined): string => keyId?.slice(0, 12) ?? "-",
 
-/** An unusable key in a sentence: its id and the reason. Both come from the issuer. */
-export const unusableKeyText = ({ keyId, fault }: UnusableKey): string =>
-  `${shortKeyId(keyId)}: ${fault}`;
+  /** An unusable key in a sentence: its id and the reason. Both come from the issuer. */
+  format: ({ keyId, fault }: UnusableKey): string => `${UnusableKey.shortId(keyId)}: ${fault}`,
+};
 
 /** A cluster publishes two or three keys, and a cloud up to 100. */
 const maximumKeys = 100;
@@ -179,8 +181,8 @@ function keyFault(jwk: Jwk): string | undefined {
 
 /** RFC 7518 §6.3.1: unsigned big-endian integers, without leading zeros. */
 function isStrongRsaKey({ n = "", e = "" }: Jwk): boolean {
-  const modulus = parseBase64Url(n);
-  const exponent = parseBase64Url(e);
+  const modulus = Base64.parseUrl(n);
+  const exponent = Base64.parseUrl(e);
   if (!modulus || !exponent || modulus[0] === 0 || exponent[0] === 0) return false;
   return rsaKeyFault(modulus, exponent) === undefined;
 }

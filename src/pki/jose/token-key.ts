@@ -22,9 +22,6 @@ export interface OpenTokenKey extends TokenKey {
 /** A key for tokens, and whether a record of the store taints it. */
 export type StatedTokenKey<Key extends TokenKey = TokenKey> = Key & { readonly isTainted: boolean };
 
-/** The longest life of a JWT-SVID. */
-export const longestTokenSeconds = 3600;
-
 /**
  * How long a key is published before it signs. Relying parties cache a key set for up to a day; the hour
  * is for caches on the way to them, and for clocks that differ.
@@ -131,6 +128,9 @@ export const TokenKey = {
   async toJwk({ id, algorithm, spki }: TokenKey): Promise<JsonWebKey & { readonly kid: string }> {
     return { ...(await publicJwk(spki)), kid: id, alg: algorithm };
   },
+
+  /** The longest life of a JWT-SVID. */
+  longestTokenSeconds: 3600,
 };
 
 function tokenAlgorithmOf(algorithm: string): TokenAlgorithm {
@@ -194,7 +194,7 @@ function scheduleAfter(
   const signsFrom = addSeconds(publishedFrom, ahead);
   const follows = live.map(({ schedule }) => schedule.signsUntil).reduce(later, signsFrom);
   const signsUntil = addSeconds(follows, signingSeconds);
-  const gone = longestTokenSeconds + clockSeconds + propagationSeconds;
+  const gone = TokenKey.longestTokenSeconds + clockSeconds + propagationSeconds;
   return { publishedFrom, signsFrom, signsUntil, retiresAt: addSeconds(signsUntil, gone) };
 }
 

@@ -1,6 +1,6 @@
 import { OperatorError } from "../../foundation/errors.ts";
 import { parseForeignAuthority } from "../authority/foreign-authority.ts";
-import { type Bytes, bytesEqual } from "../encoding/bytes.ts";
+import { Bytes } from "../encoding/bytes.ts";
 import type { Certificate } from "../x509/certificate.ts";
 import { isSignedByKey, refusedAlgorithmOf } from "../x509/certificate-signature.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
@@ -131,27 +131,30 @@ export const CaCertificate = {
 
 /** Compares octets, as Go and webpki do: another encoding of a name is another name. */
 function hasIssuerName(child: Certificate, issuer: Certificate): boolean {
-  return bytesEqual(child.toBeSigned.issuer, issuer.toBeSigned.subject);
+  return Bytes.equal(child.toBeSigned.issuer, issuer.toBeSigned.subject);
 }
 
 /** Whether two certificates name one CA: the same subject with the same key. */
 function isSameCa(one: CaCertificate, other: CaCertificate): boolean {
   return (
-    bytesEqual(one.toBeSigned.subject, other.toBeSigned.subject) &&
-    bytesEqual(one.publicKey.spki, other.publicKey.spki)
+    Bytes.equal(one.toBeSigned.subject, other.toBeSigned.subject) &&
+    Bytes.equal(one.publicKey.spki, other.publicKey.spki)
   );
 }
 
-/** The certificates in their order, without duplicates. */
-export function withoutDuplicates<C extends Certificate>(certificates: readonly C[]): readonly C[] {
-  return certificates.filter(
-    ({ der }, i) => certificates.findIndex((other) => bytesEqual(other.der, der)) === i,
-  );
-}
+/** Reads paths. */
+export const CertificationPath = {
+  /** The certificates in their order, without duplicates. */
+  withoutDuplicates<C extends Certificate>(certificates: readonly C[]): readonly C[] {
+    return certificates.filter(
+      ({ der }, i) => certificates.findIndex((other) => Bytes.equal(other.der, der)) === i,
+    );
+  },
+};
 
 /** Whether one of the other certificates has the same DER. */
 export const isAmong = (certificate: Certificate, others: readonly Certificate[]): boolean =>
-  others.some(({ der }) => bytesEqual(der, certificate.der));
+  others.some(({ der }) => Bytes.equal(der, certificate.der));
 
 /** Whether `now` is within the validity of a certificate: from notBefore, and before notAfter. */
 export function isValidAt({ toBeSigned: { validity } }: Certificate, now: Date): boolean {

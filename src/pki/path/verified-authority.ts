@@ -1,6 +1,6 @@
 import { OperatorError } from "../../foundation/errors.ts";
 import type { AuthorityCertificates } from "../authority/signing-authority.ts";
-import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
+import { Bytes, Hex } from "../encoding/bytes.ts";
 import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
 import { refusedAlgorithmOf } from "../x509/certificate-signature.ts";
 import {
@@ -13,9 +13,6 @@ import {
 import { CaExtension } from "./internal/ca-claims.ts";
 import type { NameKind } from "./internal/name-constraints.ts";
 import { faultsOf, isOf, linesOf, type PathRule, spiffeIdsOf } from "./path-rules.ts";
-
-/** The most certificates of a chain, and the most roots: the limit of a sealed record. */
-export const maximumCertificates = 8;
 
 /** An authority that somebody else certified, with all certificates that came with it. */
 interface OfferedAuthority {
@@ -76,6 +73,9 @@ export const VerifiedAuthority = {
       ],
     };
   },
+
+  /** The most certificates of a chain, and the most roots: the limit of a sealed record. */
+  maximumCertificates: 8,
 };
 
 /**
@@ -163,7 +163,7 @@ function lifetimeWarnings([authority]: CertificationPath, notAfter: Date, now: D
 const rareKinds: readonly NameKind[] = ["ip", "email", "other"];
 
 /** ecdsa-with-SHA512 (RFC 5758 §3.2). */
-const ecdsaWithSha512 = fromHexLiteral("300a06082a8648ce3d040304");
+const ecdsaWithSha512 = Hex.parseLiteral("300a06082a8648ce3d040304");
 
 /** ring verifies the fewest signatures of the libraries with which ztunnel can be built. */
 const refusedByRing = "which a ztunnel built with ring refuses";
@@ -199,7 +199,7 @@ const pathWarnings: readonly PathRule[] = [
     publicKey.algorithm === "EC-P521" && `signs with a key on P-521, ${refusedByRing}`,
   ({ toBeSigned }, { isAnchor }) =>
     !isAnchor &&
-    bytesEqual(toBeSigned.signatureAlgorithm, ecdsaWithSha512) &&
+    Bytes.equal(toBeSigned.signatureAlgorithm, ecdsaWithSha512) &&
     `is signed with ECDSA and SHA-512, ${refusedByRing}`,
 ];
 
@@ -226,7 +226,7 @@ function constrains({ claims }: CaCertificate, kinds: readonly NameKind[]): bool
 /** OpenSSL compares key identifiers, too, where a certificate has both. */
 function namesItselfAsIssuer(certificate: CaCertificate): boolean {
   const { subjectKeyIdentifier: own, issuersKeyIdentifier: issuers } = certificate.claims;
-  return CaCertificate.isSelfIssued(certificate) && (!own || !issuers || bytesEqual(own, issuers));
+  return CaCertificate.isSelfIssued(certificate) && (!own || !issuers || Bytes.equal(own, issuers));
 }
 
 /** Parts that RFC 5280 §4.2.1 asks of a CA, and that most verifiers of a mesh do without. */

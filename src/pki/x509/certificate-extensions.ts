@@ -1,4 +1,4 @@
-import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
+import { type Bytes, Hex } from "../encoding/bytes.ts";
 import { DerError, DerReader, derTrue, Tag } from "../encoding/der-reader.ts";
 import { derElement, derSequence, derText } from "../encoding/internal/der-writer.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
@@ -14,7 +14,7 @@ export const extension = (oid: Bytes, isCritical: boolean, ...value: Bytes[]): B
 export const certificateAndCrlSigning: Bytes = extension(
   Oid.keyUsage,
   true,
-  fromHexLiteral("03020106"),
+  Hex.parseLiteral("03020106"),
 );
 
 /** A subjectAltName whose one name is a SPIFFE ID. */

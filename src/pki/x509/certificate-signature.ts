@@ -1,5 +1,5 @@
 import { type CryptoProvider, type SigningKey, webCryptoProvider } from "../crypto-provider.ts";
-import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
+import { Bytes, Hex } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import { DerBuilder } from "../encoding/internal/der-builder.ts";
 import { readObjectIdentifier } from "../encoding/internal/der-values.ts";
@@ -33,7 +33,7 @@ async function isSignedBy(
   cryptoProvider: CryptoProvider,
 ): Promise<boolean> {
   const algorithm = algorithms.find(({ identifier }) =>
-    bytesEqual(identifier, toBeSigned.signatureAlgorithm),
+    Bytes.equal(identifier, toBeSigned.signatureAlgorithm),
   );
   if (!algorithm) return false;
   const octets = fromX509Signature(signature, algorithm, cryptoProvider.dsaEncoding);
@@ -53,7 +53,7 @@ const pss: readonly PathAlgorithm[] = [
 function pssWith(hash: Hash, arc: string, saltOctets: string): PathAlgorithm {
   const digest = `300d06096086480165030402${arc}0500`;
   const parameters = `3034a00f${digest}a11c301a06092a864886f70d010108${digest}a2030201${saltOctets}`;
-  const identifier = fromHexLiteral(`304106092a864886f70d01010a${parameters}`);
+  const identifier = Hex.parseLiteral(`304106092a864886f70d01010a${parameters}`);
   return { ...rsaPss(hash), identifier, signatureOctets: undefined };
 }
 
@@ -70,7 +70,7 @@ export function refusedAlgorithmOf({
   toBeSigned: { signatureAlgorithm },
 }: Certificate): string | undefined {
   const known = [...Object.values(signatureAlgorithms).flat(), ...pss];
-  if (known.some(({ identifier }) => bytesEqual(identifier, signatureAlgorithm))) return undefined;
+  if (known.some(({ identifier }) => Bytes.equal(identifier, signatureAlgorithm))) return undefined;
   const oid = readObjectIdentifier(new DerReader(signatureAlgorithm).enter(Tag.sequence));
   return refused.get(oid) ?? oid;
 }

@@ -1,4 +1,4 @@
-import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
+import { Bytes, Hex } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import {
   type CertificateExtensions,
@@ -40,7 +40,7 @@ export interface Interval {
 }
 
 /** Version 3, encoded as `[0] EXPLICIT INTEGER 2` (RFC 5280 §4.1.2.1). */
-export const version3: Bytes = fromHexLiteral("a003020102");
+export const version3: Bytes = Hex.parseLiteral("a003020102");
 
 /** Parses X.509 certificates (RFC 5280 §4.1). */
 export const Certificate = {
@@ -58,7 +58,7 @@ export const Certificate = {
     const algorithm = fields.element(Tag.sequence);
     const signature = fields.bitStringOctets();
     fields.finish();
-    if (!bytesEqual(algorithm, toBeSigned.signatureAlgorithm)) {
+    if (!Bytes.equal(algorithm, toBeSigned.signatureAlgorithm)) {
       throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §4.1.1.2)");
     }
     return { der, toBeSigned, signedBytes, signature };

@@ -1,4 +1,4 @@
-import { type Bytes, fromHexLiteral, toHex } from "../encoding/bytes.ts";
+import { type Bytes, Hex } from "../encoding/bytes.ts";
 import { derTrue, Tag } from "../encoding/der-reader.ts";
 import { derElement, derSequence, derText } from "../encoding/internal/der-writer.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
@@ -25,41 +25,44 @@ interface IntermediateContent {
   readonly validity: Validity;
 }
 
-/** Issues an intermediate. @throws Error as {@link issue} does. */
-export function issueIntermediate(
-  signer: CertificateSigner,
-  { rights, publicKey, validity }: IntermediateContent,
-): Promise<Leaf> {
-  const { trustDomain, pathLength, isConstrained } = rights;
-  const spiffeId = SpiffeId.ofTrustDomain(trustDomain);
-  const constraints = basicConstraints(pathLength);
-  const nameConstraints = isConstrained ? onlyHost(trustDomain) : undefined;
-  const content = { spiffeId, publicKey, validity, basicConstraints: constraints };
-  const optional = nameConstraints && { nameConstraints };
-  return issue(signer, { kind: "intermediate", ...content, ...optional }, (issued) =>
-    certificateToBeSigned(
-      signer.profile,
-      {
-        ...content,
-        ...issued,
-        name: intermediateSubject(trustDomain, toHex(issued.keyIdentifier)),
-      },
-      certificateAndCrlSigning,
-      extension(Oid.basicConstraints, true, constraints),
-      subjectKeyIdentifier(issued.keyIdentifier),
-      signer.profile.authorityKeyIdentifier,
-      subjectAltUri(spiffeId, false),
-      ...(nameConstraints ? [extension(Oid.nameConstraints, true, nameConstraints)] : []),
-    ),
-  );
-}
+/** Issues intermediates. */
+export const Intermediate = {
+  /** Issues an intermediate. @throws Error as {@link issue} does. */
+  issue(
+    signer: CertificateSigner,
+    { rights, publicKey, validity }: IntermediateContent,
+  ): Promise<Leaf> {
+    const { trustDomain, pathLength, isConstrained } = rights;
+    const spiffeId = SpiffeId.ofTrustDomain(trustDomain);
+    const constraints = basicConstraints(pathLength);
+    const nameConstraints = isConstrained ? onlyHost(trustDomain) : undefined;
+    const content = { spiffeId, publicKey, validity, basicConstraints: constraints };
+    const optional = nameConstraints && { nameConstraints };
+    return issue(signer, { kind: "intermediate", ...content, ...optional }, (issued) =>
+      certificateToBeSigned(
+        signer.profile,
+        {
+          ...content,
+          ...issued,
+          name: intermediateSubject(trustDomain, Hex.format(issued.keyIdentifier)),
+        },
+        certificateAndCrlSigning,
+        extension(Oid.basicConstraints, true, constraints),
+        subjectKeyIdentifier(issued.keyIdentifier),
+        signer.profile.authorityKeyIdentifier,
+        subjectAltUri(spiffeId, false),
+        ...(nameConstraints ? [extension(Oid.nameConstraints, true, nameConstraints)] : []),
+      ),
+    );
+  },
 
-const commonName = fromHexLiteral("0603550403");
+  /** The name of an intermediate: its trust domain, and enough of its id to tell it from its predecessors. */
+  nameOf(trustDomain: TrustDomain, id: string): string {
+    return `${trustDomain} intermediate ${id.slice(0, 12)}`.slice(-64);
+  },
+};
 
-/** The name of an intermediate: its trust domain, and enough of its id to tell it from its predecessors. */
-export function intermediateName(trustDomain: TrustDomain, id: string): string {
-  return `${trustDomain} intermediate ${id.slice(0, 12)}`.slice(-64);
-}
+const commonName = Hex.parseLiteral("0603550403");
 
 /** The subject of an intermediate: the trust domain as its organization, and its name. */
 export function intermediateSubject(trustDomain: TrustDomain, id: string): Bytes {
@@ -67,7 +70,7 @@ export function intermediateSubject(trustDomain: TrustDomain, id: string): Bytes
     derElement(Tag.set, derSequence(oid, derElement(Tag.utf8String, derText(text))));
   return derSequence(
     attribute(Oid.organizationName, trustDomain.slice(0, 64)),
-    attribute(commonName, intermediateName(trustDomain, id)),
+    attribute(commonName, Intermediate.nameOf(trustDomain, id)),
   );
 }
 

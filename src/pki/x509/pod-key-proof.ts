@@ -1,6 +1,6 @@
 import { CaError } from "../../foundation/errors.ts";
 import type { CryptoProvider } from "../crypto-provider.ts";
-import { parseBase64 } from "../encoding/base64.ts";
+import { Base64 } from "../encoding/base64.ts";
 import type { Bytes } from "../encoding/bytes.ts";
 import { DerError } from "../encoding/der-reader.ts";
 import { Pem } from "../encoding/pem.ts";
@@ -14,9 +14,6 @@ export interface PodKeyProof {
   readonly signature: Bytes;
 }
 
-/** A UUID in the one form in which Kubernetes writes it. */
-export const podUidPattern: RegExp = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
 /** Parses and verifies the proof that a pod has the private key of a public key. */
 export const PodKeyProof = {
   /**
@@ -28,8 +25,8 @@ export const PodKeyProof = {
    * @param signature In base64.
    */
   parse(podUid: string, signature: string): PodKeyProof | undefined {
-    const octets = signature === "" ? undefined : parseBase64(signature);
-    return octets && podUidPattern.test(podUid) ? { podUid, signature: octets } : undefined;
+    const octets = signature === "" ? undefined : Base64.parse(signature);
+    return octets && PodKeyProof.podUid.test(podUid) ? { podUid, signature: octets } : undefined;
   },
 
   /**
@@ -54,6 +51,9 @@ export const PodKeyProof = {
     }
     throw invalid();
   },
+
+  /** A UUID in the one form in which Kubernetes writes it. */
+  podUid: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
 };
 
 const maximumPemLength = 4096;

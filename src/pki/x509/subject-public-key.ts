@@ -1,7 +1,7 @@
 import { sha1 } from "@noble/hashes/legacy.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { CaError, type SubjectKeyFault } from "../../foundation/errors.ts";
-import { type Bytes, bytesEqual, fromHexLiteral as literal, toHex } from "../encoding/bytes.ts";
+import { Bytes, Hex } from "../encoding/bytes.ts";
 import { DerReader, Tag } from "../encoding/der-reader.ts";
 import type { SubjectKeyAlgorithm } from "../signature-algorithm.ts";
 
@@ -21,18 +21,22 @@ type KeyForm = (keyOctets: Bytes) => SubjectKeyFault | undefined;
  * Ed25519 (RFC 8410 §3), ML-DSA (RFC 9881 §4).
  */
 const acceptedKeys: readonly (readonly [Bytes, SubjectKeyAlgorithm, KeyForm])[] = [
-  [literal("301306072a8648ce3d020106082a8648ce3d030107"), "EC-P256", uncompressedPoint(32)],
-  [literal("301006072a8648ce3d020106052b81040022"), "EC-P384", uncompressedPoint(48)],
-  [literal("301006072a8648ce3d020106052b81040023"), "EC-P521", uncompressedPoint(66)],
-  [literal("300d06092a864886f70d0101010500"), "RSA", rsaPublicKey],
-  [literal("300506032b6570"), "Ed25519", (o) => (isEd25519Point(o) ? undefined : "point")],
-  [literal("300b0609608648016503040311"), "ML-DSA-44", ofLength(1312)],
-  [literal("300b0609608648016503040312"), "ML-DSA-65", ofLength(1952)],
-  [literal("300b0609608648016503040313"), "ML-DSA-87", ofLength(2592)],
+  [
+    Hex.parseLiteral("301306072a8648ce3d020106082a8648ce3d030107"),
+    "EC-P256",
+    uncompressedPoint(32),
+  ],
+  [Hex.parseLiteral("301006072a8648ce3d020106052b81040022"), "EC-P384", uncompressedPoint(48)],
+  [Hex.parseLiteral("301006072a8648ce3d020106052b81040023"), "EC-P521", uncompressedPoint(66)],
+  [Hex.parseLiteral("300d06092a864886f70d0101010500"), "RSA", rsaPublicKey],
+  [Hex.parseLiteral("300506032b6570"), "Ed25519", (o) => (isEd25519Point(o) ? undefined : "point")],
+  [Hex.parseLiteral("300b0609608648016503040311"), "ML-DSA-44", ofLength(1312)],
+  [Hex.parseLiteral("300b0609608648016503040312"), "ML-DSA-65", ofLength(1952)],
+  [Hex.parseLiteral("300b0609608648016503040313"), "ML-DSA-87", ofLength(2592)],
 ];
 
 /** The arc of NIST's signature algorithms, in which every post-quantum key has its name. */
-const nistSignatures = literal("6086480165030403");
+const nistSignatures = Hex.parseLiteral("6086480165030403");
 
 const ecPublicKeyOid = "06072a8648ce3d0201";
 
@@ -104,7 +108,7 @@ export const SubjectPublicKey = {
 
 function refuseAlgorithm(identifier: Bytes): CaError {
   return SubjectPublicKey.refuse(
-    toHex(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm",
+    Hex.format(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm",
   );
 }
 
@@ -135,32 +139,32 @@ function rsaPublicKey(octets: Bytes): SubjectKeyFault | undefined {
  */
 export function rsaKeyFault(modulus: Bytes, exponent: Bytes): SubjectKeyFault | undefined {
   if (!isOdd(modulus) || bitLength(modulus) < 2048 || bitLength(modulus) > 4096) return "modulus";
-  return bytesEqual(exponent, fermat4) ? undefined : "exponent";
+  return Bytes.equal(exponent, fermat4) ? undefined : "exponent";
 }
 
 /** 65537 (F4), which every client uses. It is the only large exponent that workerd imports. */
-const fermat4 = literal("010001");
+const fermat4 = Hex.parseLiteral("010001");
 
 /**
  * The y coordinates of the points of small order, in little-endian order (RFC 8032 §5.1.2). Anybody can
  * make signatures for such a key, so a signature proves nothing.
  */
 const smallOrder: readonly Bytes[] = [
-  literal("00".repeat(32)),
-  literal(`01${"00".repeat(31)}`),
-  literal(`ec${"ff".repeat(30)}7f`),
-  literal("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
-  literal("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"),
+  Hex.parseLiteral("00".repeat(32)),
+  Hex.parseLiteral(`01${"00".repeat(31)}`),
+  Hex.parseLiteral(`ec${"ff".repeat(30)}7f`),
+  Hex.parseLiteral("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
+  Hex.parseLiteral("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"),
 ];
 
 /** 2^255 - 19, little-endian. A coordinate of this or more is a second encoding of a smaller one. */
-const fieldPrime = literal(`ed${"ff".repeat(30)}7f`);
+const fieldPrime = Hex.parseLiteral(`ed${"ff".repeat(30)}7f`);
 
 function isEd25519Point(octets: Bytes): boolean {
   if (octets.length !== 32) return false;
   const y = octets.map((octet, i) => (i === 31 ? octet & 0x7f : octet));
   const isCanonical = y.some((octet, i) => i > 0 && octet !== fieldPrime[i]) || (y[0] ?? 0) < 0xed;
-  return isCanonical && !smallOrder.some((point) => bytesEqual(point, y));
+  return isCanonical && !smallOrder.some((point) => Bytes.equal(point, y));
 }
 
 const isOdd = (integer: Bytes): boolean => ((integer.at(-1) ?? 0) & 1) === 1;

@@ -12,48 +12,51 @@ export interface LeafLifetimes {
   readonly maximumSeconds: number;
 }
 
-/** The longest time from notBefore to issuance, for peers whose clocks are behind. istiod backdates as far. */
-export const backdateSeconds = 120;
+/** Computes validities. */
+export const Validity = {
+  /** The longest time from notBefore to issuance, for peers whose clocks are behind. istiod backdates as far. */
+  backdateSeconds: 120,
+
+  /**
+   * The validity of a leaf: from a little before `now`, for the requested time, within the authority's.
+   *
+   * Zero or less asks for the default. More than the maximum is refused and not shortened. istiod has the
+   * same rules (`security/pkg/pki/ca/ca.go`); its nanoseconds overflow above 292 years, hence `bigint`.
+   *
+   * @throws CaError `lifetime-too-long`; `no-signing-authority` when the authority has expired.
+   */
+  ofLeaf(
+    requestedSeconds: bigint,
+    lifetimes: LeafLifetimes,
+    authority: Validity,
+    now: Date,
+  ): Validity {
+    const maximumSeconds = lifetimes.maximumSeconds;
+    if (requestedSeconds > maximumSeconds) {
+      throw new CaError(
+        { reason: "lifetime-too-long", requestedSeconds, maximumSeconds },
+        `asked for ${requestedSeconds} s of validity, allowed are ${maximumSeconds} s`,
+      );
+    }
+    const seconds = requestedSeconds > 0n ? Number(requestedSeconds) : lifetimes.defaultSeconds;
+    if (now.getTime() >= authority.notAfter.getTime()) throw expired();
+    const issuedAt = Math.floor(now.getTime() / 1000);
+    const notAfter = earlier(new Date((issuedAt + seconds) * 1000), authority.notAfter);
+    const backdate = Validity.leafBackdateSeconds(notAfter.getTime() / 1000 - issuedAt);
+    return { notBefore: new Date((issuedAt - backdate) * 1000), notAfter };
+  },
+
+  /** How far a leaf or token of this life is backdated, in whole seconds. An authority near its end gives less than was asked. */
+  leafBackdateSeconds(lifeSeconds: number): number {
+    return Math.min(Validity.backdateSeconds, Math.floor(lifeSeconds * backdatePart));
+  },
+};
 
 /**
  * The part of its life by which a short leaf is backdated instead. ztunnel renews in the middle of the
  * validity. If a leaf of two minutes were backdated by two, that middle would be its issuance.
  */
 const backdatePart = 1 / 10;
-
-/**
- * The validity of a leaf: from a little before `now`, for the requested time, within the authority's.
- *
- * Zero or less asks for the default. More than the maximum is refused and not shortened. istiod has the
- * same rules (`security/pkg/pki/ca/ca.go`); its nanoseconds overflow above 292 years, hence `bigint`.
- *
- * @throws CaError `lifetime-too-long`; `no-signing-authority` when the authority has expired.
- */
-export function leafValidity(
-  requestedSeconds: bigint,
-  lifetimes: LeafLifetimes,
-  authority: Validity,
-  now: Date,
-): Validity {
-  const maximumSeconds = lifetimes.maximumSeconds;
-  if (requestedSeconds > maximumSeconds) {
-    throw new CaError(
-      { reason: "lifetime-too-long", requestedSeconds, maximumSeconds },
-      `asked for ${requestedSeconds} s of validity, allowed are ${maximumSeconds} s`,
-    );
-  }
-  const seconds = requestedSeconds > 0n ? Number(requestedSeconds) : lifetimes.defaultSeconds;
-  if (now.getTime() >= authority.notAfter.getTime()) throw expired();
-  const issuedAt = Math.floor(now.getTime() / 1000);
-  const notAfter = earlier(new Date((issuedAt + seconds) * 1000), authority.notAfter);
-  const backdate = leafBackdateSeconds(notAfter.getTime() / 1000 - issuedAt);
-  return { notBefore: new Date((issuedAt - backdate) * 1000), notAfter };
-}
-
-/** How far a leaf or token of this life is backdated, in whole seconds. An authority near its end gives less than was asked. */
-export function leafBackdateSeconds(lifeSeconds: number): number {
-  return Math.min(backdateSeconds, Math.floor(lifeSeconds * backdatePart));
-}
 
 function expired(): CaError {
   const why = "the signing authority has expired";

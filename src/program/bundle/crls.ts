@@ -1,6 +1,6 @@
 import { verify, type X509Certificate } from "node:crypto";
 import { CaError } from "../../foundation/errors.ts";
-import { bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
+import { Bytes, Hex } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { signatureAlgorithms } from "../../pki/signature-algorithm.ts";
 import { Certificate } from "../../pki/x509/certificate.ts";
@@ -199,7 +199,7 @@ export class MeshCrls {
 
 /** The authorities of a mesh share one name. */
 function keyOf({ issuer, authorityKeyIdentifier }: Crl): string {
-  return `${toHex(issuer)} ${toHex(authorityKeyIdentifier ?? new Uint8Array())}`;
+  return `${Hex.format(issuer)} ${Hex.format(authorityKeyIdentifier ?? new Uint8Array())}`;
 }
 
 function isOlder(crl: Crl, known: Crl): boolean {
@@ -227,7 +227,7 @@ function issuerWith(certificate: X509Certificate): CrlAuthority {
     const verdicts = new WeakMap<Crl, boolean>();
     const isSigned = ({ signatureAlgorithm, signedBytes, signature }: Crl): boolean => {
       const scheme = signatureAlgorithms[algorithm].find(({ identifier }) =>
-        bytesEqual(identifier, signatureAlgorithm),
+        Bytes.equal(identifier, signatureAlgorithm),
       );
       if (!scheme || !signer.maySign) return false;
       return verify(scheme.hash, signedBytes, certificate.publicKey, signature);

@@ -1,8 +1,8 @@
 import type { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
-import { FetchError, jsonOf } from "../../foundation/fetch.ts";
+import { FetchError, ResponseBody } from "../../foundation/fetch.ts";
 import { inEnglish } from "../../foundation/text.ts";
-import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { Pem, type PemBlock, PemError } from "../../pki/encoding/pem.ts";
 import { KeySet } from "../../pki/jose/key-set.ts";
@@ -70,7 +70,7 @@ const x5cSchema = z.tuple([z.string()]);
  * @throws FetchError for an invalid bundle, and for one with a certificate that is not a CA's.
  */
 export function parseSpiffeBundle(octets: string | Uint8Array): SpiffeBundle {
-  const parsed = schema.safeParse(jsonOf(octets), inEnglish);
+  const parsed = schema.safeParse(ResponseBody.parseJson(octets), inEnglish);
   if (!parsed.success) {
     const [{ path, message } = { path: [], message: "" }] = parsed.error.issues;
     throw new FetchError(`did not answer a SPIFFE bundle: ${path.join(".")} ${message}`);
@@ -129,7 +129,7 @@ function blocksIn(text: string): readonly PemBlock[] {
 
 function parseOne(block: PemBlock): Crl {
   try {
-    const der = parseBase64(Pem.symbols(block));
+    const der = Base64.parse(Pem.symbols(block));
     const crl = der && Crl.parse(der);
     // Later readers of the entries need not expect a broken one.
     if (crl && Crl.named(crl, new Set()).length === 0) return crl;

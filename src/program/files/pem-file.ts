@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { OperatorError } from "../../foundation/errors.ts";
-import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import { DerReader, Tag } from "../../pki/encoding/der-reader.ts";
 import { Pem, PemError } from "../../pki/encoding/pem.ts";
 import { readSmallOctets } from "./small-file.ts";
@@ -80,7 +80,7 @@ export function parseCertificates(pem: string): readonly X509Certificate[] {
  * octets after a certificate. Other verifiers refuse that, and the whole file with it.
  */
 export function parseCertificate(base64: string): X509Certificate | undefined {
-  const der = parseBase64(base64);
+  const der = Base64.parse(base64);
   try {
     const certificate = der && new X509Certificate(der);
     return der && certificate?.raw.equals(der) ? certificate : undefined;

@@ -9,7 +9,7 @@ import { request as httpsRequest } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { Readable } from "node:stream";
 import { urlToHttpOptions } from "node:url";
-import { bracketed, isPublicAddress, isPublicHost } from "../../foundation/addresses.ts";
+import { Host } from "../../foundation/addresses.ts";
 import {
   type AddressScope,
   type Fetch,
@@ -157,7 +157,7 @@ function throughProxy(
   { target, headers }: OutgoingRequest,
 ) {
   if (isTls) throw new FetchError("is asked in plaintext, which no proxy over TLS is asked for");
-  const asked = `${bracketed(target.hostname ?? "")}${target.port ? `:${target.port}` : ""}`;
+  const asked = `${Host.bracketed(target.hostname ?? "")}${target.port ? `:${target.port}` : ""}`;
   return {
     hostname: host,
     port,
@@ -174,7 +174,7 @@ function throughProxy(
 function requirePublic({ hostname = "" }: Target, isProxied: boolean): void {
   const host = hostname ?? "";
   const isName = isIP(host) === 0;
-  if (isName ? !isProxied || isPublicHost(host) : isPublicAddress(host)) return;
+  if (isName ? !isProxied || Host.isPublic(host) : Host.isPublicAddress(host)) return;
   throw notAnswered(createPrivateAddressError());
 }
 
@@ -197,7 +197,7 @@ type Resolve = (
 export function createPublicLookup(resolve: Resolve = lookup): LookupFunction {
   return (hostname, options, callback) =>
     resolve(hostname, { ...options, all: true }, (error, addresses) => {
-      const usable = addresses?.filter(({ address }) => isPublicAddress(address)) ?? [];
+      const usable = addresses?.filter(({ address }) => Host.isPublicAddress(address)) ?? [];
       const [first] = usable;
       if (error || !first) callback(error ?? createPrivateAddressError(), []);
       else if (options.all) callback(null, usable);

@@ -1,6 +1,6 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { AnswerTooLong, FetchError, isFragmented, toFetchError } from "../../foundation/fetch.ts";
+import { AnswerTooLong, FetchError, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
 import type { HeaderFields } from "../../foundation/headers.ts";
 import { handshakeHint, isInHandshake } from "../tls-policy.ts";
 
@@ -114,7 +114,7 @@ export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
       chunks.push(chunk);
       length += chunk.length;
       if (length > maximumOctets) fail(new AnswerTooLong());
-      if (isFragmented(chunks.length, length)) {
+      if (ResponseBody.isFragmented(chunks.length, length)) {
         fail(new FetchError("answered in too small pieces"));
       }
     });

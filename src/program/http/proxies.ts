@@ -7,7 +7,7 @@ import {
 import { domainToASCII } from "node:url";
 import { OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { parseSocketAddress } from "../../foundation/socket-address.ts";
+import { SocketAddress } from "../../foundation/socket-address.ts";
 
 /** An HTTP proxy, which is asked by CONNECT for a connection to any other server. */
 export interface ProxyServer {
@@ -156,7 +156,7 @@ type Rule = (host: string, port: number) => boolean;
 function parseRule(rule: string): Rule {
   const [network = "", bits = ""] = rule.split("/");
   if (isIP(network) !== 0 && /^\d{1,3}$/.test(bits)) return networkRule(network, Number(bits));
-  const { host = rule, port } = parseSocketAddress(rule) ?? {};
+  const { host = rule, port } = SocketAddress.parse(rule) ?? {};
   const matches = hostRule(host.replace(/^\[(.*)\]$/, "$1"));
   return (asked, askedPort) => (port === undefined || port === askedPort) && matches(asked);
 }

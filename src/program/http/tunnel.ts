@@ -8,7 +8,7 @@ import {
   connect,
   type SecureContextOptions,
 } from "node:tls";
-import { bracketed } from "../../foundation/addresses.ts";
+import { Host } from "../../foundation/addresses.ts";
 import { systemCode } from "../files/small-file.ts";
 import { trustSystemRoots } from "../system-roots.ts";
 import { watchHandshake } from "../tls-policy.ts";
@@ -36,7 +36,7 @@ export const probeMilliseconds = 15_000;
  * @throws Error whose code begins with `PROXY_`, for a proxy that refuses or fails.
  */
 function openTunnel(proxy: ProxyServer, { host, port }: Peer): Promise<Socket> {
-  const authority = `${bracketed(host)}:${port}`;
+  const authority = `${Host.bracketed(host)}:${port}`;
   const { isTls, authorization } = proxy;
   const request = (isTls ? httpsRequest : httpRequest)({
     host: proxy.host,

@@ -1,4 +1,4 @@
-import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../log-error.ts";
 import { hashOctets, type Tree } from "../merkle.ts";
@@ -12,7 +12,7 @@ export interface Checkpoint extends Tree {
 
 /** The text that the log and its witnesses sign. */
 export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
-  return `${origin}\n${size}\n${toBase64(root)}\n`;
+  return `${origin}\n${size}\n${Base64.format(root)}\n`;
 }
 
 /**
@@ -22,7 +22,7 @@ export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
  */
 export function parseCheckpoint(text: string): Checkpoint {
   const [origin = "", size = "", base64 = "", ...rest] = text.split("\n");
-  const root = parseBase64(base64);
+  const root = Base64.parse(base64);
   const isWhole = rest.length > 0 && rest.at(-1) === "" && !rest.slice(0, -1).includes("");
   if (!isWhole || origin === "" || root?.length !== hashOctets) {
     throw new LogError("form", "not a checkpoint");

@@ -1,6 +1,6 @@
 import { concatBytes } from "../../foundation/octets.ts";
-import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
-import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
+import { type Bytes, Hex } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../log-error.ts";
 import { hasControls, isKeyName, type VerifierKey } from "./verifier-key.ts";
 
@@ -48,7 +48,7 @@ export function parseNote(whole: string): SignedNote {
 /** One signature line. @throws LogError `form` */
 export function parseSignature(line: string): NoteSignature {
   const [start, name = "", base64 = "", ...more] = line.split(" ");
-  const octets = parseBase64(base64);
+  const octets = Base64.parse(base64);
   if (start !== dash || more.length > 0 || !isKeyName(name) || !octets || octets.length < 5) {
     throw malformed("not the signature line of a note");
   }
@@ -62,12 +62,12 @@ export function formatNote({ text, signatures }: SignedNote): string {
 
 /** Serializes one signature line of a note, without its line feed. */
 export function formatSignature({ name, keyId, signature }: NoteSignature): string {
-  return `${dash} ${name} ${toBase64(concatBytes(keyId, signature))}`;
+  return `${dash} ${name} ${Base64.format(concatBytes(keyId, signature))}`;
 }
 
 /** Whether the signature claims to be by this key. */
 export function claims(signature: NoteSignature, { name, keyId }: VerifierKey): boolean {
-  return signature.name === name && toHex(signature.keyId) === toHex(keyId);
+  return signature.name === name && Hex.format(signature.keyId) === Hex.format(keyId);
 }
 
 function malformed(detail: string): LogError {

@@ -1,7 +1,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { concatBytes } from "../../foundation/octets.ts";
-import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
-import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
+import { type Bytes, Hex } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../log-error.ts";
 
 /** The message that a key signs: the text of a note itself, or a witness's message about a checkpoint. */
@@ -34,7 +34,7 @@ export const VerifierKey = {
   /** `<name>+<hexadecimal key id>+<base64 of type and public key>` */
   format({ name, use, keyId, publicKey }: VerifierKey): string {
     const octets = concatBytes(Uint8Array.of(typeOctets[use]), publicKey);
-    return `${name}+${toHex(keyId)}+${toBase64(octets)}`;
+    return `${name}+${Hex.format(keyId)}+${Base64.format(octets)}`;
   },
 
   /**
@@ -44,13 +44,13 @@ export const VerifierKey = {
   parse(text: string): VerifierKey {
     const [name = "", id = "", ...rest] = text.split("+");
     // Base64 may have a plus of its own.
-    const octets = parseBase64(rest.join("+"));
+    const octets = Base64.parse(rest.join("+"));
     const use = (["note", "cosignature"] as const).find((each) => typeOctets[each] === octets?.[0]);
     if (!octets || !use || octets.length !== 1 + publicKeyOctets) {
       throw new LogError("form", "not the verifier key of an Ed25519 signer");
     }
     const key = VerifierKey.create(name, use, octets.slice(1));
-    if (toHex(key.keyId) === id) return key;
+    if (Hex.format(key.keyId) === id) return key;
     throw new LogError("form", "a verifier key with the id of another one");
   },
 };

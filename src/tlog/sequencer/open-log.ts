@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { parseJson } from "../../foundation/json.ts";
-import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
-import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
+import { Bytes } from "../../pki/encoding/bytes.ts";
 import { Frontier } from "../frontier.ts";
 import { LogError } from "../log-error.ts";
 import type { Tree } from "../merkle.ts";
@@ -122,14 +122,14 @@ async function requirePublished(
 }
 
 function isSameTree(one: Tree, other: Tree): boolean {
-  return one.size === other.size && bytesEqual(one.root, other.root);
+  return one.size === other.size && Bytes.equal(one.root, other.root);
 }
 
 /** The staged entries lead from the settled tree to the signed one. */
 async function requireStaged(staged: Staged, head: LogHead, key: VerifierKey): Promise<void> {
   const signed = await openCheckpointText(head.signed, key);
   const { frontier } = await planPublication(staged, head.frontier, signed.size);
-  if (!bytesEqual(frontier.root(), signed.root)) {
+  if (!Bytes.equal(frontier.root(), signed.root)) {
     throw new LogError("content", "the staged entries are not those of the signed checkpoint");
   }
   // It reads the tiles beyond the signed tree as well, so that damage shows now.
@@ -168,7 +168,7 @@ export function formatHead({ frontier, settled, signed }: LogHead): string {
   return JSON.stringify({
     version: 1,
     size,
-    frontier: toBase64(frontier.toBytes()),
+    frontier: Base64.format(frontier.toBytes()),
     settled,
     signed,
   } satisfies z.infer<typeof headSchema>);
@@ -177,12 +177,12 @@ export function formatHead({ frontier, settled, signed }: LogHead): string {
 /** Reads a head, and checks it by the log's own signatures. @throws LogError */
 async function openHead(text: string, key: VerifierKey): Promise<LogHead> {
   const { size, frontier: base64, settled, signed } = parseForm(text);
-  const octets = parseBase64(base64);
+  const octets = Base64.parse(base64);
   if (!octets) throw damaged();
   const frontier = Frontier.fromBytes(size, octets);
   const checkpoint = await openCheckpointText(settled, key);
   await openCheckpointText(signed, key);
-  if (checkpoint.size === size && bytesEqual(checkpoint.root, frontier.root())) {
+  if (checkpoint.size === size && Bytes.equal(checkpoint.root, frontier.root())) {
     return { frontier, settled, signed };
   }
   throw damaged();

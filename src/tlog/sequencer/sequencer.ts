@@ -1,5 +1,5 @@
 import { messageOf } from "../../foundation/errors.ts";
-import { parseJson, unbounded } from "../../foundation/json.ts";
+import { JsonBounds, parseJson } from "../../foundation/json.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { parseCheckpoint } from "../note/checkpoint.ts";
@@ -215,7 +215,7 @@ export class Sequencer {
 }
 
 function parseNames(json = "[]"): Set<string> {
-  const names: unknown = parseJson(json, unbounded);
+  const names: unknown = parseJson(json, JsonBounds.unbounded);
   return new Set(Array.isArray(names) ? names.map(String) : []);
 }
 

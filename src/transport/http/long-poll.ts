@@ -1,4 +1,4 @@
-import { addressOf, networkOf } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/caller-address.ts";
 import type { Peer } from "../rpc/rpc.ts";
 
 /** The limits of long polls for a changed trust bundle. */
@@ -25,7 +25,11 @@ type WaiterOf = (request: Request) => Waiter;
 
 /** A caller as the platform knows it. */
 export function waiting({ address, yieldTurn, mayWait }: Peer): Waiter {
-  return { address: address === undefined ? undefined : addressOf(address), yieldTurn, mayWait };
+  return {
+    address: address === undefined ? undefined : CallerAddress.of(address),
+    yieldTurn,
+    mayWait,
+  };
 }
 
 /** A long poll holds a connection, and an isolate of a Worker has 128 MB for everything. */
@@ -38,7 +42,7 @@ const maximumOfAddress = 500;
 const forgottenSeconds = 10;
 
 /** A network has no more places than are left for all others. */
-const networkKey = (address: string): string => `network ${networkOf(address)}`;
+const networkKey = (address: string): string => `network ${CallerAddress.networkOf(address)}`;
 
 /** The place of a long poll, and when it counts as forgotten. */
 interface Place {

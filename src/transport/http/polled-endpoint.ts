@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { parseWaitSeconds } from "../../foundation/headers.ts";
-import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
+import { type Bytes, Hex } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { retrySoon, unavailableSentence } from "../rpc/connect-error.ts";
 import type { LongPoll, LongPolls } from "./long-poll.ts";
@@ -22,7 +22,7 @@ export async function representationOf(
   const body = new TextEncoder().encode(text);
   if (body.length === 0) return undefined;
   const digest = await crypto.subtle.digest("SHA-256", body);
-  return { body, contentType, etag: `"${toHex(new Uint8Array(digest, 0, 16))}"` };
+  return { body, contentType, etag: `"${Hex.format(new Uint8Array(digest, 0, 16))}"` };
 }
 
 /** What publishes documents. */

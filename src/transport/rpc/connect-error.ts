@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Refusal } from "../../foundation/errors.ts";
-import { retryAfterHeader } from "../../foundation/headers.ts";
+import { RetryAfter } from "../../foundation/headers.ts";
 
 /** The public sentence of a call that a gateway has forwarded without a good credential of its own. */
 export const gatewaySentence = "gateway authentication failed";
@@ -78,7 +78,7 @@ const leastSeconds = 2;
  */
 function retryAfter(seconds: number, now: Date): Record<string, string> {
   const spread = seconds * (1 + now.getUTCMilliseconds() / 1000);
-  return { [retryAfterHeader]: String(Math.max(1, Math.ceil(spread))) };
+  return { [RetryAfter.header]: String(Math.max(1, Math.ceil(spread))) };
 }
 
 /** The `retry-after` of a refusal that may end at any time. */

@@ -12,7 +12,7 @@ import {
   type MethodImpl,
 } from "@connectrpc/connect";
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
-import { capTimeouts, type HeaderFields } from "../../foundation/headers.ts";
+import { CallTimeout, type HeaderFields } from "../../foundation/headers.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import {
   compressedFlag,
@@ -62,7 +62,7 @@ export function createFallback<I extends DescMessage, O extends DescMessage>(
     // Connect makes the signal of a call before it reads the body.
     const read = () => bodyInTime(request.body(), contextValues.get(signalKey) ?? request.signal);
     const body = readLater(read, method.input, request.header);
-    const header = capTimeouts(request.headers());
+    const header = CallTimeout.cap(request.headers());
     return complete(await handler({ ...request, header, body, contextValues }));
   };
 }

@@ -1,10 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
-import {
-  type AnswerFields,
-  parseConnectTimeout,
-  parseGrpcTimeout,
-} from "../../foundation/headers.ts";
+import { type AnswerFields, CallTimeout } from "../../foundation/headers.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import {
   compressedFlag,
@@ -48,14 +44,14 @@ function isConnectUnary({ method, header }: RpcRequest): boolean {
     method === "POST" &&
     header.get("content-type") === protobuf &&
     (header.get("content-encoding") ?? "identity") === "identity" &&
-    parseConnectTimeout(header.get(connectTimeout) ?? "0") !== undefined
+    CallTimeout.parseConnect(header.get(connectTimeout) ?? "0") !== undefined
   );
 }
 
 /** Answers a call that {@link isConnectUnary} recognises (Connect protocol, Unary-Response). */
 async function answerConnect(request: RpcRequest, method: UnaryMethod): Promise<RpcResponse> {
   try {
-    const timeoutMs = parseConnectTimeout(request.header.get(connectTimeout) ?? "");
+    const timeoutMs = CallTimeout.parseConnect(request.header.get(connectTimeout) ?? "");
     const octets = await answerUnary(request, timeoutMs, method, (body) => body);
     return response(200, { "content-type": protobuf }, octets);
   } catch (error) {
@@ -98,7 +94,7 @@ function isPlain({ method, header }: RpcRequest): boolean {
   return (
     method === "POST" &&
     (header.get("grpc-encoding") ?? "identity") === "identity" &&
-    parseGrpcTimeout(header.get(grpcTimeout) ?? "0S") !== undefined
+    CallTimeout.parseGrpc(header.get(grpcTimeout) ?? "0S") !== undefined
   );
 }
 
@@ -147,7 +143,7 @@ function answerFrame(
   method: UnaryMethod,
   knownFlags: number,
 ): Promise<Uint8Array> {
-  const timeoutMs = parseGrpcTimeout(request.header.get(grpcTimeout) ?? "");
+  const timeoutMs = CallTimeout.parseGrpc(request.header.get(grpcTimeout) ?? "");
   return answerUnary(request, timeoutMs, method, (body) =>
     isPlainFrame(body) ? body.subarray(frameHeadOctets) : messageAmong(body, knownFlags),
   );

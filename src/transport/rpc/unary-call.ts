@@ -1,10 +1,6 @@
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
-import {
-  type AnswerFields,
-  type HeaderFields,
-  retryAfterHeader,
-} from "../../foundation/headers.ts";
+import { type AnswerFields, type HeaderFields, RetryAfter } from "../../foundation/headers.ts";
 import { Deadline } from "../../foundation/pause.ts";
 import { requireFewValues } from "./internal/message-bound.ts";
 import { tooSlow } from "./request-body.ts";
@@ -78,8 +74,8 @@ export function asConnectError(error: unknown): ConnectError {
 
 /** The only metadata that an error of the service has. */
 export function retryAfterOf({ metadata }: ConnectError): AnswerFields {
-  const value = metadata.get(retryAfterHeader);
-  return value === null ? {} : { [retryAfterHeader]: value };
+  const value = metadata.get(RetryAfter.header);
+  return value === null ? {} : { [RetryAfter.header]: value };
 }
 
 function withDeadline(

@@ -5,8 +5,8 @@ import type { OpenPlatformKeys } from "../../config/platform-keys.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import { createOperationLog, logFault, writeToConsole } from "../../foundation/events.ts";
-import { pollForWork } from "../../foundation/shared-work.ts";
+import { OperationLog, WriteLine } from "../../foundation/events.ts";
+import { WorkSharing } from "../../foundation/shared-work.ts";
 import { askConfigured } from "../../tlog/ask-witnesses.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
@@ -31,7 +31,7 @@ export interface ShardState {
  * A method returns a refusal and does not throw, because an error loses its class between isolates.
  */
 export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unknown>>> {
-  readonly #log = createOperationLog(() => new Date(), writeToConsole);
+  readonly #log = OperationLog.create(() => new Date(), WriteLine.toConsole);
   /** @internal Absent from a main module without key services. Users of the package need none of its types. */
   protected readonly openKeyCustody: OpenPlatformKeys | undefined;
   #keks: HeldKeks | undefined;
@@ -82,7 +82,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       this.#trouble = undefined;
     } catch (error) {
       this.#trouble = `entries wait to be published: ${messageOf(error)}`;
-      logFault(this.#log, "log-not-published", error, { level: "error", log: origin });
+      OperationLog.logFault(this.#log, "log-not-published", error, { level: "error", log: origin });
       if (!(error instanceof LogRefusal) && !this.#isArmed) await this.#arm();
     }
   }
@@ -149,7 +149,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       keyCustody,
       clock,
       log: this.#log,
-      shareWork: pollForWork(clock),
+      shareWork: WorkSharing.polling(clock),
       inBackground: (work) => this.ctx.waitUntil(work),
     });
     await this.#keks.hold(clock());

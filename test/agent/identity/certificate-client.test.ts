@@ -20,7 +20,7 @@ import {
   privateKeyPem,
 } from "../../../src/agent/identity/x509-svid.ts";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
-import { newTrace } from "../../../src/foundation/headers.ts";
+import { TraceContext } from "../../../src/foundation/headers.ts";
 import {
   type IstioCertificateRequest,
   IstioCertificateService,
@@ -105,7 +105,7 @@ const settings = (): RequestSettings => ({
   impersonates: false,
 });
 
-const trace = newTrace();
+const trace = TraceContext.create();
 const log = createEventRecorder();
 
 async function createIssue(

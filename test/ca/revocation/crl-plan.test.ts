@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { planCrl } from "../../../src/ca/revocation/crl-plan.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
-import { toHex } from "../../../src/pki/encoding/bytes.ts";
+import { Hex } from "../../../src/pki/encoding/bytes.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 
 const authority = "a1";
@@ -29,7 +29,7 @@ const revocation = (
 const plan = (revocations: readonly RevocationContent[], seconds: number) =>
   planCrl(authority, revocations, lengths, at(seconds));
 const numberOf = (revocations: readonly RevocationContent[], seconds: number): bigint =>
-  BigInt(`0x${toHex(plan(revocations, seconds).number)}`);
+  BigInt(`0x${Hex.format(plan(revocations, seconds).number)}`);
 const serialsOf = (revocations: readonly RevocationContent[], seconds: number) =>
   plan(revocations, seconds).revoked.map(({ serialNumber }) => serialNumber);
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { SignedCrls } from "../../../src/ca/revocation/published-crls.ts";
-import { pollForWork, type WorkSharing } from "../../../src/foundation/shared-work.ts";
+import { WorkSharing } from "../../../src/foundation/shared-work.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
@@ -41,7 +41,7 @@ test("a CRL is signed again when its revocations change and their number does no
 
 test.each<[string, WorkSharing]>([
   ["a promise", sharePromises],
-  ["polls", pollForWork(() => new Date())],
+  ["polls", WorkSharing.polling(() => new Date())],
 ])(
   "a request that waits for work on older revocations, by %s, is answered with its own",
   async (_, shareWork) => {

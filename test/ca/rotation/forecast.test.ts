@@ -11,7 +11,7 @@ import {
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
-import { planRotation } from "../../../src/pki/authority/rotation.ts";
+import { RotationStep } from "../../../src/pki/authority/rotation.ts";
 import type { ScheduledAuthority } from "../../../src/pki/authority/schedule.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { AdditionalRoot, TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
@@ -163,9 +163,9 @@ test("forecasts what the rotation then does", async () => {
           foretold.find(({ event }) => event === "minted")?.at ?? new Date(Number.NaN);
         const before = new Date(now.getTime() + part * (mintedAt.getTime() - now.getTime()));
         if (before < mintedAt) {
-          expect(planRotation(store, lengths, before).filter(({ act }) => act === "mint")).toEqual(
-            [],
-          );
+          expect(
+            RotationStep.plan(store, lengths, before).filter(({ act }) => act === "mint"),
+          ).toEqual([]);
         }
         const known = await idsIn(mint);
         await rotate(mint, mintedAt);

@@ -1,7 +1,7 @@
 import "reflect-metadata/lite";
 import { type SubjectAlternativeNameExtension, X509Certificate } from "@peculiar/x509";
 import { beforeAll, describe, expect, test } from "vitest";
-import { toBase64 } from "../../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import {
@@ -99,7 +99,7 @@ export function describeClusterSigners(service: () => ServiceUnderTest): void {
       const proof = await key.proof(podUid);
       const octets = Uint8Array.from(atob(proof), (letter) => letter.charCodeAt(0));
       for (const wrong of [octets.subarray(1), new Uint8Array([...octets, 0]), octets.fill(0)]) {
-        const metadata = { ...pod, PodUid: podUid, ProofOfPossession: toBase64(wrong) };
+        const metadata = { ...pod, PodUid: podUid, ProofOfPossession: Base64.format(wrong) };
         expect(await ask(metadata, { csr })).toEqual(csrRejected);
       }
     },

@@ -4,7 +4,7 @@ import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
-import { type Bytes, toHex } from "../../../src/pki/encoding/bytes.ts";
+import { type Bytes, Hex } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
@@ -121,7 +121,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
         expect.objectContaining({
           outcome: "issued",
           proof: "certificate",
-          callerSerialNumber: toHex(Certificate.parse(held.der).toBeSigned.serialNumber),
+          callerSerialNumber: Hex.format(Certificate.parse(held.der).toBeSigned.serialNumber),
           callerAuthority: old.authority.id,
           provedAt: proofOf(held.der).provedAt.toISOString(),
           provedBy: cluster,

@@ -5,7 +5,7 @@ import type { Composition } from "../../../src/config/composition.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { toHex } from "../../../src/pki/encoding/bytes.ts";
+import { Hex } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -46,7 +46,7 @@ export function describeRevocations(
       await composition.certificateAuthority.issuance.authorities.at(begin);
     return {
       authority: authority?.authority.id ?? "",
-      serial: toHex(certificate.toBeSigned.serialNumber),
+      serial: Hex.format(certificate.toBeSigned.serialNumber),
     };
   }
 

@@ -8,7 +8,7 @@ import { Statement } from "../../../src/custody/statement.ts";
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { bytesEqual } from "../../../src/pki/encoding/bytes.ts";
+import { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -163,7 +163,7 @@ export function describeWithheldTaint(
       await stores.own.put(await Statement.seal("root", root, { trustDomain, keks }));
       const holdsIt = async (stated: readonly unknown[]) =>
         (await viewOf(await composed(stated))).trustBundle.roots.some((each) =>
-          bytesEqual(each, der),
+          Bytes.equal(each, der),
         );
       expect([await holdsIt([]), await holdsIt([root.id])]).toEqual([true, true]);
       expect(await holdsIt([{ id: root.id, root_until: instant }])).toBe(false);

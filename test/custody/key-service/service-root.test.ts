@@ -9,7 +9,7 @@ import { createServiceRoot } from "../../../src/custody/key-service/operators-ke
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { Crl } from "../../../src/pki/x509/crl/crl.ts";
-import { parseCrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
+import { CrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
@@ -113,7 +113,7 @@ async function rootCrlOf(ca: RunningCa, root: string, now: Date) {
     .filter((crl) => isOf(crl, publicKey));
   const [crl] = own;
   if (!crl?.nextUpdate || own.length > 1) throw new Error(`${own.length} CRLs of the root`);
-  const { serialNumbers } = parseCrlEntries(crl.der);
+  const { serialNumbers } = CrlEntries.parse(crl.der);
   const revoked = [...serialNumbers].map((each) => each.replace(/^00/, "").toUpperCase());
   return { revoked, nextUpdate: crl.nextUpdate.getTime(), number: crl.number ?? 0n };
 }

@@ -3,12 +3,12 @@ import type { ImportedAuthority } from "../../../src/cli/verbs/import/verify.ts"
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
-import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../../../src/pki/signature-algorithm.ts";
 import { SpiffeId, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
-import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { leafValidity, wholeSeconds } from "../../../src/pki/x509/validity.ts";
+import { Validity, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 
 /** A workload's certificate under an imported CA, as the workload and its peers get it. */
 export interface LeafUnder {
@@ -31,11 +31,11 @@ export async function leafUnder(
 ): Promise<LeafUnder> {
   const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
   const authority = await SigningAuthority.create(certificates, schedule);
-  const signingKey = webSigningKey(authorityKey, signatureAlgorithmOf(authority.publicKey));
-  const { der } = await issueLeaf(SigningAuthority.open(authority, signingKey), {
+  const signingKey = webSigningKey(authorityKey, SignatureAlgorithm.of(authority.publicKey));
+  const { der } = await Leaf.issue(SigningAuthority.open(authority, signingKey), {
     spiffeId: SpiffeId.ofWorkload(trustDomain, { namespace: "foo", name: "bar" }),
     publicKey: SubjectPublicKey.parse(spki),
-    validity: leafValidity(3600n, oneHour, authority.certificate.toBeSigned.validity, now),
+    validity: Validity.ofLeaf(3600n, oneHour, authority.certificate.toBeSigned.validity, now),
     proof: {
       provedAt: wholeSeconds(now),
       issuer: IdentityProof.issuerDigest(""),

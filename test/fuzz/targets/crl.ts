@@ -1,6 +1,6 @@
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { Crl } from "../../../src/pki/x509/crl/crl.ts";
-import { parseCrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
+import { CrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
 import type { Random } from "../../simulation/random.ts";
 import {
   childrenOf,
@@ -68,7 +68,7 @@ export const crl: Target = {
   },
   judge: async (input) => {
     const octets = new Uint8Array(input);
-    const read = unlessRefused(() => ({ list: Crl.parse(octets), ...parseCrlEntries(octets) }));
+    const read = unlessRefused(() => ({ list: Crl.parse(octets), ...CrlEntries.parse(octets) }));
     if (!read) return "refused";
     const { list, serialNumbers } = read;
     requireOwnNames(list, serialNumbers);

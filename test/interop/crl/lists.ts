@@ -3,11 +3,11 @@ import { type CrlLengths, planCrl } from "../../../src/ca/revocation/crl-plan.ts
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import type { AuthorityKey } from "../../../src/pki/authority/new-authority.ts";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { toHex } from "../../../src/pki/encoding/bytes.ts";
+import { Hex } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
-import { type RevocationReason, reasonCodes } from "../../../src/pki/x509/crl/crl-to-be-signed.ts";
-import { prepareCrl, signCrl } from "../../../src/pki/x509/crl/signed-crl.ts";
-import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { RevocationReason } from "../../../src/pki/x509/crl/crl-to-be-signed.ts";
+import { UnsignedCrl } from "../../../src/pki/x509/crl/signed-crl.ts";
+import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTestIssuer, proved, workload } from "../../testkit/pki/certificates.ts";
@@ -48,7 +48,7 @@ export async function judgedLists(many: readonly number[]): Promise<readonly Jud
   return lists;
 }
 
-const reasons = Object.keys(reasonCodes) as RevocationReason[];
+const reasons = Object.keys(RevocationReason.codes) as RevocationReason[];
 
 function issuerOf(key: AuthorityKey, now: Date): Promise<OpenAuthority> {
   const [begin, end] = [addSeconds(now, -day), addSeconds(now, 30 * day)];
@@ -77,18 +77,18 @@ async function listOf(
     }),
   );
   const content = planCrl(issuer.authority.id, revocations, lengths, now);
-  const crl = await signCrl(issuer, prepareCrl(issuer, content));
+  const crl = await UnsignedCrl.sign(issuer, UnsignedCrl.prepare(issuer, content));
   return {
     name,
     rootPem: Pem.format("CERTIFICATE", issuer.authority.certificate.der),
     crlPem: Pem.format("X509 CRL", crl),
-    number: toHex(content.number).replace(/^(?:00)+/, ""),
+    number: Hex.format(content.number).replace(/^(?:00)+/, ""),
     thisUpdate: content.thisUpdate.toISOString(),
     nextUpdate: content.nextUpdate.toISOString(),
     entries: content.revoked.map(({ serialNumber, revokedAt, reason }) => ({
       serial: serialNumber,
       revokedAt: revokedAt.toISOString(),
-      reason: reasonCodes[reason],
+      reason: RevocationReason.codes[reason],
     })),
     goodPem: Pem.format("CERTIFICATE", good.der),
     revokedPem: revokedFor.length > 0 ? Pem.format("CERTIFICATE", bad.der) : undefined,
@@ -96,7 +96,7 @@ async function listOf(
 }
 
 const leafOf = (issuer: OpenAuthority, now: Date) =>
-  issueLeaf(issuer, {
+  Leaf.issue(issuer, {
     spiffeId: workload("shop", "cart"),
     publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
     validity: { notBefore: addSeconds(now, -60), notAfter: addSeconds(now, day) },

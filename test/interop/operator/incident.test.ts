@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
-import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { proved, workload } from "../../testkit/pki/certificates.ts";
@@ -142,7 +142,7 @@ test("a certificate that a stolen authority key has signed is told from others, 
   const now = wholeSeconds(new Date());
   const { issuer: signer } = await certificateAuthority.issuance.authorities.at(now);
   if (!signer) throw new Error("no authority signs");
-  const { der } = await issueLeaf(signer, {
+  const { der } = await Leaf.issue(signer, {
     spiffeId: workload("bank", "vault"),
     publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
     validity: { notBefore: now, notAfter: addSeconds(now, 3600) },

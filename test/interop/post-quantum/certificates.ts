@@ -2,7 +2,7 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { foundIfEmpty, rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { signatureAlgorithms } from "../../../src/pki/signature-algorithm.ts";
-import { requestInfo, signedRequest } from "../../../src/pki/x509/request-to-be-signed.ts";
+import { CertificationRequest } from "../../../src/pki/x509/request-to-be-signed.ts";
 import { connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
@@ -34,11 +34,11 @@ function requestFor(kind: Kind): { readonly key: string; readonly csr: string } 
       ? generateKeyPairSync("ec", { namedCurve: "P-256" })
       : generateKeyPairSync("ml-dsa-65");
   const spki = new Uint8Array(publicKey.export({ format: "der", type: "spki" }));
-  const info = requestInfo(new Uint8Array([0x30, 0]), spki, []);
+  const info = CertificationRequest.info(new Uint8Array([0x30, 0]), spki, []);
   const signature = sign(kind === "EC-P256" ? "sha256" : null, info, privateKey);
   const [algorithm] = signatureAlgorithms[kind];
   if (!algorithm) throw new Error(`no algorithm of ${kind}`);
-  const der = signedRequest(info, algorithm.identifier, signature);
+  const der = CertificationRequest.signed(info, algorithm.identifier, signature);
   const key = String(privateKey.export({ format: "pem", type: "pkcs8" }));
   return { key, csr: Pem.format("CERTIFICATE REQUEST", der) };
 }

@@ -5,7 +5,7 @@ import { afterEach, describe } from "vitest";
 import { importKek } from "../../../src/custody/kek.ts";
 import { createLambda } from "../../../src/node/lambda/lambda.ts";
 import { bucketStores } from "../../../src/node/stores/stores.ts";
-import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
 import { describeForeignTokens } from "../../contract/configured-service/foreign-tokens.ts";
 import { describePolicies } from "../../contract/configured-service/policies.ts";
@@ -58,7 +58,7 @@ async function openService(): Promise<ConfigurableService> {
   };
   return {
     store,
-    keks: [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())],
+    keks: [await importKek("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
     start: async (values) => {
       const lines: string[] = [];
       await writeFile(file, stringify({ ...values, ...bucket }));

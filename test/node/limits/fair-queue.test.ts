@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { addressBehind } from "../../../src/foundation/caller-address.ts";
+import { CallerAddress } from "../../../src/foundation/caller-address.ts";
 import { FairQueue, type Loop, type Work } from "../../../src/node/limits/fair-queue.ts";
 
 const timeLimit = 1000;
@@ -67,7 +67,7 @@ function worksOf(queue: FairQueue) {
 describe("a fair queue", () => {
   test("gives a gateway as many turns as one address has, and each caller behind it a quarter of those", () => {
     const { loop, turn } = handTurned();
-    const of = (caller: string) => addressBehind("gateway", caller);
+    const of = (caller: string) => CallerAddress.behind("gateway", caller);
     const bounds = { ...manyAtOnce, underWayPerAddress: 8 };
     const { begun, ends, take } = worksOf(new FairQueue(() => bounds, loop));
     const names = (count: number, name: string) => Array.from({ length: count }, () => name);

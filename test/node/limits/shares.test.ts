@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { networkOf } from "../../../src/foundation/caller-address.ts";
+import { CallerAddress } from "../../../src/foundation/caller-address.ts";
 import { Shares } from "../../../src/node/limits/shares.ts";
 
 interface Thing {
@@ -84,7 +84,10 @@ describe("the oldest member of the largest share", () => {
             .filter(([each]) => those(each))
             .reduce((sum, [, octets]) => sum + (kind === "count" ? 1 : octets), 0);
         const rankOf = ({ address }: Thing): number =>
-          1000 * amountOf((each) => networkOf(each.address) === networkOf(address)) +
+          1000 *
+            amountOf(
+              (each) => CallerAddress.networkOf(each.address) === CallerAddress.networkOf(address),
+            ) +
           amountOf((each) => each.address === address);
         const found = shares.oldestOfLargest(kind);
         const ranks = [...held.keys()].map(rankOf).toSorted((a, b) => b - a);

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { Agent, type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { networkOf } from "../../../src/foundation/caller-address.ts";
+import { CallerAddress } from "../../../src/foundation/caller-address.ts";
 import { TrustedProxies } from "../../../src/node/limits/trusted-proxies.ts";
 import { issuerTables, rpcPath } from "../../contract/service-under-test.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
@@ -42,7 +42,9 @@ describe("a gateway", () => {
     );
     expect([one?.proxy, other?.proxy]).toEqual(["g", "g"]);
     expect(one?.address).not.toBe(other?.address);
-    expect(networkOf(one?.address ?? "")).toBe(networkOf(other?.address ?? ""));
+    expect(CallerAddress.networkOf(one?.address ?? "")).toBe(
+      CallerAddress.networkOf(other?.address ?? ""),
+    );
     expect(proxies.proxyOf({ "x-rampart-peer": "10.0.0.7" })).toBeUndefined();
   });
 

@@ -4,7 +4,7 @@ import { afterEach, describe } from "vitest";
 import { importKek } from "../../../src/custody/kek.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
 import { bucketStores } from "../../../src/node/stores/stores.ts";
-import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
 import type {
   ConfigurableService,
@@ -38,7 +38,7 @@ async function openService(): Promise<ConfigurableService> {
   const STORE_DIRECTORY = await lastingFolder();
   return {
     store: await openFileStore(STORE_DIRECTORY),
-    keks: [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())],
+    keks: [await importKek("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
     start: async (values) => {
       await endServed();
       return startOne({ KEK, STORE_DIRECTORY, ...values });
@@ -83,7 +83,7 @@ async function openReplicas(): Promise<ConfigurableService> {
   };
   return {
     store: (await bucketStores(place, () => new Date())).store,
-    keks: [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())],
+    keks: [await importKek("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
     start: async (values) => {
       await endServed();
       const replicas = [await startOne({ KEK, ...values, ...bucket })];

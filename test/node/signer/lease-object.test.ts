@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
-import { createLeaseCandidate } from "../../../src/foundation/lease.ts";
+import { LeaseCandidate } from "../../../src/foundation/lease.ts";
 import type { SendRequest } from "../../../src/kubernetes/client.ts";
 import { leaseObject, leaseSeconds } from "../../../src/node/signer/lease-object.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -15,7 +15,7 @@ interface StoredLease {
 }
 
 const candidateAt = (send: SendRequest, identity: string) =>
-  createLeaseCandidate(leaseObject(send, place), identity, leaseSeconds);
+  LeaseCandidate.create(leaseObject(send, place), identity, leaseSeconds);
 
 /** The one lease of an API server, with its optimistic locking. */
 function leaseServer() {

@@ -10,7 +10,7 @@ import {
   podCertificates,
 } from "../../../src/node/signer/pod-certificates.ts";
 import { podKeyTypes } from "../../../src/node/signer/signer-configuration.ts";
-import { toBase64 } from "../../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -109,7 +109,7 @@ describe("a pod gets a certificate", () => {
   test("for a key that has signed the pod's UID", async () => {
     const key = await createPodKey("P-384");
     const spec = {
-      pkixPublicKey: toBase64(key.spki),
+      pkixPublicKey: Base64.format(key.spki),
       proofOfPossession: await key.proof(podUid),
     };
     const { answer, asks } = answering();
@@ -194,14 +194,14 @@ describe("a pod is denied, and the CA not asked,", () => {
 
   test.each(["", "AAAA", "*"])("for the proof of possession %j", async (proofOfPossession) => {
     const { spki } = await createPodKey("P-256");
-    const spec = { pkixPublicKey: toBase64(spki), proofOfPossession };
+    const spec = { pkixPublicKey: Base64.format(spki), proofOfPossession };
     expect(await refusal(spec)).toBe("Failed InvalidProofOfPossession");
   });
 
   test("for a proof over the UID of another pod", async () => {
     const key = await createPodKey("P-256");
     const proofOfPossession = await key.proof(podUid.replace("0", "1"));
-    const spec = { pkixPublicKey: toBase64(key.spki), proofOfPossession };
+    const spec = { pkixPublicKey: Base64.format(key.spki), proofOfPossession };
     expect(await refusal(spec)).toBe("Failed InvalidProofOfPossession");
   });
 });

@@ -7,8 +7,8 @@ import {
   SigningAuthority,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
-import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
-import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { SignatureAlgorithm } from "../../../src/pki/signature-algorithm.ts";
+import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { oneDay, proved, tenDays, workload } from "../../testkit/pki/certificates.ts";
@@ -39,13 +39,13 @@ async function importedIssuer(
   const der = new Uint8Array(certificate.rawData);
   const certificates = { certificate: der, intermediates: [], roots: [der] };
   const authority = await SigningAuthority.create(certificates, tenDays);
-  const algorithm = signatureAlgorithmOf(authority.publicKey);
+  const algorithm = SignatureAlgorithm.of(authority.publicKey);
   return SigningAuthority.open(authority, webSigningKey(keys.privateKey, algorithm));
 }
 
 async function leafOf(issuer: OpenAuthority): Promise<Octets> {
   return Buffer.from(
-    (await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved })).der,
+    (await Leaf.issue(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved })).der,
   );
 }
 
@@ -112,5 +112,5 @@ test("a P-521 authority signs with SHA-512", async () => {
 
 test("an Ed25519 authority signs with its one algorithm", () => {
   const { spki } = generateSigner("Ed25519");
-  expect(signatureAlgorithmOf(SubjectPublicKey.parse(spki)).name).toBe("Ed25519");
+  expect(SignatureAlgorithm.of(SubjectPublicKey.parse(spki)).name).toBe("Ed25519");
 });

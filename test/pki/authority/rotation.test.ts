@@ -1,9 +1,5 @@
 import { describe, expect, test } from "vitest";
-import {
-  type AuthorityRoot,
-  planRotation,
-  type RotationStep,
-} from "../../../src/pki/authority/rotation.ts";
+import { type AuthorityRoot, RotationStep } from "../../../src/pki/authority/rotation.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import type { Taint } from "../../../src/pki/authority/taint.ts";
 import { TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
@@ -22,7 +18,11 @@ const plan = (
   additionalRoots: readonly SigningAuthority[] = [],
   authorityRoot: AuthorityRoot = "self",
 ): readonly RotationStep[] =>
-  planRotation({ authorities, additionalRoots, taints, authorityRoot }, shortLengths, second(now));
+  RotationStep.plan(
+    { authorities, additionalRoots, taints, authorityRoot },
+    shortLengths,
+    second(now),
+  );
 
 /** A step as text: `mint <cause> <published> <signs>` or `prune <id>`. */
 const stepText = (step: RotationStep): string => {

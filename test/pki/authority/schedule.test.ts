@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { leadSeconds, type Phase, Schedule } from "../../../src/pki/authority/schedule.ts";
-import { addSeconds, leafValidity } from "../../../src/pki/x509/validity.ts";
+import { type Phase, Schedule } from "../../../src/pki/authority/schedule.ts";
+import { addSeconds, Validity } from "../../../src/pki/x509/validity.ts";
 import { type Phases, phasesOf, second, shortLengths } from "../../testkit/ca/timeline.ts";
 
 const instant = (text: string): Date => new Date(`2026-01-${text}Z`);
@@ -73,7 +73,7 @@ test("the last leaf of an authority has its full validity and expires before the
       const signing = signsUntil.getTime() - signsFrom.getTime();
       const issuedAt = new Date(signsFrom.getTime() + (n % signing));
       const longest = phases.longestLeafSeconds;
-      const { notAfter } = leafValidity(
+      const { notAfter } = Validity.ofLeaf(
         BigInt(longest),
         { defaultSeconds: longest, maximumSeconds: longest },
         { notBefore: publishedFrom, notAfter: retiresAt },
@@ -145,8 +145,8 @@ test("with enough time, the last leaf expires first, and every verifier knows th
   fc.assert(
     fc.property(anyLengths, remaining, (phases, beyond) => {
       const overlap = phases.longestLeafSeconds + phases.propagationSeconds;
-      const enough = leadSeconds(phases) + phases.propagationSeconds + overlap;
-      fc.pre(phases.signingSeconds >= leadSeconds(phases) + phases.propagationSeconds);
+      const enough = Schedule.leadSeconds(phases) + phases.propagationSeconds + overlap;
+      fc.pre(phases.signingSeconds >= Schedule.leadSeconds(phases) + phases.propagationSeconds);
       const schedule = Schedule.adopted(phases, second(enough + beyond), second(0));
       expect(schedule.retiresAt).toEqual(addSeconds(schedule.signsUntil, overlap));
       const successor = Schedule.next(phases, schedule.signsUntil, second(0));

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { applyTaints, type Taint } from "../../../src/pki/authority/taint.ts";
+import { Taint } from "../../../src/pki/authority/taint.ts";
 import {
   type Phases,
   phasesOf,
@@ -89,7 +89,7 @@ describe("a taint", () => {
       const state = { authorities, taints };
       taints.push(createTaint(state, "aa", departure, shortLengths, second(now)));
     }
-    const [effective] = applyTaints(authorities, taints);
+    const [effective] = Taint.apply(authorities, taints);
     expect(effective && secondOf(effective.schedule.retiresAt)).toBe(retiresAt);
   });
 
@@ -117,7 +117,7 @@ describe("an authority's schedule under a taint", () => {
     ["that asks for more than its own schedule", 5000, 9000, [0, 20, 20, 1110]],
     ["that only shortens its verifying phase", 1000, 1050, [0, 20, 20, 1050]],
   ])("%s", (_, taintedAt, retiresAt, expected) => {
-    const [authority] = applyTaints([stub("aa", own)], [taintOf("aa", taintedAt, retiresAt)]);
+    const [authority] = Taint.apply([stub("aa", own)], [taintOf("aa", taintedAt, retiresAt)]);
     expect(authority && phasesOf(authority.schedule)).toEqual(expected);
   });
 
@@ -127,7 +127,7 @@ describe("an authority's schedule under a taint", () => {
     ["of its id in capitals", "AA"],
     ["of an empty id", ""],
   ])("is its own when the taint is %s", (_, id) => {
-    expect(applyTaints([stub("aa", own)], [taintOf(id, 5, 5)])).toEqual([stub("aa", own)]);
+    expect(Taint.apply([stub("aa", own)], [taintOf(id, 5, 5)])).toEqual([stub("aa", own)]);
   });
 });
 
@@ -138,7 +138,7 @@ const signersAt = (
   seconds: readonly number[],
 ): string =>
   seconds
-    .map((n) => SigningAuthority.at(applyTaints(authorities, taints), second(n))?.id ?? "-")
+    .map((n) => SigningAuthority.at(Taint.apply(authorities, taints), second(n))?.id ?? "-")
     .join(" ");
 
 const current = stub("aa", own);
@@ -239,7 +239,7 @@ describe("for any taints", () => {
   test("a tainted authority signs no more, and no root stays longer", () => {
     fc.assert(
       fc.property(authorities, taints, (all, said) => {
-        for (const [i, { id, schedule }] of applyTaints(all, said).entries()) {
+        for (const [i, { id, schedule }] of Taint.apply(all, said).entries()) {
           const before = phasesOf(all[i]?.schedule ?? schedule);
           const after = phasesOf(schedule);
           expect(after[0]).toBeLessThanOrEqual(before[0]);
@@ -261,7 +261,7 @@ describe("for any taints", () => {
   test("an authority without a taint keeps its place in the bundle, and never signs before it is in it", () => {
     fc.assert(
       fc.property(authorities, taints, (all, said) => {
-        for (const [i, { id, schedule }] of applyTaints(all, said).entries()) {
+        for (const [i, { id, schedule }] of Taint.apply(all, said).entries()) {
           if (said.some((taint) => taint.id === id)) continue;
           const [publishedFrom, signsFrom, signsUntil, retiresAt] = phasesOf(
             all[i]?.schedule ?? schedule,
@@ -282,8 +282,8 @@ describe("for any taints", () => {
   test("the order of records and of taints does not matter", () => {
     fc.assert(
       fc.property(authorities, taints, (all, said) => {
-        const once = applyTaints(all, said);
-        expect(applyTaints(all.toReversed(), said.toReversed()).toReversed()).toEqual(once);
+        const once = Taint.apply(all, said);
+        expect(Taint.apply(all.toReversed(), said.toReversed()).toReversed()).toEqual(once);
       }),
     );
   });

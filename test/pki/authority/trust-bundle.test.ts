@@ -6,7 +6,7 @@ import { type AuthorityKey, NewAuthority } from "../../../src/pki/authority/new-
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
-import { applyTaints } from "../../../src/pki/authority/taint.ts";
+import { Taint } from "../../../src/pki/authority/taint.ts";
 import { AdditionalRoot, TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { phasesOf, second, secondOf, stub } from "../../testkit/ca/timeline.ts";
@@ -139,7 +139,7 @@ test("the sequence never falls, and grows whenever the roots change, whenever a 
             : [],
         );
         const sequence = TrustBundle.sequence([TrustBundle.historyAt(records, taints, day(n))]);
-        const content = rootsAt(applyTaints(records, taints), day(n)).join();
+        const content = rootsAt(Taint.apply(records, taints), day(n)).join();
         if (content === before.content) expect(sequence).toBeGreaterThanOrEqual(before.sequence);
         else expect(sequence).toBeGreaterThan(before.sequence);
         before = { sequence, content };
@@ -239,7 +239,7 @@ describe("a retired root", () => {
   ])("leaves the bundle %s", (_, at, retiresAt, phases) => {
     const taint = AdditionalRoot.retire(root, second(at), second(Math.min(at, 300)));
     expect([taint.id, secondOf(taint.retiresAt)]).toEqual([root.id, retiresAt]);
-    const [retired] = applyTaints([root], [taint]);
+    const [retired] = Taint.apply([root], [taint]);
     expect(phasesOf((retired ?? root).schedule)).toEqual(phases);
     expect(TrustBundle.authoritiesAt([retired ?? root], second(retiresAt))).toEqual([]);
   });
@@ -249,7 +249,7 @@ describe("a retired root", () => {
       await createRoot({ notAfter: second(1000) }),
       second(100),
     );
-    const left = applyTaints(
+    const left = Taint.apply(
       [root, other],
       [AdditionalRoot.retire(root, second(300), second(300))],
     );
@@ -263,7 +263,7 @@ describe("a retired root", () => {
 
   test("stays in the bundle while an authority needs it", () => {
     const authority = stub("aa", [50, 60, 500, 600], [inHex(der)]);
-    const [retired] = applyTaints([root], [AdditionalRoot.retire(root, second(300), second(300))]);
+    const [retired] = Taint.apply([root], [AdditionalRoot.retire(root, second(300), second(300))]);
     expect(TrustBundle.at([authority, retired ?? root], second(400)).roots).toHaveLength(1);
   });
 });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseBase64, parseBase64Url, toBase64 } from "../../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import { inHex } from "../../testkit/der/mutation.ts";
 
 const octets = fc.uint8Array({ maxLength: 200 });
@@ -26,11 +26,11 @@ const base64Of = (bytes: Uint8Array): string => btoa(Buffer.from(bytes).toString
 test("writes any octets as btoa does, and reads them back", () => {
   fc.assert(
     fc.property(octets, (bytes) => {
-      const text = toBase64(bytes);
+      const text = Base64.format(bytes);
       expect(text).toBe(base64Of(bytes));
-      expect(inHexOf(parseBase64(text))).toBe(inHex(bytes));
+      expect(inHexOf(Base64.parse(text))).toBe(inHex(bytes));
       const url = text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-      expect(inHexOf(parseBase64Url(url))).toBe(inHex(bytes));
+      expect(inHexOf(Base64.parseUrl(url))).toBe(inHex(bytes));
     }),
     { numRuns: 1000 },
   );
@@ -38,8 +38,8 @@ test("writes any octets as btoa does, and reads them back", () => {
 
 test.each([0, 1, 2, 3, 1023, 1024, 1025, 65_537])("writes %i octets as btoa does", (length) => {
   const bytes = Buffer.alloc(length, 0xe7);
-  expect(toBase64(bytes)).toBe(base64Of(bytes));
-  expect(inHexOf(parseBase64(base64Of(bytes)))).toBe(inHex(bytes));
+  expect(Base64.format(bytes)).toBe(base64Of(bytes));
+  expect(inHexOf(Base64.parse(base64Of(bytes)))).toBe(inHex(bytes));
 });
 
 const symbols = fc
@@ -49,8 +49,8 @@ const symbols = fc
 test("accepts exactly the texts that btoa would write, and reads them as atob does", () => {
   fc.assert(
     fc.property(symbols, (text) => {
-      expect(inHexOf(parseBase64(text))).toBe(asBtoa(text, "base64"));
-      expect(inHexOf(parseBase64Url(text))).toBe(asBtoa(text, "base64url"));
+      expect(inHexOf(Base64.parse(text))).toBe(asBtoa(text, "base64"));
+      expect(inHexOf(Base64.parseUrl(text))).toBe(asBtoa(text, "base64url"));
     }),
     { numRuns: 3000 },
   );
@@ -59,8 +59,8 @@ test("accepts exactly the texts that btoa would write, and reads them as atob do
 test("accepts an ending of two or three symbols exactly when its spare bits are zero", () => {
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   for (const [i, symbol] of [...alphabet].entries()) {
-    expect(parseBase64(`A${symbol}==`) !== undefined).toBe(i % 16 === 0);
-    expect(parseBase64(`AA${symbol}=`) !== undefined).toBe(i % 4 === 0);
+    expect(Base64.parse(`A${symbol}==`) !== undefined).toBe(i % 16 === 0);
+    expect(Base64.parse(`AA${symbol}=`) !== undefined).toBe(i % 4 === 0);
   }
 });
 
@@ -86,7 +86,7 @@ test.each([
   "AAA\u{ff21}",
   "\u{0}AAA",
 ])("refuses %j as base64", (text) => {
-  expect(parseBase64(text)).toBeUndefined();
+  expect(Base64.parse(text)).toBeUndefined();
 });
 
 test.each([
@@ -103,5 +103,5 @@ test.each([
   "AA A",
   "AAA\n",
 ])("refuses %j as base64url", (text) => {
-  expect(parseBase64Url(text)).toBeUndefined();
+  expect(Base64.parseUrl(text)).toBeUndefined();
 });

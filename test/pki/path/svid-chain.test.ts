@@ -1,7 +1,7 @@
 import "reflect-metadata/lite";
 import { X509CertificateGenerator } from "@peculiar/x509";
 import { expect, test } from "vitest";
-import { isIssuedBy } from "../../../src/pki/path/svid-chain.ts";
+import { SvidChain } from "../../../src/pki/path/svid-chain.ts";
 
 const curves = ["P-256", "P-384", "P-521"] as const;
 
@@ -25,7 +25,7 @@ test("tells issuers of one name with keys of several curves apart", async () => 
       signingKey: keys.privateKey,
       signingAlgorithm: { name: "ECDSA", hash: "SHA-256" },
     });
-    const found = await Promise.all(issuers.map(({ root }) => isIssuedBy(leaf, root)));
+    const found = await Promise.all(issuers.map(({ root }) => SvidChain.isIssuedBy(leaf, root)));
     expect(found).toEqual(curves.map((_, j) => i === j));
   }
 });

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { elementAt, inHex } from "../../testkit/der/mutation.ts";
 import {
@@ -38,7 +38,7 @@ const validities = fc
 test("node:crypto reads any SPIFFE ID and any validity from the leaf", async () => {
   await fc.assert(
     fc.asyncProperty(spiffeIds, validities, async (spiffeId, validity) => {
-      const { der } = await issueLeaf(issuer, { spiffeId, publicKey, validity, proof: proved });
+      const { der } = await Leaf.issue(issuer, { spiffeId, publicKey, validity, proof: proved });
       const leaf = new X509Certificate(der);
       expect(leaf.subjectAltName).toBe(`URI:${spiffeId}`);
       expect(leaf.validFromDate).toEqual(validity.notBefore);
@@ -55,7 +55,7 @@ test("leaves of one authority differ in serial, validity, key identifier and nam
     const [spiffeId] = fc.sample(spiffeIds, 1);
     const [validity] = fc.sample(validities, 1);
     if (!spiffeId || !validity) throw new Error("no sample");
-    const { der } = await issueLeaf(issuer, { spiffeId, publicKey, validity, proof: proved });
+    const { der } = await Leaf.issue(issuer, { spiffeId, publicKey, validity, proof: proved });
     const leaf = Buffer.from(der);
     const extensions = [0, 1, 2, 4].map((i) => elementAt(leaf, [0, 7, 0, i]));
     const fields = [0, 2, 3, 5, 6].map((i) => elementAt(leaf, [0, i]));
@@ -78,7 +78,7 @@ test("refuses to issue beyond the authority, or backwards, for any validity", as
         ? { notBefore: notAfter, notAfter: notBefore }
         : { notBefore, notAfter };
       const isDue = validity.notBefore < validity.notAfter && validity.notAfter <= end;
-      const issued = issueLeaf(brief, { spiffeId, publicKey, validity, proof: proved });
+      const issued = Leaf.issue(brief, { spiffeId, publicKey, validity, proof: proved });
       if (isDue) expect(new X509Certificate((await issued).der).validToDate).toEqual(notAfter);
       else await expect(issued).rejects.toThrow();
     }),

@@ -4,7 +4,7 @@ import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { SpiffeId } from "../../../src/pki/spiffe-id.ts";
-import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { lint } from "../../../src/pki/x509/leaf/internal/lint.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, der, elementAt, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
@@ -44,7 +44,7 @@ const spiffeId = workload("foo", "bar");
 const issue = async (issuer: OpenAuthority, spki: Octets): Promise<Octets> => {
   const publicKey = SubjectPublicKey.parse(spki);
   return Buffer.from(
-    (await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved })).der,
+    (await Leaf.issue(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved })).der,
   );
 };
 
@@ -143,7 +143,7 @@ test("serial numbers are positive, of 17 octets, and distinct", async () => {
   const publicKey = SubjectPublicKey.parse(subjectKeys["EC-P384"] ?? hex(""));
   const serialNumbers = new Set<string>();
   for (let i = 0; i < 100; i++) {
-    const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved });
+    const leaf = await Leaf.issue(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved });
     const serialNumber = elementAt(Buffer.from(leaf.der), [0, 1]);
     expect(inHex(serialNumber)).toBe(`0211${leaf.serialNumber}`);
     expect(contentOf(serialNumber)[0]).toBe(0x01);
@@ -175,7 +175,7 @@ test("nothing of a CSR but its key reaches the leaf", async () => {
   });
   const publicKey = await parseCsr(csr.toString("pem"));
   const issuer = issuers["EC-P256"];
-  const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved });
+  const leaf = await Leaf.issue(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved });
   expect(Buffer.from(leaf.der).toString("latin1")).not.toContain("evil");
   expect(new X509Certificate(leaf.der).subjectAltName).toBe(`URI:${spiffeId}`);
   expect(new x509.X509Certificate(leaf.der).extensions.map(({ type }) => type)).not.toContain(
@@ -189,7 +189,7 @@ test("two CSRs of one key with different requests give leaves that differ in not
   const leaves = await Promise.all(
     [csrPem(plain), csrPem(buildCsr(signer))].map(async (pem) => {
       const publicKey = await parseCsr(pem);
-      const { der: leaf } = await issueLeaf(issuers["EC-P256"], {
+      const { der: leaf } = await Leaf.issue(issuers["EC-P256"], {
         spiffeId,
         publicKey,
         validity: oneDay,
@@ -215,7 +215,7 @@ describe("DNS names beside the SPIFFE ID", () => {
   const content = { spiffeId, publicKey, validity: oneDay, proof: proved };
 
   test("come after it, in the order of the rule", async () => {
-    const { der: leaf } = await issueLeaf(issuers["EC-P256"], { ...content, dnsNames });
+    const { der: leaf } = await Leaf.issue(issuers["EC-P256"], { ...content, dnsNames });
     const { subjectAltName } = new X509Certificate(leaf);
     expect(subjectAltName).toBe(`URI:${spiffeId}, DNS:b.foo.mesh.test, DNS:api.test`);
     expect(SpiffeId.isNamedBy(subjectAltName, spiffeId)).toBe(true);
@@ -224,7 +224,7 @@ describe("DNS names beside the SPIFFE ID", () => {
   test.each(["*.foo.test", "10.0.0.1", "A.test", "a..b", ""])(
     "are none such as %j",
     async (name) => {
-      const issuing = issueLeaf(issuers["EC-P256"], { ...content, dnsNames: [name] });
+      const issuing = Leaf.issue(issuers["EC-P256"], { ...content, dnsNames: [name] });
       await expect(issuing).rejects.toThrow("RFC 5280 §4.2.1.6 names of hosts");
     },
   );
@@ -237,7 +237,7 @@ describe("DNS names beside the SPIFFE ID", () => {
     ["more", [...dnsNames, "c.test"]],
   ])("are those that were decided: not %s", async (_, decided) => {
     const signer = issuers["EC-P256"];
-    const { der: leaf } = await issueLeaf(signer, { ...content, dnsNames });
+    const { der: leaf } = await Leaf.issue(signer, { ...content, dnsNames });
     const toBeSigned = elementAt(Buffer.from(leaf), [0]);
     const keyIdentifier = contentOf(elementAt(Buffer.from(leaf), [0, 7, 0, 3, 1, 0]));
     const intent = { kind: "leaf", ...content, keyIdentifier, issuer: signer.fields } as const;

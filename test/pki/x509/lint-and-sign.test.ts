@@ -1,7 +1,7 @@
 import { createPublicKey, verify } from "node:crypto";
 import { expect, test } from "vitest";
 import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
-import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../../../src/pki/signature-algorithm.ts";
 import { lintAndSign } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { lint } from "../../../src/pki/x509/leaf/internal/lint.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
@@ -13,7 +13,7 @@ const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256
   "verify",
 ]);
 const spki = Buffer.from(await crypto.subtle.exportKey("spki", keys.publicKey));
-const algorithm = signatureAlgorithmOf(SubjectPublicKey.parse(spki));
+const algorithm = SignatureAlgorithm.of(SubjectPublicKey.parse(spki));
 const signer = webSigningKey(keys.privateKey, algorithm);
 
 const { toBeSigned, intent } = subjects.ec;

@@ -1,11 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  addSeconds,
-  leafValidity,
-  type Validity,
-  wholeSeconds,
-} from "../../../src/pki/x509/validity.ts";
+import { addSeconds, Validity, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { readVectors } from "../../testkit/pki/vectors.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
@@ -34,7 +29,7 @@ const authorityThatLives = (seconds = 315_360_000, from = now): Validity => ({
 const tenthOf = (seconds: number): number => Math.min(120, Math.floor(seconds / 10));
 
 const validity = ({ requested, authorityLives }: Vector): Validity =>
-  leafValidity(BigInt(requested), istio, authorityThatLives(authorityLives), now);
+  Validity.ofLeaf(BigInt(requested), istio, authorityThatLives(authorityLives), now);
 
 test.each(vectors.filter(({ reason }) => !reason))("$name", (vector) => {
   expect(validity(vector)).toEqual({
@@ -50,7 +45,7 @@ test.each(vectors.filter(({ reason }) => reason))("refuses $name", async (vector
 test("refuses with the requested lifetime and the maximum", async () => {
   const requestedSeconds = 2n ** 63n - 1n;
   const refusal = await refusalOf(() =>
-    leafValidity(requestedSeconds, istio, authorityThatLives(), now),
+    Validity.ofLeaf(requestedSeconds, istio, authorityThatLives(), now),
   );
   expect(refusal).toEqual({
     reason: "lifetime-too-long",
@@ -71,7 +66,7 @@ test("any validity has whole seconds, begins a tenth of the life back, and ends 
     fc.property(requests, instants, authorities, (requested, instant, authorityLives) => {
       const start = wholeSeconds(instant);
       const authority = authorityThatLives(authorityLives, start);
-      const { notBefore, notAfter } = leafValidity(requested, istio, authority, instant);
+      const { notBefore, notAfter } = Validity.ofLeaf(requested, istio, authority, instant);
       const seconds = requested > 0n ? Number(requested) : istio.defaultSeconds;
       const life = Math.min(seconds, authorityLives);
       expect(notBefore.getTime()).toBe(start.getTime() - tenthOf(life) * 1000);
@@ -83,6 +78,6 @@ test("any validity has whole seconds, begins a tenth of the life back, and ends 
 
 test("an authority can sign in the second before its notAfter", () => {
   const justBefore = new Date("2026-03-01T11:59:59.999Z");
-  const { notAfter } = leafValidity(3600n, istio, authorityThatLives(0), justBefore);
+  const { notAfter } = Validity.ofLeaf(3600n, istio, authorityThatLives(0), justBefore);
   expect(notAfter).toEqual(now);
 });

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { FetchError, readJson } from "../../../src/foundation/fetch.ts";
+import { FetchError, ResponseBody } from "../../../src/foundation/fetch.ts";
 import { fetchTrusting, HttpClient, parseTarget } from "../../../src/program/http/http-client.ts";
 import { type RawAnswer, startRawServer } from "../../testkit/network/raw-server.ts";
 
@@ -99,7 +99,7 @@ function encoded(encoding: string): string {
 async function fetchFrom(url: string): Promise<unknown> {
   const signal = AbortSignal.timeout(timeoutMilliseconds);
   const response = await fetchTrusting(undefined)(url, { signal });
-  return readJson(response);
+  return ResponseBody.readJson(response);
 }
 
 async function sendTo(url: string): Promise<unknown> {

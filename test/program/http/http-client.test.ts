@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/errors.ts";
-import { createJsonFetch, FetchError } from "../../../src/foundation/fetch.ts";
+import { FetchError, JsonFetch } from "../../../src/foundation/fetch.ts";
 import {
   createPublicLookup,
   fetchTrusting,
@@ -250,7 +250,7 @@ describe("a public lookup", () => {
 });
 
 describe("a request that may go to public addresses alone", () => {
-  const fetchPublic = createJsonFetch(fetchTrusting(undefined, "public"), hangMilliseconds);
+  const fetchPublic = JsonFetch.create(fetchTrusting(undefined, "public"), hangMilliseconds);
 
   test.each(["localhost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "127.1"])(
     "does not connect to %s, where a server listens",
@@ -260,7 +260,7 @@ describe("a request that may go to public addresses alone", () => {
       const url = `http://${host}:${port}/`;
       await expect(fetchPublic(url)).rejects.toThrow("did not answer (PRIVATE_ADDRESS)");
       expect(server.requests).toEqual([]);
-      const fetchAnywhere = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
+      const fetchAnywhere = JsonFetch.create(fetchTrusting(undefined), hangMilliseconds);
       expect(await fetchAnywhere(`${server.origin}/`)).toEqual({});
     },
   );

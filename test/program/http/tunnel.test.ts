@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect as connectHttp2, createSecureServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { createJsonFetch } from "../../../src/foundation/fetch.ts";
+import { JsonFetch } from "../../../src/foundation/fetch.ts";
 import { fetchTrusting, fetchWith } from "../../../src/program/http/http-client.ts";
 import { prepareConnections } from "../../../src/program/http/proxies.ts";
 import { connectSession } from "../../../src/program/http/tunnel.ts";
@@ -103,7 +103,7 @@ test.each<[string, (url: string) => string, string]>([
 ])("a proxy that %s is named by a code", async (_what, change, code) => {
   const { url } = await startConnectProxy({});
   follow({ HTTPS_PROXY: change(url) });
-  const failing = createJsonFetch(fetchTrusting(undefined))("https://ca.example/");
+  const failing = JsonFetch.create(fetchTrusting(undefined))("https://ca.example/");
   await expect(failing).rejects.toThrow(`did not answer (${code})`);
   await expect(failing).rejects.not.toThrow(proxyPassword);
   await expect(connectSession("https://ca.example", {})).rejects.toMatchObject({ code });

@@ -1,5 +1,5 @@
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { applyTaints } from "../../../src/pki/authority/taint.ts";
+import { Taint } from "../../../src/pki/authority/taint.ts";
 import { TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { countedIn, publishedIn, type Reading, readingsOf } from "./records.ts";
 import {
@@ -76,8 +76,8 @@ export class Answers {
     contents: Map<number, Given>,
   ): readonly Answer[] {
     const { taints } = reading;
-    const authorities = applyTaints(reading.authorities, taints);
-    const published = [...authorities, ...applyTaints(reading.additionalRoots, taints)];
+    const authorities = Taint.apply(reading.authorities, taints);
+    const published = [...authorities, ...Taint.apply(reading.additionalRoots, taints)];
     const now = at(clock);
     const own = TrustBundle.at(published, now).roots.map(nameOf);
     const most = this.#world.authorityRoot === "self" ? mostOwn : mostIntermediates;

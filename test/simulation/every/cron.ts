@@ -1,11 +1,6 @@
-import {
-  planRotation,
-  type RotationStep,
-  rootSince,
-  successionOf,
-} from "../../../src/pki/authority/rotation.ts";
+import { RotationStep, rootSince, Succession } from "../../../src/pki/authority/rotation.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
-import { applyTaints } from "../../../src/pki/authority/taint.ts";
+import { Taint } from "../../../src/pki/authority/taint.ts";
 import type { PublishedAuthority } from "../../../src/pki/authority/trust-bundle.ts";
 import { choicesOf, type Reading, readingsOf, type Written } from "./records.ts";
 import { at, octetsOf, type State, type World, wholeReading } from "./world.ts";
@@ -62,7 +57,7 @@ export class Cron {
   planned(reading: Reading, now: number): readonly RotationStep[] {
     if (reading.authorities.length === 0) return [];
     const { authorityRoot } = this.#world;
-    return planRotation({ ...reading, authorityRoot }, this.#world.lengths, at(now));
+    return RotationStep.plan({ ...reading, authorityRoot }, this.#world.lengths, at(now));
   }
 
   carriedOut(
@@ -91,8 +86,8 @@ export class Cron {
   /** The company keeps its root, has the next beside it, or turns to the next: in time, or under the old one. */
   #asked(state: State, reading: Reading, now: number): readonly State[] {
     const { authorities, additionalRoots, taints } = reading;
-    const published = applyTaints([...authorities, ...additionalRoots], taints);
-    const { deadline } = successionOf(applyTaints(authorities, taints), this.#world.lengths);
+    const published = Taint.apply([...authorities, ...additionalRoots], taints);
+    const { deadline } = Succession.of(Taint.apply(authorities, taints), this.#world.lengths);
     const [own, next] = [`company ${state.company}`, `company ${state.company + 1}`];
     const life = this.#world.life;
     const same = this.install(state, published, now, { root: own, life });

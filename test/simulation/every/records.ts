@@ -1,9 +1,4 @@
-import {
-  applyTaints,
-  type ConfiguredTaint,
-  type Taint,
-  taintsOf,
-} from "../../../src/pki/authority/taint.ts";
+import { type ConfiguredTaint, Taint } from "../../../src/pki/authority/taint.ts";
 import type { PublishedAuthority } from "../../../src/pki/authority/trust-bundle.ts";
 
 /** A record of a small store, and the ticks in which it was written and deleted. */
@@ -45,14 +40,18 @@ export const statedBy = (
   lines: readonly ConfiguredTaint[],
   { authorities, additionalRoots, keys }: Omit<Reading, "taints">,
 ): readonly Taint[] => [
-  ...taintsOf(lines, [...authorities, ...additionalRoots]),
-  ...taintsOf(lines, keys).map(({ id, taintedAt }) => ({ id, taintedAt, retiresAt: taintedAt })),
+  ...Taint.fromConfiguration(lines, [...authorities, ...additionalRoots]),
+  ...Taint.fromConfiguration(lines, keys).map(({ id, taintedAt }) => ({
+    id,
+    taintedAt,
+    retiresAt: taintedAt,
+  })),
 ];
 
 /** The bundle's members: those of authorities and roots, and the keys for tokens. */
 export const publishedIn = ({ authorities, additionalRoots, keys, taints }: Reading) => [
-  ...applyTaints([...authorities, ...additionalRoots], taints),
-  ...applyTaints(keys, taints),
+  ...Taint.apply([...authorities, ...additionalRoots], taints),
+  ...Taint.apply(keys, taints),
 ];
 
 /** Every reading that a store may show: each younger write is seen or not, whatever others are. */

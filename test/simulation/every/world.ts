@@ -1,6 +1,6 @@
 import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import type { AuthorityRoot } from "../../../src/pki/authority/rotation.ts";
-import { leadSeconds, type PhaseLengths } from "../../../src/pki/authority/schedule.ts";
+import { type PhaseLengths, Schedule } from "../../../src/pki/authority/schedule.ts";
 import type { PublishedAuthority } from "../../../src/pki/authority/trust-bundle.ts";
 import { Violation } from "../violation.ts";
 import { type Reading, readingsOf, type SmallStore, type Written } from "./records.ts";
@@ -103,7 +103,7 @@ export function worldWithin(bounds: Bounds): World {
     longestLeafSeconds: leaf * tick,
     signingSeconds: signing * tick,
   };
-  const lead = leadSeconds(lengths) / tick;
+  const lead = Schedule.leadSeconds(lengths) / tick;
   return {
     ...bounds,
     lengths,

@@ -2,13 +2,13 @@ import { planCrl } from "../../../src/ca/revocation/crl-plan.ts";
 import { rootCrlLengths } from "../../../src/ca/revocation/root-crls.ts";
 import { isRenewalDue } from "../../../src/custody/key-service/service-root.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
-import { planRotation, rootSince, successionOf } from "../../../src/pki/authority/rotation.ts";
-import { leadSeconds, type PhaseLengths, Schedule } from "../../../src/pki/authority/schedule.ts";
+import { RotationStep, rootSince, Succession } from "../../../src/pki/authority/rotation.ts";
+import { type PhaseLengths, Schedule } from "../../../src/pki/authority/schedule.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { applyTaints } from "../../../src/pki/authority/taint.ts";
+import { Taint } from "../../../src/pki/authority/taint.ts";
 import { type PublishedAuthority, TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
-import { toHex } from "../../../src/pki/encoding/bytes.ts";
-import { leafValidity, type Validity } from "../../../src/pki/x509/validity.ts";
+import { Hex } from "../../../src/pki/encoding/bytes.ts";
+import { Validity } from "../../../src/pki/x509/validity.ts";
 import { always, at, day, hour, secondOf } from "../instants.ts";
 import { type Random, seededRandom } from "../random.ts";
 import { LaggingRecords, LaggingStore, type Reading } from "../store.ts";
@@ -87,7 +87,7 @@ class ServiceMesh {
     this.#lengths = { propagationSeconds, longestLeafSeconds, signingSeconds };
     this.#rootSeconds = this.#lifetimeSeconds * random.between(2.2, 6);
     this.#cronInterval = Math.max(propagationSeconds, signingSeconds / random.between(10, 30));
-    this.#end = 3 * signingSeconds + 8 * leadSeconds(this.#lengths);
+    this.#end = 3 * signingSeconds + 8 * Schedule.leadSeconds(this.#lengths);
     this.#outages = Array.from({ length: 3 }, () => {
       const begins = random.between(0, this.#end);
       return [
@@ -102,7 +102,7 @@ class ServiceMesh {
   }
 
   get #lifetimeSeconds(): number {
-    return this.#lengths.signingSeconds + 2 * leadSeconds(this.#lengths);
+    return this.#lengths.signingSeconds + 2 * Schedule.leadSeconds(this.#lengths);
   }
 
   run(): void {
@@ -138,10 +138,10 @@ class ServiceMesh {
     const { authorities, taints } = this.#store.read(now);
     if (authorities.length === 0) return;
     const state = { authorities, taints, additionalRoots: [], authorityRoot: "upstream" } as const;
-    for (const step of planRotation(state, this.#lengths, at(now))) {
+    for (const step of RotationStep.plan(state, this.#lengths, at(now))) {
       if (step.act === "prune") this.#store.authorities.delete(step.id, now);
       else if (step.act === "ask" && !this.#isAway(now)) this.#install(now, false);
-      else if (step.act === "ask") this.#wait(applyTaints(authorities, taints), now);
+      else if (step.act === "ask") this.#wait(Taint.apply(authorities, taints), now);
       else throw this.#violation(now, "a plan makes a root of its own");
     }
     this.#keepCrl(this.#store.read(now), now);
@@ -149,13 +149,13 @@ class ServiceMesh {
 
   /** The runs of a cron that come next may be missed, and the service is away for longer than the spare time then. */
   #wait(authorities: readonly PublishedAuthority[], now: number): void {
-    const { deadline } = successionOf(authorities, this.#lengths);
+    const { deadline } = Succession.of(authorities, this.#lengths);
     if (at(now + 4 * this.#cronInterval) > deadline) this.#excuse(now + 4 * this.#cronInterval);
   }
 
   /** Beyond its spare time a rotation breaks something until a lead after the service is back. */
   #excuse(now: number): void {
-    const until = now + 4 * this.#cronInterval + 2 * leadSeconds(this.#lengths);
+    const until = now + 4 * this.#cronInterval + 2 * Schedule.leadSeconds(this.#lengths);
     this.#excusedUntil = Math.max(this.#excusedUntil, until);
   }
 
@@ -180,13 +180,13 @@ class ServiceMesh {
   #install(now: number, isFirst: boolean): void {
     const reading = this.#store.read(now);
     const root = this.#root(now, reading);
-    const authorities = applyTaints(reading.authorities, reading.taints);
+    const authorities = Taint.apply(reading.authorities, reading.taints);
     const roots = [octetsOf(rootName(root))];
     const visible = at(now + this.#lengths.propagationSeconds);
     const expiresAt = at(Math.min(now + this.#lifetimeSeconds, secondOf(root.validity.notAfter)));
     const since = roots[0] && rootSince(authorities, roots[0], visible);
     if (!isFirst && authorities.length > 0) {
-      const { deadline, signsUntil } = successionOf(authorities, this.#lengths);
+      const { deadline, signsUntil } = Succession.of(authorities, this.#lengths);
       // The page says that a new root is to come in time, and what is late under a root that all know harms nobody.
       if (at(now) > deadline && !since) this.#excuse(now);
       if (visible > signsUntil) this.#excuse(now);
@@ -239,7 +239,7 @@ class ServiceMesh {
         certificates: new Map([[`0${id}`, Math.ceil(now + this.#lifetimeSeconds)]]),
       }));
     const content = planCrl(key, revocations, { ...lengths, lifetimeSeconds }, at(now));
-    const number = toHex(content.number);
+    const number = Hex.format(content.number);
     const kept = this.#crls.read(() => now).filter((each) => each.key === key);
     const newest =
       kept
@@ -258,7 +258,7 @@ class ServiceMesh {
 
   #answer(workload: Workload, now: number): void {
     const reading = this.#store.read(now);
-    const authorities = applyTaints(reading.authorities, reading.taints);
+    const authorities = Taint.apply(reading.authorities, reading.taints);
     const authority = SigningAuthority.at(authorities, at(now));
     if (!authority) {
       if (now >= 3 * this.#lengths.propagationSeconds && now > this.#excusedUntil)
@@ -279,7 +279,7 @@ class ServiceMesh {
 
   #renewalWait({ leafSeconds, renewal }: Workload, now: number): number {
     const lifetimes = { defaultSeconds: leafSeconds, maximumSeconds: leafSeconds };
-    const validity = leafValidity(BigInt(Math.floor(leafSeconds)), lifetimes, always, at(now));
+    const validity = Validity.ofLeaf(BigInt(Math.floor(leafSeconds)), lifetimes, always, at(now));
     return renewal(validity, at(now), this.#random.fraction());
   }
 

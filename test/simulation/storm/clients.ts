@@ -1,11 +1,6 @@
 import type { RenewalPolicy } from "../../../src/agent/configuration.ts";
-import {
-  type Backoff,
-  backoffMilliseconds,
-  backoffs,
-  callAttempts as maximumAttempts,
-} from "../../../src/foundation/backoff.ts";
-import { renewalAt, retryAt } from "../../../src/foundation/renewal-plan.ts";
+import { Backoff, backoffs } from "../../../src/foundation/backoff.ts";
+import { RenewalPlan } from "../../../src/foundation/renewal-plan.ts";
 import { type RenewalRule, renewalRules } from "../../testkit/callers/renewal-rules.ts";
 
 /** The rules by which a client asks for certificates. */
@@ -33,10 +28,10 @@ function byCalls(
   waitOf: (calls: number, fraction: number) => number,
 ): ClientRules["retryWait"] {
   return (failures, fraction) => {
-    const attempts = failures % maximumAttempts;
+    const attempts = failures % Backoff.callAttempts;
     return attempts > 0
       ? pauseOf(attempts, fraction())
-      : waitOf(failures / maximumAttempts, fraction());
+      : waitOf(failures / Backoff.callAttempts, fraction());
   };
 }
 
@@ -44,7 +39,7 @@ function byCalls(
 const backoffOf =
   (backoff: Backoff, [least, greatest]: readonly [number, number]) =>
   (failures: number, fraction: number): number =>
-    (backoffMilliseconds(backoff, failures) / 1000) * (greatest - (greatest - least) * fraction);
+    (Backoff.milliseconds(backoff, failures) / 1000) * (greatest - (greatest - least) * fraction);
 
 /** The pauses of a call of pilot-agent (istio `pkg/security/retry.go`). */
 const pauses = backoffOf({ firstMilliseconds: 100, longestMilliseconds: 800 }, [0.9, 1.1]);
@@ -71,7 +66,8 @@ function agentRules(
   return {
     ...retries,
     renewal: ({ notAfter }, now, fraction) =>
-      (renewalAt({ obtainedAt: now, notAfter }, policy, fraction).getTime() - now.getTime()) / 1000,
+      (RenewalPlan.at({ obtainedAt: now, notAfter }, policy, fraction).getTime() - now.getTime()) /
+      1000,
     opensConnections: true,
     connectTimeoutSeconds: 10,
     followsBundle: true,
@@ -79,23 +75,27 @@ function agentRules(
 }
 
 const agentWait = (calls: number, fraction: number): number =>
-  retryAt(calls, fraction, epoch).getTime() / 1000;
+  RenewalPlan.retryAt(calls, fraction, epoch).getTime() / 1000;
 
 /** The defaults of SECRET_GRACE_PERIOD_RATIO and its jitter. */
 export const agentRenewal: RenewalPolicy = { graceRatio: 0.55, jitter: 0.05 };
 
 /** A call has five attempts only while none has failed. Later calls have one each. */
 const agentRetryWait: ClientRules["retryWait"] = (failures, fraction) =>
-  failures < maximumAttempts
-    ? backoffMilliseconds(backoffs.call, failures, fraction()) / 1000
-    : agentWait(failures - maximumAttempts + 1, fraction());
+  failures < Backoff.callAttempts
+    ? Backoff.milliseconds(backoffs.call, failures, fraction()) / 1000
+    : agentWait(failures - Backoff.callAttempts + 1, fraction());
 
 /** The clients of a mesh. Their sources are in `docs/explanation/istio.md`. */
 export const clients = {
   "pilot-agent": {
     renewal: renewalRules["pilot-agent"],
     retryWait: byCalls(pauses, envoyReconnects),
-    cycle: { after: 8 * maximumAttempts, attempts: maximumAttempts, seconds: 15 + callSeconds },
+    cycle: {
+      after: 8 * Backoff.callAttempts,
+      attempts: Backoff.callAttempts,
+      seconds: 15 + callSeconds,
+    },
     opensConnections: true,
     connectTimeoutSeconds: 20,
     followsBundle: false,
@@ -126,8 +126,8 @@ export const clients = {
     {
       retryWait: byCalls(pauses, agentWait),
       cycle: {
-        after: 9 * maximumAttempts,
-        attempts: maximumAttempts,
+        after: 9 * Backoff.callAttempts,
+        attempts: Backoff.callAttempts,
         seconds: 112.5 + callSeconds,
       },
     },

@@ -1,4 +1,4 @@
-import { addSeconds, leafValidity, type Validity } from "../../../src/pki/x509/validity.ts";
+import { addSeconds, Validity } from "../../../src/pki/x509/validity.ts";
 import { type Random, seededRandom } from "../random.ts";
 import { Calendar } from "./calendar.ts";
 import type { ClientRules } from "./clients.ts";
@@ -229,7 +229,7 @@ class Storm {
     const { lifetimeSeconds } = this.#setting;
     const now = addSeconds(start, at);
     const lifetimes = { defaultSeconds: lifetimeSeconds, maximumSeconds: lifetimeSeconds };
-    const validity = leafValidity(0n, lifetimes, authority, now);
+    const validity = Validity.ofLeaf(0n, lifetimes, authority, now);
     return this.#rulesOf(workload).renewal(validity, now, this.#fraction());
   }
 

@@ -6,7 +6,7 @@ import { Mint } from "../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
-import { mintDue } from "../../../src/pki/authority/rotation.ts";
+import { Succession } from "../../../src/pki/authority/rotation.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import type { Taint } from "../../../src/pki/authority/taint.ts";
 import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
@@ -60,7 +60,7 @@ export async function startWithSuccessor(): Promise<{
   const { authorities } = await openStore(ca.mint);
   const [{ schedule } = { schedule: undefined }] = authorities;
   if (!schedule || !first) throw new Error("no authority");
-  passUntil(ca, mintDue(schedule.signsUntil, ca.mint.phaseLengths));
+  passUntil(ca, Succession.mintDue(schedule.signsUntil, ca.mint.phaseLengths));
   await rotate(ca.mint, ca.now());
   ca.pass(propagation + 3600);
   const successor = (await openStore(ca.mint)).authorities.find(({ id }) => id !== first);

@@ -1,4 +1,4 @@
-import { toBase64 } from "../../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { toX509Signature } from "../../../src/pki/signature-encoding.ts";
@@ -62,7 +62,7 @@ export async function createPodKey(kind: PodKeyKind): Promise<PodKey> {
     proof: async (uid) => {
       const octets = new TextEncoder().encode(uid);
       const signature = new Uint8Array(await crypto.subtle.sign(sign, privateKey, octets));
-      return toBase64(scalarOctets ? toX509Signature(signature, scalarOctets) : signature);
+      return Base64.format(scalarOctets ? toX509Signature(signature, scalarOctets) : signature);
     },
   };
 }

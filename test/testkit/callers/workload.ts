@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from "@peculiar/x509";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { type PostQuantumKey, signatureAlgorithms } from "../../../src/pki/signature-algorithm.ts";
-import { requestInfo, signedRequest } from "../../../src/pki/x509/request-to-be-signed.ts";
+import { CertificationRequest } from "../../../src/pki/x509/request-to-be-signed.ts";
 
 /** A kind of key, and its signature algorithm for a CSR. */
 interface WorkloadKey {
@@ -58,11 +58,11 @@ export async function createPostQuantumCsr(name: PostQuantumKey, shorten = 0): P
   const spki = new Uint8Array(
     (await crypto.subtle.exportKey("spki", pair.publicKey)) as ArrayBuffer,
   );
-  const info = requestInfo(new Uint8Array([0x30, 0]), spki, []);
+  const info = CertificationRequest.info(new Uint8Array([0x30, 0]), spki, []);
   const signature = new Uint8Array(await crypto.subtle.sign({ name }, pair.privateKey, info));
   const [algorithm] = signatureAlgorithms[name];
   if (!algorithm) throw new Error("no algorithm");
-  const der = signedRequest(info, algorithm.identifier, signature.slice(shorten));
+  const der = CertificationRequest.signed(info, algorithm.identifier, signature.slice(shorten));
   return Pem.format("CERTIFICATE REQUEST", der);
 }
 

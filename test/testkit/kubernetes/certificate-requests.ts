@@ -1,6 +1,6 @@
 import "reflect-metadata/lite";
 import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from "@peculiar/x509";
-import { toBase64 } from "../../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import { podUid } from "../callers/pod-key.ts";
 
 const rsa = (modulusLength: number) => ({
@@ -35,7 +35,7 @@ export async function emptyCsr(
     signingAlgorithm: algorithm,
     ...(names.length > 0 && { extensions: [new SubjectAlternativeNameExtension(names)] }),
   });
-  return { pem: `${csr.toString("pem")}\n`, base64: toBase64(new Uint8Array(csr.rawData)) };
+  return { pem: `${csr.toString("pem")}\n`, base64: Base64.format(new Uint8Array(csr.rawData)) };
 }
 
 /** A PodCertificateRequest as Kubernetes 1.36 writes it. */
@@ -65,7 +65,7 @@ export function serviceRequestJson(csrPem: string, spec: object = {}, status: ob
     metadata: { name: "csr-1", uid: "uid-of-csr-1", resourceVersion: "8" },
     spec: {
       signerName: "mesh.example.com/workload",
-      request: toBase64(new TextEncoder().encode(csrPem)),
+      request: Base64.format(new TextEncoder().encode(csrPem)),
       username: "system:serviceaccount:shop:web",
       usages: ["digital signature", "server auth"],
       ...spec,

@@ -5,7 +5,7 @@ import {
   SigningAuthority,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
-import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../../../src/pki/signature-algorithm.ts";
 import { SpiffeId, TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import type { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
@@ -50,7 +50,7 @@ export async function createTestIssuer(
   phases: Schedule = tenDays,
 ): Promise<OpenAuthority> {
   const { authority, extractablePrivateKey } = await NewAuthority.create(clusterLocal, key, phases);
-  const algorithm = signatureAlgorithmOf(authority.publicKey);
+  const algorithm = SignatureAlgorithm.of(authority.publicKey);
   return SigningAuthority.open(authority, webSigningKey(extractablePrivateKey, algorithm));
 }
 

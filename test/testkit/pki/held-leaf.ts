@@ -3,9 +3,9 @@ import { SigningAuthority } from "../../../src/pki/authority/signing-authority.t
 import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
-import { signatureAlgorithmOf } from "../../../src/pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../../../src/pki/signature-algorithm.ts";
 import type { SpiffeId } from "../../../src/pki/spiffe-id.ts";
-import { issueLeaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import type { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, type Validity, wholeSeconds } from "../../../src/pki/x509/validity.ts";
@@ -45,9 +45,9 @@ export async function leafUnder(
   proof: IdentityProof,
 ): Promise<HeldLeaf> {
   const { spki, keyPem } = await createKey();
-  const algorithm = signatureAlgorithmOf(authority.publicKey);
+  const algorithm = SignatureAlgorithm.of(authority.publicKey);
   const issuer = SigningAuthority.open(authority, webSigningKey(extractablePrivateKey, algorithm));
-  const { der } = await issueLeaf(issuer, {
+  const { der } = await Leaf.issue(issuer, {
     spiffeId: spiffeId as SpiffeId,
     publicKey: SubjectPublicKey.parse(spki),
     validity: hourAroundNow(),

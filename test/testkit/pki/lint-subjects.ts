@@ -1,9 +1,6 @@
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { issueIntermediate } from "../../../src/pki/x509/intermediate.ts";
-import {
-  issueLeaf,
-  issueServingCertificate,
-} from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { Intermediate } from "../../../src/pki/x509/intermediate.ts";
+import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import type { Intent } from "../../../src/pki/x509/leaf/internal/linted-certificate.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, elementAt, hex, type Octets } from "../der/mutation.ts";
@@ -28,7 +25,7 @@ const issuer = await createTestIssuer();
 async function leafFor(kind: SignerKind): Promise<Subject> {
   const publicKey = SubjectPublicKey.parse(generateSigner(kind).spki);
   const request = { spiffeId: workload("foo", "bar"), publicKey, validity: oneDay, proof: proved };
-  const leaf = Buffer.from((await issueLeaf(issuer, request)).der);
+  const leaf = Buffer.from((await Leaf.issue(issuer, request)).der);
   const authority = Buffer.from(issuer.authority.certificate.der);
   const keyIdentifier = elementAt(authority, [0, 7, 0, 2, 1, 0]);
   const intent: Intent = {
@@ -48,7 +45,7 @@ async function leafFor(kind: SignerKind): Promise<Subject> {
 async function serving(): Promise<Subject> {
   const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
   const request = { dnsNames: ["istiod.istio-system.svc", "a.test"], publicKey, validity: oneDay };
-  const certificate = Buffer.from((await issueServingCertificate(issuer, request)).der);
+  const certificate = Buffer.from((await Leaf.issueServing(issuer, request)).der);
   const leaf = await leafFor("EC-P256");
   const intent: Intent = {
     ...leaf.intent,
@@ -64,7 +61,7 @@ async function intermediate(): Promise<Subject> {
   const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
   const rights = { trustDomain: clusterLocal, pathLength: 1, isConstrained: true };
   const subject = { rights, publicKey, validity: oneDay };
-  const certificate = Buffer.from((await issueIntermediate(issuer, subject)).der);
+  const certificate = Buffer.from((await Intermediate.issue(issuer, subject)).der);
   const leaf = await leafFor("EC-P256");
   const intent: Intent = {
     kind: "intermediate",

@@ -1,4 +1,4 @@
-import { bytesEqual } from "../../../src/pki/encoding/bytes.ts";
+import { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { type Hash, leftSize, nodeHash, type Tree } from "../../../src/tlog/merkle.ts";
 
 /** Entries `from` to before `to`. */
@@ -21,7 +21,7 @@ function isConsistent(older: Tree, newer: Tree, proof: readonly Hash[]): boolean
   if (older.size === 0) return proof.length === 0;
   if (older.size > newer.size) return false;
   const roots = rootsOver({ from: 0, to: newer.size }, older, proof);
-  return !!roots && bytesEqual(roots.older, older.root) && bytesEqual(roots.newer, newer.root);
+  return !!roots && Bytes.equal(roots.older, older.root) && Bytes.equal(roots.newer, newer.root);
 }
 
 interface Roots {

@@ -1,5 +1,5 @@
 import { concatBytes } from "../../../src/foundation/octets.ts";
-import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import type { WitnessAnswer } from "../../../src/tlog/ask-witnesses.ts";
 import type { Hash, Tree } from "../../../src/tlog/merkle.ts";
@@ -44,7 +44,7 @@ export function standInWitness(log: VerifierKey, { cosign }: Cosigner, now: Date
     if (older !== `old ${latest.size}`) {
       return { status: 409, contentType: "text/x.tlog.size", body: `${latest.size}\n` };
     }
-    const proof = lines.map((line) => parseBase64(line) as Hash);
+    const proof = lines.map((line) => Base64.parse(line) as Hash);
     verifyConsistency(latest, checkpoint, proof);
     latest = checkpoint;
     const cosignature = formatSignature(await cosign(parseNote(text).text, now));

@@ -3,7 +3,7 @@ import { Mint } from "../../../src/ca/mint.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
-import { parseCrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
+import { CrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { decideTaint, propagation, signerOf, startSigningCa } from "../../testkit/ca/tainted-ca.ts";
@@ -193,7 +193,7 @@ test("a CRL of several hundred kilobytes arrives whole", async () => {
   const [block = ""] = crlBlocks(await (await get(ca, "/crl.pem")).text());
   const der = Uint8Array.from(Buffer.from(block.replace(/-----[^-]*-----|\n/g, ""), "base64"));
   expect(der.length).toBeGreaterThan(256 * 1024);
-  expect(parseCrlEntries(der).serialNumbers.size).toBe(8000);
+  expect(CrlEntries.parse(der).serialNumbers.size).toBe(8000);
   expect((await get(ca, "/crl.pem")).headers.get("content-type")).toBe("application/x-pem-file");
 });
 

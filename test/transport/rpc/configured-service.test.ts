@@ -1,6 +1,6 @@
 import { describe } from "vitest";
 import { importKek } from "../../../src/custody/kek.ts";
-import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
+import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
@@ -19,7 +19,7 @@ const api = serveReviewingApi();
 
 async function openService(): Promise<ConfigurableService> {
   const KEK = randomKek();
-  const keks = [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())] as const;
+  const keks = [await importKek("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())] as const;
   const store = createMemoryStore();
   return {
     store,

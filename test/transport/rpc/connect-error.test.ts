@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Refusal } from "../../../src/foundation/errors.ts";
-import { parseRetryAfter } from "../../../src/foundation/headers.ts";
+import { RetryAfter } from "../../../src/foundation/headers.ts";
 import { toConnectError } from "../../../src/transport/rpc/connect-error.ts";
 
 const at = (millisecond: number): Date => new Date(Date.UTC(2026, 10, 21, 12, 0, 0, millisecond));
 
 const waitAt = (refusal: Refusal, millisecond: number): number | undefined =>
-  parseRetryAfter(toConnectError(refusal, at(millisecond)).metadata.get("retry-after"));
+  RetryAfter.parse(toConnectError(refusal, at(millisecond)).metadata.get("retry-after"));
 
 const quota = (retryAfterSeconds: number): Refusal => ({
   reason: "quota-exceeded",

@@ -8,10 +8,10 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { requireReadable } from "../../../node/node-crypto-provider.ts";
 import type { IntermediateRequest, NewAuthority } from "../../../pki/authority/new-authority.ts";
 import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
-import { toBase64 } from "../../../pki/encoding/base64.ts";
-import { type Bytes, toHex } from "../../../pki/encoding/bytes.ts";
+import { Base64 } from "../../../pki/encoding/base64.ts";
+import { type Bytes, Hex } from "../../../pki/encoding/bytes.ts";
 import { type NewTokenKey, TokenKey } from "../../../pki/jose/token-key.ts";
-import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
+import { SignatureAlgorithm } from "../../../pki/signature-algorithm.ts";
 import { CertificateSigningRequest } from "../../../pki/x509/certificate-signing-request.ts";
 import { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
 import type { Session } from "../../session/session.ts";
@@ -31,7 +31,7 @@ export async function authorityContent(created: NewAuthority): Promise<object> {
 }
 
 const toPkcs8 = async (key: CryptoKey): Promise<string> =>
-  toBase64(new Uint8Array(await crypto.subtle.exportKey("pkcs8", key)));
+  Base64.format(new Uint8Array(await crypto.subtle.exportKey("pkcs8", key)));
 
 /**
  * Parses an authority of a backup and requires that its private key belongs to its certificate.
@@ -54,7 +54,7 @@ async function readAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {
 
 /** A private key of a backup, PKCS#8, for the algorithm of this public key. */
 function readPrivateKey(pkcs8: Bytes, publicKey: SubjectPublicKey): Promise<CryptoKey> {
-  const { importParameters } = signatureAlgorithmOf(publicKey);
+  const { importParameters } = SignatureAlgorithm.of(publicKey);
   return crypto.subtle.importKey("pkcs8", pkcs8, importParameters, true, ["sign"]);
 }
 
@@ -65,7 +65,7 @@ export function refuseContent(): never {
 
 /** Whether a signature of this key verifies by that public key. */
 async function isKeyOf(privateKey: CryptoKey, publicKey: SubjectPublicKey): Promise<boolean> {
-  const { importParameters, signParameters } = signatureAlgorithmOf(publicKey);
+  const { importParameters, signParameters } = SignatureAlgorithm.of(publicKey);
   const verifying = await crypto.subtle
     .importKey("spki", publicKey.spki, importParameters, true, ["verify"])
     .catch(refuseContent);
@@ -95,7 +95,7 @@ export async function requestContent(
 ): Promise<z.input<typeof requestSchema>> {
   return {
     requestedAt: request.requestedAt.toISOString(),
-    csr: toBase64(request.csr),
+    csr: Base64.format(request.csr),
     privateKey: await toPkcs8(await requestedKey(mint, request)),
   };
 }
@@ -116,7 +116,7 @@ async function parseRequest({
   privateKey,
 }: BackedUpRequest): Promise<RestoredRequest> {
   const publicKey = CertificateSigningRequest.readKey(csr);
-  const id = toHex(SubjectPublicKey.keyIdentifier(publicKey));
+  const id = Hex.format(SubjectPublicKey.keyIdentifier(publicKey));
   const extractablePrivateKey = await readPrivateKey(privateKey, publicKey);
   return { id, requestedAt, csr, publicKey, extractablePrivateKey };
 }

@@ -11,7 +11,7 @@ import {
   statementKinds,
 } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { jsonIn, unbounded } from "../../../foundation/json.ts";
+import { JsonBounds, jsonIn } from "../../../foundation/json.ts";
 import { requireReadable } from "../../../node/node-crypto-provider.ts";
 import { openStore, requireAllOpen, type Session } from "../../session/session.ts";
 import {
@@ -166,7 +166,7 @@ export async function openBackup(text: string, key: BackupKey) {
 
 /** Parses a backup. @throws OperatorError for a certificate that this code refuses. */
 const parseBackup = (text: string) =>
-  requireParsing(() => backupSchema.safeParse(jsonIn(text, unbounded)));
+  requireParsing(() => backupSchema.safeParse(jsonIn(text, JsonBounds.unbounded)));
 
 function requireParsing<T>(parse: () => T): T {
   try {

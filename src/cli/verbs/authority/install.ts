@@ -8,7 +8,7 @@ import { requestedKey } from "../../../ca/rotation/intermediate-request.ts";
 import { rotate } from "../../../ca/rotation/rotate.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { type Bytes, bytesEqual, fingerprintOf } from "../../../pki/encoding/bytes.ts";
+import { Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import {
   type ChangeOptions,
   confirmIn,
@@ -105,7 +105,7 @@ function answeredRequest(
 ): readonly [AuthorityRequest, ImportedCertificate] {
   for (const request of requests) {
     const { spki } = request.publicKey;
-    const answer = chain.find(({ publicKey }) => bytesEqual(publicKey.spki, spki));
+    const answer = chain.find(({ publicKey }) => Bytes.equal(publicKey.spki, spki));
     if (answer) return [request, answer];
   }
   throw new OperatorError(

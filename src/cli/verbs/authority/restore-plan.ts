@@ -3,7 +3,7 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { rootSince } from "../../../pki/authority/rotation.ts";
 import { type Phase, Schedule } from "../../../pki/authority/schedule.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
-import { applyTaints, type ConfiguredTaint, taintsOf } from "../../../pki/authority/taint.ts";
+import { type ConfiguredTaint, Taint } from "../../../pki/authority/taint.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
 import type { Session } from "../../session/session.ts";
@@ -22,7 +22,7 @@ export function requireOneCa(
   { authorities }: OpenedBackup,
   store: OpenedStore,
 ): void {
-  const own = applyTaints(store.authorities, store.taints);
+  const own = Taint.apply(store.authorities, store.taints);
   const living = own.filter(({ schedule }) => schedule.retiresAt > now);
   // Counts the authorities that do not open here, because another process with the right KEK may sign with them.
   const unread = store.refusals.filter(({ kind }) => kind === "authority");
@@ -57,14 +57,14 @@ export function summarizeBackup(
   const held = new Set(backup.statements.taint.map(({ id }) => id));
   const tokenKeys = backup.tokenKeys.map(({ key }) => key);
   const subjects = [...authorities, ...backup.statements.root, ...tokenKeys];
-  const here = taintsOf(configuredTaints, subjects);
+  const here = Taint.fromConfiguration(configuredTaints, subjects);
   const taintsHere = [...store.storedTaints, ...here];
   const known = taintsHere.map(({ id }) => id);
   const restored = new Set(subjects.map(({ id }) => id));
   const kept = [...new Set(known)].filter((id) => restored.has(id) && !held.has(id));
   const others = store.authorities.filter(({ id }) => !restored.has(id));
   // A taint may have left a gap, which the next authority fills at once.
-  const untainted = applyTaints(
+  const untainted = Taint.apply(
     [...authorities, ...others],
     [...backup.statements.taint, ...taintsHere],
   ).filter(({ id }) => restored.has(id) && !held.has(id) && !known.includes(id));
@@ -129,4 +129,4 @@ const listed = (ids: readonly string[]): string =>
 
 /** What the bundle has or will have, with the schedules that the taints leave. */
 const publishedIn = ({ authorities, additionalRoots, taints }: OpenedStore) =>
-  applyTaints([...authorities, ...additionalRoots], taints);
+  Taint.apply([...authorities, ...additionalRoots], taints);

@@ -10,10 +10,10 @@ import {
   type Departure,
   type TaintedAuthorities,
 } from "../../../pki/authority/new-taint.ts";
-import { lastSignature } from "../../../pki/authority/rotation.ts";
+import { Succession } from "../../../pki/authority/rotation.ts";
 import { Schedule } from "../../../pki/authority/schedule.ts";
 import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
-import { applyTaints, type Taint } from "../../../pki/authority/taint.ts";
+import { Taint } from "../../../pki/authority/taint.ts";
 import { TokenKey } from "../../../pki/jose/token-key.ts";
 import { wholeSeconds } from "../../../pki/x509/validity.ts";
 import {
@@ -58,7 +58,7 @@ export async function rotateNow(session: Session, options: ConfirmationOptions):
   const authorities = store.openAuthorities.map(({ authority }) => authority);
   requireNoSuccessor(authorities, now);
   requireMayMint(session);
-  const schedule = Schedule.next(mint.phaseLengths, lastSignature(authorities), now);
+  const schedule = Schedule.next(mint.phaseLengths, Succession.lastSignature(authorities), now);
   const isUpstream = mint.authorityRoot === "upstream";
   const start = isUpstream ? askedSentence : mintedSentence(schedule);
   const question = `${signerSentence(authorities, now)}\n${start}\nRotate the ${session.place}?`;
@@ -191,7 +191,7 @@ function refusalOf(
   { authorities, taints }: TaintedAuthorities,
   { id, taintedAt, retiresAt }: Taint,
 ): string | undefined {
-  const left = applyTaints(authorities, taints).find((each) => each.id === id)?.schedule.retiresAt;
+  const left = Taint.apply(authorities, taints).find((each) => each.id === id)?.schedule.retiresAt;
   if (left && left <= taintedAt) return `${id} has left the trust bundle already`;
   if (left && left <= retiresAt && taints.some((taint) => taint.id === id)) {
     return `${id} is tainted already, and its root leaves ${formatInstant(left)}`;

@@ -4,7 +4,7 @@ import { isSerialNumber } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
-import { bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";
+import { Bytes, Hex } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
 import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { Certificate } from "../../../pki/x509/certificate.ts";
@@ -35,7 +35,7 @@ export async function candidateInFile(
 ): Promise<Candidate> {
   const der = await readLeaf(file);
   const certificate = parsed(file, der);
-  if (authorities.some((each) => bytesEqual(each.certificate.der, der))) {
+  if (authorities.some((each) => Bytes.equal(each.certificate.der, der))) {
     throw new OperatorError(
       `${file} is an authority: \`rampart authority taint\` takes its root out of the trust bundle`,
     );
@@ -69,7 +69,7 @@ export function candidateOfSerial(
   const signer =
     authority === undefined ? first : findByIdPrefix(authorities, authority, "authority");
   // An authority that this CA has not made itself may have signed before it came here.
-  const own = toHex(signer?.certificate.toBeSigned.serialNumber ?? new Uint8Array());
+  const own = Hex.format(signer?.certificate.toBeSigned.serialNumber ?? new Uint8Array());
   const foreign = SerialNumber.foreign(own) === undefined && SerialNumber.foreign(text);
   if (foreign) throw new OperatorError(`${text}: ${foreign}`);
   return { authority: signer?.id ?? "", serialNumber, notAfter: until };
@@ -83,7 +83,7 @@ function candidateOf(
 ): Candidate {
   return {
     authority: signer.id,
-    serialNumber: toHex(toBeSigned.serialNumber),
+    serialNumber: Hex.format(toBeSigned.serialNumber),
     notAfter: toBeSigned.validity.notAfter,
     ...others,
   };

@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { reasonCodes } from "../../../pki/x509/crl/crl-to-be-signed.ts";
+import { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { type RevokedStatus, revokedStatuses } from "../../../status/distrust.ts";
 import {
   answerList,
@@ -66,7 +66,7 @@ export function certificateCommand(terminal: Terminal): Command {
     .option("--expires-at <time>", "the end of a serial number's certificate, if known")
     .addOption(
       new Option("--reason <reason>", "why, for verifiers (RFC 5280 §5.3.1)")
-        .choices(Object.keys(reasonCodes))
+        .choices(Object.keys(RevocationReason.codes))
         .default("unspecified"),
     )
     .option("--why <sentence>", "a note for other operators")

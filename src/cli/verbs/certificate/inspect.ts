@@ -1,5 +1,5 @@
 import { OperatorError } from "../../../foundation/errors.ts";
-import { FetchError, readOctets, toFetchError } from "../../../foundation/fetch.ts";
+import { FetchError, ResponseBody, toFetchError } from "../../../foundation/fetch.ts";
 import { maximumPemOctets, readRootFile } from "../../../program/files/pem-file.ts";
 import { readSmallOctets } from "../../../program/files/small-file.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
@@ -41,7 +41,7 @@ async function read(source: string, { ca }: InspectOptions): Promise<Uint8Array>
     })
     .catch(fetchFailed(source));
   if (response.status !== 200) throw new OperatorError(`${source} answered ${response.status}`);
-  return await readOctets(response, maximumPemOctets).catch(fetchFailed(source));
+  return await ResponseBody.readOctets(response, maximumPemOctets).catch(fetchFailed(source));
 }
 
 const fetchFailed =

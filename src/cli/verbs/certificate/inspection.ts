@@ -7,12 +7,12 @@ import {
   X509Crl,
 } from "@peculiar/x509";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { jsonIn, type Members, membersOf } from "../../../foundation/json.ts";
-import { parseBase64 } from "../../../pki/encoding/base64.ts";
-import { type Bytes, fingerprintOf, toHex } from "../../../pki/encoding/bytes.ts";
+import { jsonIn, Members } from "../../../foundation/json.ts";
+import { Base64 } from "../../../pki/encoding/base64.ts";
+import { type Bytes, fingerprintOf, Hex } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
 import { Pem, type PemBlock, PemError } from "../../../pki/encoding/pem.ts";
-import { isCaCertificate, isIssuedBy, spiffeIdOf } from "../../../pki/path/svid-chain.ts";
+import { SvidChain } from "../../../pki/path/svid-chain.ts";
 import { SpiffeId } from "../../../pki/spiffe-id.ts";
 import { Certificate } from "../../../pki/x509/certificate.ts";
 import { IdentityProof } from "../../../pki/x509/leaf/identity-proof.ts";
@@ -37,8 +37,8 @@ const readers: Readonly<Record<string, Read>> = {
 /** Describes PEM, DER or a SPIFFE bundle. @throws OperatorError for anything else. */
 export async function inspect(octets: Uint8Array, now: Date): Promise<readonly Inspected[]> {
   const text = new TextDecoder().decode(octets);
-  const { keys } = membersOf(jsonIn(text));
-  if (Array.isArray(keys)) return inspectBundle(keys.map(membersOf), now);
+  const { keys } = Members.of(jsonIn(text));
+  if (Array.isArray(keys)) return inspectBundle(keys.map(Members.of), now);
   const blocks = blocksIn(text);
   const found = blocks.length > 0 ? blocks.flatMap(readBlock) : [readDer(new Uint8Array(octets))];
   return await describeAll(found, now);
@@ -59,7 +59,7 @@ function readBlock(block: PemBlock, index: number): Found {
   const { label } = block;
   if (label.endsWith("PRIVATE KEY")) return "private key";
   const read = readers[label.replace("NEW CERTIFICATE", "CERTIFICATE")];
-  const der = parseBase64(Pem.symbols(block));
+  const der = Base64.parse(Pem.symbols(block));
   if (!read)
     throw new OperatorError(`block ${index + 1} is a ${label}, which this verb does not read`);
   try {
@@ -84,7 +84,7 @@ function readDer(der: Bytes): Found {
 
 async function inspectBundle(keys: readonly Members[], now: Date): Promise<readonly Inspected[]> {
   const roots = keys.flatMap(({ x5c }) => (Array.isArray(x5c) ? x5c.map(String) : []));
-  const certificates = roots.map((root) => readDer(parseBase64(root) ?? new Uint8Array()));
+  const certificates = roots.map((root) => readDer(Base64.parse(root) ?? new Uint8Array()));
   const forTokens = keys.filter(({ use }) => use === "jwt-svid");
   const described = forTokens.map(({ kid, kty, crv, alg }): Inspected => {
     const key = [kty, crv ?? alg].filter(Boolean).join(" ");
@@ -111,10 +111,10 @@ async function describeCertificate(
 ): Promise<Inspected> {
   const der = new Uint8Array(certificate.rawData);
   const names = namesOf(certificate);
-  const spiffeId = spiffeIdOf(certificate);
+  const spiffeId = SvidChain.spiffeIdOf(certificate);
   const { proof, fault } = readStrictly(der);
   const issuer = await issuerAmong(certificate, others);
-  const isCa = isCaCertificate(certificate);
+  const isCa = SvidChain.isCaCertificate(certificate);
   return {
     kind: "certificate",
     fields: {
@@ -168,7 +168,7 @@ async function issuerAmong(
   others: readonly X509Certificate[],
 ): Promise<{ readonly words: string; readonly fault?: string }> {
   for (const [i, each] of others.entries()) {
-    if (!(await isIssuedBy(certificate, each).catch(() => false))) continue;
+    if (!(await SvidChain.isIssuedBy(certificate, each).catch(() => false))) continue;
     return { words: each === certificate ? "itself" : `certificate ${i + 1} here` };
   }
   const namesake = others.find(({ subject }) => subject === certificate.issuer);
@@ -239,4 +239,4 @@ function timeFaults(from: Date, until: Date | undefined, now: Date): readonly st
 }
 
 const proofOf = ({ provedAt, issuer, isImpersonated }: IdentityProof): string =>
-  `a token ${isImpersonated ? "of another account, which named the workload, " : ""}at ${provedAt.toISOString()}, of the issuer with the digest ${toHex(issuer)}`;
+  `a token ${isImpersonated ? "of another account, which named the workload, " : ""}at ${provedAt.toISOString()}, of the issuer with the digest ${Hex.format(issuer)}`;

@@ -1,13 +1,8 @@
 import { discoverKeys, type KeySource } from "../../../authn/issuer-keys.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
-import { createDocumentFetch, FetchError } from "../../../foundation/fetch.ts";
-import {
-  KeySet,
-  shortKeyId,
-  type UnusableKey,
-  unusableKeyText,
-} from "../../../pki/jose/key-set.ts";
+import { DocumentFetch, FetchError } from "../../../foundation/fetch.ts";
+import { KeySet, UnusableKey } from "../../../pki/jose/key-set.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
@@ -48,7 +43,7 @@ export async function inspectIssuers(
   );
 }
 
-const fetchJson = createDocumentFetch({ fetchTrusting });
+const fetchJson = DocumentFetch.create({ fetchTrusting });
 
 type KeyReport = Pick<
   IssuerReport,
@@ -84,10 +79,10 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
 }
 
 const keyNames = (keys: KeySet): string[] =>
-  keys.map(({ keyId, algorithms }) => `${shortKeyId(keyId)} ${algorithms.join("/")}`);
+  keys.map(({ keyId, algorithms }) => `${UnusableKey.shortId(keyId)} ${algorithms.join("/")}`);
 
 const unusableNames = (keys: readonly UnusableKey[]): string[] =>
-  keys.map((key) => printable(unusableKeyText(key)));
+  keys.map((key) => printable(UnusableKey.format(key)));
 
 /** The difference of the clocks by the `Date` of a response (RFC 9110 §6.6.1), to the second. */
 async function skewOf({ url, reach }: KeySource, clock: () => Date): Promise<number | undefined> {

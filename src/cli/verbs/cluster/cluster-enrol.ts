@@ -4,7 +4,7 @@ import * as z from "zod/mini";
 import { discoverKeys } from "../../../authn/issuer-keys.ts";
 import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { issuerTables } from "../../../config/issuer-table.ts";
-import { isPublicHost, isSafeToFetch } from "../../../foundation/addresses.ts";
+import { Host, isSafeToFetch } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type DocumentFetch, FetchError } from "../../../foundation/fetch.ts";
 import { parseJson } from "../../../foundation/json.ts";
@@ -96,7 +96,7 @@ async function discoveryFault(
   fetchJson: DocumentFetch,
 ): Promise<string | undefined> {
   if (!isSafeToFetch(issuer)) return `${issuer} is not an https URL`;
-  if (!isPublicHost(new URL(issuer).hostname)) {
+  if (!Host.isPublic(new URL(issuer).hostname)) {
     const why =
       platform === "worker"
         ? "which the edge cannot reach"

@@ -4,7 +4,7 @@ import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { type ClusterRoots, type HeldRoots, listRoots } from "../../../delivery/root-config-map.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { FetchError, jsonOf } from "../../../foundation/fetch.ts";
+import { FetchError, ResponseBody } from "../../../foundation/fetch.ts";
 import type { SendRequest } from "../../../kubernetes/client.ts";
 import { crlConfigMap, usualConfigMap } from "../../../kubernetes/names.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
@@ -98,7 +98,7 @@ async function contentOrFault(
 }
 
 function loginSender({ read }: IdentifiedLogin): SendRequest {
-  return async ({ path }) => jsonOf(await read(path));
+  return async ({ path }) => ResponseBody.parseJson(await read(path));
 }
 
 /** The CA's own access, or a sentence why this machine lacks it. */

@@ -1,7 +1,7 @@
 import { Command, Option } from "commander";
 import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { createDocumentFetch } from "../../../foundation/fetch.ts";
+import { DocumentFetch } from "../../../foundation/fetch.ts";
 
 import { fetchTrusting } from "../../../program/http/http-client.ts";
 import {
@@ -111,7 +111,7 @@ async function enrolCluster(terminal: Terminal, options: EnrolOptions): Promise<
     enrol(
       await loadIssuerDocuments(options, login),
       settings,
-      createDocumentFetch({ fetchTrusting }),
+      DocumentFetch.create({ fetchTrusting }),
     ),
   );
   terminal.print(formatEnrolment(enrolment, options.for));

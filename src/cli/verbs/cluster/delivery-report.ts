@@ -4,7 +4,7 @@ import { latest } from "../../../delivery/push-to-cluster.ts";
 import { type HeldRoots, holds } from "../../../delivery/root-config-map.ts";
 import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import type { NumberedBundle } from "../../../pki/authority/trust-bundle.ts";
-import { toBase64 } from "../../../pki/encoding/base64.ts";
+import { Base64 } from "../../../pki/encoding/base64.ts";
 import { Pem } from "../../../pki/encoding/pem.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
@@ -140,7 +140,7 @@ export function rootReach(
   const next = SigningAuthority.nextAt(authorities, now);
   const authority = next ?? SigningAuthority.at(authorities, now);
   if (!authority) return undefined;
-  const roots = authority.roots.map(toBase64);
+  const roots = authority.roots.map(Base64.format);
   const clusters = inspections.map((each) => reachIn(each, roots));
   const lacks = clusters.some(({ namespaces, having }) => having < namespaces);
   const isKnown = clusters.every(({ fault }) => fault === undefined);

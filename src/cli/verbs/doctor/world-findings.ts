@@ -5,14 +5,14 @@ import type { CrlLifetime } from "../../../ca/revocation/crl-plan.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { ClusterRoots, HeldRoots } from "../../../delivery/root-config-map.ts";
 import {
-  createDocumentFetch,
+  DocumentFetch,
   FetchError,
+  Fetching,
   type JsonFetch,
-  readJson,
+  ResponseBody,
   toFetchError,
-  usualFetchTimeoutMilliseconds,
 } from "../../../foundation/fetch.ts";
-import { backdateSeconds } from "../../../pki/x509/validity.ts";
+import { Validity } from "../../../pki/x509/validity.ts";
 import { parseCrls } from "../../../program/bundle/documents.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { clusterAway, crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
@@ -31,7 +31,7 @@ import {
 } from "../cluster/cluster-inspection.ts";
 import { type DeliveryReport, reportDeliveries } from "../cluster/delivery-report.ts";
 
-const fetchJson = createDocumentFetch({ fetchTrusting });
+const fetchJson = DocumentFetch.create({ fetchTrusting });
 
 /** Finds what is wrong with issuers, and with the API servers that this machine may call. */
 export async function worldFindings(
@@ -66,10 +66,10 @@ export async function readinessFindings({
   directory,
 }: Pick<Deployment, "readyUrl" | "directory">): Promise<readonly Finding[]> {
   if (readyUrl === undefined) return [];
-  const signal = AbortSignal.timeout(usualFetchTimeoutMilliseconds);
+  const signal = AbortSignal.timeout(Fetching.usualTimeoutMilliseconds);
   try {
     const answer = await fetchTrusting(undefined)(readyUrl, { redirect: "manual", signal });
-    const said = readinessSchema.safeParse(await readJson(answer));
+    const said = readinessSchema.safeParse(await ResponseBody.readJson(answer));
     if (!said.success) throw new FetchError("answered something else than a CA");
     const { ready, reasons } = said.data;
     if (ready && reasons.length === 0) return [];
@@ -180,7 +180,7 @@ function stateOfLists(pem: string, knowledge: CrlKnowledge, now: Date): State {
   if (leftSeconds <= 0) return "ended";
   const latest = knowledge.latestRevocation?.getTime() ?? Number.NEGATIVE_INFINITY;
   // The list of the authority that revoked last begins at that instant, and is backdated.
-  const knowsLatest = times.begins >= Math.floor(latest / 1000 - backdateSeconds) * 1000;
+  const knowsLatest = times.begins >= Math.floor(latest / 1000 - Validity.backdateSeconds) * 1000;
   const isYoung = leftSeconds > knowledge.lifetimeSeconds * oldestShare;
   return isYoung && knowsLatest ? "current" : "stale";
 }

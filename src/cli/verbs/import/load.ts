@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Document, parseAllDocuments } from "yaml";
 import * as z from "zod/mini";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { parseBase64 } from "../../../pki/encoding/base64.ts";
+import { Base64 } from "../../../pki/encoding/base64.ts";
 import { unlessMissing } from "../../../program/files/small-file.ts";
 import {
   caKeys,
@@ -166,7 +166,7 @@ function entriesOf({ data, stringData }: Secret, title: string): Map<string, Sou
 }
 
 function decoded(name: string, encoded: string): string {
-  const octets = parseBase64(encoded.replaceAll(/\s/g, ""));
+  const octets = Base64.parse(encoded.replaceAll(/\s/g, ""));
   if (!octets) throw new OperatorError(`${name}: is not base64`);
   return utf8(name, octets);
 }

@@ -4,14 +4,14 @@ import { createPrivateKey, type KeyObject, type X509Certificate } from "node:cry
 import * as x509 from "@peculiar/x509";
 import { CaError, OperatorError } from "../../../foundation/errors.ts";
 import { readWithOpenSsl } from "../../../node/node-crypto-provider.ts";
-import { parseBase64 } from "../../../pki/encoding/base64.ts";
+import { Base64 } from "../../../pki/encoding/base64.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";
 import { Pem, PemError } from "../../../pki/encoding/pem.ts";
 import { CaCertificate, type CertificationPath } from "../../../pki/path/certification-path.ts";
-import { maximumCertificates } from "../../../pki/path/verified-authority.ts";
-import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
-import { type CrlEntries, isRevoked, parseCrlEntries } from "../../../pki/x509/crl/crl-entries.ts";
+import { VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
+import { SignatureAlgorithm } from "../../../pki/signature-algorithm.ts";
+import { CrlEntries } from "../../../pki/x509/crl/crl-entries.ts";
 import type { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
 import type { Source } from "./ca-entries.ts";
 
@@ -38,8 +38,8 @@ export function readCertificates(source: Source): readonly ImportedCertificate[]
   if (blocks.length === 0) {
     throw new OperatorError(`${source.name}: failed to parse cert PEM: there is no certificate`);
   }
-  if (blocks.length > maximumCertificates) {
-    const [count, most] = [blocks.length, maximumCertificates];
+  if (blocks.length > VerifiedAuthority.maximumCertificates) {
+    const [count, most] = [blocks.length, VerifiedAuthority.maximumCertificates];
     throw new OperatorError(`${source.name}: holds ${count} certificates; the limit is ${most}`);
   }
   return blocks.map(({ der }, i) => readCertificate(der, `${source.name}, certificate ${i + 1}`));
@@ -116,7 +116,7 @@ export async function importExtractable(
   publicKey: SubjectPublicKey,
   { name }: Source,
 ): Promise<CryptoKey> {
-  const { importParameters } = signatureAlgorithmOf(publicKey);
+  const { importParameters } = SignatureAlgorithm.of(publicKey);
   const misfit = new OperatorError(
     `${name}: failed to parse private key PEM: its numbers contradict each other`,
   );
@@ -159,7 +159,7 @@ export function readCrls(source: Source): readonly CrlEntries[] {
 
 function readCrl({ label, der }: DecodedBlock, place: string): CrlEntries {
   try {
-    if (label === "X509 CRL") return parseCrlEntries(der);
+    if (label === "X509 CRL") return CrlEntries.parse(der);
   } catch (error) {
     if (!(error instanceof DerError)) throw error;
   }
@@ -175,7 +175,7 @@ export function requireNotRevoked(
   crls: readonly CrlEntries[],
   { name }: Source,
 ): void {
-  const revoked = path.filter((certificate) => isRevoked(certificate, crls));
+  const revoked = path.filter((certificate) => CrlEntries.revoke(certificate, crls));
   if (revoked.length === 0) return;
   throw new OperatorError(
     revoked.map(({ title }) => `${title}: is revoked, says ${name}`).join("\n"),
@@ -211,7 +211,7 @@ function blockOf(label: string, body: string, name: string): DecodedBlock {
   if (/^Proc-Type:.*ENCRYPTED/m.test(body)) {
     return { label, isEncrypted: true, der: new Uint8Array(0) };
   }
-  const der = parseBase64(body.replace(header, "").replaceAll(/\s/g, ""));
+  const der = Base64.parse(body.replace(header, "").replaceAll(/\s/g, ""));
   if (!der || der.length === 0) throw new OperatorError(`${name} is not base64`);
   return { label, isEncrypted: false, der };
 }

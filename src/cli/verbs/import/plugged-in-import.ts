@@ -4,8 +4,8 @@ import { installIntermediate } from "../../../ca/rotation/install-intermediate.t
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
-import { applyTaints } from "../../../pki/authority/taint.ts";
-import { type Bytes, bytesEqual, toHex } from "../../../pki/encoding/bytes.ts";
+import { Taint } from "../../../pki/authority/taint.ts";
+import { Bytes, Hex } from "../../../pki/encoding/bytes.ts";
 import { CaCertificate } from "../../../pki/path/certification-path.ts";
 import type { VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
 import type { TrustDomain } from "../../../pki/spiffe-id.ts";
@@ -45,7 +45,7 @@ export function knownAuthority(
   { authorities }: OpenedStore,
 ): SigningAuthority | undefined {
   const [own] = readCertificates(certificate);
-  return authorities.find((each) => own && bytesEqual(each.certificate.der, own.der));
+  return authorities.find((each) => own && Bytes.equal(each.certificate.der, own.der));
 }
 
 interface Knowledge {
@@ -92,10 +92,10 @@ export function bundleRoots(
   { authorities, additionalRoots, taints }: OpenedStore,
   now: Date,
 ): readonly Bytes[] {
-  const roots = applyTaints([...authorities, ...additionalRoots], taints)
+  const roots = Taint.apply([...authorities, ...additionalRoots], taints)
     .filter(({ schedule }) => schedule.retiresAt > now)
     .flatMap(({ roots }) => roots);
-  return [...new Map(roots.map((root) => [toHex(root), root])).values()];
+  return [...new Map(roots.map((root) => [Hex.format(root), root])).values()];
 }
 
 /**
@@ -135,4 +135,4 @@ export function otherRootsOf(
 
 /** Whether a root is among these. */
 export const isIn = (bundle: readonly Bytes[], root: Bytes): boolean =>
-  bundle.some((each) => bytesEqual(each, root));
+  bundle.some((each) => Bytes.equal(each, root));

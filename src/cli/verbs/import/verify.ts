@@ -6,13 +6,13 @@ import {
   SigningAuthority,
 } from "../../../pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../pki/crypto-provider.ts";
-import { withoutDuplicates } from "../../../pki/path/certification-path.ts";
-import { maximumCertificates, VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
-import { signatureAlgorithmOf } from "../../../pki/signature-algorithm.ts";
+import { CertificationPath } from "../../../pki/path/certification-path.ts";
+import { VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
+import { SignatureAlgorithm } from "../../../pki/signature-algorithm.ts";
 import { SpiffeId, type TrustDomain } from "../../../pki/spiffe-id.ts";
-import { issueLeaf, type Leaf } from "../../../pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../../pki/x509/leaf/certificate-signer.ts";
 import { IdentityProof } from "../../../pki/x509/leaf/identity-proof.ts";
-import { leafValidity, wholeSeconds } from "../../../pki/x509/validity.ts";
+import { Validity, wholeSeconds } from "../../../pki/x509/validity.ts";
 import type { PluggedInMaterial, Source } from "./ca-entries.ts";
 import {
   type ImportedCertificate,
@@ -133,18 +133,20 @@ function readImported(
     () => readImportedRoots(roots),
   );
   if (!authority) throw new Error("a file without a certificate was read");
-  return { authority, others: withoutDuplicates([...rest, ...others]), anchors };
+  return { authority, others: CertificationPath.withoutDuplicates([...rest, ...others]), anchors };
 }
 
 /** Every root of files, without duplicates. Verifiers take each for an anchor. @throws OperatorError */
 export function readImportedRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
-  const anchors = withoutDuplicates(sources.flatMap(readCertificates));
+  const anchors = CertificationPath.withoutDuplicates(sources.flatMap(readCertificates));
   const faults = anchors
     .filter((anchor) => !isAuthoritys(anchor))
     .map(({ title }) => `${title}: is no CA, so it is no root`);
-  if (anchors.length > maximumCertificates) {
+  if (anchors.length > VerifiedAuthority.maximumCertificates) {
     const names = sources.map(({ name }) => name).join(" and ");
-    faults.push(`${names}: hold ${anchors.length} roots; the limit is ${maximumCertificates}`);
+    faults.push(
+      `${names}: hold ${anchors.length} roots; the limit is ${VerifiedAuthority.maximumCertificates}`,
+    );
   }
   requireNoFaults(faults);
   return anchors;
@@ -230,11 +232,11 @@ async function issueTrialLeaf(
   const authority = await SigningAuthority.create(certificates, schedule);
   const { validity } = authority.certificate.toBeSigned;
   const oneSecond = { defaultSeconds: 1, maximumSeconds: 1 };
-  const signingKey = webSigningKey(privateKey, signatureAlgorithmOf(authority.publicKey));
-  return issueLeaf(SigningAuthority.open(authority, signingKey), {
+  const signingKey = webSigningKey(privateKey, SignatureAlgorithm.of(authority.publicKey));
+  return Leaf.issue(SigningAuthority.open(authority, signingKey), {
     spiffeId: SpiffeId.ofWorkload(trustDomain, { namespace: "rampart", name: "import" }),
     publicKey: authority.publicKey,
-    validity: leafValidity(1n, oneSecond, validity, now),
+    validity: Validity.ofLeaf(1n, oneSecond, validity, now),
     proof: {
       provedAt: wholeSeconds(now),
       issuer: IdentityProof.issuerDigest(""),

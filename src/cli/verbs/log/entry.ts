@@ -5,7 +5,7 @@ import {
   parseEntry,
   type TokenEntry,
 } from "../../../ca/issuance/log-entry.ts";
-import { type Bytes, toHex } from "../../../pki/encoding/bytes.ts";
+import { type Bytes, Hex } from "../../../pki/encoding/bytes.ts";
 import { DerError, Tag } from "../../../pki/encoding/der-reader.ts";
 import { Pem } from "../../../pki/encoding/pem.ts";
 import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
@@ -109,7 +109,7 @@ function namesOfSvid(der: Bytes): Names | undefined {
     if (!names?.nextIs(uriName)) return undefined;
     const spiffeId = new TextDecoder().decode(names.content(uriName));
     if (!names.isDone || !SpiffeId.parseWorkload(spiffeId)) return undefined;
-    const serial = SerialNumber.shown(toHex(serialNumber));
+    const serial = SerialNumber.shown(Hex.format(serialNumber));
     return { spiffeId, serial, notAfter: validity.notAfter.toISOString() };
   } catch (error) {
     if (error instanceof DerError) return undefined;

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import * as z from "zod/mini";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { FetchError, readOctets, toFetchError } from "../../../foundation/fetch.ts";
+import { FetchError, ResponseBody, toFetchError } from "../../../foundation/fetch.ts";
 import { parseJson } from "../../../foundation/json.ts";
 import { readRootFile } from "../../../program/files/pem-file.ts";
 import { readSmallFile } from "../../../program/files/small-file.ts";
@@ -67,9 +67,11 @@ export async function openSource(
         ? new OperatorError(`${fault.message}: give --ca the roots of its certificate`)
         : fault;
     });
-    const octets = await readOctets(response, maximumOctets).catch((error: unknown) => {
-      throw toFetchError(error, `${target} broke off its answer`);
-    });
+    const octets = await ResponseBody.readOctets(response, maximumOctets).catch(
+      (error: unknown) => {
+        throw toFetchError(error, `${target} broke off its answer`);
+      },
+    );
     if (response.status === 404) return undefined;
     if (response.status === 401) {
       throw new OperatorError(`${target} wants the token of a reader: set ${tokenVariable}`);

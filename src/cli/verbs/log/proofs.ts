@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { certificateOf, type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { parseBase64 } from "../../../pki/encoding/base64.ts";
-import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
+import { Base64 } from "../../../pki/encoding/base64.ts";
+import { Bytes } from "../../../pki/encoding/bytes.ts";
 import { Pem } from "../../../pki/encoding/pem.ts";
 import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { readPemFile } from "../../../program/files/pem-file.ts";
@@ -23,7 +23,7 @@ import { chosenPolicy, refuseAbsent } from "./log-source.ts";
 /** The first certificate of a PEM file. @throws OperatorError */
 export async function readLeaf(file: string): Promise<Bytes> {
   const [first = ""] = Pem.certificates(await readPemFile(file));
-  const der = parseBase64(first);
+  const der = Base64.parse(first);
   if (der?.length) return der;
   throw new OperatorError(`${file} does not begin with a certificate in PEM`);
 }
@@ -35,7 +35,7 @@ function entryOf({ index }: Follower, certificate: Bytes): IndexedEntry | undefi
 }
 
 const isOf = (entry: LogEntry, certificate: Bytes): boolean =>
-  bytesEqual(certificateOf(entry) ?? new Uint8Array(), certificate);
+  Bytes.equal(certificateOf(entry) ?? new Uint8Array(), certificate);
 
 /** The entry of a serial number, or of the certificate in a file. @throws OperatorError */
 export async function chosenEntry(follower: Follower, choice: string): Promise<IndexedEntry> {
@@ -114,7 +114,7 @@ async function requireInCopy(
     throw new LogError("origin", `the copy is of ${checkpoint.origin}, not of ${origin}`);
   }
   const [held] = follower.index.all<IndexedEntry>("SELECT * FROM entry WHERE idx = ?", index);
-  if (!held || bytesEqual(held.octets, octets)) return;
+  if (!held || Bytes.equal(held.octets, octets)) return;
   const detail = `the log does not extend the copy, which has another entry at index ${index}`;
   throw new LogError("consistency", detail);
 }

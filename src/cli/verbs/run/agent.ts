@@ -4,11 +4,11 @@ import type { AgentPorts } from "../../../agent/agent-parts.ts";
 import type { AgentStatus } from "../../../agent/agent-status.ts";
 import { parseConfiguration, statusAddressOf } from "../../../agent/configuration.ts";
 import { createProxy } from "../../../agent/proxy.ts";
-import { bracketed } from "../../../foundation/addresses.ts";
+import { Host } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { createOperationLog, type OperationLog } from "../../../foundation/events.ts";
-import { readJson } from "../../../foundation/fetch.ts";
-import { loopbackOf } from "../../../foundation/socket-address.ts";
+import { OperationLog } from "../../../foundation/events.ts";
+import { ResponseBody } from "../../../foundation/fetch.ts";
+import { SocketAddress } from "../../../foundation/socket-address.ts";
 import { fetchTrusting } from "../../../program/http/http-client.ts";
 import { logProxies } from "../../../program/http/proxies.ts";
 import { openLogOutput } from "../../../program/log-output.ts";
@@ -47,7 +47,11 @@ export function agentCommand(terminal: Terminal): Command {
       const { host, port } = await orOperatorError(async () =>
         statusAddressOf(terminal.environment),
       );
-      await showStatus(terminal, `http://${bracketed(loopbackOf(host))}:${port}/status`, options);
+      await showStatus(
+        terminal,
+        `http://${Host.bracketed(SocketAddress.loopbackOf(host))}:${port}/status`,
+        options,
+      );
     });
   return agent;
 }
@@ -127,7 +131,7 @@ export async function showStatus(
 
 async function fetchStatus(url: string): Promise<unknown> {
   const response = await ask(url, { signal: AbortSignal.timeout(5_000) });
-  return response.ok ? readJson(response, maximumOctets) : undefined;
+  return response.ok ? ResponseBody.readJson(response, maximumOctets) : undefined;
 }
 
 /** The status for people, line by line. */
@@ -201,7 +205,7 @@ const clock = (): Date => new Date();
 
 /** The log of this process, on standard error: standard output may belong to a supervised program. */
 const logOutput = openLogOutput({ stdout: process.stderr, stderr: process.stderr }, clock);
-const agentLog: OperationLog = createOperationLog(clock, logOutput.write);
+const agentLog: OperationLog = OperationLog.create(clock, logOutput.write);
 
 /** Starts an agent with the clock, the random numbers and the log of this process, beside a proxy. */
 async function startAgentHere(

@@ -1,5 +1,5 @@
 import { concatBytes } from "../../../foundation/octets.ts";
-import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
+import { type Bytes, Hex } from "../../encoding/bytes.ts";
 import { Tag } from "../../encoding/der-reader.ts";
 import { DerBuilder } from "../../encoding/internal/der-builder.ts";
 import { derElement, derSequence } from "../../encoding/internal/der-writer.ts";
@@ -7,22 +7,25 @@ import { Oid } from "../../encoding/object-identifiers.ts";
 import { extension } from "../certificate-extensions.ts";
 import type { LeafProfile } from "../leaf/to-be-signed.ts";
 
-/**
- * The reasons for which a certificate of this CA is revoked (RFC 5280 §5.3.1), with their codes. A hold is
- * not among them: a certificate that counts again would be an entry that leaves before its time.
- */
-export const reasonCodes = {
-  unspecified: 0,
-  keyCompromise: 1,
-  cACompromise: 2,
-  affiliationChanged: 3,
-  superseded: 4,
-  cessationOfOperation: 5,
-  privilegeWithdrawn: 9,
-} as const;
+/** The reasons of a revocation. */
+export const RevocationReason = {
+  /**
+   * The reasons for which a certificate of this CA is revoked (RFC 5280 §5.3.1), with their codes. A hold is
+   * not among them: a certificate that counts again would be an entry that leaves before its time.
+   */
+  codes: {
+    unspecified: 0,
+    keyCompromise: 1,
+    cACompromise: 2,
+    affiliationChanged: 3,
+    superseded: 4,
+    cessationOfOperation: 5,
+    privilegeWithdrawn: 9,
+  } as const,
+};
 
 /** A reason for which this CA revokes certificates (RFC 5280 §5.3.1). */
-export type RevocationReason = keyof typeof reasonCodes;
+export type RevocationReason = keyof typeof RevocationReason.codes;
 
 /** One entry of a CRL. */
 export interface RevokedCertificate {
@@ -43,7 +46,7 @@ export interface CrlContent {
 }
 
 const enumerated = 0x0a;
-const version2 = fromHexLiteral("020101");
+const version2 = Hex.parseLiteral("020101");
 
 /** Enough for the fields of a TBSCertList, except the names and the entries. */
 const fixedRoom = 256;
@@ -53,7 +56,7 @@ const entryRoom = 64;
 
 /** crlEntryExtensions by reason. RFC 5280 §5.3.1 wants no code for `unspecified`. */
 const entryExtensions: ReadonlyMap<string, Bytes> = new Map(
-  Object.entries(reasonCodes).map(([reason, code]) => {
+  Object.entries(RevocationReason.codes).map(([reason, code]) => {
     const value = derElement(enumerated, Uint8Array.of(code));
     const list = derSequence(extension(Oid.reasonCode, false, value));
     return [reason, code === 0 ? new Uint8Array() : list];

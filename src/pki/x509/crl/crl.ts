@@ -1,4 +1,4 @@
-import { type Bytes, bytesEqual, fromHexLiteral, toHex } from "../../encoding/bytes.ts";
+import { Bytes, Hex } from "../../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
 import { Certificate, readTime } from "../certificate.ts";
@@ -24,7 +24,7 @@ export interface Crl {
   readonly entries: DerReader | undefined;
 }
 
-const version2 = fromHexLiteral("020101");
+const version2 = Hex.parseLiteral("020101");
 
 /** Parses CRLs (RFC 5280 §5.1), and finds serial numbers in them. */
 export const Crl = {
@@ -44,7 +44,7 @@ export const Crl = {
     const list = new DerReader(signedBytes).enter(Tag.sequence);
     if (list.nextIs(Tag.integer)) list.literal(version2);
     const signatureAlgorithm = list.element(Tag.sequence);
-    if (!bytesEqual(algorithm, signatureAlgorithm)) {
+    if (!Bytes.equal(algorithm, signatureAlgorithm)) {
       throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §5.1.1.2)");
     }
     const issuer = list.element(Tag.sequence);
@@ -89,8 +89,8 @@ export const Crl = {
   /** Whether a CRL names this CA as its issuer, by name and key identifier. Its signature is another question. */
   isOf(crl: Crl, { subject, keyIdentifier }: CrlIssuer): boolean {
     const { issuer, authorityKeyIdentifier: named } = crl;
-    if (!bytesEqual(issuer, subject)) return false;
-    return named === undefined || keyIdentifier === undefined || bytesEqual(named, keyIdentifier);
+    if (!Bytes.equal(issuer, subject)) return false;
+    return named === undefined || keyIdentifier === undefined || Bytes.equal(named, keyIdentifier);
   },
 
   /**
@@ -103,7 +103,7 @@ export const Crl = {
     const named: string[] = [];
     const list = entries?.fork();
     while (list && !list.isDone) {
-      const serialNumber = toHex(list.enter(Tag.sequence).unsignedInteger());
+      const serialNumber = Hex.format(list.enter(Tag.sequence).unsignedInteger());
       if (serialNumbers.has(serialNumber)) named.push(serialNumber);
     }
     return named;
@@ -138,7 +138,7 @@ function readNumber(value: DerReader): bigint {
   const octets = value.unsignedInteger();
   value.finish();
   if (octets.length > 20) throw new DerError("a number of more than 20 octets (RFC 5280 §5.2.3)");
-  return BigInt(`0x${toHex(octets)}`);
+  return BigInt(`0x${Hex.format(octets)}`);
 }
 
 function readKeyIdentifier(value: DerReader): Bytes | undefined {

@@ -1,4 +1,4 @@
-import { type Bytes, bytesEqual, fromHexLiteral, toHex } from "../../encoding/bytes.ts";
+import { Bytes, Hex } from "../../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
 import { type Certificate, readTime } from "../certificate.ts";
@@ -7,45 +7,40 @@ import type { CertificateSigner } from "../leaf/certificate-signer.ts";
 import type { BrokenClause } from "../leaf/internal/lint.ts";
 import type { IssuerFields } from "../leaf/internal/linted-certificate.ts";
 import { Crl } from "./crl.ts";
-import {
-  type CrlContent,
-  crlToBeSigned,
-  type RevocationReason,
-  reasonCodes,
-} from "./crl-to-be-signed.ts";
+import { type CrlContent, crlToBeSigned, RevocationReason } from "./crl-to-be-signed.ts";
 
-/** Whether an authority may sign CRLs. Some imported authorities may not, such as those of istiod. */
-export const maySignCrls = ({ certificate }: { readonly certificate: Certificate }): boolean =>
-  Crl.issuer(certificate).maySign;
+/** Writes and signs CRLs. */
+export const UnsignedCrl = {
+  /** Whether an authority may sign CRLs. Some imported authorities may not, such as those of istiod. */
+  maySign: ({ certificate }: { readonly certificate: Certificate }): boolean =>
+    Crl.issuer(certificate).maySign,
+
+  /** The bytes that an authority is going to sign. */
+  prepare(signer: CertificateSigner, content: CrlContent): UnsignedCrl {
+    return { toBeSigned: crlToBeSigned(signer.profile, content), content };
+  },
+
+  /**
+   * Lints the bytes of a CRL and signs those bytes. No other code makes a CRL.
+   *
+   * @throws Error when the bytes break a clause, or the authority may not sign CRLs.
+   */
+  async sign(signer: CertificateSigner, { toBeSigned, content }: UnsignedCrl): Promise<Bytes> {
+    const intent: CrlIntent = { ...content, issuer: signer.fields };
+    const findings = [
+      ...(UnsignedCrl.maySign(signer) ? [] : [{ clause: "RFC 5280 §4.2.1.3 cRLSign" }]),
+      ...lintCrl(toBeSigned, intent),
+    ];
+    if (findings.length === 0) return signStructure(toBeSigned, signer.signingKey);
+    const clauses = findings.map(({ clause }) => clause).join("; ");
+    throw new Error(`refusing to sign CRL ${Hex.format(content.number)}: ${clauses}`);
+  },
+};
 
 /** A CRL before its signature. Equal contents have equal bytes, whichever process writes them. */
 interface UnsignedCrl {
   readonly toBeSigned: Bytes;
   readonly content: CrlContent;
-}
-
-/** The bytes that an authority is going to sign. */
-export function prepareCrl(signer: CertificateSigner, content: CrlContent): UnsignedCrl {
-  return { toBeSigned: crlToBeSigned(signer.profile, content), content };
-}
-
-/**
- * Lints the bytes of a CRL and signs those bytes. No other code makes a CRL.
- *
- * @throws Error when the bytes break a clause, or the authority may not sign CRLs.
- */
-export async function signCrl(
-  signer: CertificateSigner,
-  { toBeSigned, content }: UnsignedCrl,
-): Promise<Bytes> {
-  const intent: CrlIntent = { ...content, issuer: signer.fields };
-  const findings = [
-    ...(maySignCrls(signer) ? [] : [{ clause: "RFC 5280 §4.2.1.3 cRLSign" }]),
-    ...lintCrl(toBeSigned, intent),
-  ];
-  if (findings.length === 0) return signStructure(toBeSigned, signer.signingKey);
-  const clauses = findings.map(({ clause }) => clause).join("; ");
-  throw new Error(`refusing to sign CRL ${toHex(content.number)}: ${clauses}`);
 }
 
 /** The intended CRL. The linter compares the bytes with it. */
@@ -101,7 +96,7 @@ export function lintCrl(toBeSigned: Bytes, intent: CrlIntent): readonly BrokenCl
 }
 
 // The linter repeats the writer's constants, because comparing the writer with itself would find nothing.
-const version2 = fromHexLiteral("020101");
+const version2 = Hex.parseLiteral("020101");
 const enumerated = 0x0a;
 
 function readLinted(toBeSigned: Bytes, intent: CrlIntent): LintedCrl {
@@ -109,11 +104,11 @@ function readLinted(toBeSigned: Bytes, intent: CrlIntent): LintedCrl {
   const fields = outer.enter(Tag.sequence);
   outer.finish();
   fields.literal(version2);
-  const hasSignersAlgorithm = bytesEqual(
+  const hasSignersAlgorithm = Bytes.equal(
     fields.element(Tag.sequence),
     intent.issuer.signatureAlgorithm,
   );
-  const hasSignersName = bytesEqual(fields.element(Tag.sequence), intent.issuer.name);
+  const hasSignersName = Bytes.equal(fields.element(Tag.sequence), intent.issuer.name);
   const thisUpdate = readTime(fields);
   const nextUpdate = readTime(fields);
   const hasIntendedEntries = readEntries(fields, intent);
@@ -151,7 +146,7 @@ function extensionValue(extensions: DerReader, oid: Bytes): DerReader {
 
 function isNumber(magnitude: Bytes, decided: Bytes): boolean {
   const first = decided.findIndex((octet) => octet > 0);
-  return first >= 0 && bytesEqual(magnitude, decided.subarray(first));
+  return first >= 0 && Bytes.equal(magnitude, decided.subarray(first));
 }
 
 function readEntries(fields: DerReader, { revoked }: CrlIntent): boolean {
@@ -162,14 +157,14 @@ function readEntries(fields: DerReader, { revoked }: CrlIntent): boolean {
     const entry = entries.enter(Tag.sequence);
     const found = entry.fork().content(Tag.integer);
     const isPositive = entry.unsignedInteger().some((octet) => octet > 0);
-    if (!isPositive || found.length > 20 || toHex(found) !== serialNumber) return false;
+    if (!isPositive || found.length > 20 || Hex.format(found) !== serialNumber) return false;
     if (readTime(entry) !== revokedAt.getTime() || !hasReason(entry, reason)) return false;
   }
   return entries.isDone;
 }
 
 function hasReason(entry: DerReader, reason: RevocationReason): boolean {
-  const code = reasonCodes[reason];
+  const code = RevocationReason.codes[reason];
   if (code === 0) return entry.isDone;
   const list = entry.enter(Tag.sequence);
   const [found, ...more] = extensionValue(list, Oid.reasonCode).content(enumerated);

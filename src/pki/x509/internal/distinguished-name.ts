@@ -1,4 +1,4 @@
-import { type Bytes, toHex } from "../../encoding/bytes.ts";
+import { type Bytes, Hex } from "../../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
 
 /** NumericString, TeletexString, IA5String and BMPString, beside the two that RFC 5280 wants. */
@@ -35,7 +35,7 @@ function requireAttribute(attribute: DerReader): void {
 export function relativeNamesOf(der: Bytes): readonly string[] {
   return attributesOf(der).map((attributes) =>
     attributes
-      .map(({ type, value }) => `${toHex(type)}=${comparable(value)}`)
+      .map(({ type, value }) => `${Hex.format(type)}=${comparable(value)}`)
       .toSorted()
       .join("+"),
   );

@@ -1,7 +1,7 @@
 import type { SigningKey } from "../../crypto-provider.ts";
-import { type Bytes, toHex } from "../../encoding/bytes.ts";
+import { type Bytes, Hex } from "../../encoding/bytes.ts";
 import { SerialNumber } from "../../encoding/serial-number.ts";
-import { signatureAlgorithmOf } from "../../signature-algorithm.ts";
+import { SignatureAlgorithm } from "../../signature-algorithm.ts";
 import { Certificate } from "../certificate.ts";
 import { signStructure } from "../certificate-signature.ts";
 import { SubjectPublicKey } from "../subject-public-key.ts";
@@ -32,44 +32,47 @@ export interface Leaf {
   readonly serialNumber: string;
 }
 
-/** Nothing here checks that the key is the certificate's. */
-export function createCertificateSigner(
-  certificate: Certificate,
-  publicKey: SubjectPublicKey,
-  signingKey: SigningKey,
-): CertificateSigner {
-  const algorithm = signatureAlgorithmOf(publicKey);
-  const { subject, validity } = certificate.toBeSigned;
-  const identifier =
-    Certificate.subjectKeyIdentifier(certificate) ??
-    SubjectPublicKey.fallbackKeyIdentifier(publicKey);
-  return {
-    certificate,
-    signingKey,
-    profile: createLeafProfile(algorithm, subject, identifier),
-    fields: {
-      signatureAlgorithm: algorithm.identifier,
-      name: subject,
-      validity,
-      keyIdentifier: identifier,
-    },
-  };
-}
+/** Creates signers. */
+export const CertificateSigner = {
+  /** Nothing here checks that the key is the certificate's. */
+  create(
+    certificate: Certificate,
+    publicKey: SubjectPublicKey,
+    signingKey: SigningKey,
+  ): CertificateSigner {
+    const algorithm = SignatureAlgorithm.of(publicKey);
+    const { subject, validity } = certificate.toBeSigned;
+    const identifier =
+      Certificate.subjectKeyIdentifier(certificate) ??
+      SubjectPublicKey.fallbackKeyIdentifier(publicKey);
+    return {
+      certificate,
+      signingKey,
+      profile: createLeafProfile(algorithm, subject, identifier),
+      fields: {
+        signatureAlgorithm: algorithm.identifier,
+        name: subject,
+        validity,
+        keyIdentifier: identifier,
+      },
+    };
+  },
+};
 
-/** Issues an X509-SVID. */
-export const issueLeaf = (signer: CertificateSigner, content: LeafContent): Promise<Leaf> =>
-  issue(signer, { kind: "leaf", ...content }, (issued) =>
-    leafToBeSigned(signer.profile, { ...content, ...issued }),
-  );
+/** Issues leaves. */
+export const Leaf = {
+  /** Issues an X509-SVID. */
+  issue: (signer: CertificateSigner, content: LeafContent): Promise<Leaf> =>
+    issue(signer, { kind: "leaf", ...content }, (issued) =>
+      leafToBeSigned(signer.profile, { ...content, ...issued }),
+    ),
 
-/** Issues a serving certificate. */
-export const issueServingCertificate = (
-  signer: CertificateSigner,
-  content: ServingContent,
-): Promise<Leaf> =>
-  issue(signer, { kind: "serving", spiffeId: "", ...content }, (issued) =>
-    servingToBeSigned(signer.profile, { ...content, ...issued }),
-  );
+  /** Issues a serving certificate. */
+  issueServing: (signer: CertificateSigner, content: ServingContent): Promise<Leaf> =>
+    issue(signer, { kind: "serving", spiffeId: "", ...content }, (issued) =>
+      servingToBeSigned(signer.profile, { ...content, ...issued }),
+    ),
+};
 
 /**
  * Builds to-be-signed bytes, lints those bytes and signs those bytes.
@@ -86,7 +89,7 @@ export async function issue(
   const intent = { ...content, keyIdentifier: identifier, issuer: signer.fields };
   const toBeSigned = write({ serialNumber, keyIdentifier: identifier });
   const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
-  return { der, serialNumber: toHex(serialNumber) };
+  return { der, serialNumber: Hex.format(serialNumber) };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { sha256 } from "@noble/hashes/sha2.js";
-import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
+import { type Bytes, Hex } from "../../encoding/bytes.ts";
 import { type DerReader, derTrue, Tag } from "../../encoding/der-reader.ts";
 import type { DerBuilder } from "../../encoding/internal/der-builder.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
@@ -61,7 +61,7 @@ export const IdentityProof = {
   },
 };
 
-const asn1False = fromHexLiteral("010100");
+const asn1False = Hex.parseLiteral("010100");
 
 /** Octets of the whole extension, whatever it says. */
 export const identityProofOctets = 80;

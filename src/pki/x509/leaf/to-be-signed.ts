@@ -1,5 +1,5 @@
 import { concatBytes } from "../../../foundation/octets.ts";
-import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
+import { type Bytes, Hex } from "../../encoding/bytes.ts";
 import { derTrue, Tag } from "../../encoding/der-reader.ts";
 import { DerBuilder, derTime } from "../../encoding/internal/der-builder.ts";
 import { derElement, derSequence, derText } from "../../encoding/internal/der-writer.ts";
@@ -50,15 +50,15 @@ export interface IssuedFields {
   readonly serialNumber: Bytes;
 }
 
-const emptySequence = fromHexLiteral("3000");
+const emptySequence = Hex.parseLiteral("3000");
 const dnsName = Tag.contextPrimitive(2);
 
 // KeyUsage without trailing zero bits (X.690 §11.2.2). RFC 8813 §3 forbids keyEncipherment for EC keys.
-const digitalSignature = extension(Oid.keyUsage, true, fromHexLiteral("03020780"));
+const digitalSignature = extension(Oid.keyUsage, true, Hex.parseLiteral("03020780"));
 const digitalSignatureAndKeyEncipherment = extension(
   Oid.keyUsage,
   true,
-  fromHexLiteral("030205a0"),
+  Hex.parseLiteral("030205a0"),
 );
 
 const serverAndClientAuth = extension(
@@ -68,7 +68,7 @@ const serverAndClientAuth = extension(
 );
 const serverAuthOnly = extension(Oid.extKeyUsage, false, derSequence(Oid.serverAuth));
 const notAnAuthority = extension(Oid.basicConstraints, true, emptySequence);
-const anAuthority = extension(Oid.basicConstraints, true, fromHexLiteral("30030101ff"));
+const anAuthority = extension(Oid.basicConstraints, true, Hex.parseLiteral("30030101ff"));
 
 /** A subject key identifier. */
 export const subjectKeyIdentifier = (identifier: Bytes): Bytes =>

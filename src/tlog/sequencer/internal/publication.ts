@@ -1,5 +1,5 @@
 import { concatBytes } from "../../../foundation/octets.ts";
-import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
+import { Bytes } from "../../../pki/encoding/bytes.ts";
 import type { Frontier } from "../../frontier.ts";
 import { LogError } from "../../log-error.ts";
 import { type Hash, hashOctets } from "../../merkle.ts";
@@ -107,7 +107,7 @@ class BundleWriter {
     const [firstBundle] = this.#bundles.values();
     for (const [i, leaf] of settled.lastLeaves.entries()) {
       const entry = firstBundle?.[i];
-      if (!entry || !bytesEqual(entry.hash, leaf)) throw missing(this.#from + i);
+      if (!entry || !Bytes.equal(entry.hash, leaf)) throw missing(this.#from + i);
     }
     return [...this.#bundles].map(([index, entries]) => ({
       path: Tile.path({ level: "entries", index, width: entries.length }),
@@ -136,7 +136,7 @@ const writesAtOnce = 6;
 
 async function writeObject(objects: LogObjects, { path, octets }: PlannedObject): Promise<void> {
   const stored = await objects.create(path, octets);
-  if (stored && bytesEqual(stored, octets)) return;
+  if (stored && Bytes.equal(stored, octets)) return;
   throw new LogError("content", `${path} is published with other octets`);
 }
 
@@ -167,7 +167,7 @@ function parseBatch(
     return parseBundle(octets.subarray(count * hashOctets), count).map((entry, i) => {
       const hash = hashEntry(entry);
       const stored = hashes[i];
-      if (stored && bytesEqual(stored, hash)) return { entry, hash };
+      if (stored && Bytes.equal(stored, hash)) return { entry, hash };
       throw new LogError("content", "another entry than was appended");
     });
   } catch (error) {

@@ -2,12 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Caller } from "../../../authn/caller.ts";
 import type { AuditEvent } from "../../../ca/issuance/audit-event.ts";
 import { CaError, messageOf, type Refusal } from "../../../foundation/errors.ts";
-import {
-  type HeaderFields,
-  requestIdOf,
-  traceFields,
-  traceOf,
-} from "../../../foundation/headers.ts";
+import { type HeaderFields, RequestId, TraceContext } from "../../../foundation/headers.ts";
 import type { CertificateAuthority } from "../../certificate-authority.ts";
 import { type Peer, peerKey, type RpcRequest, type RpcResponse, type RpcService } from "../rpc.ts";
 import { statusCodeOf } from "../status-code.ts";
@@ -47,13 +42,13 @@ export function newAudit(
   { address }: Peer,
   event: AuditEvent["event"] = "create-certificate",
 ): AuditEvent {
-  const trace = traceOf(headers);
+  const trace = TraceContext.of(headers);
   return {
     event,
     outcome: "refused",
     reason: "rpc-malformed",
-    requestId: requestIdOf(headers, trace),
-    ...traceFields(trace),
+    requestId: RequestId.of(headers, trace),
+    ...TraceContext.logFields(trace),
     ...(address !== undefined && { peer: address }),
   };
 }

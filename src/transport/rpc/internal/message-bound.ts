@@ -1,7 +1,7 @@
 import type { DescField, DescMessage } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { type JsonBounds, JsonTooLarge, requireSmallJson } from "../../../foundation/json.ts";
+import { JsonBounds, JsonTooLarge } from "../../../foundation/json.ts";
 import { maximumBodyOctets } from "../request-body.ts";
 
 /** Values of JSON, or fields of protobuf. A signer's request for 32 DNS names has 120. */
@@ -17,7 +17,7 @@ const jsonBounds: JsonBounds = { octets: maximumBodyOctets, values: maximumValue
  */
 export function requireFewValues(schema: DescMessage, message: Uint8Array, isJson: boolean): void {
   try {
-    if (isJson) requireSmallJson(message, jsonBounds);
+    if (isJson) JsonBounds.require(message, jsonBounds);
     else countFields(schema, new BinaryReader(message), message.length, 0);
   } catch (error) {
     if (!(error instanceof JsonTooLarge || error instanceof TooManyFields)) return;

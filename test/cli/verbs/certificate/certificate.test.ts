@@ -9,7 +9,7 @@ import { certificateCommand } from "../../../../src/cli/verbs/certificate/certif
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import type { OpenAuthority } from "../../../../src/pki/authority/signing-authority.ts";
 import { Pem } from "../../../../src/pki/encoding/pem.ts";
-import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
@@ -43,7 +43,7 @@ const list = async () => JSON.parse(await certificate("revoked", "--json"));
 
 /** Writes a leaf to a file. @returns Its serial number. */
 async function leafIn(file: string, signer: OpenAuthority, endsAfter = day): Promise<string> {
-  const { der, serialNumber } = await issueLeaf(signer, {
+  const { der, serialNumber } = await Leaf.issue(signer, {
     spiffeId: workload("shop", "cart"),
     publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
     validity: { notBefore: addSeconds(now, -2 * day), notAfter: addSeconds(now, endsAfter) },

@@ -12,8 +12,8 @@ import {
 } from "../../../../src/pki/authority/signing-authority.ts";
 import { toSpiffeBundle } from "../../../../src/pki/authority/spiffe-bundle.ts";
 import { Pem } from "../../../../src/pki/encoding/pem.ts";
-import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
-import { leafValidity } from "../../../../src/pki/x509/validity.ts";
+import { Leaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
+import { Validity } from "../../../../src/pki/x509/validity.ts";
 import {
   clusterLocal,
   createKekRing,
@@ -55,10 +55,10 @@ async function obtain(issuer: OpenAuthority, name: string): Promise<PeerCredenti
   const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
   const { toBeSigned } = issuer.authority.certificate;
   const lifetimes = { defaultSeconds: 3600, maximumSeconds: 3600 };
-  const { der } = await issueLeaf(issuer, {
+  const { der } = await Leaf.issue(issuer, {
     spiffeId,
     publicKey: await parseCsr(csrPem),
-    validity: leafValidity(0n, lifetimes, toBeSigned.validity, now),
+    validity: Validity.ofLeaf(0n, lifetimes, toBeSigned.validity, now),
     proof: proved,
   });
   const { intermediates, roots } = issuer.authority;

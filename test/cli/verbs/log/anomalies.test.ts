@@ -4,7 +4,7 @@ import { formatEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import { anomaliesIn, type Watch } from "../../../../src/cli/verbs/log/anomalies.ts";
 import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
 import type { OpenAuthority } from "../../../../src/pki/authority/signing-authority.ts";
-import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { issuersOf } from "../../../testkit/configuration.ts";
 import { tokenEntry } from "../../../testkit/log/token-entry.ts";
@@ -26,7 +26,7 @@ const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
 const certified = async (signer: OpenAuthority, dnsNames?: readonly string[]) => {
   const spiffeId = workload("team-a", "b");
   const request = { spiffeId, dnsNames, publicKey, validity: oneDay, proof: proved };
-  const leaf = (await issueLeaf(signer, request)).der;
+  const leaf = (await Leaf.issue(signer, request)).der;
   return { leaf, authority: signer.authority.certificate.der };
 };
 const own = await certified(await createTestIssuer());

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { CaError } from "../../../../src/foundation/errors.ts";
-import { issueLeaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
+import { Leaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import type { SubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { createTestIssuer, oneDay, proved, workload } from "../../../testkit/pki/certificates.ts";
 import { parseCsr } from "../../../testkit/pki/csr-parsing.ts";
@@ -50,7 +50,7 @@ async function parsedOrReason(pem: string): Promise<SubjectPublicKey | string> {
 async function requireCertified(publicKey: SubjectPublicKey): Promise<void> {
   const spiffeId = workload("foo", "bar");
   const request = { spiffeId, publicKey, validity: oneDay, proof: proved };
-  const leaf = await issueLeaf(issuer, request);
+  const leaf = await Leaf.issue(issuer, request);
   const certified = new X509Certificate(leaf.der).publicKey.export({ type: "spki", format: "der" });
   requireThat(certified.equals(publicKey.spki), "certified another public key");
 }

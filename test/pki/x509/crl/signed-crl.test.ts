@@ -4,14 +4,13 @@ import { expect, test } from "vitest";
 import type { AuthorityKey } from "../../../../src/pki/authority/new-authority.ts";
 import { SigningAuthority } from "../../../../src/pki/authority/signing-authority.ts";
 import { DerReader } from "../../../../src/pki/encoding/der-reader.ts";
-import { parseCrlEntries } from "../../../../src/pki/x509/crl/crl-entries.ts";
+import { CrlEntries } from "../../../../src/pki/x509/crl/crl-entries.ts";
 import {
   type CrlContent,
-  type RevocationReason,
+  RevocationReason,
   type RevokedCertificate,
-  reasonCodes,
 } from "../../../../src/pki/x509/crl/crl-to-be-signed.ts";
-import { lintCrl, prepareCrl, signCrl } from "../../../../src/pki/x509/crl/signed-crl.ts";
+import { lintCrl, UnsignedCrl } from "../../../../src/pki/x509/crl/signed-crl.ts";
 import { flipBit, inHex } from "../../../testkit/der/mutation.ts";
 import { createTestIssuer } from "../../../testkit/pki/certificates.ts";
 import { readCrl } from "../../../testkit/pki/crls.ts";
@@ -28,7 +27,7 @@ const contentOf = (revoked: readonly RevokedCertificate[]): CrlContent => ({
   number: Uint8Array.of(0, 0x91, 7),
   revoked,
 });
-const everyReason = Object.keys(reasonCodes).map((reason, i) =>
+const everyReason = Object.keys(RevocationReason.codes).map((reason, i) =>
   entry(`01${"ab".repeat(15)}0${i}`, reason as RevocationReason),
 );
 const issuer = await createTestIssuer();
@@ -37,7 +36,7 @@ test.each<AuthorityKey>(["EC-P256", "EC-P384", "RSA-2048"])(
   "an authority of %s signs a CRL that another library reads and verifies",
   async (key) => {
     const signer = await createTestIssuer(key);
-    const der = await signCrl(signer, prepareCrl(signer, contentOf(everyReason)));
+    const der = await UnsignedCrl.sign(signer, UnsignedCrl.prepare(signer, contentOf(everyReason)));
     expect(readCrl(der)).toEqual({
       issuer: "O=cluster.local",
       thisUpdate: new Date("2026-03-02T12:00:00Z"),
@@ -45,7 +44,7 @@ test.each<AuthorityKey>(["EC-P256", "EC-P384", "RSA-2048"])(
       number: 0x9107n,
       entries: everyReason.map(({ serialNumber, reason }) => [
         serialNumber,
-        reason === "unspecified" ? undefined : reasonCodes[reason],
+        reason === "unspecified" ? undefined : RevocationReason.codes[reason],
       ]),
     });
     const { publicKey } = new XCertificate(signer.authority.certificate.der);
@@ -54,9 +53,11 @@ test.each<AuthorityKey>(["EC-P256", "EC-P384", "RSA-2048"])(
 );
 
 test("an empty CRL has no list of certificates", async () => {
-  const der = await signCrl(issuer, prepareCrl(issuer, contentOf([])));
+  const der = await UnsignedCrl.sign(issuer, UnsignedCrl.prepare(issuer, contentOf([])));
   expect(readCrl(der).entries).toEqual([]);
-  expect(findings(prepareCrl(issuer, contentOf([])).toBeSigned, contentOf([]))).toEqual([]);
+  expect(findings(UnsignedCrl.prepare(issuer, contentOf([])).toBeSigned, contentOf([]))).toEqual(
+    [],
+  );
 });
 
 const findings = (toBeSigned: Uint8Array<ArrayBuffer>, content: CrlContent) =>
@@ -64,7 +65,7 @@ const findings = (toBeSigned: Uint8Array<ArrayBuffer>, content: CrlContent) =>
 
 test("the linter finds any one changed bit", () => {
   const content = contentOf([entry("01ab"), entry("00f1", "keyCompromise")]);
-  const { toBeSigned } = prepareCrl(issuer, content);
+  const { toBeSigned } = UnsignedCrl.prepare(issuer, content);
   expect(findings(toBeSigned, content)).toEqual([]);
   for (let bit = 0; bit < toBeSigned.length * 8; bit++) {
     expect(findings(flipBit(toBeSigned, bit), content), `bit ${bit}`).not.toEqual([]);
@@ -75,9 +76,9 @@ test("a CRL of 10,000 entries has the bytes that the lengths of DER need", async
   const many = Array.from({ length: 10_000 }, (_, i) =>
     entry(`01${i.toString(16).padStart(32, "0")}`, "superseded"),
   );
-  const der = await signCrl(issuer, prepareCrl(issuer, contentOf(many)));
+  const der = await UnsignedCrl.sign(issuer, UnsignedCrl.prepare(issuer, contentOf(many)));
   expect(inHex(der.subarray(0, 2))).toBe("3083");
-  expect(parseCrlEntries(der).serialNumbers.size).toBe(10_000);
+  expect(CrlEntries.parse(der).serialNumbers.size).toBe(10_000);
 });
 
 test.each<[string, Partial<CrlContent>]>([
@@ -91,13 +92,15 @@ test.each<[string, Partial<CrlContent>]>([
   ["has a serial number that is not minimal", { revoked: [entry("0001")] }],
   ["has a serial number of 21 octets", { revoked: [entry("01".repeat(21))] }],
 ])("refuses to sign a CRL that %s", async (_, change) => {
-  const unsigned = prepareCrl(issuer, { ...contentOf([]), ...change });
-  await expect(signCrl(issuer, unsigned)).rejects.toThrow("refusing to sign");
+  const unsigned = UnsignedCrl.prepare(issuer, { ...contentOf([]), ...change });
+  await expect(UnsignedCrl.sign(issuer, unsigned)).rejects.toThrow("refusing to sign");
 });
 
 test("refuses the bytes of another authority's CRL", async () => {
   const other = await createTestIssuer();
-  await expect(signCrl(other, prepareCrl(issuer, contentOf([])))).rejects.toThrow("§5.2.1");
+  await expect(UnsignedCrl.sign(other, UnsignedCrl.prepare(issuer, contentOf([])))).rejects.toThrow(
+    "§5.2.1",
+  );
 });
 
 test("refuses to sign for an authority without cRLSign", async () => {
@@ -114,5 +117,7 @@ test("refuses to sign for an authority without cRLSign", async () => {
   const toBeSigned = { ...certificate.toBeSigned, extensions };
   const mayNot = { ...authority, certificate: { ...certificate, toBeSigned } };
   const without = SigningAuthority.open(mayNot, issuer.signingKey);
-  await expect(signCrl(without, prepareCrl(without, contentOf([])))).rejects.toThrow("cRLSign");
+  await expect(
+    UnsignedCrl.sign(without, UnsignedCrl.prepare(without, contentOf([]))),
+  ).rejects.toThrow("cRLSign");
 });

@@ -1,5 +1,5 @@
-import { isDnsName } from "../../../../foundation/addresses.ts";
-import { type Bytes, bytesEqual, fromHexLiteral } from "../../../encoding/bytes.ts";
+import { DnsName } from "../../../../foundation/addresses.ts";
+import { Bytes, Hex } from "../../../encoding/bytes.ts";
 import { DerError, Tag } from "../../../encoding/der-reader.ts";
 import { SpiffeId } from "../../../spiffe-id.ts";
 import type { Interval } from "../../certificate.ts";
@@ -23,7 +23,7 @@ const Usage = {
   cRLSign: 0x02,
 } as const;
 
-const certificateAuthority = fromHexLiteral("30030101ff");
+const certificateAuthority = Hex.parseLiteral("30030101ff");
 
 const everyCertificate: readonly Rule[] = [
   ["RFC 5280 §4.1.2.2 serial positive", (c) => c.isSerialPositive],
@@ -71,7 +71,7 @@ const spiffeIdOnly: Rule = [
 
 const hostNames: Rule = [
   "RFC 5280 §4.2.1.6 names of hosts",
-  (_, { kind, dnsNames }) => dnsNames?.every(isDnsName) ?? kind === "leaf",
+  (_, { kind, dnsNames }) => dnsNames?.every(DnsName.is) ?? kind === "leaf",
 ];
 
 const leaf: readonly Rule[] = [
@@ -190,7 +190,7 @@ function keepsIdentityProof({ extensions }: Linted, { proof }: Intent): boolean 
   return (
     provedAt.getTime() === proof.provedAt.getTime() &&
     issuer.length === 16 &&
-    bytesEqual(issuer, proof.issuer) &&
+    Bytes.equal(issuer, proof.issuer) &&
     isImpersonated === proof.isImpersonated
   );
 }
@@ -209,8 +209,8 @@ function hasExtendedKeyUsage({ extensions }: Linted, purposes: Bytes): boolean {
 }
 
 // The linter repeats the writer's constants, because comparing the writer with itself would find nothing.
-const serverAndClientAuth = fromHexLiteral("301406082b0601050507030106082b06010505070302");
-const serverAuth = fromHexLiteral("300a06082b06010505070301");
+const serverAndClientAuth = Hex.parseLiteral("301406082b0601050507030106082b06010505070302");
+const serverAuth = Hex.parseLiteral("300a06082b06010505070301");
 
 function hasBasicConstraints({ extensions }: Linted, value: Bytes): boolean {
   const extension = extensions.basicConstraints;

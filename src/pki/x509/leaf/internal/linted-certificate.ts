@@ -1,4 +1,4 @@
-import { type Bytes, fromHexLiteral } from "../../../encoding/bytes.ts";
+import { type Bytes, Hex } from "../../../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../../../encoding/der-reader.ts";
 import { type Interval, readInterval, version3 } from "../../certificate.ts";
 import {
@@ -59,7 +59,7 @@ export interface Linted {
 }
 
 /** A SEQUENCE without content, DER. */
-export const emptySequence: Bytes = fromHexLiteral("3000");
+export const emptySequence: Bytes = Hex.parseLiteral("3000");
 
 /**
  * Parses a TBSCertificate into the facts that the lints judge, in part by comparison with `intent`.
