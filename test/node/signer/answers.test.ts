@@ -13,6 +13,7 @@ import {
   podRequestJson,
   serviceRequestJson,
 } from "../../testkit/kubernetes/certificate-requests.ts";
+import { fitsSelector } from "../../testkit/kubernetes/field-selector.ts";
 import { tellEvents } from "../../testkit/kubernetes/told-events.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
@@ -29,6 +30,12 @@ let counted: string[];
 /** The requests to the CA. */
 let asks: number;
 
+interface Means {
+  readonly source?: CertificateSource;
+  readonly clock?: () => Date;
+  readonly isAlone?: boolean;
+}
+
 beforeEach(async () => {
   ca = await startCa();
   await ca.found();
@@ -43,7 +50,7 @@ afterEach(async () => {
   await work?.ended;
 });
 
-/** The collections of an API server at one instant. Watches stay open and tell nothing. */
+/** The collections of an API server at one instant, by field selectors. Watches stay open and tell nothing. */
 function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
   const writes: KubernetesRequest[] = [];
   const listed: string[] = [];
@@ -53,8 +60,9 @@ function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
         writes.push(request);
         return {};
       }
-      const [path = ""] = request.path.split("?");
-      const items = collections[path];
+      const { pathname, searchParams } = new URL(request.path, "https://api.test");
+      const selector = searchParams.get("fieldSelector");
+      const items = collections[pathname]?.filter((each) => fitsSelector(each, selector));
       listed.push(request.path);
       return items && { kind: "List", metadata: { resourceVersion: "9" }, items };
     },
@@ -65,17 +73,18 @@ function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
   return { client, writes, listed };
 }
 
+/** @param isAlone Has no second signer, which comes first and of which nobody requests anything. */
 function start(
   client: KubernetesClient,
   signer: object,
-  source: CertificateSource = (ask) => issueFor(ca, ask),
-  clock = () => new Date(),
+  { source = (ask) => issueFor(ca, ask), clock = () => new Date(), isAlone = false }: Means = {},
 ): SignerWork {
+  const beside = { name: "beside.example.com/workload", ...signer };
   const configuration = parseSignerConfiguration(
     {
       UPSTREAM: "https://ca.test",
       KUBERNETES_SERVER: "https://api.test",
-      SIGNERS: [{ name: "mesh.example.com/workload", ...signer }],
+      SIGNERS: [...(isAlone ? [] : [beside]), { name: "mesh.example.com/workload", ...signer }],
     },
     {},
   );
@@ -98,7 +107,7 @@ test("denies a pod for which no CA is needed while the CA is away", async () => 
   const away = async (): Promise<never> => {
     throw new Error("the CA is away");
   };
-  const { pending, reasons } = start(client, { pods: {} }, away, () => now);
+  const { pending, reasons } = start(client, { pods: {} }, { source: away, clock: () => now });
   await eventually(() => expect(counted).toEqual(["pod denied"]));
   expect(asks).toBeLessThanOrEqual(8);
   expect(pending()).toBe(20);
@@ -220,7 +229,11 @@ test("keeps no more requests than fit into its memory, and asks for the others l
     const next = made < 3_000 ? "more" : "";
     return { kind: "List", metadata: { resourceVersion: "9", continue: next }, items };
   };
-  const { pending } = start({ ...memoryApi({}).client, send: endless }, { pods: {} });
+  const { pending } = start(
+    { ...memoryApi({}).client, send: endless },
+    { pods: {} },
+    { isAlone: true },
+  );
   expect(await log.until("watch-failed")).toMatchObject({
     detail:
       "the API server has more than 2000 objects, or 16777216 octets, of a kind that is watched",
@@ -252,7 +265,7 @@ test("says that it is the API server that refuses to say which version it serves
 
 test("says that an API server serves no PodCertificateRequest, and is not ready", async () => {
   const { client } = memoryApi({});
-  const { reasons } = start(client, { pods: {} });
+  const { reasons } = start(client, { pods: {} }, { isAlone: true });
   expect(await log.until("not-served")).toMatchObject({
     detail: "the API server serves no PodCertificateRequest: its feature gate is off",
   });
@@ -266,9 +279,8 @@ test("says that an API server does not let it list, and is not ready", async () 
   };
   const { reasons } = start(
     { ...client, send },
-    {
-      services: [{ account: "shop/web", dns_names: ["*"] }],
-    },
+    { services: [{ account: "shop/web", dns_names: ["*"] }] },
+    { isAlone: true },
   );
   expect(await log.until("watch-failed")).toMatchObject({
     detail: "the API server refuses the credential",

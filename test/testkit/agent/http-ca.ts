@@ -12,7 +12,7 @@ import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../ca/memory-store.ts";
 import { revokeCertificates } from "../ca/revoke-certificates.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
-import { randomKek } from "../configuration.ts";
+import { randomKek, withTenantBeside } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { freePorts } from "../network/free-ports.ts";
 import { noFetching } from "../network/no-fetching.ts";
@@ -53,7 +53,7 @@ export async function startHttpCa(
   const log = createEventRecorder();
   const clock = (): Date => new Date();
   const configuration = parseConfiguration({
-    ISSUERS: [{ issuer, jwks: jwksOf(tokenKey), ...table }],
+    ISSUERS: withTenantBeside([{ issuer, jwks: jwksOf(tokenKey), ...table }]),
     KEK: randomKek(),
     INCEPTION_DATE: clock().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",

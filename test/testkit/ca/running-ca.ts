@@ -30,7 +30,10 @@ export interface RunningCa {
   readonly now: () => Date;
   /** Moves the clock on. */
   readonly pass: (seconds: number) => void;
-  /** Mints the first authority into an empty store, as the cron does. */
+  /**
+   * Mints the first authority into an empty store, as the cron does. Then the clock, which was an hour ahead for a
+   * first request, is set back.
+   */
   readonly found: () => Promise<void>;
   readonly signerMints: ReadonlyMap<string, Mint>;
   readonly signerStores: ReadonlyMap<string, MemoryStore>;
@@ -104,7 +107,12 @@ export async function startCa(
     pass: (seconds) => {
       now = new Date(now.getTime() + seconds * 1000);
     },
-    found: () => foundIfEmpty(mint, now),
+    found: async () => {
+      await foundIfEmpty(mint, now);
+      const ahead = new Date(clock().getTime() + 3_600_000);
+      // No lease of a KEK reaches as far.
+      if (!keyCustody) await certificateAuthority.issuance.authorities.at(ahead);
+    },
     signerMints,
     signerStores,
     rotate: () => rotateAll([mint, ...signerMints.values()], now),
