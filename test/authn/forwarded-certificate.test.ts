@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Authenticator, Caller } from "../../src/authn/caller.ts";
 import { createCertificateVerifier } from "../../src/authn/certificate-verifier.ts";
-import { acceptingForwardedCertificates } from "../../src/authn/forwarded-certificate.ts";
+import {
+  acceptingForwardedCertificates,
+  provedGateway,
+} from "../../src/authn/forwarded-certificate.ts";
 import { forwardedValue } from "../../src/authn/forwarding-headers.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { CaError, rejectCredential } from "../../src/foundation/errors.ts";
@@ -225,4 +228,25 @@ describe("the header is ignored from a caller that is no gateway:", () => {
       expect(await callWith(caller, header)).toEqual(caller);
     }
   });
+});
+
+test("gateways of one account in two clusters are two, and nobody else is any", async () => {
+  const accountOf = {
+    "Bearer a": gateway,
+    "Bearer b": gateway,
+    "Bearer x": { ...gateway, name: "x" },
+  };
+  const issuerOf = { "Bearer a": issuerA, "Bearer b": issuerOfEnvoys, "Bearer x": issuerA };
+  const authenticate: Authenticator = async ({ headers }) => {
+    const token = `${headers.get("authorization")}` as keyof typeof accountOf;
+    if (token in accountOf) return callerOf(accountOf[token], issuerOf[token]);
+    throw rejectCredential("signature", "no");
+  };
+  const named = (token: string) => provedGateway(authenticate, token, now);
+  const names = await Promise.all(["Bearer a", "Bearer b"].map(named));
+  expect(new Set(names.filter((name) => name !== undefined)).size).toBe(2);
+  expect(await Promise.all(["Bearer x", "Bearer c"].map(named))).toEqual([undefined, undefined]);
+  await expect(
+    provedGateway(() => Promise.reject(new Error("a fault")), "", now),
+  ).rejects.toThrow();
 });

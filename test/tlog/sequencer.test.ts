@@ -113,6 +113,13 @@ test("is busy when too many wait", async () => {
   expect(results.at(-2)).toEqual({ index: maximumWaiting - 1 });
 });
 
+test("is busy by what waits, and not by what has had its place", async () => {
+  const parts = memoryParts();
+  const log = await Sequencer.open(parts);
+  const long = new Uint8Array(60_000);
+  for (let i = 0; i < 20; i++) expect(await log.append(long)).toEqual({ index: i });
+});
+
 test("refuses an entry that no bundle can hold", async () => {
   const log = await Sequencer.open(memoryParts());
   expect(await log.append(new Uint8Array(65_536))).toMatchObject({ refused: "failed" });

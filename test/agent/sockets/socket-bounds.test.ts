@@ -161,6 +161,14 @@ test("the connection with most names goes once all have too many", () => {
   expect([one, eight].map((each) => each?.session.isOver)).toEqual([false, true]);
 });
 
+test("a stream weighs by the names that it has now, and not by those before", () => {
+  const { sessions, all } = connections(1, 1);
+  for (const stream of all.flatMap(({ begun }) => begun)) {
+    for (let i = 0; i < 20; i++) sessions.hold(stream, namesOf(900));
+  }
+  expect(all.map(({ session }) => session.isOver)).toEqual([false, false]);
+});
+
 test("streams that have ended weigh nothing, although they no longer know their connection", () => {
   const { all } = connections(8_000, 100);
   for (const stream of all[0]?.begun ?? []) {

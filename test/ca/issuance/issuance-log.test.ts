@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { AuthorityView } from "../../../src/ca/authority-view.ts";
+import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
 import type { AppendOnlyLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
 import {
   certificateOf,
@@ -6,8 +8,10 @@ import {
   type LogEntry,
   parseEntry,
 } from "../../../src/ca/issuance/log-entry.ts";
+import { recordingIn } from "../../../src/ca/issuance/record-issuance.ts";
 import { Mint } from "../../../src/ca/mint.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
+import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { LogError } from "../../../src/tlog/log-error.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
@@ -261,4 +265,35 @@ describe("the entry of a token that is no ServiceAccount's", () => {
     const other = formatEntry({ ...claimed, tokenSubject } as unknown as LogEntry);
     expect(() => parseEntry(other)).toThrow(LogError);
   });
+});
+
+test("brings the intermediates of who signs with an entry, and those of its successor", async () => {
+  const logged: string[][] = [];
+  const log = recordingIn({
+    mode: "required",
+    append: async (_entry, _signal, authorities = []) => {
+      const certificates = authorities.map(({ entry }) => certificateOf(parseEntry(entry)));
+      logged.push(certificates.map((each) => new TextDecoder().decode(each)));
+      return { origin: "log", index: 0 };
+    },
+    refusal: () => undefined,
+    troubles: () => [],
+  });
+  const octets = (text: string): Bytes => new TextEncoder().encode(text) as Bytes;
+  const recording = (root: string, intermediate: string) => ({
+    view: {
+      trustBundle: { roots: [octets(root)], pem: "" },
+      issuer: { authority: { intermediates: [octets(intermediate)] } },
+    } as unknown as AuthorityView,
+    signal: new AbortController().signal,
+    audit: { event: "create-certificate", outcome: "issued", requestId: "1" } as AuditEvent,
+  });
+  const [first, second] = [recording("root", "below 1"), recording("root", "below 2")];
+  const own = { certificate: octets("own"), at: new Date() };
+  for (const each of [first, second, first]) await log.record(own, each);
+  expect(logged).toEqual([
+    ["root", "below 1"],
+    ["root", "below 2"],
+    ["root", "below 1"],
+  ]);
 });

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { SignedCrls } from "../../../src/ca/revocation/published-crls.ts";
 import { WorkSharing } from "../../../src/foundation/shared-work.ts";
+import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
@@ -12,6 +13,7 @@ import {
   refresh,
   signerOf,
   startSigningCa,
+  startWithSuccessor,
   viewOf,
 } from "../../testkit/ca/tainted-ca.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
@@ -92,4 +94,59 @@ test("no root is published without its CRL: the rotation stores no authority tha
   const { crls } = (await ca.certificateAuthority.crls?.(ca.now())) ?? {};
   expect(crls?.map(({ authority }) => authority)).toEqual([await signerOf(ca)]);
   expect((await openStore(ca.mint)).authorities).toHaveLength(1);
+});
+
+/** The view of a CA with two authorities in its bundle, of which the first by id signs or does not. */
+async function withTwoIssuers() {
+  const { ca } = await startWithSuccessor();
+  const view = await viewOf(ca);
+  const [first, second] = view.crlIssuers;
+  if (!first || !second) throw new Error("not two authorities");
+  const broken: OpenAuthority = {
+    ...first,
+    signingKey: { ...first.signingKey, sign: () => Promise.reject(new Error("signs nothing")) },
+  };
+  const views = { both: view, one: { ...view, crlIssuers: [broken, second] } };
+  const names = { first: first.authority.id, second: second.authority.id };
+  let current: AuthorityView = view;
+  const source = new SignedCrls({
+    authorities: { at: () => current, renew: async () => {} },
+    configuredRevocations: [],
+    shareWork: sharePromises,
+    log: ca.log,
+    lifetimeSeconds: 86_400,
+    propagationSeconds: 600,
+  });
+  const show = (next: AuthorityView) => {
+    current = next;
+  };
+  const authoritiesAt = async (now: Date) =>
+    (await source.at(now)).crls.map(({ authority }) => authority);
+  return { ca, views, names, source, show, authoritiesAt };
+}
+
+test("an authority that cannot sign leaves the CRLs of the others, and its own last one", async () => {
+  const { ca, views, names, show, source, authoritiesAt } = await withTwoIssuers();
+  show(views.one);
+  expect(await authoritiesAt(ca.now())).toEqual([names.second]);
+  expect(ca.log.operations.at(-1)).toMatchObject({ event: "crl-fault", authority: names.first });
+  show(views.both);
+  ca.pass(86_400);
+  const { crls: before } = await source.at(ca.now());
+  expect(before).toHaveLength(2);
+  show(views.one);
+  ca.pass(86_400);
+  const { crls: after } = await source.at(ca.now());
+  expect(after.map(({ authority }) => authority)).toEqual([names.first, names.second]);
+  expect(after.map(({ der }, i) => der === before[i]?.der)).toEqual([true, false]);
+});
+
+test("the CRL of an authority is none of another that takes its place", async () => {
+  const { ca, views, names, show, authoritiesAt } = await withTwoIssuers();
+  const [first, second] = views.both.crlIssuers;
+  if (!first || !second) throw new Error("unreachable");
+  show({ ...views.both, crlIssuers: [first] });
+  expect(await authoritiesAt(ca.now())).toEqual([names.first]);
+  show({ ...views.both, crlIssuers: [second] });
+  expect(await authoritiesAt(ca.now())).toEqual([names.second]);
 });

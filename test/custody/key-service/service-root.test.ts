@@ -6,6 +6,8 @@ import { Mint } from "../../../src/ca/mint.ts";
 import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/operators-keys.ts";
+import { certifyBelow } from "../../../src/custody/key-service/service-root.ts";
+import { IntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { Crl } from "../../../src/pki/x509/crl/crl.ts";
@@ -432,4 +434,31 @@ test.each([
 ])("a table %j is refused", (UPSTREAM_AUTHORITY, sentence) => {
   const values = { AUTHORITY_ROOT: "upstream", UPSTREAM_AUTHORITY };
   expect(() => configurationOf(values)).toThrow(sentence);
+});
+
+test("the last of the certificates by which a root's key was renewed counts, in any order", async () => {
+  const service = await playAws();
+  const [first = ""] = awsRootUris;
+  const { keyServices } = custodyOf(service)(() => start);
+  const later = (days: number) => new Date(start.getTime() + 1000 * days * day);
+  const [root, second, third] = await Promise.all(
+    [0, 10, 20].map(async (days) => {
+      const pem = await rootOf(service, first, later(days), 365);
+      return new Uint8Array(new X509Certificate(pem).raw);
+    }),
+  );
+  if (!root || !second || !third) throw new Error("unreachable");
+  const { csr } = await IntermediateRequest.create(clusterLocal, "EC-P256");
+  const ask = { csr, lifetimeSeconds: 10 * day };
+  const parts = { keys: [keyServices(first)], certificates: [root], trustDomain: clusterLocal };
+  for (const knownRoots of [
+    [root, second, third],
+    [third, second, root],
+  ]) {
+    const { roots } = await certifyBelow(
+      { ...parts, clock: () => later(30) },
+      { ...ask, knownRoots },
+    );
+    expect(roots.map((each) => each.join())).toEqual([third.join()]);
+  }
 });

@@ -263,6 +263,19 @@ test("says that it is the API server that refuses to say which version it serves
   });
 });
 
+test("says what keeps the requests of any of its names from an answer", async () => {
+  const { client } = memoryApi({ [podPath]: [], [servicePath]: [] });
+  const send: KubernetesClient["send"] = async (request) => {
+    if (!request.path.includes("mesh.example.com")) return client.send(request);
+    throw new FetchError("refuses the credential", { status: 403 });
+  };
+  const { reasons } = start({ ...client, send }, { pods: {} });
+  await log.until("watch-failed");
+  await eventually(() =>
+    expect(reasons()).toEqual(["the requests of the cluster have not been listed yet"]),
+  );
+});
+
 test("says that an API server serves no PodCertificateRequest, and is not ready", async () => {
   const { client } = memoryApi({});
   const { reasons } = start(client, { pods: {} }, { isAlone: true });

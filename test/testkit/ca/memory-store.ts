@@ -24,8 +24,9 @@ export function createMemoryStore(...records: readonly StoredRecord[]): MemorySt
       if (store.outage) throw store.outage;
       return [...store.records].map(([key, value]) => ({ ...nameOf(key), value }));
     },
-    async put(record) {
+    async put(record, before) {
       if (store.outage) throw store.outage;
+      if (before !== undefined && store.records.get(keyOf(record)) !== before) return false;
       store.records.set(keyOf(record), record.value);
       return true;
     },
