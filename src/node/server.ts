@@ -25,6 +25,8 @@ export interface ServerContext extends ProgramContext {
   readonly random?: (() => number) | undefined;
   /** Imports the CA in `IMPORT_DIRECTORY`. */
   readonly importPluggedIn?: PluggedInImport | undefined;
+  /** The words of a verb as somebody types them for this CA. */
+  readonly wordsFor?: ((words: string) => string) | undefined;
   /** Present in each of several processes that form one server. */
   readonly peerProcesses?: PeerProcesses | undefined;
 }

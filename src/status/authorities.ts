@@ -127,7 +127,7 @@ export const nextActs: Readonly<Record<NextStep["act"], NextAct>> = {
   request: { what: "request the next intermediate", command: "rampart authority request" },
   install: {
     what: "install the certificate of the open request",
-    command: "rampart authority install",
+    command: "rampart authority install chain.pem",
   },
   ask: { what: "the cron asks the CA upstream for the next intermediate" },
 };

@@ -20,6 +20,7 @@ import { bucketStores, openNamespaceServer, secretStores } from "../../node/stor
 import type { CertificateFiles } from "../../node/tls.ts";
 import { kvStores } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/failures.ts";
+import type { CaChoice } from "../terminal/terminal.ts";
 import { readKubeconfig } from "./kubeconfig.ts";
 import {
   deployedReadyUrl,
@@ -31,15 +32,7 @@ import {
 import { createRemoteNamespace } from "./remote-namespace.ts";
 
 /** The CA of a verb, as its options choose it. */
-export interface DeploymentChoice {
-  /** The file that configures it, instead of the usual one in this folder. */
-  readonly config?: string;
-  /** An environment of that file. */
-  readonly env?: string;
-  /** The deployed namespace instead of the state on this machine. */
-  readonly remote?: boolean;
-  /** One of `SIGNERS`, instead of the authorities that have no name. */
-  readonly signer?: string;
+export interface DeploymentChoice extends CaChoice {
   /** Whether nothing is to be written, neither records nor folders. */
   readonly dryRun?: boolean;
   /** Whether the folder of its store need not exist: the verb brings authorities of elsewhere, or only looks. */

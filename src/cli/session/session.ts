@@ -24,8 +24,6 @@ export interface Session {
   readonly mint: Mint & { readonly store: SessionStore };
   readonly configuration: Configuration;
   readonly place: string;
-  /** A command on the same CA, as an operator types it. */
-  readonly typed: (words: string) => string;
   readonly now: Date;
   readonly log: OperationLog;
   /** Whether writes stay in the session. */
@@ -47,6 +45,7 @@ export async function withSession(
   use: (session: Session) => Promise<void>,
 ): Promise<void> {
   const { signer } = options;
+  terminal.nameCa(options);
   using _ = explainingSignals(
     terminal,
     "a part may be done: `rampart authority list` shows what the store holds",
@@ -113,7 +112,6 @@ async function sessionOn(
     now,
     log,
     isDry,
-    typed: (words) => typedCommand(words, options),
     currentView: () => currentView(deployment, now),
   };
 }
@@ -188,25 +186,6 @@ export function answerList(
   terminal.answer(list, options, format);
   requireAllOpen(store);
 }
-
-/** A command on the CA that a verb works on, as an operator types it. */
-export function typedCommand(
-  words: string,
-  { config, env, remote, signer }: DeploymentChoice,
-): string {
-  const hasSigner = signer !== undefined && /^(?:authority|root|kek) /.test(words);
-  return [
-    `rampart ${words}`,
-    ...(config === undefined ? [] : ["--config", quoted(config)]),
-    ...(env === undefined ? [] : ["--env", quoted(env)]),
-    ...(remote ? ["--remote"] : []),
-    ...(hasSigner ? ["--signer", quoted(signer)] : []),
-  ].join(" ");
-}
-
-/** Quotes a word for a POSIX shell if it needs quotation marks. */
-export const quoted = (word: string): string =>
-  /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
 /** A store in which a session reads its own writes at once, before KV has propagated them. */
 export interface SessionStore extends AuthorityStore {

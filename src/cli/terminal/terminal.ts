@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { styleText } from "node:util";
+import { quoted } from "./text.ts";
 
 /** The part of a process that a terminal needs. Node's own `process` has it, and a test makes one. */
 interface TerminalProcess {
@@ -27,9 +28,40 @@ const starts: ReadonlyMap<string, string> = new Map([
   ["npx", "npx rampart"],
 ]);
 
-/** A verb in backticks, or at the start of a line. Others are names of programs. */
-const commands =
-  /(`|^ *)rampart (?=(?:authority|certificate|cluster|deny|doctor|issuer|kek|log|policy|root)\b)/gm;
+const verbs =
+  "rampart ((?:authority|certificate|cluster|deny|docs|doctor|issuer|kek|log|policy|root)\\b[^`\\n]*)";
+
+/** A verb in backticks, or alone on a line. Others are names of programs. */
+const commands = new RegExp(`(?<=\`)${verbs}(?=\`)|(?<=^ *)${verbs}$`, "gm");
+
+/** The options by which a verb chooses a CA. */
+export interface CaChoice {
+  /** The file that configures it, instead of the usual one in this folder. */
+  readonly config?: string;
+  /** An environment of that file. */
+  readonly env?: string;
+  /** The deployed namespace instead of the state on this machine. */
+  readonly remote?: boolean;
+  /** One of `SIGNERS`, instead of the authorities that have no name. */
+  readonly signer?: string;
+}
+
+/** The verbs that take these options, and those of them that take a signer. */
+const verbsOfCa =
+  /^(?:authority|root|deny|doctor|certificate revoked?|cluster check|kek (?:list|wrap|unwrap))\b/;
+const verbsOfSigner = /^(?:authority|root|kek) /;
+
+/** The words of a verb with the options that choose a CA, unless it has them or is about none. */
+export function onCa(words: string, { config, env, remote, signer }: CaChoice): string {
+  if (!verbsOfCa.test(words)) return words;
+  const options = [
+    config === undefined ? "" : ` --config ${quoted(config)}`,
+    env === undefined ? "" : ` --env ${quoted(env)}`,
+    remote ? " --remote" : "",
+    signer === undefined || !verbsOfSigner.test(words) ? "" : ` --signer ${quoted(signer)}`,
+  ];
+  return options.reduce((all, each) => (words.includes(each) ? all : all + each), words);
+}
 
 /**
  * Where a verb is typed: its streams, its environment and its clock. No verb uses `console` or `process` for these.
@@ -40,6 +72,7 @@ export class Terminal implements Screen {
   readonly clock: () => Date;
   readonly #process: TerminalProcess;
   readonly #slowMilliseconds: number;
+  #ca: CaChoice = {};
 
   /** @param slowMilliseconds Work that is quicker shows no progress. */
   constructor(process: TerminalProcess, clock: () => Date, slowMilliseconds = 2000) {
@@ -71,11 +104,19 @@ export class Terminal implements Screen {
   readonly styled = (meaning: Meaning, text: string): string =>
     this.#screen(this.#process.stdout).styled(meaning, text);
 
-  /** A text whose commands of this program are as its operator types them: npm may have started it. */
+  /** Has the commands in all that is printed from now on name the CA of these options. */
+  nameCa(choice: CaChoice): void {
+    this.#ca = choice;
+  }
+
+  /** A text whose commands are as its operator types them: on the same CA, and npm may have started this program. */
   typed(text: string): string {
     const { npm_lifecycle_event: script } = this.environment;
-    const start = script === undefined ? undefined : starts.get(script);
-    return start === undefined ? text : text.replace(commands, `$1${start} `);
+    const start = starts.get(script ?? "") ?? "rampart";
+    return text.replace(
+      commands,
+      (_, quoted?: string, alone = "") => `${start} ${onCa(quoted ?? alone, this.#ca)}`,
+    );
   }
 
   /** Prints lines of the answer. */
@@ -85,7 +126,11 @@ export class Terminal implements Screen {
 
   /** Prints the answer: as JSON for a script, or in words. */
   answer(answer: unknown, { json }: Audience, inWords: () => string): void {
-    this.print(json ? JSON.stringify(answer, undefined, 2) : inWords());
+    const typed = (_: string, value: unknown) =>
+      typeof value === "string" ? this.typed(value) : value;
+    // The text of the JSON is not typed again: a path in it has escapes.
+    if (json) this.#process.stdout.write(`${JSON.stringify(answer, typed, 2)}\n`);
+    else this.print(inWords());
   }
 
   /** Says something beside the answer. */

@@ -16,6 +16,10 @@ ${key} = [
 ${entries.map((entry) => `  ${entry},`).join("\n")}
 ]`;
 
+/** Quotes a word for a POSIX shell if it needs quotation marks. */
+export const quoted = (word: string): string =>
+  /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+
 const longest = 300;
 
 /** Untrusted text as one line of letters, digits, punctuation and symbols, so that it cannot steer a terminal. */

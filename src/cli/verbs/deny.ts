@@ -168,7 +168,7 @@ export async function remove(
   const isConfigured = configuration.configuredDenials.some((each) => each.subject === subject);
   if (found.length === 0) {
     const where = isConfigured ? "only DENIED of the configuration denies" : "nothing denies";
-    throw new OperatorError(`${where} ${JSON.stringify(subject)}: see rampart deny list`);
+    throw new OperatorError(`${where} ${JSON.stringify(subject)}: see \`rampart deny list\``);
   }
   await confirmIn(session, `Give ${subject} certificates again?`, options);
   for (const denial of found)

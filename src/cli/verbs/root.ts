@@ -30,6 +30,7 @@ import {
 } from "./authority/store-summary.ts";
 import { loadSource } from "./import/ca-entries.ts";
 import { type ImportedCertificate, isAuthoritys, readCertificates } from "./import/pem-files.ts";
+import { isIn } from "./import/plugged-in-import.ts";
 
 const maximumOctets = 256 * 1024;
 
@@ -87,13 +88,16 @@ export async function add(session: Session, file: string): Promise<void> {
     certificates.map(({ der }) => AdditionalRoot.create(der, publishedFrom)),
   );
   for (const root of roots) requireAddable(root, store, session.mint);
-  const trusted = new Set(store.additionalRoots.map(({ id }) => id));
-  const missing = roots.filter(({ id }) => !trusted.has(id));
-  // A run that was interrupted has added some of them.
-  if (missing.length === 0) throw new OperatorError(`${roots[0]?.id} is trusted already`);
+  const missing = roots.filter((root) => trustedBy(root, store) === undefined);
+  const [first] = roots;
+  if (missing.length === 0 && first)
+    throw new OperatorError(`${first.id} ${trustedBy(first, store)}`);
+  // In Istio's file a new root stands beside that of the authority, which is not to outlive its taint.
+  const inBundle = store.authorities.flatMap((each) => each.roots);
+  const added = missing.filter((root) => !isIn(inBundle, root.roots[0]));
   for (const {
     roots: [der],
-  } of missing)
+  } of added.length > 0 ? added : missing)
     await trustRoot(session.mint, der, publishedFrom);
   await printStoreSummary(session);
 }
@@ -110,15 +114,25 @@ function requireRoot(certificate: ImportedCertificate, file: string, now: Date):
   throw new OperatorError(`${file}: holds a certificate that has expired`);
 }
 
+/**
+ * Why a root needs no record of its own; `undefined` for one that is to be added. As an additional root, an
+ * authority's would stay trusted when a taint removes its authority.
+ */
+function trustedBy(
+  { id, roots: [root] }: AdditionalRoot,
+  { additionalRoots, authorities }: OpenedStore,
+): string | undefined {
+  const owner = authorities.find(({ certificate }) => Bytes.equal(certificate.der, root));
+  if (owner) return `is the root of authority ${owner.id}`;
+  return additionalRoots.some((each) => each.id === id) ? "is trusted already" : undefined;
+}
+
 function requireAddable(
   added: AdditionalRoot,
-  { storedTaints, authorities }: OpenedStore,
+  { storedTaints }: OpenedStore,
   { configuredTaints }: Mint,
 ): void {
-  const {
-    id,
-    roots: [root],
-  } = added;
+  const { id } = added;
   if (Taint.fromConfiguration(configuredTaints, [added]).length > 0) {
     throw new OperatorError(`${id} is in TAINTED_AUTHORITIES`);
   }
@@ -128,9 +142,6 @@ function requireAddable(
       `${id} was removed at ${formatInstant(taint.taintedAt)} and cannot be added again`,
     );
   }
-  const owner = authorities.find(({ certificate }) => Bytes.equal(certificate.der, root));
-  // Refused, because as an additional root it would stay trusted when a taint removes its authority.
-  if (owner) throw new OperatorError(`${id} is the root of authority ${owner.id}`);
 }
 
 /**

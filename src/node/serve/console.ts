@@ -12,6 +12,7 @@ import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
 import type { PeerProcesses } from "../../program/metrics.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import { createStatus } from "../../status/status.ts";
+import type { ServerContext } from "../server.ts";
 import type { RecurringPush } from "./recurring-work.ts";
 
 interface ServeConsoleParts {
@@ -19,6 +20,7 @@ interface ServeConsoleParts {
   readonly composition: Composition;
   readonly counts: IssuanceCounts;
   readonly push: Pick<RecurringPush, "clusters" | "outcomes" | "crls">;
+  readonly wordsFor: ServerContext["wordsFor"];
 }
 
 /** The console on the monitoring port. Where a credential is configured, it is needed here too. */
@@ -40,7 +42,8 @@ export function serveConsole(parts: ServeConsoleParts): Console {
     hasCredentials: configuration.console !== undefined,
   });
   const { clock, log } = certificateAuthority;
-  return createConsole({ status, guard, clock, log, script, hasTrailers: true });
+  const { wordsFor = (words: string): string => words } = parts;
+  return createConsole({ status, guard, clock, log, script, hasTrailers: true, wordsFor });
 }
 
 /** Loaded when a browser asks for it: few processes ever show their console. */

@@ -126,7 +126,8 @@ export class LiveCa {
     const push =
       samePush(configuration, before) ?? pushRoots(ca, { issuance, crls }, context, pushInTurn);
     const abilities = { hasTrailers: true };
-    const console = serveConsole({ configuration: ca, composition, counts, push });
+    const { wordsFor } = context;
+    const console = serveConsole({ configuration: ca, composition, counts, push, wordsFor });
     return {
       configuration,
       composition,

@@ -2,6 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, test } from "vitest";
 import { readPassphrase } from "../../../src/cli/terminal/questions.ts";
+import type { CaChoice } from "../../../src/cli/terminal/terminal.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -54,6 +55,46 @@ through rampart log
     ["rampart", "npm run -s rampart --"],
   ])("under npm's script %s is typed as %s", (script, start) => {
     expect(said(script)).toBe(words(start));
+  });
+});
+
+describe("a command on a CA", () => {
+  const typed = (choice: CaChoice, ...lines: readonly string[]): string => {
+    const terminal = new MemoryTerminal();
+    terminal.nameCa(choice);
+    return terminal.typed(terminal.typed(lines.join("\n")));
+  };
+
+  test.each<[CaChoice, string]>([
+    [{}, ""],
+    [{ config: "ca/rampart.toml" }, " --config ca/rampart.toml"],
+    [{ config: "it's mine.toml" }, " --config 'it'\\''s mine.toml'"],
+    [{ env: "test", remote: true }, " --env test --remote"],
+    [{ signer: "mesh-b" }, " --signer mesh-b"],
+  ])("chosen by %j has these options, once", (choice, options) => {
+    expect(typed(choice, "rampart authority plan", "type `rampart root list`")).toBe(
+      `rampart authority plan${options}\ntype \`rampart root list${options}\``,
+    );
+  });
+
+  test("has no option that its verb does not take", () => {
+    const words = [
+      "rampart doctor",
+      "rampart deny list",
+      "rampart kek new k1",
+      "rampart log check",
+    ];
+    expect(typed({ signer: "mesh-b" }, ...words)).toBe(words.join("\n"));
+    expect(typed({ remote: true }, ...words)).toBe(
+      "rampart doctor --remote\nrampart deny list --remote\nrampart kek new k1\nrampart log check",
+    );
+  });
+
+  test("is whole in JSON, whatever the path", () => {
+    const terminal = new MemoryTerminal();
+    terminal.nameCa({ config: 'a"b' });
+    terminal.answer({ remedy: "`rampart doctor`" }, { json: true }, () => "");
+    expect(JSON.parse(terminal.printed)).toEqual({ remedy: "`rampart doctor --config 'a\"b'`" });
   });
 });
 

@@ -15,7 +15,6 @@ export function createMemorySession(mint: MemoryMint, now: Date): Session {
       KEK: randomKek(),
     }),
     place: "memory",
-    typed: (words) => `rampart ${words}`,
     now,
     log: mint.log,
     isDry: false,

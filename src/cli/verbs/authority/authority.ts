@@ -130,7 +130,7 @@ export async function init(session: Session, options: ConfirmationOptions): Prom
     orOperatorError(() => foundAuthority(mint, now)),
   );
   await printStoreSummary(session);
-  if (!isDry) terminal.noticeNext([backupStep(session), planStep(session)]);
+  if (!isDry) terminal.noticeNext([backupStep, planStep]);
 }
 
 /** A store that has lost its records looks like a new one. */

@@ -159,7 +159,7 @@ export async function restore(
   requireOneCa(session, backup, await openStore(session));
   await restoreBackup(session, backup);
   await printStoreSummary(session);
-  if (!isDry) terminal.noticeNext([doctorStep(session), planStep(session)]);
+  if (!isDry) terminal.noticeNext([doctorStep, planStep]);
 }
 
 /** Room for a hundred authorities with long chains. */

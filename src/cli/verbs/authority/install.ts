@@ -95,7 +95,7 @@ export async function install(
   // The authority's record is durable, so the request has done its work.
   await mint.store.delete({ kind: "request", id: request.id });
   await printStoreSummary(session);
-  if (!session.isDry) terminal.noticeNext([planStep(session), backupStep(session)]);
+  if (!session.isDry) terminal.noticeNext([planStep, backupStep]);
 }
 
 function answeredRequest(
@@ -186,8 +186,8 @@ export async function importAuthority(
   await printStoreSummary(session);
   if (session.isDry) return;
   const check: NextStep = [
-    session.typed("cluster check"),
+    "rampart cluster check",
     "shows whether the CA knows the keys of each cluster, and which roots are there",
   ];
-  terminal.noticeNext([check, backupStep(session), planStep(session)]);
+  terminal.noticeNext([check, backupStep, planStep]);
 }

@@ -69,10 +69,10 @@ export async function request(session: Session): Promise<void> {
   terminal.print(Pem.format("CERTIFICATE REQUEST", csr).trimEnd());
   terminal.noticeNext([
     [
-      session.typed("authority install chain.pem"),
+      "rampart authority install chain.pem",
       `takes what your CA makes of request ${shortId(id)}: an intermediate, and what is between it and its root`,
     ],
-    backupStep(session),
+    backupStep,
   ]);
 }
 

@@ -29,7 +29,7 @@ export function requireAuthority(store: OpenedStore): void {
 function firstStep({ authorityRoot, requests }: OpenedStore): string {
   if (authorityRoot !== "offline") return "create one with `rampart authority init`, or import one";
   return requests.length > 0
-    ? "install the answer to the open request with `rampart authority install`"
+    ? "install the answer to the open request with `rampart authority install chain.pem`"
     : "make a request with `rampart authority request`, or import one";
 }
 

@@ -18,7 +18,7 @@ import type { OpenedBackup } from "./backup-file.ts";
  * @throws OperatorError
  */
 export function requireOneCa(
-  { mint: { phaseLengths: lengths }, now, place, typed }: Session,
+  { mint: { phaseLengths: lengths }, now, place }: Session,
   { authorities }: OpenedBackup,
   store: OpenedStore,
 ): void {
@@ -37,7 +37,7 @@ export function requireOneCa(
   throw new OperatorError(
     `another CA, with ${listed([...held])}, is in the ${place} already, and the backup shares no authority and no long published root with it. ` +
       "Certificates of one would fail wherever the bundle of the other is. Where the backup is the CA of this mesh, restore it into an empty store, and point the configuration there. " +
-      `Where the store is, publish the root of the backup first: ${typed("root add ROOTS.pem")}`,
+      `Where the store is, publish the root of the backup first: \`rampart root add ROOTS.pem\``,
   );
 }
 

@@ -71,7 +71,7 @@ export async function rotateNow(session: Session, options: ConfirmationOptions):
     await Mint.mintAuthority(mint, schedule);
   }
   await printStoreSummary(session);
-  if (!isDry) terminal.noticeNext([planStep(session), backupStep(session)]);
+  if (!isDry) terminal.noticeNext([planStep, backupStep]);
 }
 
 function requireNoSuccessor(authorities: readonly SigningAuthority[], now: Date): void {
@@ -150,8 +150,7 @@ export async function taint(session: Session, id: string, options: TaintOptions)
   const faults = await rotate(mint, now).then(() => 0, countFaults);
   await printStoreSummary(session);
   printTaintedAuthorities(session, decided);
-  if (!session.isDry)
-    terminal.noticeNext([planStep(session), backupStep(session), doctorStep(session)]);
+  if (!session.isDry) terminal.noticeNext([planStep, backupStep, doctorStep]);
   if (faults > 0) {
     throw new OperatorError(
       `the authority is tainted, but the rotation after it failed in part (faults: ${faults}): the next cron run continues`,

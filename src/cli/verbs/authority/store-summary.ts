@@ -16,23 +16,21 @@ export async function printStoreSummary(session: Session): Promise<void> {
   for (const { act, name } of mint.store.changes) terminal.print(`${act} ${name.kind} ${name.id}`);
 }
 
-type Typed = Pick<Session, "typed">;
-
 /** The next step after a change of the authorities: the plan says what happens when, and who has the root. */
-export const planStep = ({ typed }: Typed): NextStep => [
-  typed("authority plan"),
+export const planStep: NextStep = [
+  "rampart authority plan",
   "shows what happens when, and which clusters have the next root",
 ];
 
 /** The next step after a new key, which without a backup would be lost with the store. */
-export const backupStep = ({ typed }: Typed): NextStep => [
-  typed("authority export --out rampart-backup.age"),
+export const backupStep: NextStep = [
+  "rampart authority export --out rampart-backup.age",
   "writes a backup; an authority that is in none is lost with the store",
 ];
 
 /** The next step after a change of many records. */
-export const doctorStep = ({ typed }: Typed): NextStep => [
-  typed("doctor"),
+export const doctorStep: NextStep = [
+  "rampart doctor",
   "looks for faults in the configuration, the store and the clusters",
 ];
 

@@ -35,9 +35,10 @@ export async function candidateInFile(
 ): Promise<Candidate> {
   const der = await readLeaf(file);
   const certificate = parsed(file, der);
-  if (authorities.some((each) => Bytes.equal(each.certificate.der, der))) {
+  const own = authorities.find((each) => Bytes.equal(each.certificate.der, der));
+  if (own) {
     throw new OperatorError(
-      `${file} is an authority: \`rampart authority taint\` takes its root out of the trust bundle`,
+      `${file} is an authority: \`rampart authority taint ${own.id} --root with-last-leaf\` takes its root out of the trust bundle`,
     );
   }
   const signer = await signerOf(certificate, authorities);

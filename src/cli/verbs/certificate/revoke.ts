@@ -24,7 +24,7 @@ import {
 import { requireWhy, usageError } from "../../terminal/command-line.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
-import { configuredAnyway, formatInstant, printable } from "../../terminal/text.ts";
+import { configuredAnyway, formatInstant, printable, quoted } from "../../terminal/text.ts";
 import { type SearchFields, searchFieldsIn } from "../log/entry.ts";
 import type { FollowerOptions } from "../log/follower.ts";
 import {
@@ -170,8 +170,10 @@ function requireRoom(
   }
   const certificates = all.reduce((sum, each) => sum + each.certificates.size, 0);
   if (certificates <= maximumRevoked) return;
+  const ids = [...new Set(added.map(({ authority }) => authority))];
+  const taints = ids.map((id) => `\`rampart authority taint ${id} --root with-last-leaf\``);
   throw new OperatorError(
-    `more than ${maximumRevoked} certificates would be revoked: taint their authority instead (\`rampart authority taint\`)`,
+    `more than ${maximumRevoked} certificates would be revoked: taint their authority instead (${taints.join(", ")})`,
   );
 }
 
@@ -200,7 +202,7 @@ Every process of the CA knows of it by ${knownBy.toISOString()}. From then on th
   terminal.print(`
 Their holders may get new certificates. To prevent that as well:
 ${denials(revoked, fields)
-  .map((subject) => `  rampart deny add ${printable(subject)}`)
+  .map((subject) => `  rampart deny add ${quoted(printable(subject))}`)
   .join("\n")}`);
   if (revoked.length > maximumConfigured) return;
   const entries = [...configuration.configuredRevocations, ...statements];

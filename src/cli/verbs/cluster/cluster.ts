@@ -153,6 +153,7 @@ interface CheckOptions extends DeploymentChoice, LoginChoice {
 }
 
 async function check(options: CheckOptions, terminal: Terminal): Promise<void> {
+  terminal.nameCa(options);
   const deployment = await openDeployment(options, terminal.environment, terminal.clock());
   try {
     terminal.noticePlace(deployment.place, options);

@@ -54,6 +54,7 @@ export function doctorCommand(terminal: Terminal): Command {
     .option("--deploy", "look at what wrangler deploys, and at nothing of this machine")
     .option("--json", "print JSON")
     .action(async (options: DoctorOptions) => {
+      terminal.nameCa(options);
       const look = options.deploy ? examineDeployment : examine;
       const work = () => look(options, terminal);
       const examined = await terminal.progress("examining the CA", work, options);

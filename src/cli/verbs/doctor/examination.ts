@@ -7,13 +7,7 @@ import { proxySentences } from "../../../program/http/proxies.ts";
 import { otherRuntime, runtimeLimits } from "../../../program/runtime.ts";
 import { offersPostQuantum } from "../../../program/tls-policy.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
-import {
-  type Finding,
-  finding,
-  ofSigner,
-  withCommands,
-  worstFirst,
-} from "../../../status/finding.ts";
+import { type Finding, finding, ofSigner, worstFirst } from "../../../status/finding.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
 import { workerLimits } from "../../../worker/bindings.ts";
 import {
@@ -23,7 +17,6 @@ import {
   openDeployment,
 } from "../../session/deployment.ts";
 import { installedTools, sourceOf } from "../../session/local-worker.ts";
-import { typedCommand } from "../../session/session.ts";
 import { storesAt } from "../../session/stores.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import type { LoginChoice } from "../cluster/cluster-inspection.ts";
@@ -89,28 +82,11 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   }
   try {
     const found = await deploymentFindings(opened, { ...choice, source }, terminal, now);
-    const findings = [...before, ...found];
-    const typed = findings.map((each) => ({ ...each, remedy: typedRemedy(each, choice) }));
-    return { place: opened.place, at: now, findings: worstFirst(typed) };
+    return { place: opened.place, at: now, findings: worstFirst([...before, ...found]) };
   } finally {
     await opened.close();
   }
 }
-
-/** These verbs are about no CA of this machine. */
-const withoutPlace = /^cluster enrol\b/;
-
-/** A remedy whose commands name the CA that was examined. */
-const typedRemedy = ({ remedy }: Finding, { config, env, remote }: DeploymentChoice): string =>
-  withCommands(remedy, (words) =>
-    withoutPlace.test(words)
-      ? words
-      : typedCommand(words, {
-          ...(config !== undefined && { config }),
-          ...(env !== undefined && { env }),
-          ...(remote !== undefined && { remote }),
-        }).slice("rampart ".length),
-  );
 
 const maximumOctets = 16 * 1024 * 1024;
 

@@ -7,7 +7,7 @@ import { isOlder, otherRuntime, runtimeFaults, safeNode } from "../../../program
 import { postQuantumGroup } from "../../../program/tls-policy.ts";
 import { type Finding, finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/local-worker.ts";
-import { quoted } from "../../session/session.ts";
+import { quoted } from "../../terminal/text.ts";
 import { wranglerVersion } from "../../versions.ts";
 
 const installNode = `Install Node ${safeNode}, or a newer one`;

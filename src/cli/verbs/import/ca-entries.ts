@@ -106,6 +106,8 @@ function present(entries: Entries, key: string): Source {
 export interface Source {
   readonly name: string;
   readonly text: string;
+  /** Where it is a file of its own. */
+  readonly path?: string;
 }
 
 /**
@@ -135,7 +137,7 @@ export async function loadSource(
   kinds: FileKinds = { mayBePipe: true },
 ): Promise<Source> {
   const octets = await readSmallOctets(path, maximumOctets, kinds);
-  return { name: path, text: utf8(path, octets) };
+  return { name: path, path, text: utf8(path, octets) };
 }
 
 /** The text of these octets. @throws OperatorError for what is neither UTF-8 nor PEM, mostly a key in DER. */

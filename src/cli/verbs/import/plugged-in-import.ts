@@ -9,6 +9,7 @@ import { Bytes, Hex } from "../../../pki/encoding/bytes.ts";
 import { CaCertificate } from "../../../pki/path/certification-path.ts";
 import type { VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
 import type { TrustDomain } from "../../../pki/spiffe-id.ts";
+import { quoted } from "../../terminal/text.ts";
 import type { PluggedInMaterial } from "./ca-entries.ts";
 import { loadDirectory } from "./load.ts";
 import { type ImportedCertificate, readCertificate, readCertificates } from "./pem-files.ts";
@@ -69,8 +70,14 @@ export async function requireNothingNew(
   const bundle = [...bundleRoots(store, now), ...known.roots];
   const changes: string[] = [];
   if (![...certificates.roots, ...additionalRoots].every((root) => isIn(bundle, root))) {
+    const source = material.roots.find((each) =>
+      readCertificates(each).some(({ der }) => !isIn(bundle, der)),
+    );
+    const { name = "root-cert.pem", path } = source ?? {};
+    const file = path === undefined ? "ROOT.pem" : quoted(path);
+    const first = path === undefined ? "write it to ROOT.pem, then " : "";
     changes.push(
-      "root-cert.pem has a root that the trust bundle has not: `rampart root add` adds it",
+      `${name} has a root that the trust bundle has not: ${first}\`rampart root add ${file}\` adds it`,
     );
   }
   if (!isSameChain(certificates.intermediates, known.intermediates)) {

@@ -13,7 +13,7 @@ import {
 import type { PluggedInImport } from "../../../node/server.ts";
 import { openLogOutput } from "../../../program/log-output.ts";
 import { typedNumber } from "../../terminal/command-line.ts";
-import type { Terminal } from "../../terminal/terminal.ts";
+import { onCa, type Terminal } from "../../terminal/terminal.ts";
 import { printUnit, runFollowing, unitOption } from "./following.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
 
@@ -50,8 +50,12 @@ const importPluggedIn: PluggedInImport = async (...imported) =>
 
 function serveHere({ config, process: number }: ServeOptions, terminal: Terminal): Promise<void> {
   const { clock, environment } = terminal;
+  terminal.nameCa({ config });
   const logOutput = openLogOutput(process, clock);
-  const log = createEventLog(clock, logOutput.write);
+  const events = createEventLog(clock, logOutput.write);
+  const operation: OperationLog["operation"] = ({ detail, ...event }) =>
+    events.operation({ ...event, ...(detail !== undefined && { detail: terminal.typed(detail) }) });
+  const log = { ...events, operation };
   const child = number === undefined ? undefined : joinProcesses(number);
   const warn = createWarner(log);
   // Of several processes, only the first warns.
@@ -76,7 +80,10 @@ function serveHere({ config, process: number }: ServeOptions, terminal: Terminal
       };
       return { ...server, reconfigure };
     },
-    context: { log, logOutput, clock, importPluggedIn, peerProcesses: child?.peerProcesses },
+    context: {
+      ...{ log, logOutput, clock, importPluggedIn, peerProcesses: child?.peerProcesses },
+      wordsFor: (words) => onCa(words, { config }),
+    },
   });
 }
 

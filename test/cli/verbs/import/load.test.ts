@@ -20,7 +20,10 @@ const without = (files: Readonly<Record<string, string>>, name: string) =>
 
 test("reads a cacerts directory, each text with the name of its file", async () => {
   const folder = await writeFolder(await temporaryFolder(), cacerts);
-  const source = (name: string, text: string) => ({ name: join(folder, name), text });
+  const source = (name: string, text: string) => {
+    const path = join(folder, name);
+    return { name: path, path, text };
+  };
   expect(await loadPluggedIn(folder)).toEqual({
     certificate: source("ca-cert.pem", "certificate"),
     privateKey: source("ca-key.pem", "key"),
