@@ -76,6 +76,7 @@ async function synchronizeCopy(index: FollowerIndex): Promise<number> {
     url: "https://log.example.com/bench",
     read: async (path: string) => objects.get(path),
     announcedKey: async () => verifierKey,
+    shardsBelow: async () => [],
     otherShards: async () => [],
   };
   return cpuOf(() =>

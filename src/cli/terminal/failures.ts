@@ -56,13 +56,13 @@ export function failuresOf(thrown: unknown): readonly unknown[] {
 export async function repeatedly(
   terminal: Terminal,
   everySeconds: number,
-  work: () => Promise<unknown>,
+  work: (ending: AbortSignal) => Promise<unknown>,
 ): Promise<void> {
   using signals = watchSignals();
   const ending = new AbortController();
   void signals.signal.then(() => ending.abort());
   while (!ending.signal.aborted) {
-    await work().catch((error: unknown) => {
+    await work(ending.signal).catch((error: unknown) => {
       if (!(error instanceof OperatorError) || error.exitCode === exitCodes.broken) throw error;
       terminal.complain(error.message);
     });

@@ -124,6 +124,13 @@ export class Terminal implements Screen {
     this.#process.stdout.write(`${this.typed(lines)}\n`);
   }
 
+  /** Prints text as it is, and resolves when the system has it. @throws Error if it cannot be written. */
+  write(text: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
+    });
+  }
+
   /** Prints the answer: as JSON for a script, or in words. */
   answer(answer: unknown, { json }: Audience, inWords: () => string): void {
     const typed = (_: string, value: unknown) =>

@@ -19,7 +19,8 @@ export interface Anomaly {
     | "node-asks-for-others"
     | "rate-jump"
     | "stale-checkpoint"
-    | "quorum-lost";
+    | "quorum-lost"
+    | "shard-gone";
   readonly detail: string;
   readonly index?: number;
   readonly serial?: string;

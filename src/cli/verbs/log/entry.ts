@@ -199,11 +199,14 @@ function distrustText(distrust: Distrust | undefined): string {
 }
 
 /** One entry as JSON, with its certificate as PEM if it has one. */
-export function entryAsJson(entry: IndexedEntry, distrusted?: Distrusted): string {
+export const entryAsJson = (entry: IndexedEntry, distrusted?: Distrusted): string =>
+  JSON.stringify(entryFields(entry, distrusted));
+
+/** What an entry says, with its certificate as PEM if it has one. */
+export function entryFields(entry: IndexedEntry, distrusted?: Distrusted) {
   const { certificate, ...circumstances } = { certificate: undefined, ...parseEntry(entry.octets) };
   const { idx: index, spiffeId, serial, notAfter } = entry;
   const certificatePem = certificate && Pem.format("CERTIFICATE", certificate);
   const distrust = distrusted && (distrusted.get(index) ?? null);
-  const output = { index, spiffeId, serial, notAfter, ...circumstances, distrust, certificatePem };
-  return JSON.stringify(output);
+  return { index, spiffeId, serial, notAfter, ...circumstances, distrust, certificatePem };
 }

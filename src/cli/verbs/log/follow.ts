@@ -1,15 +1,22 @@
 import { X509Certificate } from "node:crypto";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import { issuerTables } from "../../../config/issuer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
+import { pause } from "../../../foundation/pause.ts";
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
+import { makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
 import { Pem } from "../../../pki/encoding/pem.ts";
 import { readRootFile } from "../../../program/files/pem-file.ts";
+import { LogError } from "../../../tlog/log-error.ts";
 import { exitCodes, usageError } from "../../terminal/command-line.ts";
 import { orOperatorError, repeatedly } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { type Anomaly, anomaliesIn, type Watch } from "./anomalies.ts";
+import { auditedIn, type EventSource, entriesOf } from "./export/event-sources.ts";
+import { Export } from "./export/export.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
-import { judgingLog } from "./log-source.ts";
+import { judgingLog, openSource, shardName } from "./log-source.ts";
 
 /** The options of `log follow`. */
 export interface FollowOptions extends FollowerOptions {
@@ -19,28 +26,162 @@ export interface FollowOptions extends FollowerOptions {
   readonly othersPerNode: number;
   readonly staleAfter: number;
   readonly every?: number;
+  readonly to?: string;
+  readonly ocsf?: boolean;
+  readonly audit?: string;
 }
 
 /**
- * Reads the new entries of a log, and prints each finding for a person as one line of JSON.
+ * Reads the new entries of a log, or of all shards below its prefix, prints each finding for a person as one line of
+ * JSON, and exports the entries.
  *
  * @throws OperatorError with an exit code of its own if there are findings.
  */
 export async function follow(terminal: Terminal, options: FollowOptions): Promise<void> {
-  if (options.dir === undefined) throw usageError("name the copy: --dir");
-  const watch = await watchOf(options);
-  using follower = await openFollower(terminal, { ...options, json: true });
-  if (options.every === undefined) {
-    const findings = await followOnce(follower, watch, terminal.clock());
+  const { dir, to, ocsf, audit, every } = options;
+  if (dir === undefined) throw usageError("name the copy: --dir");
+  if (to === undefined && (ocsf || audit !== undefined)) throw usageError("say where to: --to");
+  using following = new Following(terminal, await watchOf(options), { ...options, dir });
+  await following.start();
+  if (every === undefined) {
+    const findings = await following.run(Number.POSITIVE_INFINITY);
     if (findings === 0) return;
     throw new OperatorError(`findings: ${findings}`, { exitCode: exitCodes.attention });
   }
   // A log that does not answer may answer the next time; one that contradicts itself will not mend.
-  await repeatedly(terminal, options.every, () => followOnce(follower, watch, terminal.clock()));
+  await repeatedly(terminal, every, (ending) => following.run(1000 * every, ending));
 }
 
+/** The copies of the followed shards, and the export of what is new in them. */
+class Following implements Disposable {
+  readonly #terminal: Terminal;
+  readonly #watch: Watch;
+  readonly #options: FollowOptions & { readonly dir: string };
+  readonly #followers = new Map<string, Follower>();
+  /** What was said last of each shard. */
+  readonly #said = new Map<string, string>();
+  #export: Export | undefined;
+
+  constructor(terminal: Terminal, watch: Watch, options: FollowOptions & { readonly dir: string }) {
+    this.#terminal = terminal;
+    this.#watch = watch;
+    this.#options = options;
+  }
+
+  /** Opens what a wrong word or another process would refuse. */
+  async start(): Promise<void> {
+    const { to, dir, ocsf } = this.#options;
+    if (to === undefined) return;
+    await makeFolder(dir, await ownerOf(dir));
+    this.#export = await Export.open(this.#terminal, { to, dir, ...(ocsf && { ocsf }) });
+  }
+
+  /**
+   * Looks at every shard once, then exports. A shard that cannot be read keeps no other one from being followed.
+   *
+   * @param milliseconds The longest wait for a collector.
+   * @returns The number of findings.
+   * @throws The worst failure.
+   */
+  async run(milliseconds: number, ending?: AbortSignal): Promise<number> {
+    const failures: unknown[] = [];
+    let findings = 0;
+    for (const [shard, isListed] of await this.#shards()) {
+      try {
+        findings += await judgingLog(() => this.#look(shard, isListed));
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    await judgingLog(() => this.#exportWithin(milliseconds, ending)).catch((error: unknown) =>
+      failures.push(error),
+    );
+    this.#sayHowFar();
+    const worst = failures.find(isBroken) ?? failures.at(-1);
+    for (const failure of failures) {
+      if (failure !== worst && failure instanceof OperatorError)
+        this.#terminal.complain(failure.message);
+    }
+    if (worst !== undefined) throw worst;
+    return findings;
+  }
+
+  /** The shards that the server lists or the copy has, and whether it lists them; one without a name for a log that is a shard. */
+  async #shards(): Promise<ReadonlyMap<string, boolean>> {
+    const { dir } = this.#options;
+    const source = await openSource(this.#options, this.#terminal.environment);
+    const listed = await judgingLog(async () => (await source?.shardsBelow()) ?? []);
+    const copied = (await readdir(dir).catch(() => [])).filter((name) => shardName.test(name));
+    if (listed.length === 0 && (source || copied.length === 0)) return new Map([["", true]]);
+    return new Map(
+      [...copied, ...listed].map((shard) => [shard, !source || listed.includes(shard)]),
+    );
+  }
+
+  async #look(shard: string, isListed: boolean): Promise<number> {
+    const follower = this.#followers.get(shard) ?? (await this.#open(shard));
+    this.#followers.set(shard, follower);
+    try {
+      return await followOnce(follower, this.#watch, this.#terminal.clock());
+    } catch (error) {
+      if (isListed || !(error instanceof LogError && error.fault === "missing")) throw error;
+      const detail =
+        "the server neither lists this shard nor has it, and may hide what is new in it";
+      this.#terminal.print(JSON.stringify({ log: shard, finding: "shard-gone", detail }));
+      return 1;
+    }
+  }
+
+  #open(shard: string): Promise<Follower> {
+    const { url, dir, ...options } = this.#options;
+    if (shard === "") return openFollower(this.#terminal, { ...this.#options, json: true });
+    if (options.key !== undefined) throw usageError("--key is of one shard: give --policy");
+    const below = {
+      ...(url !== undefined && { url: `${url.replace(/\/+$/, "")}/${shard}` }),
+      dir: join(dir, shard),
+    };
+    return openFollower(this.#terminal, { ...options, ...below, json: true });
+  }
+
+  async #exportWithin(milliseconds: number, ending?: AbortSignal): Promise<void> {
+    if (!this.#export) return;
+    const { audit } = this.#options;
+    const sources: EventSource[] = [...this.#followers.values()].flatMap(
+      ({ index }) => entriesOf(index) ?? [],
+    );
+    if (audit !== undefined) sources.push(auditedIn(audit, this.#terminal));
+    for (let left = milliseconds; ; ) {
+      const wait = await this.#export.run(sources);
+      left -= wait;
+      if (wait === 0 || left < 0) return;
+      await pause(wait, ending);
+      if (ending?.aborted) return;
+    }
+  }
+
+  #sayHowFar(): void {
+    for (const { index } of this.#followers.values()) {
+      const source = entriesOf(index);
+      if (!source) continue;
+      const { size } = source;
+      const exported = this.#export && `, ${this.#export.exported(source.name)} exported`;
+      const line = `rampart: ${source.name}: ${size} entries${exported ?? ""}`;
+      if (this.#said.get(source.name) !== line) this.#terminal.notice(line);
+      this.#said.set(source.name, line);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    for (const follower of this.#followers.values()) follower[Symbol.dispose]();
+    this.#export?.[Symbol.dispose]();
+  }
+}
+
+const isBroken = (error: unknown): boolean =>
+  !(error instanceof OperatorError) || error.exitCode === exitCodes.broken;
+
 async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<number> {
-  const { checkpoint, cosigned } = await judgingLog(() => synchronize(follower));
+  const { checkpoint, cosigned } = await synchronize(follower);
   const anomalies: Anomaly[] = [
     ...anomaliesIn(follower.index, follower.index.watched(), watch, now),
   ];

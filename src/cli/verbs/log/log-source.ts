@@ -33,6 +33,8 @@ export interface LogSource {
   readonly read: ObjectReader;
   /** The verifier key that the server itself names: worth what the connection is worth. */
   readonly announcedKey: () => Promise<string | undefined>;
+  /** The shards of a log that is none itself. */
+  readonly shardsBelow: () => Promise<readonly string[]>;
   /** The prefixes of the logs that share their CA's entries with this one, or of those below it. */
   readonly otherShards: () => Promise<readonly string[]>;
 }
@@ -84,20 +86,27 @@ export async function openSource(
   const parent = prefix.replace(/[^/]*$/, "");
   const shards = async () => shardsIn(await read(`${parent}logs.json`));
   const own = prefix.slice(parent.length);
+  const shardsBelow = async () =>
+    shardsIn(await read(`${prefix}/logs.json`)).map(({ shard }) => shard);
   return {
     url: prefix,
     read: (path) => read(`${prefix}/${path}`),
     announcedKey: async () => (await shards()).find(({ shard }) => shard === own)?.verifierKey,
+    shardsBelow,
     otherShards: async () => {
       const beside = (await shards()).filter(({ shard }) => shard !== own);
       if (beside.length > 0) return beside.map(({ shard }) => parent + shard);
-      const below = shardsIn(await read(`${prefix}/logs.json`));
-      return below.map(({ shard }) => `${prefix}/${shard}`);
+      return (await shardsBelow()).map((shard) => `${prefix}/${shard}`);
     },
   };
 }
 
-const shardList = z.array(z.object({ shard: z.string(), verifierKey: z.string() }));
+/** Names a folder below that of a copy. */
+export const shardName = /^[0-9]{1,3}$/;
+
+const shardList = z.array(
+  z.object({ shard: z.string().check(z.regex(shardName)), verifierKey: z.string() }),
+);
 
 function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
   try {

@@ -8,6 +8,7 @@ import { LogError } from "../../../tlog/log-error.ts";
 import type { DeploymentChoice } from "../../session/deployment.ts";
 import { withSession } from "../../session/session.ts";
 import {
+  addExitCodes,
   addPlaceOptions,
   typedAs,
   typedInstant,
@@ -24,6 +25,7 @@ import {
   type SearchFields,
   searchFieldsIn,
 } from "./entry.ts";
+import { ocsfVersion } from "./export/exported-event.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize, verifyAnew } from "./follower.ts";
 import { addLogExitCodes, judgingLog, requireCluster } from "./log-source.ts";
@@ -74,8 +76,9 @@ export function logCommand(terminal: Terminal): Command {
 }
 
 function addFollow(command: Command, terminal: Terminal): void {
-  const following = addLogExitCodes(command, {
+  const following = addExitCodes(command, {
     attention: "Without --every: there are findings.",
+    broken: "The log contradicts itself or what is known of it, or a collector rejected records.",
   });
   addLogOptions(following)
     .description("copy what is new into --dir, verify it, and print findings as lines of JSON")
@@ -98,8 +101,14 @@ function addFollow(command: Command, terminal: Terminal): void {
         .argParser(typedInterval)
         .default(86_400, "24h"),
     )
+    .option(
+      "--to <place>",
+      "write what is new: - for the standard output, a file, a collector's URL",
+    )
+    .option("--ocsf", `write it as events of OCSF ${ocsfVersion}`)
+    .option("--audit <file>", "write refusals too: the file of the CA's audit trail")
     .option("--every <duration>", "go on, and look this often", typedInterval)
-    .action((options: FollowOptions) => judgingLog(() => follow(terminal, options)));
+    .action((options: FollowOptions) => follow(terminal, options));
 }
 
 /** Adds the options by which entries are searched. */

@@ -1,0 +1,218 @@
+import { createHash, X509Certificate } from "node:crypto";
+import { version } from "../../../../foundation/build.ts";
+import { jsonIn, Members } from "../../../../foundation/json.ts";
+import { entryFields, type IndexedEntry } from "../entry.ts";
+
+/** What leaves: an entry of a log, or a line of the audit trail. */
+export interface ExportedEvent {
+  /** The same whenever the event is sent again: origin and index of an entry, the digest of a line. */
+  readonly uid: string;
+  readonly subject: "certificate" | "token" | "authority";
+  readonly outcome: "issued" | "refused" | "failed";
+  /** RFC 3339. */
+  readonly time: string;
+  /** The line of JSON. */
+  readonly fields: Members;
+}
+
+/** An entry as an event. */
+export function exportedEntry(origin: string, entry: IndexedEntry): ExportedEvent {
+  const fields = { origin, ...entryFields(entry) };
+  const subject = fields.proof === "authority" ? "authority" : fields.kind;
+  const uid = `${origin}#${entry.idx}`;
+  return { uid, subject, outcome: "issued", time: entry.at, fields };
+}
+
+/**
+ * A line of the audit trail as an event; `undefined` for every other line, and for what the log has itself. journald
+ * and kubectl put words before a line.
+ */
+export function exportedLine(line: string): ExportedEvent | undefined {
+  const text = line.slice(line.indexOf("{"));
+  const fields = Members.of(jsonIn(text));
+  const { event, outcome, time, log } = fields;
+  const subject = subjects.get(event);
+  const isOutcome = outcome === "refused" || outcome === "failed";
+  if (!subject || !(isOutcome || (outcome === "issued" && log === "unlogged"))) return undefined;
+  if (typeof time !== "string" || Number.isNaN(Date.parse(time))) return undefined;
+  const uid = createHash("sha256").update(text).digest("hex");
+  return { uid, subject, outcome, time, fields };
+}
+
+const subjects = new Map<unknown, "certificate" | "token">([
+  ["create-certificate", "certificate"],
+  ["create-token", "token"],
+]);
+
+/** The version of OCSF whose classes {@link toOcsf} fills. */
+export const ocsfVersion = "1.9.0";
+
+const both = {
+  at: "time",
+  time: "time",
+  origin: "metadata.log_name",
+  index: "metadata.sequence",
+  requestId: "metadata.correlation_uid",
+};
+
+/**
+ * Where OCSF has a field of a line. Any other field is in `unmapped` by its own name. A value whose OCSF name ends in
+ * `time` is in milliseconds since 1970 there.
+ */
+export const ocsfPaths = {
+  "Authentication (3002)": {
+    ...both,
+    spiffeId: "user.name",
+    cluster: "user.domain",
+    serial: "certificate.serial_number",
+    notAfter: "certificate.expiration_time",
+    issuer: "session.issuer",
+    tokenId: "session.uid",
+    impersonator: "actor.user.name",
+    gateway: "src_endpoint.proxy_endpoint.name",
+    "pod.name": "src_endpoint.name",
+    "pod.uid": "src_endpoint.uid",
+    "node.name": "src_endpoint.hostname",
+    peer: "src_endpoint.ip",
+    reason: "status_code",
+    check: "status_detail",
+    detail: "message",
+  },
+  "Entity Management (3004)": { ...both, spiffeId: "entity.name", serial: "entity.uid" },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/** A token has no place for its serial number in OCSF, and its end elsewhere. */
+const pathsOfToken: Readonly<Record<string, string | undefined>> = {
+  ...ocsfPaths["Authentication (3002)"],
+  serial: undefined,
+  notAfter: "authentication_token.expiration_time",
+};
+
+/**
+ * An event of OCSF. Authentication is the only class of identity and access management that has a certificate, and a
+ * refusal belongs to the same class; a certificate for which nobody has authenticated is a created entity.
+ */
+export function toOcsf({ uid, subject, outcome, fields }: ExportedEvent): Members {
+  const isEntity = subject === "authority" || fields["proof"] === "own";
+  const event = {
+    category_uid: 3,
+    class_uid: isEntity ? 3004 : 3002,
+    activity_id: 1,
+    type_uid: isEntity ? 300401 : 300201,
+    severity_id: { issued: 1, refused: 2, failed: 3 }[outcome],
+    status_id: outcome === "issued" ? 1 : 2,
+    metadata: { version: ocsfVersion, uid, product: { ...rampart, vendor_name: "Rampart" } },
+    ...(isEntity ? entity(subject) : authentication(subject, fields)),
+  };
+  const paths = isEntity
+    ? ocsfPaths["Entity Management (3004)"]
+    : subject === "token"
+      ? pathsOfToken
+      : ocsfPaths["Authentication (3002)"];
+  fill(event, paths, fields);
+  return event;
+}
+
+const rampart = { name: "Rampart", version };
+
+const entity = (subject: string): Members => ({
+  entity: { type_id: 99, type: subject === "authority" ? "Certificate authority" : "Certificate" },
+});
+
+function authentication(subject: string, { proof, certificatePem, spiffeId }: Members): Members {
+  return {
+    // The class needs a name, and a refused caller may have none.
+    user: { name: "unknown", type_id: 4, type: "Service" },
+    service: { name: "Rampart" },
+    ...(proof === "token" && { auth_protocol_id: 4, auth_protocol: "OpenID" }),
+    ...(proof !== undefined &&
+      proof !== "token" && { auth_protocol_id: 99, auth_protocol: "mTLS" }),
+    ...(typeof certificatePem === "string" && {
+      certificate: certificate(new X509Certificate(certificatePem), String(spiffeId)),
+    }),
+    ...(subject === "token" && { authentication_token: { type_id: 3, type: "Identity Token" } }),
+  };
+}
+
+const certificate = (parsed: X509Certificate, spiffeId: string): Members => ({
+  issuer: parsed.issuer.replaceAll("\n", ", "),
+  created_time: parsed.validFromDate.getTime(),
+  sans: [{ type: "URI", name: spiffeId }],
+  fingerprints: [
+    { algorithm_id: 3, value: parsed.fingerprint256.replaceAll(":", "").toLowerCase() },
+  ],
+});
+
+/** Puts each field in its place. */
+function fill(
+  event: object,
+  paths: Readonly<Record<string, string | undefined>>,
+  fields: Members,
+): void {
+  const unmapped: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined) continue;
+    const parts = Object.entries(Members.of(value)).filter(([part]) => paths[`${name}.${part}`]);
+    if (paths[name]) put(event, paths[name].split("."), value);
+    else if (parts.length === 0) unmapped[name] = value;
+    for (const [part, each] of parts) put(event, (paths[`${name}.${part}`] ?? "").split("."), each);
+  }
+  put(event, ["unmapped"], unmapped);
+}
+
+function put(into: object, [name = "", ...rest]: readonly string[], value: unknown): void {
+  const members = into as Record<string, unknown>;
+  if (rest.length === 0) {
+    members[name] = name.endsWith("time") ? Date.parse(`${value}`) : value;
+    return;
+  }
+  members[name] ??= {};
+  put(members[name] as object, rest, value);
+}
+
+/** Events as a request of OTLP (opentelemetry-proto 1.11, `/v1/logs`), with the event itself as the body. */
+export function toOtlp(
+  events: readonly ExportedEvent[],
+  bodyOf: (event: ExportedEvent) => Members,
+  observed: Date,
+): Members {
+  const logRecords = events.map((event) => {
+    const { uid, subject, outcome, time, fields } = event;
+    const { traceId, spanId } = fields;
+    return {
+      timeUnixNano: nanoseconds(new Date(time)),
+      observedTimeUnixNano: nanoseconds(observed),
+      ...severities[outcome],
+      eventName: `rampart.${subject}.${outcome}`,
+      body: anyValue(bodyOf(event)),
+      attributes: [{ key: "log.record.uid", value: { stringValue: uid } }],
+      ...(typeof traceId === "string" && { traceId }),
+      ...(typeof spanId === "string" && { spanId }),
+    };
+  });
+  const attributes = keyValues({ "service.name": "rampart", "service.version": version });
+  const scopeLogs = [{ scope: { name: "rampart log follow", version }, logRecords }];
+  return { resourceLogs: [{ resource: { attributes }, scopeLogs }] };
+}
+
+const severities = {
+  issued: { severityNumber: 9, severityText: "INFO" },
+  refused: { severityNumber: 13, severityText: "WARN" },
+  failed: { severityNumber: 17, severityText: "ERROR" },
+} as const;
+
+const nanoseconds = (instant: Date): string => `${instant.getTime()}000000`;
+
+const keyValues = (members: Members): readonly object[] =>
+  Object.entries(members)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => ({ key, value: anyValue(value) }));
+
+function anyValue(value: unknown): object {
+  if (typeof value === "string") return { stringValue: value };
+  if (typeof value === "boolean") return { boolValue: value };
+  if (Array.isArray(value)) return { arrayValue: { values: value.map(anyValue) } };
+  if (typeof value !== "number")
+    return value ? { kvlistValue: { values: keyValues(Members.of(value)) } } : {};
+  return Number.isSafeInteger(value) ? { intValue: String(value) } : { doubleValue: value };
+}

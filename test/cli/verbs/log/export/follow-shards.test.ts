@@ -1,0 +1,288 @@
+import {
+  appendFile,
+  copyFile,
+  readFile,
+  rename,
+  rm,
+  truncate,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
+import { join } from "node:path";
+import { beforeEach, describe, expect, test } from "vitest";
+import { startLoopbackServer } from "../../../../testkit/network/loopback-server.ts";
+import {
+  createOperatorFolder,
+  type OperatorFolder,
+  rampartHere,
+} from "../../../../testkit/programs/command-line.ts";
+import {
+  originOf,
+  type ServedShards,
+  serveShards,
+} from "../../../../testkit/tlog/served-shards.ts";
+
+let folder: OperatorFolder;
+let log: ServedShards;
+
+beforeEach(async () => {
+  [folder, log] = await Promise.all([createOperatorFolder(), serveShards()]);
+  await log.append("0", 3);
+  await log.append("1", 2);
+  return () => log.end();
+});
+
+const follow = (words = "", environment: Readonly<Record<string, string>> = {}) =>
+  rampartHere(
+    folder,
+    `log follow --url ${log.url} --dir ./copy --stale-after 876000h ${words}`.trim(),
+    environment,
+  );
+
+const inFolder = (name: string): string => join(folder.path, name);
+
+/** Origin and index of each line that was written. */
+async function written(name = "events.jsonl"): Promise<readonly string[]> {
+  const lines = (await readFile(inFolder(name), "utf8")).split("\n");
+  expect(lines.pop()).toBe("");
+  return lines.map((line) => JSON.parse(line)).map(nameOf);
+}
+
+const nameOf = ({ origin, index, requestId }: Readonly<Record<string, unknown>>): string =>
+  origin === undefined ? String(requestId) : `${String(origin).slice(-1)}#${index}`;
+
+describe("log follow of all shards", () => {
+  test("copies each, also one that came later, and says how far each is", async () => {
+    const first = await follow();
+    expect(first.code).toBe(0);
+    expect(first.stderr).toContain(`${originOf("0")}: 3 entries\n`);
+    await log.append("2", 4);
+    const second = await follow();
+    expect(second.stderr).toContain(`${originOf("2")}: 4 entries\n`);
+    const found = await rampartHere(folder, "log search --dir ./copy/2 --json");
+    expect(found.stdout.trimEnd().split("\n")).toHaveLength(4);
+  });
+
+  test("a shard that cannot be read keeps no other one from being followed", async () => {
+    await follow();
+    log.hidden.add("0");
+    await log.append("1", 5);
+    const { code, stderr } = await follow();
+    expect(code).toBe(4);
+    expect(stderr).toContain(`${originOf("1")}: 7 entries\n`);
+  });
+
+  test("a shard that is listed no more is followed while it is there, and then a finding", async () => {
+    await follow();
+    await log.append("0", 1);
+    log.unlist("0");
+    const before = await follow();
+    expect([before.code, before.stderr]).toEqual([0, expect.stringContaining("/0: 4 entries")]);
+    log.hidden.add("0");
+    const { code, stdout } = await follow();
+    expect([code, JSON.parse(stdout)]).toEqual([
+      3,
+      { log: "0", finding: "shard-gone", detail: expect.any(String) },
+    ]);
+    await rm(inFolder("copy/0"), { recursive: true });
+    expect(await follow()).toMatchObject({ code: 0, stdout: "" });
+  });
+
+  test("refuses one key for all of them, and options of an export without a place", async () => {
+    expect(await follow(`--key ${"k".repeat(8)}`)).toMatchObject({ code: 2 });
+    for (const words of ["--ocsf", "--audit ./audit"]) {
+      expect(await follow(words)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("--to"),
+      });
+    }
+  });
+});
+
+describe("log follow --to a file", () => {
+  test("writes each entry once, in the order of its shard", async () => {
+    await follow("--to ./events.jsonl");
+    expect(await written()).toEqual(["0#0", "0#1", "0#2", "1#0", "1#1"]);
+    await log.append("0", 1);
+    await log.append("2", 1);
+    const { stderr } = await follow("--to ./events.jsonl");
+    expect(await written()).toEqual(["0#0", "0#1", "0#2", "1#0", "1#1", "0#3", "2#0"]);
+    expect(stderr).toContain(`${originOf("0")}: 4 entries, 4 exported\n`);
+  });
+
+  test("writes to the standard output, and goes on where it was", async () => {
+    const { stdout } = await follow("--to -");
+    expect(stdout.trimEnd().split("\n")).toHaveLength(5);
+    await log.append("1", 1);
+    expect(nameOf(JSON.parse((await follow("--to -")).stdout))).toBe("1#2");
+  });
+
+  test("stops where the copy has another history than was exported", async () => {
+    await follow("--to ./events.jsonl");
+    await rm(inFolder("copy"), { recursive: true });
+    await log.end();
+    log = await serveShards();
+    await log.append("0", 1);
+    const { code, stderr } = await follow("--to ./events.jsonl");
+    expect([code, stderr]).toEqual([4, expect.stringContaining("that was exported")]);
+    expect(await written()).toHaveLength(5);
+  });
+});
+
+const line = (requestId: string, outcome = "refused"): string =>
+  `${JSON.stringify({ time: "2026-11-21T12:00:00.250Z", level: "info", event: "create-certificate", outcome, requestId })}\n`;
+
+describe("log follow --audit", () => {
+  const audited = async (): Promise<readonly string[]> => {
+    await follow("--to ./events.jsonl --audit ./audit");
+    return (await written()).slice(5);
+  };
+
+  test("writes refusals and faults once, and no torn line before it is whole", async () => {
+    const issued = line("i1", "issued");
+    await writeFile(inFolder("audit"), `${line("r1")}${issued}no JSON\n${line("f1", "failed")}`);
+    await appendFile(inFolder("audit"), line("r2").slice(0, 9));
+    expect(await audited()).toEqual(["r1", "f1"]);
+    expect(await audited()).toEqual(["r1", "f1"]);
+    await appendFile(inFolder("audit"), line("r2").slice(9));
+    expect(await audited()).toEqual(["r1", "f1", "r2"]);
+  });
+
+  test("takes a line behind words of journald, and an issuance that no log has", async () => {
+    const unlogged = line("u1", "issued").replace("}", ',"log":"unlogged"}');
+    await writeFile(inFolder("audit"), `Nov 21 ca rampart[1]: ${line("r1")}${unlogged}`);
+    expect(await audited()).toEqual(["r1", "u1"]);
+  });
+
+  test("goes on through rotations by name and by copy", async () => {
+    const audit = inFolder("audit");
+    await writeFile(audit, line("r1"));
+    expect(await audited()).toEqual(["r1"]);
+    await appendFile(audit, line("r2"));
+    await rename(audit, `${audit}.2`);
+    await utimes(`${audit}.2`, 1, 1);
+    await writeFile(audit, line("r3"));
+    await rename(audit, `${audit}.1`);
+    await writeFile(audit, line("r4"));
+    expect(await audited()).toEqual(["r1", "r2", "r3", "r4"]);
+    await appendFile(audit, line("r5"));
+    await copyFile(audit, `${audit}-20261121`);
+    await truncate(audit);
+    await appendFile(audit, line("r6"));
+    expect(await audited()).toEqual(["r1", "r2", "r3", "r4", "r5", "r6"]);
+  });
+
+  test("says that lines may be missing where the file that it read last is gone", async () => {
+    await writeFile(inFolder("audit"), line("r1"));
+    await audited();
+    await writeFile(inFolder("audit"), line("r9"));
+    const { stderr } = await follow("--to ./events.jsonl --audit ./audit");
+    expect(stderr).toContain("the file that was read last is gone");
+    expect((await written()).slice(5)).toEqual(["r1", "r9"]);
+  });
+});
+
+/** A collector that answers by its turn, and the records that it accepted. */
+async function collector(
+  ...answers: readonly (readonly [number, Readonly<Record<string, string>>?, string?])[]
+) {
+  const accepted: unknown[] = [];
+  const times: string[] = [];
+  let turn = 0;
+  const server = await startLoopbackServer(async (request, response) => {
+    const [status, headers = {}, body = "{}"] = answers[turn++] ?? [200];
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    times.push(String(request.headers["authorization"]));
+    if (status === 0) return void request.destroy();
+    if (status < 300) accepted.push(...recordsIn(JSON.parse(text)));
+    response.writeHead(status, headers).end(status === 204 ? undefined : body);
+  });
+  return { ...server, accepted, times };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the form of OTLP
+const recordsIn = (request: any): readonly any[] =>
+  // biome-ignore lint/suspicious/noExplicitAny: the form of OTLP
+  request.resourceLogs.flatMap((each: any) =>
+    // biome-ignore lint/suspicious/noExplicitAny: the form of OTLP
+    each.scopeLogs.flatMap(({ logRecords }: any) => logRecords),
+  );
+
+// biome-ignore lint/suspicious/noExplicitAny: the form of OTLP
+const uidOf = (record: any): string => record.attributes[0].value.stringValue;
+
+describe("log follow --to a collector", () => {
+  test("sends each entry once as a record of OTLP", async () => {
+    const { origin, accepted, requests, times } = await collector();
+    const environment = { OTEL_EXPORTER_OTLP_HEADERS: "Authorization=Basic%20YTpi" };
+    await follow(`--to ${origin}`, environment);
+    await follow(`--to ${origin}`, environment);
+    expect(accepted.map(uidOf)).toEqual(
+      [0, 1, 2]
+        .map((i) => `${originOf("0")}#${i}`)
+        .concat([0, 1].map((i) => `${originOf("1")}#${i}`)),
+    );
+    expect(accepted[0]).toMatchObject({
+      timeUnixNano: "1795262400250000000",
+      severityNumber: 9,
+      eventName: "rampart.token.issued",
+    });
+    expect(new Set(requests)).toEqual(new Set(["/v1/logs"]));
+    expect(new Set(times)).toEqual(new Set(["Basic YTpi"]));
+  });
+
+  test("waits for a collector that is away, and counts an answer without a body as a success", async () => {
+    const away = [[503], [0], [204], [429, { "retry-after": "0" }]] as const;
+    const { origin, accepted } = await collector(...away);
+    const { code, stderr } = await follow(`--to ${origin}/otlp/v1/logs`);
+    expect(code).toBe(0);
+    expect(accepted).toHaveLength(5);
+    expect(stderr).toContain("the collector answered 503, and is asked again in 1 s");
+  });
+
+  test.each([
+    [
+      [200, {}, '{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"no"}}'],
+      4,
+      "2 records: no",
+    ],
+    [
+      [400, {}, '{"code":3,"message":"no such\\u001b[1m field"}'],
+      1,
+      "answered 400: no such?[1m field",
+    ],
+    [[500], 1, "answered 500"],
+    [[301, { location: "http://127.0.0.1:1/" }], 1, "answered 301"],
+  ] as const)("stops at %j, and sends the same again the next time", async (answer, code, said) => {
+    const { origin, accepted } = await collector(answer);
+    const stopped = await follow(`--to ${origin}`);
+    expect([stopped.code, stopped.stderr]).toEqual([code, expect.stringContaining(said)]);
+    accepted.length = 0;
+    expect((await follow(`--to ${origin}`)).code).toBe(0);
+    expect(accepted).toHaveLength(5);
+  });
+
+  test("a partial success that rejects nothing is a warning, and goes on", async () => {
+    const { origin, accepted } = await collector([
+      200,
+      {},
+      '{"partialSuccess":{"errorMessage":"old"}}',
+    ]);
+    expect((await follow(`--to ${origin}`)).code).toBe(0);
+    expect(accepted).toHaveLength(5);
+  });
+
+  test("sends bounded requests", async () => {
+    await log.append("0", 1200);
+    const { origin, accepted, requests } = await collector();
+    await follow(`--to ${origin}`);
+    expect(accepted).toHaveLength(1205);
+    expect(requests.length).toBeGreaterThanOrEqual(4);
+  });
+
+  test("refuses headers that are none", async () => {
+    const { code } = await follow("--to http://127.0.0.1:1", { OTEL_EXPORTER_OTLP_HEADERS: "a b" });
+    expect(code).toBe(2);
+  });
+});
