@@ -111,7 +111,7 @@ export const KeySet = {
     return keys.flatMap((key) => {
       const { data: jwk } = jwkSchema.safeParse(key);
       if (!jwk?.kid || jwk.use !== "jwt-svid" || jwk.kty === "OKP") return [];
-      const algorithms = algorithmsOf({ ...jwk, use: "sig" });
+      const algorithms = algorithmsOf(jwk);
       return algorithms.length > 0 ? [publishedKey(jwk, algorithms)] : [];
     });
   },
@@ -163,8 +163,9 @@ function algorithmsOf(jwk: Jwk): readonly JwsAlgorithm[] {
   return jwk.alg === undefined ? ofKind : ofKind.filter((algorithm) => algorithm === jwk.alg);
 }
 
+/** The keys of tokens in a SPIFFE bundle have a use of their own (SPIFFE JWT-SVID §4). */
 const isForSignatures = ({ use = "sig", key_ops = ["verify"] }: Jwk): boolean =>
-  use === "sig" && key_ops.includes("verify");
+  (use === "sig" || use === "jwt-svid") && key_ops.includes("verify");
 
 const kindOf = ({ kty, crv }: Jwk): string =>
   kty === "RSA" || crv === undefined ? kty : `${kty} ${crv}`;

@@ -42,6 +42,16 @@ describe("a key of a JWK Set", () => {
     expect(algorithmsOf(KeySet.parse({ keys }))).toEqual([["PS384"]]);
   });
 
+  test("may be one of a SPIFFE bundle, where the keys of tokens have a use of their own", () => {
+    const { x, y } = p256;
+    const root = { kty: "EC", crv: "P-256", x, y, use: "x509-svid", x5c: ["AAAA"] };
+    const keys = [root, { ...p256, kid: "a", use: "jwt-svid" }];
+    const bundle = { keys, spiffe_sequence: 1, spiffe_refresh_hint: 2 };
+    expect(KeySet.parse(bundle)?.map(({ keyId }) => keyId)).toEqual(["a"]);
+    expect(KeySet.unusable(bundle)).toEqual([]);
+    expect(KeySet.parse({ keys: [root] })).toBeUndefined();
+  });
+
   test("keeps only its public members, even when an issuer publishes the private ones", () => {
     const [key] = KeySet.parse({ keys: [p256PrivateJwk] }) ?? [];
     const { kty, crv, x, y } = p256PrivateJwk;
