@@ -17,11 +17,11 @@ export function configurationFindings({
 }): readonly Finding[] {
   const examples = issuers.filter(({ issuer }) => isExample(issuer));
   return [
-    ...examples.map(({ issuer }) =>
+    ...examples.map(({ issuer, subjects }) =>
       finding(
         "configuration-example",
         `ISSUERS has the example issuer ${issuer}.`,
-        "`rampart cluster enrol`, and put the table that it prints in place of the example",
+        `\`rampart ${subjects ? "issuer" : "cluster"} enrol\`, and put the table that it prints in place of the example`,
       ),
     ),
     ...warnings.map((warning) =>

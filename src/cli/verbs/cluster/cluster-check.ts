@@ -98,7 +98,12 @@ async function skewOf({ url, reach }: KeySource, clock: () => Date): Promise<num
 }
 
 function identitiesOf(table: IssuerTable, trustDomain: string): string[] {
-  const { namespaces, trusted_node_accounts, gateways, node_checks, kubernetes } = table;
+  const { namespaces, trusted_node_accounts, gateways, node_checks, kubernetes, subjects } = table;
+  if (subjects) {
+    return subjects.map(
+      ({ namespace, account }) => `spiffe://${trustDomain}/ns/${namespace}/sa/${account}`,
+    );
+  }
   const checks = node_checks ?? (kubernetes ? "api" : "claims");
   return [
     ...namespaces.map((namespace) => `spiffe://${trustDomain}/ns/${namespace}/sa/*`),

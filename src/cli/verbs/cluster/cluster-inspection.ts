@@ -30,7 +30,8 @@ const maximumDistinctCharacters = 16 * 1024 * 1024;
 /**
  * Lists the trust bundles that each cluster of `ISSUERS` holds, eight clusters at once: through the login of a
  * kubeconfig that fits, or else with the credential of its table from the environment. A cluster that cannot be read
- * has a sentence in place of its roots, and each login that fits no table is listed with the reason.
+ * has a sentence in place of its roots, and each login that fits no table is listed with the reason. An issuer with
+ * `subjects` has no cluster.
  * @throws OperatorError for a login that cannot be read.
  */
 export async function inspectClusters(
@@ -40,7 +41,7 @@ export async function inspectClusters(
 ): Promise<ClusterInspection[]> {
   const logins = await identifyLogins(choice, environment);
   const inspect = (table: IssuerTable) => inspectCluster(table, logins, configuration, withCrls);
-  const { issuers } = configuration;
+  const issuers = configuration.issuers.filter(({ subjects }) => !subjects);
   const inspections: ClusterInspection[] = [];
   for (let i = 0; i < issuers.length; i += concurrentClusters) {
     const some = issuers.slice(i, i + concurrentClusters);

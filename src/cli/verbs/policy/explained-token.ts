@@ -1,5 +1,6 @@
 import { pinnedKeys } from "../../../authn/issuer-keys.ts";
 import { claimPathText, type MappedSubject } from "../../../authn/subject-claims.ts";
+import type { Denial } from "../../../ca/denial.ts";
 import type { Question } from "../../../ca/policy/rule.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { subjectMappingOf } from "../../../config/token-issuers.ts";
@@ -14,8 +15,8 @@ import type { ReadRules } from "./replayed.ts";
 
 /**
  * Says what the CA of a configuration would make of the token in a file, without the token and without claims that are
- * not recorded. It asks nobody, so that denials are not looked up, nor the keys that an issuer publishes. An expired
- * token is judged as of its `iat`: those of CI jobs end before anybody can look at them.
+ * not recorded. It asks nobody, so that only denials of the configuration are looked up, and not the keys that an issuer
+ * publishes. An expired token is judged as of its `iat`: those of CI jobs end before anybody can look at them.
  *
  * @returns What the policy is asked about the bearer; `undefined` for a token that the CA would refuse.
  * @throws OperatorError if the file cannot be read.
@@ -23,7 +24,7 @@ import type { ReadRules } from "./replayed.ts";
 export async function explainToken(
   terminal: Terminal,
   file: string,
-  { configuration: { issuers, trustDomain } }: ReadRules,
+  { configuration: { issuers, trustDomain, configuredDenials } }: ReadRules,
 ): Promise<Partial<Question> | undefined> {
   const say = (line: string): void => terminal.print(line);
   const now = terminal.clock();
@@ -41,10 +42,12 @@ export async function explainToken(
     const { namespace, name: account } = mapped.account;
     for (const line of entryOf(mapped, table)) say(line);
     say(`Identity: ${SpiffeId.ofWorkload(trustDomain, mapped.account)}`);
-    if (nameAllowList(table.namespaces)(namespace)) {
-      return { namespace, account, issuer: table.issuer, claims: mapped.tokenSubject.claims };
-    }
-    say("Refused: the issuer may not vouch for this namespace.");
+    const denial = denialOf(configuredDenials, mapped, { table, jws, now });
+    if (!nameAllowList(table.namespaces)(namespace))
+      return void say("Refused: the issuer may not vouch for this namespace.");
+    if (denial) return void say(`Refused: DENIED has ${printable(denial.subject)}.`);
+    say("Denials: DENIED has none; `rampart deny list` shows those of the store.");
+    return { namespace, account, issuer: table.issuer, claims: mapped.tokenSubject.claims };
   } catch (error) {
     if (!(error instanceof CaError)) throw error;
     say(`Refused: ${error.message}.`);
@@ -57,6 +60,25 @@ async function signatureOf(jws: JsonWebSignature, { jwks }: IssuerTable, now: Da
   if (!jwks) return "Signature: NOT checked, for the configuration has no keys of this issuer.";
   await JsonWebSignature.requireSignature(jws, pinnedKeys(jwks), now);
   return "Signature: checked by the issuer's keys in the configuration.";
+}
+
+/** The denial that stands against the bearer now. */
+function denialOf(
+  denials: readonly Denial[],
+  { account, tokenSubject }: MappedSubject,
+  { table: { cluster, issuer: name }, jws, now }: DeniableToken,
+): Denial | undefined {
+  const { jti } = jws.claims;
+  const tokenId = typeof jti === "string" ? jti : undefined;
+  const bound = [{ tokenId, tokenSubject }];
+  const attributes = { accounts: [account], issuers: [{ cluster, name }], bound };
+  return denials.find(({ until, concerns }) => !(until && until <= now) && concerns(attributes));
+}
+
+interface DeniableToken {
+  readonly table: IssuerTable;
+  readonly jws: JsonWebSignature;
+  readonly now: Date;
 }
 
 function judgedAt({ claims: { exp, iat } }: JsonWebSignature, now: Date): Date {
@@ -72,6 +94,8 @@ function entryOf(
   const paths = conditions.map(({ path }) => claimPathText(path)).join(", ");
   return [
     `Entry: ${name} is the first that fits, by ${paths}${usedOnceUntil ? ", for one use" : ""}.`,
-    ...Object.entries(claims).map(([claim, value]) => printable(`  ${claim} = ${value}`)),
+    ...Object.entries(claims).map(([claim, value]) =>
+      printable(`  ${claim} = ${[value].flat().join(", ")}`),
+    ),
   ];
 }

@@ -147,7 +147,7 @@ function addTo(tally: Tally, { circumstances, count, place }: PastRequest, effec
 
 /** The configuration keys that the evaluation of a policy depends on. None of them is a secret. */
 const judged = [
-  ...["TRUST_DOMAIN", "ISSUERS", "SIGNERS", "POLICY"],
+  ...["TRUST_DOMAIN", "ISSUERS", "SIGNERS", "POLICY", "DENIED"],
   ...["DEFAULT_WORKLOAD_CERT_TTL", "MAX_WORKLOAD_CERT_TTL", "DEFAULT_JWT_TTL", "MAX_JWT_TTL"],
 ];
 

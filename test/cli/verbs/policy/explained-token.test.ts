@@ -54,15 +54,21 @@ interface Asked {
   readonly signer?: TokenKey;
   readonly token?: string;
   readonly words?: readonly string[];
+  readonly denied?: readonly object[];
 }
 
 /** What `policy explain` prints of a token. @throws Error if the token, or a claim that nobody records, is in it. */
-async function explain({ claims = {}, changes = {}, signer = key, words = [], token }: Asked) {
+async function explain({ claims = {}, changes = {}, denied = [], ...asked }: Asked) {
+  const { signer = key, words = [], token } = asked;
   const rules = [
     { name: "job", when: { claims: { repository_id: "74" } }, then: { maximum_life: "10m" } },
     { name: "closed", when: { claims: { repository_id: "75" } }, then: { deny: "closed" } },
   ];
-  const configuration = { ISSUERS: [{ ...table(), ...changes }], POLICY: { rules } };
+  const configuration = {
+    ISSUERS: [{ ...table(), ...changes }],
+    POLICY: { rules },
+    DENIED: denied,
+  };
   const folder = await temporaryFolder();
   const [config, file] = [join(folder, "rampart.toml"), join(folder, "token")];
   const text = token ?? (await mintToken(signer, { ...github, secret: "xyzzy", ...claims }));
@@ -85,9 +91,22 @@ test("says which entry fits, by which claims, and what the bearer gets", async (
     `${head}${checked}Entry: production is the first that fits, by repository_id, environment.\n` +
       "  repository_id = 74\n  run_id = 577902066\n" +
       "Identity: spiffe://cluster.local/ns/ci/sa/deploy\n" +
+      "Denials: DENIED has none; `rampart deny list` shows those of the store.\n" +
       'The rule job decides, because it is for {"claims":{"repository_id":["74"]}}.\n  life: 600 s\n',
   );
 });
+
+test.each(["claim/repository_id=74", "token/example-id", `issuer/${github["iss"]}`, "ns/ci/sa/*"])(
+  "says that DENIED has %s",
+  async (subject) => {
+    const since = "2026-11-21T00:00:00Z";
+    const shown = await explain({ denied: [{ subject, since }] });
+    expect(shown).toContain(`Refused: DENIED has ${subject}.`);
+    expect(shown).not.toMatch(/The rule|No rule/);
+    const until = "2026-11-22T11:00:00Z";
+    expect(await explain({ denied: [{ subject, since, until }] })).toContain("DENIED has none");
+  },
+);
 
 test("says what the nearest entry misses", async () => {
   expect(await explain({ claims: { environment: "test" } })).toBe(
