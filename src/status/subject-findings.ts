@@ -1,5 +1,6 @@
-import type { SubjectEntry } from "../authn/subject-claims.ts";
+import { claimPathText, type SubjectEntry, templatePieces } from "../authn/subject-claims.ts";
 import type { IssuerTable } from "../config/issuer-table.ts";
+import { commonName } from "../foundation/globs.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** The texts of an entry's conditions, by the last name of each path. */
@@ -76,6 +77,13 @@ const mistakes: readonly (readonly [
     "fits the pipelines of forks: ask for job_project_id as well",
   ],
   [
+    (accepted) =>
+      accepted.has("project_id") &&
+      !accepted.has("ref_type") &&
+      accepted.get("ref")?.some((text) => !text.startsWith("refs/")) === true,
+    "fits a tag that is named like the branch: ask for ref_type as well",
+  ],
+  [
     (_, paths) => chosenByCaller.some((name) => paths.includes(name)),
     "rests on a claim that the caller chooses",
   ],
@@ -84,22 +92,64 @@ const mistakes: readonly (readonly [
 /** The entries of `subjects` that give more than their author may expect. */
 export function subjectFindings(issuers: readonly IssuerTable[]): readonly Finding[] {
   return issuers.flatMap(({ issuer, subjects = [] }) =>
-    subjects.flatMap((entry) => mistakesOf(entry, issuer)),
+    subjects.flatMap((entry, i) => [
+      ...mistakesOf(entry, issuer),
+      ...subjects
+        .slice(0, i)
+        .filter((other) => mayMeet(entry, other))
+        .map((other) => loose(entry, issuer, `may give an account of the entry ${other.name}`)),
+    ]),
   );
 }
 
-function mistakesOf({ name, conditions }: SubjectEntry, issuer: string): readonly Finding[] {
+/** Whether two entries with different templates may give one account. */
+function mayMeet(one: SubjectEntry, other: SubjectEntry): boolean {
+  if (one.namespace === other.namespace && one.account === other.account) return false;
+  const others = formsOf(other);
+  return formsOf(one).some((form) => others.some((each) => haveCommonName(form, each)));
+}
+
+/** A claim in braces fills a label, and its star fits no dot. */
+function haveCommonName(one: string, other: string): boolean {
+  const [labels, others] = [one.split("."), other.split(".")];
+  return (
+    labels.length === others.length &&
+    labels.every((label, i) => commonName(label, others[i] ?? "") !== undefined)
+  );
+}
+
+const maximumForms = 64;
+
+/** The accounts that an entry may give, as globs behind their namespace. */
+function formsOf({ namespace, account, conditions }: SubjectEntry): readonly string[] {
+  return templatePieces(`${namespace}.${account}`).reduce<readonly string[]>(
+    (forms, piece, i) => {
+      const texts = i % 2 === 0 ? [piece] : labelsOf(piece, conditions);
+      const few = forms.length * texts.length > maximumForms ? ["*"] : texts;
+      return forms.flatMap((form) => few.map((text) => form + text));
+    },
+    [""],
+  );
+}
+
+/** The labels that a claim may be: those that the entry asks for, or any. */
+function labelsOf(path: string, conditions: SubjectEntry["conditions"]): readonly string[] {
+  const asked = conditions.find((each) => claimPathText(each.path) === path);
+  return asked?.accepted.filter((text) => /^[a-z0-9*-]+$/.test(text)) ?? ["*"];
+}
+
+function mistakesOf(entry: SubjectEntry, issuer: string): readonly Finding[] {
+  const { conditions } = entry;
   const accepted = new Map(conditions.map(({ path, accepted }) => [path.at(-1) ?? "", accepted]));
   const paths = conditions.flatMap(({ path }) => path);
   return mistakes.flatMap(([isMade, what]) =>
-    isMade(accepted, paths, issuer)
-      ? [
-          finding(
-            "subject-loose",
-            `The entry ${name} of ${issuer} ${what}.`,
-            "See docs/how-to/foreign-tokens.md, and narrow `claims` of the entry",
-          ),
-        ]
-      : [],
+    isMade(accepted, paths, issuer) ? [loose(entry, issuer, what)] : [],
   );
 }
+
+const loose = ({ name }: SubjectEntry, issuer: string, what: string): Finding =>
+  finding(
+    "subject-loose",
+    `The entry ${name} of ${issuer} ${what}.`,
+    "See docs/how-to/foreign-tokens.md, and narrow `claims` of the entry",
+  );

@@ -66,6 +66,7 @@ test.each<[object, string, string?]>([
     "fits the pipelines of forks",
     gitlab,
   ],
+  [{ ...ofGitLab, ref: "main" }, "fits a tag that is named like the branch", gitlab],
   [
     { "https://sts.amazonaws.com/": { aws_account: "1", request_tags: { team: "a" } } },
     "rests on a claim that the caller chooses",
@@ -74,4 +75,36 @@ test.each<[object, string, string?]>([
   [{ ...safe, head_ref: "a" }, "rests on a claim that the caller chooses"],
 ])("%j has a finding: it %s", (claims, what, issuer) => {
   expect(mistakesIn(claims, issuer)).toContainEqual(expect.stringContaining(what));
+});
+
+const meeting = (...accounts: readonly (readonly [account: string, environment?: string])[]) => {
+  const subjects = accounts.map(([account, environment], i) => ({
+    name: `n${i}`,
+    claims: { ...safe, run_id: `${i}`, ...(environment && { environment }) },
+    namespace: "ci",
+    account,
+  }));
+  const table = { issuer: github, audiences: ["https://ca.test"], subjects };
+  return subjectFindings(issuersOf(table)).map(({ what }) => what);
+};
+
+test.each<readonly (readonly [string, string?])[][]>([
+  [[["x-prod"], ["x-{ref_type}"]]],
+  [[["x-{run_id}"], ["x-{ref_type}"]]],
+  [[["x-{environment}", "prod"], ["x-prod"]]],
+  [[["{ref_type}.a"], ["x-{environment}.a"]]],
+])("an entry that may give the account of another one has a finding: %j", (accounts) => {
+  expect(meeting(...accounts)).toEqual([
+    `The entry n1 of ${github} may give an account of the entry n0.`,
+  ]);
+});
+
+test.each<readonly (readonly [string, string?])[][]>([
+  [[["repo-{repository_id}"], ["repo-{repository_id}"]]],
+  [[["x-prod"], ["x-test"]]],
+  [[["x-prod"], ["y-{ref_type}"]]],
+  [[["x-{environment}", "test"], ["x-prod"]]],
+  [[["x-{ref_type}"], ["x-{ref_type}.y"]]],
+])("entries whose accounts are apart, or meant to be one, have none: %j", (accounts) => {
+  expect(meeting(...accounts)).toEqual([]);
 });

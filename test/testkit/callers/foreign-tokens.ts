@@ -31,6 +31,7 @@ export const platformClaims = {
     project_path: "my-group/my-project",
     pipeline_source: "push",
     ref: "main",
+    ref_type: "branch",
     ref_protected: "true",
     environment: "production",
     environment_protected: "true",

@@ -49,7 +49,7 @@ const visible = /^[\x21-\x7e]{1,1024}$/;
 const environmentName = "its environment, which has reviewers (nothing for a protected ref)";
 const environment = asks("--environment <name>", environmentName, /^[^*\p{Cc}]{1,255}$/u, never);
 const ref = (form: RegExp): Question => {
-  const text = "its protected ref, such as refs/heads/main at GitHub, or main at GitLab";
+  const text = "its protected ref, such as refs/heads/main at GitHub, or the branch main at GitLab";
   const isNeeded = ({ environment: given }: Answers): boolean => given === undefined;
   return { ...asks("--ref <ref>", text, form), isNeeded };
 };
@@ -84,7 +84,9 @@ export const recipes: Readonly<Record<string, Recipe>> = {
     claimsOf: ({ namespaceId, projectId, environment, ref }) => ({
       // The pipeline of a fork has another job_project_id.
       ...{ namespace_id: namespaceId, project_id: projectId, job_project_id: projectId },
-      ...{ environment, ref, ref_protected: true, pipeline_source: ["push", "web"] },
+      // A protected tag may have the name of a protected branch.
+      ...{ environment, ref, ref_type: ref && "branch", ref_protected: true },
+      pipeline_source: ["push", "web"],
     }),
     maximumAge: "1h",
     recorded: ["project_path"],

@@ -55,6 +55,7 @@ const rows: Readonly<Record<Platform, Row>> = {
       "the pipeline of a fork": { job_project_id: "21" },
       "a merge request": { pipeline_source: "merge_request_event" },
       "another ref": { ref: "feature" },
+      "a protected tag of the branch's name": { ref_type: "tag" },
       "a ref without protection": { ref_protected: "false" },
       "a person": { project_id: undefined },
     },
