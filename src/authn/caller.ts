@@ -4,7 +4,7 @@ import type { BoundAccount } from "../kubernetes/pods.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
 import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
-import type { TokenSubject } from "./subject-claims.ts";
+import type { MappedSubject, TokenSubject } from "./subject-claims.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
 /** A caller's certificate, as logs name it. */
@@ -19,6 +19,8 @@ export interface CallerCertificate {
 export interface TokenBearer extends BoundAccount {
   /** Present where an entry of `subjects` gave the account. */
   readonly tokenSubject?: TokenSubject | undefined;
+  /** The {@link MappedSubject.entryDigest} of that entry. */
+  readonly entryDigest?: Bytes | undefined;
   /** Present if the token is good for one certificate, or one JWT-SVID, alone. */
   readonly singleUse?: SingleUse | undefined;
 }

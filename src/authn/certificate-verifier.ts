@@ -109,8 +109,8 @@ export function createCertificateAuthenticator(verify: CertificateVerifier): Aut
 }
 
 /**
- * Requires that the last token behind a certificate of this CA still counts: its issuer is configured, may vouch for
- * the account now, and authenticated it within its renewal limit.
+ * Requires that the last token behind a certificate of this CA still counts: its issuer is configured, with the entry of
+ * `subjects` that gave the account, may vouch for the account now, and authenticated it within its renewal limit.
  *
  * A certificate without the extension was issued before there was one, or by istiod. It counts as authenticated at
  * its notBefore, by the first issuer of ServiceAccounts that may vouch for it.
@@ -127,13 +127,14 @@ function requireLastProof(
   if (proof?.isImpersonated) {
     throw rejectCredential("impersonation", "another account's token is behind the certificate");
   }
-  const named = issuers.filter(({ digest, subjects }) =>
-    proof ? Bytes.equal(digest, proof.issuer) : !subjects,
-  );
+  const named = issuers.filter(({ digest, subjects }) => {
+    if (!proof) return !subjects;
+    return subjects ? subjects.hasEntry(proof.issuer) : Bytes.equal(digest, proof.issuer);
+  });
   if (named.length === 0) {
     throw rejectCredential(
       "issuer",
-      "the issuer behind the certificate is not configured any more",
+      "the issuer behind the certificate, or its entry of subjects, is not configured any more",
     );
   }
   const vouching = named.filter((issuer) => issuer.mayVouchFor(account));

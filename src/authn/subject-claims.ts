@@ -1,25 +1,33 @@
 import { DnsName } from "../foundation/addresses.ts";
 import { rejectCredential } from "../foundation/errors.ts";
+import { type Bytes, Hex } from "../pki/encoding/bytes.ts";
 import type { JsonObject } from "../pki/jose/json-web-signature.ts";
 import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
 import { ServiceAccount } from "../pki/spiffe-id.ts";
+import { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 
 /** The names that lead to a claim: one for a claim itself, more for a member of an object in it. */
 export type ClaimPath = readonly string[];
 
 /**
- * Reads a path as TOML writes a dotted key: `environment`, `a.b`, or `"https://sts.amazonaws.com/".aws_account`, where
- * quotation marks stand around a name that has dots itself.
+ * Reads a path as TOML writes a dotted key: `environment`, `a.b`, or `'https://sts.amazonaws.com/'.aws_account`, where
+ * quotation marks of either kind stand around a name that has dots itself.
  */
 export function parseClaimPath(text: string): ClaimPath | undefined {
-  const names = text.match(/"[^"{}]+"|[^".{}]+/g) ?? [];
-  const isWhole = names.join(".") === text && names.length <= 8 && text.length <= 256;
-  return isWhole && names.length > 0 ? names.map((name) => name.replaceAll('"', "")) : undefined;
+  const quoted = text.match(/'[^']+'|"[^"]+"|[^.'"]+/g) ?? [];
+  const isWhole = quoted.join(".") === text && quoted.length <= 8 && text.length <= 256;
+  const names = quoted.map((name) => name.replace(/^(['"])(.*)\1$/s, "$2"));
+  return isWhole && names.length > 0 && names.every((name) => claimName.test(name))
+    ? names
+    : undefined;
 }
 
-/** A path as {@link parseClaimPath} reads it. */
+/** Paths become names of JSON members, which must not begin with an escape, and which zod must keep. */
+const claimName = /^(?!__proto__$)[^"'{}\\\p{Cc}\p{Cs}]+$/u;
+
+/** A path as {@link parseClaimPath} reads it, in single quotation marks, which JSON does not escape. */
 export const claimPathText = (path: ClaimPath): string =>
-  path.map((name) => (name.includes(".") ? `"${name}"` : name)).join(".");
+  path.map((name) => (name.includes(".") ? `'${name}'` : name)).join(".");
 
 /** A claim that an entry demands. */
 export interface ClaimCondition {
@@ -43,6 +51,8 @@ export interface SubjectEntry {
 
 /** The entries of an issuer in their order, and the claims that audit line and log get. */
 export interface SubjectTable {
+  /** The `iss` of the tokens. */
+  readonly issuer: string;
   readonly entries: readonly SubjectEntry[];
   readonly recordedClaims: readonly ClaimPath[];
 }
@@ -54,14 +64,15 @@ export interface TokenSubject {
   /** The name of the entry that fitted. */
   readonly entry: string;
   /** The recorded claims that the token has, by their paths. */
-  readonly claims: Readonly<Record<string, string>>;
+  readonly claims: RecordedClaims;
 }
 
-/** A recorded claim; `undefined` of a token that has none of the name. */
-export const recordedClaim = (
-  { claims }: Pick<TokenSubject, "claims">,
-  name: string,
-): string | undefined => (Object.hasOwn(claims, name) ? claims[name] : undefined);
+/** Claims by their paths, each one text or a list of texts. */
+export type RecordedClaims = Readonly<Record<string, string | readonly string[]>>;
+
+/** Reads the texts of a recorded claim: one, all elements of a list, or none where the token lacks the claim. */
+export const recordedClaim = (claims: RecordedClaims, name: string): readonly string[] =>
+  Object.hasOwn(claims, name) ? [claims[name] ?? []].flat() : [];
 
 /** What an entry gives the bearer of a token. */
 export interface MappedSubject {
@@ -69,14 +80,16 @@ export interface MappedSubject {
   readonly tokenSubject: TokenSubject;
   /** Until when the token could be shown again. Present where its entry demands that it is used once. */
   readonly usedOnceUntil?: Date | undefined;
+  /** By which a certificate names the entry in place of the issuer, so that it renews nothing once the entry is gone. */
+  readonly entryDigest: Bytes;
 }
 
 /** An issuer's table of claims, ready for tokens. */
 export interface SubjectMapping {
   /** @throws CaError `credential-rejected` (`form`, `time`, `audience`, `subject`). */
   readonly map: (claims: JsonObject, audiences: readonly string[], now: Date) => MappedSubject;
-  /** Whether an entry may give this account to any token. */
-  readonly mayGive: (account: ServiceAccount) => boolean;
+  /** Whether a certificate names an entry of this table, as it stands now. */
+  readonly hasEntry: (entryDigest: Bytes) => boolean;
 }
 
 /** A claim as text; several of a list; `undefined` if it is missing, or neither text, boolean nor whole number. */
@@ -86,19 +99,25 @@ type Value = string | readonly string[] | undefined;
 const starred = "[A-Za-z0-9._-]+";
 
 /**
- * Compiles the entries of an issuer. Each claim that any of them names is read once for a token, whatever the number of
- * entries.
+ * Compiles the entries of an issuer. Each claim that any of them names is read once for a token, and only entries that
+ * share a literal text with the token are compared with it, whatever the number of entries.
  */
-export function createSubjectMapping({ entries, recordedClaims }: SubjectTable): SubjectMapping {
-  const paths = new Map<string, ClaimPath>();
+export function createSubjectMapping({
+  issuer,
+  entries,
+  recordedClaims,
+}: SubjectTable): SubjectMapping {
+  const paths = new Map<string, readonly [number, ClaimPath]>();
   const indexOf = (path: ClaimPath): number => {
     const key = claimPathText(path);
-    paths.set(key, path);
-    return [...paths.keys()].indexOf(key);
+    const [index] = paths.get(key) ?? [paths.size];
+    paths.set(key, [index, path]);
+    return index;
   };
-  const compiled = rarestFirst(entries).map((entry) => compile(entry, indexOf));
-  const recorded = recordedClaims.map((path) => [claimPathText(path), indexOf(path)] as const);
-  const allPaths = [...paths.values()];
+  const compiled = entries.map((entry) => compile(entry, issuer, indexOf));
+  const mayFit = createEntryIndex(entries, indexOf);
+  const allPaths = [...paths.values()].map(([, path]) => path);
+  const digests = new Set(compiled.map(({ digest }) => Hex.format(digest)));
   return {
     map: (claims, audiences, now) => {
       RegisteredClaims.requireTime(claims, now);
@@ -106,38 +125,111 @@ export function createSubjectMapping({ entries, recordedClaims }: SubjectTable):
       const { sub } = claims;
       if (!RegisteredClaims.isText(sub))
         throw rejectCredential("form", "sub is missing, or no text");
-      const values = allPaths.map((path) => valueAt(claims, path));
-      const entry = compiled.find((each) => each.fits(values));
+      const values = allPaths.map((path) => textsOf(memberAt(claims, path)));
+      const place = mayFit(values).find((each) => compiled[each]?.fits(values));
+      const entry = place === undefined ? undefined : compiled[place];
       if (!entry) throw rejectCredential("subject", whyNone(compiled, values));
       requireAge(entry, claims, now);
       return {
         account: entry.accountOf(values),
-        tokenSubject: { sub, entry: entry.name, claims: recordOf(recorded, values) },
+        tokenSubject: { sub, entry: entry.name, claims: recordOf(recordedClaims, claims) },
         usedOnceUntil: entry.once ? new Date(Number(claims["exp"]) * 1000) : undefined,
+        entryDigest: entry.digest,
       };
     },
-    mayGive: (account) => compiled.some((entry) => entry.mayGive(account)),
+    hasEntry: (digest) => digests.has(Hex.format(digest)),
   };
 }
 
-/** The conditions of each entry in such an order that those come last which many entries share, such as the owner's. */
-function rarestFirst(entries: readonly SubjectEntry[]): readonly SubjectEntry[] {
+/** The whole of a claim, one part of it (from 0 on), or its first characters. */
+type Section = readonly ["whole"] | readonly ["part", number] | readonly ["start", number];
+
+/** Literal texts, one of which a section of a claim must be for an entry to fit. */
+interface Literals {
+  readonly claim: number;
+  readonly section: Section;
+  readonly texts: readonly string[];
+}
+
+/** The places of entries, by a text that each demands in the same section. */
+type Shelf = Pick<Literals, "claim" | "section"> & { readonly places: Map<string, number[]> };
+
+/**
+ * Indexes each entry by those of its literal texts that the fewest others demand as well.
+ *
+ * @returns The places of the entries that values may fit, in their order.
+ */
+function createEntryIndex(
+  entries: readonly SubjectEntry[],
+  indexOf: (path: ClaimPath) => number,
+): (values: readonly Value[]) => readonly number[] {
+  const literals = entries.map(({ conditions }) =>
+    conditions.flatMap(({ path, accepted }) => literalsOf(indexOf(path), accepted)),
+  );
   const counts = new Map<string, number>();
-  const keyOf = (condition: ClaimCondition): string => JSON.stringify(condition);
-  const all = entries.flatMap(({ conditions }) => conditions.map(keyOf));
-  for (const key of all) counts.set(key, (counts.get(key) ?? 0) + 1);
-  const countOf = (condition: ClaimCondition): number => counts.get(keyOf(condition)) ?? 0;
-  return entries.map((entry) => ({
-    ...entry,
-    conditions: entry.conditions.toSorted((a, b) => countOf(a) - countOf(b)),
-  }));
+  const countOf = (key: string): number => counts.get(key) ?? 0;
+  for (const key of literals.flat().flatMap(keysOf)) counts.set(key, countOf(key) + 1);
+  const sharedBy = (each: Literals): number => Math.max(...keysOf(each).map(countOf));
+  const shelves = new Map<string, Shelf>();
+  const unindexed: number[] = [];
+  for (const [place, choices] of literals.entries()) {
+    const [best] = choices.toSorted((a, b) => sharedBy(a) - sharedBy(b));
+    if (best) shelve(shelves, best, place);
+    else unindexed.push(place);
+  }
+  const all = [...shelves.values()];
+  return (values) => {
+    const found = all.flatMap((shelf) => placesOn(shelf, values[shelf.claim]));
+    if (found.length === 0) return unindexed;
+    return [...found, ...unindexed].sort((a, b) => a - b);
+  };
+}
+
+const keysOf = ({ claim, section, texts }: Literals): readonly string[] =>
+  texts.map((text) => `${claim} ${section} ${text}`);
+
+function shelve(
+  shelves: Map<string, Shelf>,
+  { claim, section, texts }: Literals,
+  place: number,
+): void {
+  const key = `${claim} ${section}`;
+  const shelf = shelves.get(key) ?? { claim, section, places: new Map<string, number[]>() };
+  shelves.set(key, shelf);
+  for (const text of texts) shelf.places.set(text, [...(shelf.places.get(text) ?? []), place]);
+}
+
+function placesOn({ section, places }: Shelf, value: Value): readonly number[] {
+  if (value === undefined) return [];
+  const placesOf = (text: string): readonly number[] => places.get(cut(text, section)) ?? [];
+  return typeof value === "string" ? placesOf(value) : value.flatMap(placesOf);
+}
+
+function cut(text: string, [kind, at]: Section): string {
+  if (kind === "whole") return text;
+  return kind === "start" ? text.slice(0, at) : (text.split(/[^A-Za-z0-9._*-]/)[at] ?? "");
+}
+
+/** The literal texts of a condition. A glob has as many parts as every text that it matches. */
+function literalsOf(claim: number, accepted: readonly string[]): readonly Literals[] {
+  const lengths = accepted.map((text) => `${text}*`.indexOf("*"));
+  const parts = Math.min(...accepted.map((text) => text.split(/[^A-Za-z0-9._*-]/).length));
+  const sections: readonly Section[] = [
+    ["whole"],
+    ...Array.from({ length: parts }, (_, part) => ["part", part] as const),
+    ["start", Math.min(...lengths)],
+  ];
+  return sections.flatMap((section) => {
+    const texts = [...new Set(accepted.map((text) => cut(text, section)))];
+    return texts.some((text) => text.includes("*")) ? [] : [{ claim, section, texts }];
+  });
 }
 
 type Compiled = Pick<SubjectEntry, "name" | "once" | "maximumAgeSeconds"> & {
   readonly fits: (values: readonly Value[]) => boolean;
   readonly tests: readonly Test[];
   readonly accountOf: (values: readonly Value[]) => ServiceAccount;
-  readonly mayGive: (account: ServiceAccount) => boolean;
+  readonly digest: Bytes;
 };
 
 interface Test {
@@ -145,15 +237,21 @@ interface Test {
   readonly fits: (values: readonly Value[]) => boolean;
 }
 
-function compile(entry: SubjectEntry, indexOf: (path: ClaimPath) => number): Compiled {
+function compile(
+  entry: SubjectEntry,
+  issuer: string,
+  indexOf: (path: ClaimPath) => number,
+): Compiled {
+  const { conditions, ...names } = entry;
   const namespace = templateOf(entry.namespace, indexOf);
   const account = templateOf(entry.account, indexOf);
   const tests = [
-    ...entry.conditions.map(({ path, accepted }) => testOf(path, indexOf(path), accepted)),
+    ...conditions.map(({ path, accepted }) => testOf(path, indexOf(path), accepted)),
     ...[...namespace.paths, ...account.paths].map((path) => testOf(path, indexOf(path))),
   ];
+  const given = [issuer, conditions, entry.namespace, entry.account];
   return {
-    ...entry,
+    ...names,
     tests,
     fits: (values) => {
       for (const { fits } of tests) if (!fits(values)) return false;
@@ -164,7 +262,7 @@ function compile(entry: SubjectEntry, indexOf: (path: ClaimPath) => number): Com
       if (found) return found;
       throw rejectCredential("subject", `the claims make no name of an account for ${entry.name}`);
     },
-    mayGive: (given) => namespace.mayBe(given.namespace) && account.mayBe(given.name),
+    digest: IdentityProof.issuerDigest(JSON.stringify(given)),
   };
 }
 
@@ -188,17 +286,18 @@ function acceptsAny(accepted: readonly string[]): (text: string) => boolean {
     : (text) => only?.(text) === true || others.some((each) => each(text));
 }
 
-/** Most texts of a long table do not even begin like a glob, and a regular expression takes five times as long to tell. */
+/** A regular expression takes five times as long to say that a text does not even begin or end like the glob. */
 function acceptsOne(accepted: string): (text: string) => boolean {
   if (!accepted.includes("*")) return (text) => text === accepted;
-  const [first = ""] = accepted.split("*", 1);
-  const form = globForm(accepted);
-  return (text) => text.startsWith(first) && form.test(text);
+  const pieces = accepted.split("*");
+  const [first = "", last = ""] = [pieces[0], pieces.at(-1)];
+  const form = globForm(pieces);
+  return (text) => text.startsWith(first) && text.endsWith(last) && form.test(text);
 }
 
 /** Each part of the glob has at most one star, so that a match takes linear time. */
-function globForm(glob: string): RegExp {
-  return new RegExp(`^${glob.split("*").map(escaped).join(starred)}$`);
+function globForm(pieces: readonly string[]): RegExp {
+  return new RegExp(`^${pieces.map(escaped).join(starred)}$`);
 }
 
 const escaped = (text: string): string => text.replace(/[^A-Za-z0-9]/g, "\\$&");
@@ -207,7 +306,6 @@ const escaped = (text: string): string => text.replace(/[^A-Za-z0-9]/g, "\\$&");
 interface Template {
   readonly paths: readonly ClaimPath[];
   readonly fill: (values: readonly Value[]) => string;
-  readonly mayBe: (name: string) => boolean;
 }
 
 /** Literal texts and, between two of them, a path that stood in braces. */
@@ -218,8 +316,6 @@ function templateOf(text: string, indexOf: (path: ClaimPath) => number): Templat
     const path = i % 2 === 1 ? (parseClaimPath(piece) ?? []) : undefined;
     return path ? { path, index: indexOf(path) } : piece;
   });
-  const forms = pieces.map((piece) => (typeof piece === "string" ? escaped(piece) : "[a-z0-9-]+"));
-  const form = new RegExp(`^${forms.join("")}$`);
   return {
     paths: pieces.flatMap((piece) => (typeof piece === "string" ? [] : [piece.path])),
     fill: (values) =>
@@ -228,7 +324,6 @@ function templateOf(text: string, indexOf: (path: ClaimPath) => number): Templat
           typeof piece === "string" ? piece : labelOf(piece.path, values[piece.index]),
         )
         .join(""),
-    mayBe: (name) => form.test(name),
   };
 }
 
@@ -241,22 +336,24 @@ function labelOf(path: ClaimPath, value: Value): string {
   throw rejectCredential("subject", `the claim ${claimPathText(path)} is no DNS label`);
 }
 
-function valueAt(claims: JsonObject, path: ClaimPath): Value {
+/** The member of a path as JSON has it; `undefined` where it is missing. */
+function memberAt(claims: JsonObject, path: ClaimPath): unknown {
   let value: unknown = claims;
   for (const name of path) {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
     if (!Object.hasOwn(value, name)) return undefined;
     value = (value as JsonObject)[name];
   }
-  return Array.isArray(value) ? listOf(value) : textOf(value);
+  return value;
 }
 
 const maximumListed = 64;
 
-const listOf = (values: readonly unknown[]): Value => {
-  const texts = values.length > maximumListed ? [] : values.flatMap((each) => textOf(each) ?? []);
+function textsOf(member: unknown): Value {
+  if (!Array.isArray(member)) return textOf(member);
+  const texts = member.length > maximumListed ? [] : member.flatMap((each) => textOf(each) ?? []);
   return texts.length > 0 ? texts : undefined;
-};
+}
 
 /** Beyond 2^53 two numbers of a token would be one here. */
 function textOf(value: unknown): string | undefined {
@@ -281,19 +378,28 @@ function requireAge({ name, maximumAgeSeconds }: Compiled, { iat }: JsonObject, 
 
 const maximumRecordedOctets = 256;
 
-/** A claim that is cut, or left out, would escape a denial. @throws CaError `credential-rejected` (`form`) */
-function recordOf(
-  recorded: readonly (readonly [string, number])[],
-  values: readonly Value[],
-): Readonly<Record<string, string>> {
-  const entries = recorded.flatMap(([name, index]): [string, string][] => {
-    const value = values[index];
-    if (value === undefined) return [];
-    const text = typeof value === "string" ? value : JSON.stringify(value);
-    if (new TextEncoder().encode(text).length > maximumRecordedOctets) {
-      throw rejectCredential("form", `the claim ${name} has more than 256 octets`);
+/**
+ * Records claims whole, because one that is cut, left out, or part of a list would escape a denial. A claim that is
+ * missing, null or an empty list is not recorded.
+ *
+ * @throws CaError `credential-rejected` (`form`) for an object, a fraction, and a claim of more than 256 octets.
+ */
+function recordOf(recorded: readonly ClaimPath[], claims: JsonObject): RecordedClaims {
+  const entries = recorded.flatMap((path): [string, string | readonly string[]][] => {
+    const member = memberAt(claims, path) ?? [];
+    const name = claimPathText(path);
+    const texts = [member].flat().map(textOf);
+    if (!texts.every((text) => text !== undefined)) {
+      throw rejectCredential("form", `the claim ${name} cannot be recorded`);
     }
-    return [[name, text]];
+    if (new TextEncoder().encode(texts.join()).length > maximumRecordedOctets) {
+      throw rejectCredential(
+        "form",
+        `the claim ${name} has more than ${maximumRecordedOctets} octets`,
+      );
+    }
+    if (texts.length === 0) return [];
+    return [[name, Array.isArray(member) ? texts : (texts[0] ?? "")]];
   });
   return Object.fromEntries(entries);
 }

@@ -173,7 +173,7 @@ function agree(claimed?: BoundObject | BoundNode, reviewed?: BoundObject | Bound
  */
 export function callerWithin(
   issuer: TokenIssuer,
-  { account, pod, node, tokenId, tokenSubject, singleUse }: TokenBearer,
+  { account, pod, node, tokenId, tokenSubject, singleUse, entryDigest }: TokenBearer,
   clusterId: string | null,
   { trustDomain, now }: { readonly trustDomain: TrustDomain; readonly now: Date },
 ): Caller {
@@ -181,7 +181,8 @@ export function callerWithin(
     throw rejectCredential("namespace", "the issuer may not vouch for this namespace");
   }
   requireCluster(clusterId, issuer);
-  const proof = { provedAt: wholeSeconds(now), issuer: issuer.digest, isImpersonated: false };
+  const provedBy = entryDigest ?? issuer.digest;
+  const proof = { provedAt: wholeSeconds(now), issuer: provedBy, isImpersonated: false };
   const spiffeId = SpiffeId.ofWorkload(trustDomain, account);
   return { spiffeId, account, issuer, pod, node, tokenId, proof, tokenSubject, singleUse };
 }

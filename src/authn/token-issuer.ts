@@ -46,7 +46,10 @@ export interface ClusterSigner {
 interface AnyTokenIssuer {
   /** The `iss` of its tokens, byte for byte. */
   readonly name: string;
-  /** The `issuerDigest` of the name, by which a certificate names the issuer that authenticated its holder. */
+  /**
+   * The `issuerDigest` of the name, by which a certificate names the issuer that authenticated its holder. One with
+   * `subjects` is named by an entry of these.
+   */
   readonly digest: Bytes;
   /** How long after its token a certificate suffices for a renewal, in seconds; 0 for never. */
   readonly renewalSeconds: number;

@@ -100,10 +100,9 @@ const kinds: readonly {
     match: (name = "", glob = "") => {
       const isValue = nameAllowList([glob]);
       return ({ bound }) =>
-        bound.some(({ tokenSubject }) => {
-          const value = tokenSubject && recordedClaim(tokenSubject, name);
-          return value !== undefined && isValue(value);
-        });
+        bound.some(({ tokenSubject }) =>
+          recordedClaim(tokenSubject?.claims ?? {}, name).some(isValue),
+        );
     },
   },
 ];

@@ -59,7 +59,9 @@ function certificateFields({ certificate: der }: CertificateEntry): NamedFields 
 }
 
 const claimedIn = ({ tokenSubject }: LogEntry): readonly string[] =>
-  typeof tokenSubject === "object" ? [tokenSubject.sub, ...Object.values(tokenSubject.claims)] : [];
+  typeof tokenSubject === "object"
+    ? [tokenSubject.sub, ...Object.values(tokenSubject.claims).flat()]
+    : [];
 
 /** Reads a log entry. @returns `undefined` for a malformed one, because the storage is not trusted. */
 export function readEntry(octets: Bytes, position: LogPosition): ReadEntry | undefined {

@@ -13,6 +13,7 @@ const now = new Date("2026-11-22T12:00:00Z");
 const seconds = now.getTime() / 1000;
 const github = claimsOf("github", now);
 const audiences = ["https://ca.test"];
+const issuer = "https://issuer.test";
 
 const entry = (changes: Partial<SubjectEntry> = {}): SubjectEntry => ({
   name: "deploy",
@@ -31,7 +32,7 @@ const mapped = (
   claims: Claims,
   entries: readonly SubjectEntry[],
   recordedClaims: readonly (readonly string[])[] = [],
-) => createSubjectMapping({ entries, recordedClaims }).map(claims, audiences, now);
+) => createSubjectMapping({ issuer, entries, recordedClaims }).map(claims, audiences, now);
 
 const accountOf = (claims: Claims, ...entries: readonly SubjectEntry[]): string => {
   const { account } = mapped(claims, entries);
@@ -57,19 +58,24 @@ describe("the path of a claim", () => {
   test.each([
     ["environment", ["environment"]],
     ["google.compute_engine.zone", ["google", "compute_engine", "zone"]],
-    ['"https://sts.amazonaws.com/".aws_account', ["https://sts.amazonaws.com/", "aws_account"]],
+    ["'https://sts.amazonaws.com/'.aws_account", ["https://sts.amazonaws.com/", "aws_account"]],
     ["a b", ["a b"]],
   ])("%s", (text, path) => {
     expect(parseClaimPath(text)).toEqual(path);
     expect(claimPathText(path)).toBe(text);
   });
 
-  test.each(["", ".", "a.", ".a", "a..b", '"a', '"a"b', "a{b}", "a.b.c.d.e.f.g.h.i"])(
-    "is not %j",
-    (text) => {
-      expect(parseClaimPath(text)).toBeUndefined();
-    },
-  );
+  test("may have quotation marks of either kind", () => {
+    const path = ["https://sts.amazonaws.com/", "aws_account"];
+    expect(parseClaimPath('"https://sts.amazonaws.com/".aws_account')).toEqual(path);
+  });
+
+  test.each([
+    ...["", ".", "a.", ".a", "a..b", '"a', '"a"b', "'a\"", "a'b", "a{b}", "a.b.c.d.e.f.g.h.i"],
+    ...["a\\b", "__proto__", "a\ud800"],
+  ])("is not %j", (text) => {
+    expect(parseClaimPath(text)).toBeUndefined();
+  });
 });
 
 describe("a condition", () => {
@@ -212,22 +218,62 @@ describe("a name with claims in it", () => {
   });
 });
 
-describe("the account of a certificate", () => {
-  const { mayGive } = createSubjectMapping({
-    entries: [entry({ account: "repo-{repository_id}.x" }), entry({ name: "b", account: "b" })],
+describe("the entry that a certificate names", () => {
+  const givenBy = (changes: Partial<SubjectEntry>) => mapped(github, [entry(changes)]).entryDigest;
+  const { hasEntry } = createSubjectMapping({
+    issuer,
+    entries: [entry({ ...when("environment", "test"), name: "other" }), entry()],
     recordedClaims: [],
   });
 
+  test("is one of the table, whatever its name, its place and the ages of tokens", () => {
+    expect(hasEntry(givenBy({}))).toBe(true);
+    expect(hasEntry(givenBy({ name: "renamed", maximumAgeSeconds: 600 }))).toBe(true);
+  });
+
+  test.each<[string, Partial<SubjectEntry>]>([
+    ["asks for another claim", when("environment", "prod")],
+    ["accepts more", when("repository_id", "74", "75")],
+    ["gives another account", { account: "other" }],
+    ["gives another namespace", { namespace: "other" }],
+  ])("is none that %s", (_, changes) => {
+    expect(hasEntry(givenBy(changes))).toBe(false);
+  });
+
+  test("is none of another issuer", () => {
+    const table = { issuer: "https://other.test", entries: [entry()], recordedClaims: [] };
+    expect(hasEntry(createSubjectMapping(table).map(github, audiences, now).entryDigest)).toBe(
+      false,
+    );
+  });
+});
+
+describe("of many entries", () => {
+  const workflow = (repository: string, file: string) =>
+    `octo-org/${repository}/.github/workflows/${file}@refs/heads/main`;
+  const many = Array.from({ length: 200 }, (_, i) =>
+    entry({
+      ...when("job_workflow_ref", workflow("*", `deploy-${i}.yml`), workflow(`r-${i}`, "*")),
+      name: `n${i}`,
+      account: `a${i}`,
+    }),
+  );
+
+  test.each<[unknown, string]>([
+    [workflow("any", "deploy-7.yml"), "a7"],
+    [workflow("r-8", "any.yml"), "a8"],
+    [workflow("r-199", "deploy-3.yml"), "a3"],
+    [["x", workflow("r-9", "any.yml"), workflow("any", "deploy-5.yml")], "a5"],
+  ])("the first that fits %j decides, whatever finds it", (job_workflow_ref, account) => {
+    expect(accountOf({ ...github, job_workflow_ref }, ...many)).toBe(`ci/${account}`);
+  });
+
   test.each([
-    ["ci", "repo-74.x", true],
-    ["ci", "b", true],
-    ["ci", "repo-.x", false],
-    ["ci", "repo-7.4.x", false],
-    ["ci", "repo-74yx", false],
-    ["ci", "c", false],
-    ["other", "b", false],
-  ])("%s/%s may be one that an entry gives: %s", (namespace, name, may) => {
-    expect(mayGive({ namespace, name })).toBe(may);
+    workflow("r-200", "deploy.yml"),
+    workflow("r-1/x", "deploy-1.yml"),
+    `x${workflow("r-1", "a")}`,
+  ])("none fits %s", async (job_workflow_ref) => {
+    expect(await refusal({ ...github, job_workflow_ref }, ...many)).toEqual(rejected("subject"));
   });
 });
 
@@ -282,7 +328,7 @@ describe("what is recorded of a token", () => {
     expect(mapped(claims, [entry()], chosen).tokenSubject).toEqual({
       sub: "repo:octo-org@7/octo-repo@74:environment:prod",
       entry: "deploy",
-      claims: { repository_id: "74", run_id: "577902066", groups: '["a","b"]' },
+      claims: { repository_id: "74", run_id: "577902066", groups: ["a", "b"] },
     });
   });
 
@@ -297,6 +343,22 @@ describe("what is recorded of a token", () => {
     expect(await refusalOf(async () => mapped(claims, [entry()], chosen))).toEqual(
       rejected("form"),
     );
+  });
+
+  test.each<[string, unknown]>([
+    ["is longer than any text of a token", "a".repeat(1025)],
+    ["is an object", { a: "b" }],
+    ["is a fraction", 1.5],
+    ["is beyond 2^53", 2 ** 53],
+    ["is a list with an object", ["a", {}]],
+    ["is a long list", Array.from({ length: 65 }, () => "abcd")],
+  ])("is no claim that %s: its token is refused", async (_, named) => {
+    const asked = refusalOf(async () => mapped({ ...github, named }, [entry()], [["named"]]));
+    expect(await asked).toEqual(rejected("form"));
+  });
+
+  test.each([undefined, null, []])("is nothing of %j", (named) => {
+    expect(mapped({ ...github, named }, [entry()], [["named"]]).tokenSubject.claims).toEqual({});
   });
 
   test.each([undefined, 7, ["a"]])("takes a sub that is a text, and not %j", async (sub) => {

@@ -67,7 +67,11 @@ const claimed = {
    */
   tokenSubject: z.optional(
     z.union([
-      z.strictObject({ sub: text, entry: text, claims: z.record(text, text) }),
+      z.strictObject({
+        sub: text,
+        entry: text,
+        claims: z.record(text, z.union([text, z.readonly(z.array(text))])),
+      }),
       z.literal("unknown"),
     ]),
   ),

@@ -33,7 +33,7 @@ export const circumstances = z.object({
   /** The type of the subject key; absent for a token, which has none. */
   key_type: z.optional(z.enum(keyTypeNames)),
   /** The recorded claims of a token that is no ServiceAccount's. */
-  claims: z.optional(z.readonly(z.record(z.string(), z.string()))),
+  claims: z.optional(z.record(z.string(), z.union([z.string(), z.readonly(z.array(z.string()))]))),
   /** The audiences of a requested token. */
   audiences: z.optional(z.readonly(z.array(z.string()))),
 });

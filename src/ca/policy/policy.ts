@@ -112,14 +112,14 @@ function fitOf(rule: RuleTable): Rule["fits"] {
 
 type Test = (circumstances: Circumstances) => Fit;
 
-type Read = (circumstances: Circumstances) => string | undefined;
+type Read = (circumstances: Circumstances) => string | readonly string[] | undefined;
 
 type Text = readonly [globs: readonly string[] | undefined, read: Read, hidden?: Hidden];
 
 const claimsOf = ({ claims = {} }: Condition): readonly Text[] =>
   Object.entries(claims).map(([name, globs]) => [
     globs,
-    ({ claims: found = {} }) => recordedClaim({ claims: found }, name),
+    ({ claims: found = {} }) => recordedClaim(found, name),
     "claims",
   ]);
 
@@ -148,12 +148,16 @@ const overTest =
 const isYounger = ({ provedAt }: Circumstances, since: Date | undefined): boolean =>
   provedAt !== undefined && since !== undefined && provedAt > since;
 
-/** @param without Judges a request that has no such text, or does not show it. */
+/**
+ * Of a list, one text has to match.
+ * @param without Judges a request that has no such text, or does not show it.
+ */
 function textTest(globs: readonly string[], read: Read, without: Test): Test {
   const matches = nameAllowList(globs);
   return (circumstances) => {
-    const text = read(circumstances);
-    return text === undefined ? without(circumstances) : matches(text);
+    const found = read(circumstances);
+    if (typeof found === "string") return matches(found);
+    return found?.length ? found.some(matches) : without(circumstances);
   };
 }
 

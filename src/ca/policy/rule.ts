@@ -111,7 +111,7 @@ export const question = z.strictObject({
   audiences: z.optional(z.array(plainText).check(z.maxLength(8))),
   requested: z.prefault(Duration.seconds, "0s"),
   key_type: z._default(z.enum(keyTypeNames), "EC-P256"),
-  claims: z.optional(z.record(z.string(), plainText)),
+  claims: z.optional(z.record(z.string(), z.union([plainText, z.readonly(z.array(plainText))]))),
 });
 
 /** A parsed request of `rampart policy explain` or a test case: what the policy is asked about. */

@@ -44,7 +44,7 @@ export function subjectRights(
   const mayUse = nameAllowList(namespaces);
   return {
     subjects,
-    mayVouchFor: (account) => mayUse(account.namespace) && subjects.mayGive(account),
+    mayVouchFor: (account) => mayUse(account.namespace),
     mayAddress: jwt_audiences && nameAllowList(jwt_audiences),
   };
 }

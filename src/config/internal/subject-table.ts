@@ -15,7 +15,6 @@ import { ServiceAccount } from "../../pki/spiffe-id.ts";
 
 /** Its parts end at any other character than a star's, and a part has one star at most. */
 const claimText = /^(?!.*\*[A-Za-z0-9._-]*\*)[^\p{Cc}]{1,256}$/u;
-const claimName = /^[^"{}\p{Cc}]{1,256}$/u;
 const maximumConditions = 16;
 const deepestClaim = 8;
 
@@ -24,7 +23,7 @@ function conditionsIn(table: unknown, path: ClaimPath = []): ClaimCondition[] | 
   if (typeof table !== "object" || table === null || path.length >= deepestClaim) return undefined;
   if (Array.isArray(table) || table instanceof Date) return undefined;
   const found = Object.entries(table).map(([name, value]) => {
-    if (!claimName.test(name)) return undefined;
+    if (!parseClaimPath(claimPathText([name]))) return undefined;
     const accepted = (Array.isArray(value) ? value : [value]).map(acceptedText);
     if (accepted.length > 64) return undefined;
     if (accepted.every((text) => text !== undefined) && accepted.length > 0) {
@@ -156,9 +155,9 @@ export const recordedNames = (table: Subjects): readonly string[] =>
   recordedIn(table).map(claimPathText);
 
 /** The entries of an issuer with the claims that are recorded; `undefined` for one of ServiceAccounts. */
-export function subjectTableOf(table: Subjects): SubjectTable | undefined {
-  const { subjects: entries } = table;
-  return entries && { entries, recordedClaims: recordedIn(table) };
+export function subjectTableOf(table: Subjects & Pick<Table, "issuer">): SubjectTable | undefined {
+  const { issuer, subjects: entries } = table;
+  return entries && { issuer, entries, recordedClaims: recordedIn(table) };
 }
 
 /** A fault of a table, behind its place. */

@@ -180,6 +180,19 @@ describe("what is known of a token's claims", () => {
     });
   });
 
+  test.each(["claim/groups=evil", "claim/groups=e*"])(
+    "denies %s by one element of a list",
+    async (subject) => {
+      const { request, tokenOf } = await startWith(
+        { recorded_claims: ["groups"] },
+        denied(subject),
+      );
+      await request(await tokenOf({ groups: ["good", "god"] }));
+      const token = await tokenOf({ groups: ["good", "evil"] });
+      expect(await refusalOf(() => request(token))).toEqual({ reason: "denied", subject });
+    },
+  );
+
   test.each(["claim/repository_id=7", "claim/ref=main", "subject/repo:octo-org"])(
     "is not %s",
     async (subject) => {
@@ -188,6 +201,26 @@ describe("what is known of a token's claims", () => {
       expect(audit.outcome).toBe("issued");
     },
   );
+
+  test("is denied by a rule for one element of a list", async () => {
+    const rule = { name: "no", when: { claims: { groups: "evil" } }, then: { deny: "no" } };
+    const table = { recorded_claims: ["groups"] };
+    const { request, tokenOf } = await startWith(table, { POLICY: { rules: [rule] } });
+    await request(await tokenOf({ groups: ["good"] }));
+    const token = await tokenOf({ groups: ["good", "evil"] });
+    expect(await refusalOf(() => request(token))).toEqual({ reason: "policy-denied", rule: "no" });
+  });
+
+  test("stands in the log with AWS's names", async () => {
+    const { iss, sub } = platformClaims.aws;
+    const claims = { sub, "https://sts.amazonaws.com/": { aws_account: "111122223333" } };
+    const subjects = [{ ...deploy, claims, account: "build" }];
+    const { ca, request, logged } = await startWith({ issuer: iss, subjects });
+    await request(await mintToken(key, claimsOf("aws", ca.now())));
+    expect(logged()).toMatchObject([
+      { tokenSubject: { claims: { "'https://sts.amazonaws.com/'.aws_account": "111122223333" } } },
+    ]);
+  });
 
   test("is what a rule decides by", async () => {
     const rule = { name: "no", when: { claims: { ref: "refs/heads/*" } }, then: { deny: "no" } };

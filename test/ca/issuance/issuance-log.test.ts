@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { claimPathText } from "../../../src/authn/subject-claims.ts";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
 import type { AppendOnlyLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
@@ -245,6 +246,15 @@ describe("the entry of a token that is no ServiceAccount's", () => {
       expect(octets[0]).toBe(3);
       expect(parseEntry(octets)).toEqual({ ...claimed, tokenSubject });
     }
+  });
+
+  test("has every path of a claim as a name, and lists", () => {
+    const names = ["https://sts.amazonaws.com/", "a b", "ÄÖ", "1"].map((name) =>
+      claimPathText([name, "aws_account"]),
+    );
+    const claims = Object.fromEntries(names.map((name) => [name, ["a", "b"]]));
+    const entry = { ...claimed, tokenSubject: { sub: "a", entry: "b", claims } };
+    expect(parseEntry(formatEntry(entry))).toEqual(entry);
   });
 
   test("leaves the others in the versions that older readers know", () => {

@@ -10,10 +10,12 @@ import { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
+import { claimsOf } from "../../testkit/callers/foreign-tokens.ts";
 import {
   createTokenKey,
   jwksOf,
   mintAccountToken,
+  mintToken,
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
@@ -349,6 +351,23 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
     const { provedAt, ...proof } = proofOf(derOf(outcome));
     expect(provedAt.getTime()).toBeGreaterThanOrEqual(before.getTime());
     expect(proof).toEqual({ issuer: IdentityProof.issuerDigest(cluster), isImpersonated: false });
+  });
+
+  test("a leaf renews while the entry of subjects that gave its account stands", async () => {
+    const startWith = (...subjects: object[]) => {
+      const bounds = { audiences: ["https://ca.test"], namespaces: ["ci"], renewal_limit: "2h" };
+      return start(table({ ...bounds, subjects }));
+    };
+    const gives = { namespace: "ci", account: "deploy" };
+    const entry = { name: "deploy", claims: { repository_id: "74" }, ...gives };
+    const other = { name: "other", claims: { repository_id: "75" }, ...gives };
+    const token = await mintToken(key, { ...claimsOf("github", new Date()), iss: cluster });
+    const headers = { authorization: `Bearer ${token}` };
+    const outcome = await (await startWith(entry)).call(csr, undefined, headers);
+    const held = await leafUnder(old, spiffeId("ci:deploy"), proofOf(derOf(outcome)));
+    const reordered = await startWith(other, { ...entry, name: "renamed" });
+    expect(await reordered.call(csr, held)).toHaveProperty("certChain");
+    await expectRefused(await startWith(other), held, "issuer");
   });
 
   test("a leaf that a node proxy has for a workload is no credential: the workload's node may change", async () => {

@@ -139,6 +139,7 @@ const conditions: readonly object[] = [
 const accounts = [
   ...["deploy", "{tenant}", "x-{tenant}", "{repository_id}.{environment}", "{ref}", "{runner_id}"],
   ...["p{google.compute_engine.project_number}", '{"https://sts.amazonaws.com/".aws_account}'],
+  "{'https://sts.amazonaws.com/'.aws_account}",
   ...["{oid}", "{project_id}", "a.{tenant}.b", "{groups_direct}", "{constructor}"],
 ];
 

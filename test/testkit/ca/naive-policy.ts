@@ -77,7 +77,9 @@ function fits({ when, then, since }: WrittenRule, c: Circumstances): "yes" | "no
         continue;
       }
       const globs = Object.entries(value as Record<string, readonly string[]>);
-      if (globs.some(([claim, each]) => !matches(each, c.claims?.[claim]))) return "no";
+      const isFound = ([claim, each]: (typeof globs)[number]): boolean =>
+        [c.claims?.[claim]].flat().some((text) => matches(each, text));
+      if (!globs.every(isFound)) return "no";
     }
     if (name === "requested_over" && !((c.requested ?? 0) > secondsOf(String(value)))) {
       return "no";

@@ -39,10 +39,10 @@ function fits(wanted: unknown, found: unknown): boolean {
   return textsOf(found).some((text) => globs.some((glob) => matches(String(glob), text)));
 }
 
-/** The claim of a path such as `a."b.c"`. */
+/** The claim of a path such as `a."b.c"` or `a.'b.c'`. */
 function claimOf(claims: unknown, path: string): unknown {
   if (path === "") return claims;
-  const quoted = /^"([^"]*)"\.?/.exec(path);
+  const quoted = /^["']([^"']*)["']\.?/.exec(path);
   const plain = /^([^.]*)\.?/.exec(path);
   const [whole = path, name = path] = quoted ?? plain ?? [];
   return claimOf(memberOf(claims, name), path.slice(whole.length));

@@ -26,7 +26,7 @@ export function tokenIssuer(
 export function claimsIssuerWithoutKeys(name: string): SubjectIssuer {
   const { digest, renewalSeconds, audiences, cluster, clusterAliases, mayVouchFor, keys } =
     tokenIssuerWithoutKeys(name);
-  const subjects = createSubjectMapping({ entries: [], recordedClaims: [] });
+  const subjects = createSubjectMapping({ issuer: name, entries: [], recordedClaims: [] });
   const rights = { cluster, clusterAliases, mayVouchFor, subjects };
   return { name, digest, renewalSeconds, audiences, keys, ...rights };
 }

@@ -37,8 +37,8 @@ const searches: Readonly<Record<string, (entry: LogEntry, text: string) => boole
     typeof tokenSubject === "object" && nameAllowList([glob])(tokenSubject.sub),
   has_claim: ({ tokenSubject }, text) => {
     const [, name = "", glob = ""] = /^([^=]*)=(.*)$/s.exec(text) ?? [];
-    const value = typeof tokenSubject === "object" ? recordedClaim(tokenSubject, name) : undefined;
-    return value !== undefined && nameAllowList([glob])(value);
+    const { claims = {} } = typeof tokenSubject === "object" ? tokenSubject : {};
+    return recordedClaim(claims, name).some(nameAllowList([glob]));
   },
 };
 

@@ -15,7 +15,7 @@ import type { Extension } from "../certificate-extensions.ts";
 export interface IdentityProof {
   /** In whole seconds. */
   readonly provedAt: Date;
-  /** The {@link IdentityProof.issuerDigest} of the token's issuer. */
+  /** The {@link IdentityProof.issuerDigest} of the token's issuer, or of the entry of its `subjects`. */
   readonly issuer: Bytes;
   /** Whether the token was another account's, which named the workload: a node proxy's, a signer's or a gateway's. */
   readonly isImpersonated: boolean;
