@@ -146,7 +146,9 @@ test("tells a failed commit, and goes on", async () => {
   parts.saboteur.arm(1, true);
   expect(await log.append(entryAt(0))).toEqual({ refused: "failed", detail: "killed" });
   parts.saboteur.disarm();
+  expect(log.failure).toBe("killed");
   expect(await log.append(entryAt(1))).toEqual({ index: 1 });
+  expect(log.failure).toBeUndefined();
 });
 
 test("knows that the stage takes nothing, until it does again", async () => {

@@ -118,6 +118,15 @@ test("pushes a change that comes while an answer or a push is made", async () =>
   expect(await nextOf(stream)).toBe("ROOTCA=last");
 });
 
+test("pushes each of two secrets that change at once", async () => {
+  const stream = new SdsStream(path);
+  stream.subscribe("default", "ROOTCA");
+  await stream.next();
+  source.set("default", "two");
+  source.set("ROOTCA", "new");
+  expect([await nextOf(stream), await nextOf(stream)]).toEqual(["default=two", "ROOTCA=new"]);
+});
+
 test("gives each response a nonce and a version of its own", async () => {
   const stream = new SdsStream(path);
   stream.subscribe("default");

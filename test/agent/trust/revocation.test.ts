@@ -164,3 +164,17 @@ test.each<[string, (revocation: Revocation) => void]>([
   answer(revocation);
   expect(await isSettled(revocation)).toBe(true);
 });
+
+test("CRLs of nobody are logged once, and again after they had gone", () => {
+  const { revocation, roots, log } = follow();
+  roots(a);
+  const said = () =>
+    log.operations.filter(({ event }) => event === "revocation-lists-refused").length;
+  for (const times of [1, 1]) {
+    revocation.take([crlOfA, crlOfB]);
+    expect(said()).toBe(times);
+  }
+  revocation.take([crlOfA]);
+  revocation.take([crlOfA, crlOfB]);
+  expect(said()).toBe(2);
+});

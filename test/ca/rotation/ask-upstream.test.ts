@@ -272,6 +272,11 @@ describe("an upstream", () => {
     expect(ca.log.operations.findLast(({ event }) => event === "rotation-fault")?.detail).toContain(
       "no longer than what it would succeed",
     );
+    const [only] = (await openStore(ca.mint)).authorities;
+    const notAfter = only?.certificate.toBeSigned.validity.notAfter ?? nowOfCa();
+    upstream.behaviour = vault(root, nowOfCa, { notAfter });
+    await expect(ca.rotate()).rejects.toThrow(AggregateError);
+    expect(await idsIn(ca)).toHaveLength(1);
     upstream.behaviour = (asked) =>
       vault(root, nowOfCa, { notAfter: addSeconds(nowOfCa(), 25 * day) })(asked);
     await ca.rotate();

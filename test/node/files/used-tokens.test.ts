@@ -14,7 +14,11 @@ test("a token is new once, to every process and after a restart", async () => {
   const answers = await Promise.all([first(token, now), second(token, now), first(token, now)]);
   expect(answers.toSorted()).toEqual([false, false, true]);
   expect(await usedTokensIn(folder)(token, now)).toBe(false);
-  expect(await first({ ...token, digest: "cd".repeat(32) }, now)).toBe(true);
+  for (const digest of ["cd".repeat(32), "ef".repeat(32)]) {
+    expect(await first({ ...token, digest }, now)).toBe(true);
+    for (const each of [first, second]) expect(await each({ ...token, digest }, now)).toBe(false);
+  }
+  expect(await second(token, now)).toBe(false);
 });
 
 test("a token is forgotten once it has ended, and not before", async () => {
@@ -34,4 +38,8 @@ test("no token is accepted where no more can be remembered", async () => {
   const used = (digest: string) => useToken({ ...token, digest }, now);
   expect([await used("01"), await used("02")]).toEqual([true, true]);
   await expect(used("03")).rejects.toMatchObject({ refusal: { reason: "too-many-waiting" } });
+  // Once those have ended, there is room again.
+  const later = addSeconds(now, 360);
+  const next = { digest: "04", until: addSeconds(later, 300) };
+  expect([await useToken(next, later), await useToken(next, later)]).toEqual([true, false]);
 });

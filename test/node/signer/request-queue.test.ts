@@ -103,6 +103,16 @@ describe("a request that the CA refuses", () => {
     expect(queue.asked.length).toBe(20);
   });
 
+  test("is forgotten when it is gone, and another that fails is not", async () => {
+    const queue = queueOf(["a", "b"], () => new ConnectError("no", Code.PermissionDenied));
+    await queue.work();
+    queue.items.delete("a");
+    await queue.work();
+    queue.items.set("a", "a");
+    await queue.work();
+    expect(queue.asked).toEqual(["a", "b", "a"]);
+  });
+
   test("is forgotten when it is gone", async () => {
     let isBad = true;
     const queue = queueOf(["a"], () =>

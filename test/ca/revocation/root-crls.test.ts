@@ -1,0 +1,75 @@
+import { expect, test } from "vitest";
+import type { AuthorityView } from "../../../src/ca/authority-view.ts";
+import { keepRootCrls, rootCrlsIn } from "../../../src/ca/revocation/root-crls.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
+import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
+import { clusterLocal, createKekRing } from "../../testkit/ca/sealed-authorities.ts";
+import { openStore } from "../../testkit/ca/tainted-ca.ts";
+import { createCrlAuthority, parsedCrl } from "../../testkit/pki/crl-authority.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const [a, namesake] = await Promise.all([createCrlAuthority(), createCrlAuthority()]);
+
+test("of several CRLs of a root that are stored, the one with the highest number counts, in any order", async () => {
+  const crls = await Promise.all(
+    [1, 3, 2].map(async (number) => parsedCrl(await a.crl({ number }))),
+  );
+  const others = [parsedCrl(await namesake.crl({ number: 9 }))];
+  const roots = [new Uint8Array(a.certificate.raw)];
+  for (const crl of [
+    [...crls, ...others],
+    [...others, ...crls.toReversed()],
+  ]) {
+    const view = { trustBundle: { roots, pem: "" }, store: { statements: { crl } } };
+    const found = rootCrlsIn(view as unknown as AuthorityView);
+    expect(found.map(({ crl: { number } }) => number)).toEqual([3n]);
+  }
+});
+
+/** A mint whose authority stands for a root in a key service. */
+async function withRoot(): Promise<{ readonly mint: MemoryMint; readonly root: OpenAuthority }> {
+  const keks = await createKekRing();
+  const mint = createMemoryMint(keks);
+  await rotate(mint, now);
+  const [record] = await mint.store.load();
+  if (!record) throw new Error("no authority");
+  const opening = { trustDomain: clusterLocal, keks };
+  return { mint, root: await AuthorityRecord.open(record, opening, webCryptoProvider) };
+}
+
+const silent = (root: OpenAuthority): OpenAuthority => ({
+  ...root,
+  signingKey: { ...root.signingKey, sign: () => Promise.reject(new Error("its key is away")) },
+});
+
+test("a root whose key is away leaves those beside it their CRLs, whichever comes first", async () => {
+  const [one, two] = await Promise.all([withRoot(), withRoot()]);
+  const kept = (root: OpenAuthority) => ({ signer: root, keep: keepRootCrls });
+  for (const isFirstAway of [true, false]) {
+    const [first, second] = isFirstAway
+      ? [silent(one.root), two.root]
+      : [one.root, silent(two.root)];
+    const keeper = { ...one.mint, crlRoot: kept(first) };
+    const mints = [keeper, { ...two.mint, crlRoot: kept(second) }];
+    await expect(keepRootCrls(mints, now)).rejects.toThrow("a root in a key service signed no CRL");
+    const { crl } = (await openStore(one.mint)).statements;
+    expect(crl).toHaveLength(1);
+    for (const key of [...one.mint.store.records.keys()])
+      if (key.startsWith("crl/")) one.mint.store.records.delete(key);
+  }
+});
+
+test("a CRL of a root goes once it has ended, and the one in force stays", async () => {
+  const { mint, root } = await withRoot();
+  const mints = [{ ...mint, crlRoot: { signer: root, keep: keepRootCrls } }];
+  const count = () => [...mint.store.records.keys()].filter((key) => key.startsWith("crl/")).length;
+  for (let months = 0; months < 36; months++) {
+    const at = new Date(now.getTime() + months * 30 * 86_400_000);
+    await keepRootCrls(mints, at);
+    expect(count()).toBeGreaterThanOrEqual(1);
+  }
+  expect(count()).toBeLessThan(6);
+});
