@@ -168,9 +168,14 @@ test("a refusal says which entry is the nearest, and what it misses, without a v
   expect(() => mapped(github, [far, near])).toThrow(
     "no entry of subjects fits: the nearest, far, misses organization",
   );
-  expect(() => mapped(github, [near])).toThrow(
-    "no entry of subjects fits: the nearest, near, misses environment",
-  );
+  for (const entries of [[near], [entry({ ...near, ...when("a", "x"), name: "far" }), near]]) {
+    const [farthest = near, ...others] = entries.map((each) =>
+      each.name === "far" ? { ...each, namespace: "{b}", account: "{c}" } : each,
+    );
+    expect(() => mapped(github, [farthest, ...others])).toThrow(
+      "no entry of subjects fits: the nearest, near, misses environment",
+    );
+  }
 });
 
 describe("a name with claims in it", () => {

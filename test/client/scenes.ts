@@ -165,6 +165,17 @@ export const scenes: Readonly<Record<string, Scene>> = {
     equal(faultOf(await rejection(identity.current())), ["unavailable", 0]);
     equal(await mesh.calls(), calls);
   },
+  "says why it has no certificate now, and no reason from before": async (mesh) => {
+    const identity = mesh.client().renew();
+    await mesh.fail(503, { "retry-after": "7" });
+    equal(faultOf(await rejection(identity.current())), ["unavailable", 7]);
+    await mesh.fail();
+    await mesh.pass(60);
+    await identity.current();
+    identity.close();
+    await mesh.pass(25 * hour);
+    equal(faultOf(await rejection(identity.current())), ["unavailable", 0]);
+  },
   "tries five times, once in an outage, and not before the wait that the CA asks for": async (
     mesh,
   ) => {

@@ -176,6 +176,37 @@ export function describeNodeChecks(
     });
   });
 
+  describe("a namesake of a target that is on the node", () => {
+    const namesake = "spiffe://cluster.local/ns/ns-b/sa/sa-a";
+
+    test("in another namespace is not there, however often the target was", async () => {
+      await put(primary, [ztunnel, onNode]);
+      expect(await ask()).toBe(wanted);
+      expect(await refusalOf(() => ask({}, namesake))).toEqual(denied("instance"));
+      const other = { ...onNode, namespace: "ns-b", uid: "9" };
+      await put(primary, [other]);
+      expect(await ask({}, namesake)).toBe(namesake);
+      primary.remove(onNode);
+      instant = addSeconds(instant, podsKnownSeconds);
+      await primary.settle();
+      expect(await ask({}, namesake)).toBe(namesake);
+      expect(await refusalOf(ask)).toEqual(denied("instance"));
+    });
+
+    test("of the proxy's pod on a node of its own gives the proxy none of that node", async () => {
+      const elsewhere = { ...ztunnel, namespace: "b", uid: "777", node: "other-node" };
+      await put(primary, [elsewhere, ztunnel, offNode]);
+      expect(await refusalOf(ask)).toEqual(denied("instance"));
+    });
+  });
+
+  test("a proxy whose pod is on no node yet gets what is on its node as soon as it has one", async () => {
+    await put(primary, [{ ...ztunnel, node: "" }, onNode]);
+    expect(await refusalOf(ask)).toEqual(denied("node"));
+    await put(primary, [ztunnel]);
+    expect(await ask()).toBe(wanted);
+  });
+
   describe("a node proxy of one cluster of two", () => {
     test("gets the identity of a pod in its cluster", async () => {
       await put(remote, [ztunnel, onNode]);

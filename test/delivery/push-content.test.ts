@@ -101,6 +101,28 @@ test("CRLs are emptied while a root has no CRL, and the log says so", async () =
   });
 });
 
+test("each reason for empty CRLs is logged once, and again where it comes back", async () => {
+  const { crls, issuance } = ca.certificateAuthority;
+  if (!crls) throw new Error("CRLs are off");
+  let pem: string | undefined;
+  const changing: typeof crls = async (now) => {
+    const published = await crls(now);
+    return { ...published, pem: pem ?? published.pem };
+  };
+  const content = crlContent(changing, issuance.authorities, ca.log);
+  const said = () => ca.log.operations.filter(({ event }) => event === "crls-emptied").length;
+  for (const [long, times] of [
+    [true, 1],
+    [true, 1],
+    [false, 1],
+    [true, 2],
+  ] as const) {
+    pem = long ? "x".repeat(maximumContentOctets + 1) : undefined;
+    await content.at(ca.now());
+    expect(said()).toBe(times);
+  }
+});
+
 test("CRLs that no ConfigMap has room for are emptied, and the log says so", async () => {
   const { crls, issuance } = ca.certificateAuthority;
   if (!crls) throw new Error("CRLs are off");

@@ -3,12 +3,14 @@ import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { keepRootCrls, rootCrlsIn } from "../../../src/ca/revocation/root-crls.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
+import { Statement } from "../../../src/custody/statement.ts";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { clusterLocal, createKekRing } from "../../testkit/ca/sealed-authorities.ts";
 import { openStore } from "../../testkit/ca/tainted-ca.ts";
 import { createCrlAuthority, parsedCrl } from "../../testkit/pki/crl-authority.ts";
+import { readCrl } from "../../testkit/pki/crls.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const [a, namesake] = await Promise.all([createCrlAuthority(), createCrlAuthority()]);
@@ -60,6 +62,18 @@ test("a root whose key is away leaves those beside it their CRLs, whichever come
     for (const key of [...one.mint.store.records.keys()])
       if (key.startsWith("crl/")) one.mint.store.records.delete(key);
   }
+});
+
+test("a root revokes what it has signed in any of the stores", async () => {
+  const [one, two] = await Promise.all([withRoot(), withRoot()]);
+  const { id } = two.root.authority;
+  const past = new Date(now.getTime() - 60_000);
+  const content = { id, taintedAt: past, retiresAt: past };
+  await two.mint.store.put(await Statement.seal("taint", content, two.mint));
+  const keeper = { ...one.mint, crlRoot: { signer: two.root, keep: keepRootCrls } };
+  await keepRootCrls([keeper, two.mint], now);
+  const [crl] = (await openStore(one.mint)).statements.crl;
+  expect(readCrl(crl?.der ?? new Uint8Array()).entries).toHaveLength(1);
 });
 
 test("a CRL of a root goes once it has ended, and the one in force stays", async () => {
