@@ -303,6 +303,9 @@ describe("an issuer that cannot be reached", () => {
     await publication.keys(query("first"), later(10_000));
     publication.answer = withKeys(first);
     await publication.keys(query("first"), later(20_000));
+    expect(publication.keys.state?.(later(20_000))).toMatchObject({ failure: undefined });
+    // What it does not have, it does not have: nobody need try again.
+    expect(await idsOf(publication.keys(query("unknown"), later(20_001)))).toEqual([]);
     publication.answer = withStatus(503);
     const late = later(20_000 + keysSurviveOutageSeconds - 1);
     expect(await idsOf(publication.keys(query("first"), late))).toEqual(["first"]);

@@ -1,5 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import type { Mint } from "../../../src/ca/mint.ts";
+import { rotate, rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { parseAuthorityRecord } from "../../../src/custody/authority-record.ts";
 import { importKek, type KekRing } from "../../../src/custody/kek.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
@@ -161,4 +162,26 @@ test("two runs at once leave two successors, both good", async () => {
   expect(await authoritiesIn(mint)).toHaveLength(3);
   await rotate(mint, after(137));
   expect(await authoritiesIn(mint)).toHaveLength(3);
+});
+
+test("rotates every signer, and has roots sign their CRLs, whichever of them meets a fault", async () => {
+  for (const down of [0, 1, 2]) {
+    const mints = await Promise.all([found(), found(), found()]);
+    Object.assign(mints[down]?.store ?? {}, { outage: new Error("down") });
+    let kept = 0;
+    const keep = async () => void kept++;
+    const withRoot = mints.map((mint, i) => (i === 1 ? { ...mint, crlRoot: { keep } } : mint));
+    const all = withRoot as unknown as readonly Mint[];
+    await expect(rotateAll(all, after(136))).rejects.toThrow("down");
+    expect(mints.map(({ store }) => store.records.size)).toEqual(
+      mints.map((_, i) => (i === down ? 1 : 2)),
+    );
+    expect(kept).toBe(1);
+  }
+});
+
+test("tells every fault of a run", async () => {
+  const mints = await Promise.all([found(), found()]);
+  for (const { store } of mints) store.outage = new Error("down");
+  await expect(rotateAll(mints, after(136))).rejects.toThrow("2 rotations met faults");
 });

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { createSharedStore } from "../../../src/node/stores/object-space.ts";
+import { createSharedStore, type ObjectSpace } from "../../../src/node/stores/object-space.ts";
 import { createSecretSpace, WatchedSecrets } from "../../../src/node/stores/secret-space.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { spacePromises } from "../../contract/object-space.ts";
@@ -11,7 +11,8 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-async function start() {
+/** @param changes Replaces methods of the space behind the watch. */
+async function start(changes: Partial<ObjectSpace> = {}) {
   const api = await startSecretsApi();
   ends.push(api.close);
   const ending = new AbortController();
@@ -19,14 +20,17 @@ async function start() {
   const time = { now: Date.now() };
   const direct = createSecretSpace(api.client.send, "rampart-store");
   const faults: unknown[] = [];
-  const space = new WatchedSecrets(direct, {
-    client: api.client,
-    namespace: "rampart-store",
-    watchSeconds: 60,
-    clock: () => new Date(time.now),
-    signal: ending.signal,
-    failed: (error) => void faults.push(error),
-  });
+  const space = new WatchedSecrets(
+    { ...direct, ...changes },
+    {
+      client: api.client,
+      namespace: "rampart-store",
+      watchSeconds: 60,
+      clock: () => new Date(time.now),
+      signal: ending.signal,
+      failed: (error) => void faults.push(error),
+    },
+  );
   const quiet = async (): Promise<void> => {
     await eventually(() => expect(api.watching()).toBe(1));
     await eventually(async () => {
@@ -74,6 +78,23 @@ describe("watched Secrets", () => {
     );
     await space.remove(key);
     expect((await space.list("recent")).size).toBe(0);
+  });
+
+  test("show an own write and an own removal for some seconds, and then what the watch shows", async () => {
+    // The API server confirms, and has lost it: its watch never shows it.
+    const { direct, space, quiet, time } = await start({
+      write: async () => true,
+      remove: async () => {},
+    });
+    await direct.write("authorities/cd", "there");
+    await quiet();
+    const shown = async () => [...(await space.list("recent")).keys()].toSorted();
+    await eventually(async () => expect(await shown()).toEqual(["authorities/cd"]));
+    await space.write(key, "own");
+    await space.remove("authorities/cd");
+    expect(await shown()).toEqual([key]);
+    time.now += 9_000;
+    expect(await shown()).toEqual(["authorities/cd"]);
   });
 
   test("are asked for after a silence, and whenever a list has to be fresh", async () => {
