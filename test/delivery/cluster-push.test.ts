@@ -256,6 +256,22 @@ describe("a cluster delays no other", () => {
     ]);
   }
 
+  test("that fails once has the bundle in the next run, and that is logged again", async () => {
+    const push = toBoth();
+    await push.deliver(ca.now());
+    api.instead = (_, response) => Boolean(response.writeHead(500).end("{}"));
+    await push.deliver(ca.now());
+    expect(lines("roots-not-delivered")).toMatchObject([{ cluster: "a" }]);
+    api.instead = undefined;
+    await push.deliver(ca.now());
+    await push.deliver(ca.now());
+    expect(
+      lines("roots-delivered")
+        .map(({ cluster }) => cluster)
+        .toSorted(),
+    ).toEqual(["a", "a", "b"]);
+  });
+
   test("that is away", async () => {
     await api.close();
     await toBoth().deliver(ca.now());

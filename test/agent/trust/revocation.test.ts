@@ -85,6 +85,52 @@ test("CRLs stay in force for ten seconds without the CRL of a new root, and no l
   expect(log.operations.at(-1)).toMatchObject({ event: "revocation-lists-unused" });
 });
 
+test("each new root has ten seconds of its own, however long ago another waited", async () => {
+  const { revocation, trust, roots, pass } = follow();
+  const c = await createCrlAuthority();
+  roots(a);
+  revocation.take([crlOfA]);
+  roots(a, b);
+  pass(5);
+  revocation.take([crlOfA, crlOfB]);
+  pass(100);
+  roots(a, b, c);
+  expect(revocation).toMatchObject({ crls: [crlOfA, crlOfB], isAwaiting: true });
+  pass(9);
+  expect(trust.served).toHaveLength(2);
+  revocation.take([crlOfA, crlOfB, await crlOf(c)]);
+  expect(trust.served).toHaveLength(3);
+});
+
+test("two new roots wait for their CRLs together", async () => {
+  const { revocation, trust, roots } = follow();
+  const c = await createCrlAuthority();
+  roots(a);
+  revocation.take([crlOfA]);
+  roots(a, b, c);
+  expect(revocation).toMatchObject({ crls: [crlOfA], isAwaiting: true });
+  revocation.take([crlOfA, crlOfB]);
+  expect(trust.served).toHaveLength(2);
+  revocation.take([crlOfA, crlOfB, await crlOf(c)]);
+  expect(trust.served).toHaveLength(3);
+});
+
+test("another CRL of the same number and time says what it says, and an older one nothing", async () => {
+  const { revocation, roots } = follow();
+  roots(a);
+  revocation.take([crlOfA]);
+  const other = await crlOf(a, { revoked: ["07"] });
+  revocation.take([other]);
+  expect(revocation.crls).toEqual([other]);
+  for (const departures of [
+    { thisUpdate: addSeconds(crlTime, -7200) },
+    { number: 0, thisUpdate: addSeconds(crlTime, -60) },
+  ]) {
+    expect(revocation.take([await crlOf(a, departures)])).toBe(false);
+    expect(revocation.crls).toEqual([other]);
+  }
+});
+
 test("CRLs are withdrawn at once when the CRL of a known root expires", async () => {
   const { revocation, roots, pass } = follow();
   roots(a, b);

@@ -1,5 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Authorities } from "../../../src/ca/authorities.ts";
+import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { uniteBundles } from "../../../src/ca/issuance/signers.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
@@ -268,6 +270,45 @@ describe("signers with one trust bundle", () => {
     const [first] = united;
     Object.assign(signers[down]?.store ?? {}, { outage: new Error("down") });
     await expect(first?.renew(start)).rejects.toHaveProperty("refusal.reason", "store-unreachable");
+  });
+
+  test("answer with their own intermediates, and the roots of all as one", async () => {
+    const [own, other] = await Promise.all(
+      records
+        .slice(0, 2)
+        .map(async (record) => loadAuthorities(keks, record).authorities.at(start)),
+    );
+    if (!own || !other) throw new Error("unreachable");
+    const at = (view: AuthorityView): Authorities => ({ at: () => view, renew: async () => {} });
+    const withIntermediate = { ...own, chainPem: ["intermediate", ...own.chainPem] };
+    const united = uniteBundles(at(withIntermediate), [
+      { authorities: at(other), sharesPostQuantum: false },
+    ]);
+    const { chainPem, trustBundle, sequence } = await united.at(start);
+    expect(chainPem).toEqual(["intermediate", trustBundle.pem]);
+    expect(trustBundle.roots).toHaveLength(2);
+    expect(sequence).toBe(Math.max(own.sequence, other.sequence));
+  });
+
+  test("show a change of any of them, and keep what they are while there is none", async () => {
+    const views = await Promise.all(
+      records.map(async (record) => loadAuthorities(keks, record).authorities.at(start)),
+    );
+    const [own, second, third] = views;
+    if (!own || !second || !third) throw new Error("unreachable");
+    let other: AuthorityView = second;
+    const at = (view: () => AuthorityView): Authorities => ({ at: view, renew: async () => {} });
+    const united = uniteBundles(
+      at(() => own),
+      [{ authorities: at(() => other), sharesPostQuantum: false }],
+    );
+    const before = await united.at(start);
+    expect(await united.at(start)).toBe(before);
+    other = third;
+    const { crlIssuers } = await united.at(start);
+    expect(crlIssuers.map(({ authority }) => authority.id)).toEqual(
+      [own, third].map(({ issuer }) => issuer?.authority.id).toSorted(),
+    );
   });
 
   test("share nothing where there is one", () => {
