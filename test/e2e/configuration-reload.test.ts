@@ -7,6 +7,7 @@ import { createWorkload } from "../testkit/callers/workload.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { nativeClient } from "../testkit/network/native-grpc.ts";
 import { serveToml, startServe } from "../testkit/programs/rampart-process.ts";
+import { endIn } from "../testkit/refusal.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
@@ -35,10 +36,11 @@ test("clusters join and leave a running CA, while calls go on and none fails", a
   const roots = await (await fetch(`${monitoring}/bundle.pem`)).text();
   const client = nativeClient(server.port, servedName, { roots });
   const { csrPem: csr } = await createWorkload();
-  const codeFor = async (issuer: string): Promise<string> => {
+  const unknownIssuer = "Unauthenticated credential-rejected issuer";
+  const endFor = async (issuer: string): Promise<string> => {
     const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
-    const outcome = await client.createCertificate({ csr }, { authorization: `Bearer ${token}` });
-    return "certChain" in outcome ? "OK" : outcome.code;
+    const authorization = `Bearer ${token}`;
+    return endIn(server, (id) => client.createCertificate({ csr }, { ...id, authorization }));
   };
   const metric = async (name: string): Promise<number> => {
     const text = await (await fetch(`${monitoring}/metrics`)).text();
@@ -54,14 +56,14 @@ test("clusters join and leave a running CA, while calls go on and none fails", a
   const codes = new Map<string, number>();
   const calls = (async () => {
     while (!isOver) {
-      const code = await codeFor(a);
+      const code = await endFor(a);
       codes.set(code, (codes.get(code) ?? 0) + 1);
     }
   })();
 
-  expect([await codeFor(a), await codeFor(b)]).toEqual(["OK", "Unauthenticated"]);
+  expect([await endFor(a), await endFor(b)]).toEqual(["issued", unknownIssuer]);
   await replace(tomlOf([a, b]));
-  await eventually(async () => expect(await codeFor(b)).toBe("OK"));
+  await eventually(async () => expect(await endFor(b)).toBe("issued"));
   expect(await generation()).toBe(2);
 
   await replace("[[ISSUERS]\nissuer = ");
@@ -74,11 +76,11 @@ test("clusters join and leave a running CA, while calls go on and none fails", a
       expect.stringMatching(/^the configuration file is not in force: .*:1:.*is not TOML$/),
     ],
   });
-  expect([await codeFor(b), await generation()]).toEqual(["OK", 2]);
+  expect([await endFor(b), await generation()]).toEqual(["issued", 2]);
 
   await replace(tomlOf([a], { LISTEN: "127.0.0.1:1" }));
   server.send("SIGHUP");
-  await eventually(async () => expect(await codeFor(b)).toBe("Unauthenticated"));
+  await eventually(async () => expect(await endFor(b)).toBe(unknownIssuer));
   expect(await readiness()).toEqual({
     status: 200,
     reasons: ["keys of the configuration have changed that need a restart: LISTEN"],
@@ -89,7 +91,7 @@ test("clusters join and leave a running CA, while calls go on and none fails", a
 
   isOver = true;
   await calls;
-  expect([...codes.keys()]).toEqual(["OK"]);
+  expect([...codes.keys()]).toEqual(["issued"]);
   client.close();
   expect(await server.end()).toBe(0);
 });

@@ -7,6 +7,7 @@ import { createWorkload } from "../testkit/callers/workload.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { nativeClient } from "../testkit/network/native-grpc.ts";
 import { serveToml, startServe } from "../testkit/programs/rampart-process.ts";
+import { endIn } from "../testkit/refusal.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
@@ -33,34 +34,36 @@ test("a rule goes from shadow to live and back, while calls go on and none fails
   const roots = await (await fetch(`${monitoring}/bundle.pem`)).text();
   const client = nativeClient(server.port, servedName, { roots });
   const { csrPem: csr } = await createWorkload();
-  const codeFor = async (account: string): Promise<string> => {
+  const endFor = async (account: string): Promise<string> => {
     const token = await mintAccountToken(key, issuer, account, new Date());
-    const outcome = await client.createCertificate({ csr }, { authorization: `Bearer ${token}` });
-    return "certChain" in outcome ? "OK" : outcome.code;
+    const authorization = `Bearer ${token}`;
+    return endIn(server, (id) => client.createCertificate({ csr }, { ...id, authorization }));
   };
   let isOver = false;
   const codes = new Set<string>();
   const calls = (async () => {
-    while (!isOver) codes.add(await codeFor("shop:cart"));
+    while (!isOver) codes.add(await endFor("shop:cart"));
   })();
-  expect(await codeFor("pay:till")).toBe("OK");
+  expect(await endFor("pay:till")).toBe("issued");
   const metrics = await (await fetch(`${monitoring}/metrics`)).text();
   expect(metrics).toContain('rampart_policy_shadow_total{rule="closed",effect="denied"} 1');
 
   await configure(rule);
-  await eventually(async () => expect(await codeFor("pay:till")).toBe("PermissionDenied"));
+  await eventually(async () =>
+    expect(await endFor("pay:till")).toBe("PermissionDenied policy-denied closed"),
+  );
   // A file with a contradiction changes nothing.
   await configure({ ...rule, then: { deny: "closed", maximum_life: "1h" } });
   await eventually(async () => {
     const { reasons } = await (await fetch(`${monitoring}/readyz`)).json();
     expect(reasons.join()).toContain("POLICY.rules[0].then.deny: must stand alone");
   });
-  expect(await codeFor("pay:till")).toBe("PermissionDenied");
+  expect(await endFor("pay:till")).toBe("PermissionDenied policy-denied closed");
   await configure({ ...rule, shadow: true });
-  await eventually(async () => expect(await codeFor("pay:till")).toBe("OK"));
+  await eventually(async () => expect(await endFor("pay:till")).toBe("issued"));
   isOver = true;
   await calls;
-  expect([...codes]).toEqual(["OK"]);
+  expect([...codes]).toEqual(["issued"]);
   client.close();
   expect(await server.end()).toBe(0);
 });

@@ -1,6 +1,8 @@
+import { randomUUID } from "node:crypto";
 import { CaError, OperatorError, type Refusal } from "../../src/foundation/errors.ts";
 import type { Outcome } from "../contract/rpc-calls.ts";
 import type { AuditLine } from "./log/event-recorder.ts";
+import { eventually } from "./time/eventually.ts";
 
 /** The refusal that the work ends in. Anything else that it throws, or an answer, fails the test. */
 export async function refusalOf(work: () => unknown): Promise<Refusal> {
@@ -43,4 +45,24 @@ export async function endOf(
   const outcome = await call();
   const reasons = takeAudits().map(refusalIn);
   return ["code" in outcome ? outcome.code : "issued", ...reasons].filter(Boolean).join(" ");
+}
+
+/**
+ * {@link endOf} of a call to a program, by the audit line that its output has of the request.
+ *
+ * @param lines The lines of its output so far.
+ */
+export async function endIn(
+  { lines }: { readonly lines: readonly string[] },
+  call: (headers: Readonly<Record<string, string>>) => Promise<Outcome>,
+): Promise<string> {
+  const requestId = randomUUID();
+  const outcome = await call({ "x-request-id": requestId });
+  if (!("code" in outcome)) return "issued";
+  const line = await eventually(() => {
+    const found = lines.find((each) => each.includes(requestId) && each.includes('"outcome"'));
+    if (found === undefined) throw new Error("no audit line of the request");
+    return found;
+  });
+  return `${outcome.code} ${refusalIn(JSON.parse(line) as AuditLine)}`;
 }

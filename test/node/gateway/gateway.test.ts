@@ -275,6 +275,10 @@ describe("a caller with a certificate", () => {
     await write({ exp: Math.floor(Date.now() / 1000) - 1 });
     const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
     expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unavailable" });
+    expect(log.operations.at(-1)).toMatchObject({
+      event: "not-forwarded",
+      detail: `${TOKEN_FILE} holds a token that has expired`,
+    });
     const stranger = nativeClient((await expiring.address).port, servedName, { roots });
     onTestFinished(stranger.close);
     const own = await bearer(service());
@@ -304,7 +308,9 @@ test("a caller with a token cannot forge the header of a forwarded identity", as
   const forged = { "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/foo/sa/other" };
   const called = await call({}, { ...(await bearer(service())), ...forged });
   expect(leafOf(called).subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
+  served.log.audits.length = 0;
   expect(await call({}, forged)).toMatchObject({ outcome: { code: "Unauthenticated" } });
+  expect(served.log.audits).toEqual([]);
 });
 
 test("a gateway publishes the bundle by which it verifies, and is ready", async () => {

@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { expiredRevocations, revocationOf } from "../../../src/ca/revocation/revocations.ts";
+import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+
+const now = new Date("2026-11-22T12:00:00Z");
+const propagation = 600;
+const day = 86_400;
+/** How long after its last certificate a record may go: two lifetimes of a CRL, and two intervals. */
+const rest = 2 * day + 2 * propagation;
+
+const revoked = (authority: string, ...endsAgo: readonly number[]): RevocationContent => ({
+  authority,
+  revokedAt: addSeconds(now, -90 * day),
+  knownFrom: addSeconds(now, -90 * day),
+  reason: "keyCompromise",
+  certificates: new Map(
+    endsAgo.map((seconds, i) => [`0${i + 1}`, now.getTime() / 1000 - seconds] as const),
+  ),
+});
+
+const countExpired = (...records: readonly RevocationContent[]): number =>
+  expiredRevocations(records, propagation, now).length;
+
+test("a record of revocations stays until the last of its certificates has long expired, in any order", () => {
+  expect(countExpired(revoked("aa", rest + 1, rest + 1))).toBe(1);
+  expect(countExpired(revoked("aa", rest + 1, rest - 1))).toBe(0);
+  expect(countExpired(revoked("aa", rest - 1, rest + 1))).toBe(0);
+  expect(countExpired(revoked("aa", rest + 1), revoked("bb", 0), revoked("cc", rest + 1))).toBe(2);
+});
+
+test("a certificate is revoked by its number and its authority", () => {
+  const records = [revoked("aa", 0), revoked("bb", 0, 0)];
+  const of = (authority: string, serialNumber: string) =>
+    revocationOf(records, { authority, serialNumber })?.authority;
+  expect([of("aa", "01"), of("bb", "01"), of("bb", "02")]).toEqual(["aa", "bb", "bb"]);
+  expect([of("aa", "02"), of("cc", "01")]).toEqual([undefined, undefined]);
+});
