@@ -96,7 +96,7 @@ async function prepare(directory: string, main: string): Promise<void> {
   const { mode } = await stat(directory);
   if ((mode & 0o007) !== 0) {
     throw new OperatorError(
-      `${directory} is open to every user of the machine: chmod o-rwx ${directory}`,
+      `${directory} is open to every user of the machine: \`chmod o-rwx ${directory}\``,
     );
   }
   for (const kind of recordKinds) {

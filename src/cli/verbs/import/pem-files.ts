@@ -1,4 +1,4 @@
-import { printable } from "../../terminal/text.ts";
+import { printable, quoted } from "../../terminal/text.ts";
 import "reflect-metadata/lite";
 import { createPrivateKey, type KeyObject, type X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
@@ -91,7 +91,8 @@ export function readPrivateKey(source: Source): KeyObject {
   const [block, another] = blocks;
   if (!block) throw refuse("there is no PEM block");
   if (blocks.some(isEncrypted)) {
-    throw refuse("the key is encrypted; decrypt it first: openssl pkey -in KEY -out DECRYPTED");
+    const command = `openssl pkey -in ${quoted(source.path ?? "KEY.pem")} -out DECRYPTED.pem`;
+    throw refuse(`the key is encrypted; decrypt it first: \`${command}\``);
   }
   if (another) throw refuse(`it holds ${blocks.length} PEM blocks, not one key`);
   const type = encodings.get(block.label);

@@ -1,0 +1,424 @@
+import { execFileSync } from "node:child_process";
+import { createPrivateKey, generateKeyPairSync } from "node:crypto";
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
+import { CommanderError } from "commander";
+import { beforeEach, describe, expect, test } from "vitest";
+import { rampart } from "../../../src/cli/rampart.ts";
+import { openDeployment } from "../../../src/cli/session/deployment.ts";
+import { currentView } from "../../../src/cli/session/stores.ts";
+import { OperatorError } from "../../../src/foundation/errors.ts";
+import { Pem } from "../../../src/pki/encoding/pem.ts";
+import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
+import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { proved, workload } from "../../testkit/pki/certificates.ts";
+import { signIntermediate } from "../../testkit/pki/company-ca.ts";
+import { generateSigner } from "../../testkit/pki/csr.ts";
+import { createCa, type TestCa, writeFolder } from "../../testkit/pki/plugged-in.ts";
+import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
+import { storeToml } from "../../testkit/programs/store-toml.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { remedyLines, untyped } from "./untyped-remedies.ts";
+
+const day = 86_400;
+const start = new Date("2026-06-01T00:00:00.000Z");
+const root = await createCa("O=company,CN=root");
+const nextRoot = await createCa("O=company,CN=next root");
+
+let folder: string;
+let now: Date;
+let environment: Record<string, string>;
+
+const file = (name: string) => join(folder, name);
+const pass = (seconds: number) => {
+  now = addSeconds(now, seconds);
+};
+const configure = (store: string, ...lines: readonly string[]) =>
+  writeFile(
+    file("rampart.toml"),
+    storeToml(
+      file(store),
+      `MAX_WORKLOAD_CERT_TTL = "${10 * day}s"`,
+      'PROPAGATION_INTERVAL = "600s"',
+      ...lines,
+    ),
+  );
+const offline = () => configure("store", 'AUTHORITY_ROOT = "offline"');
+
+interface Run {
+  readonly printed: string;
+  readonly said: string;
+  /** Whether the verb did it. */
+  readonly isDone: boolean;
+}
+
+/** Types words as they stand. Nothing but an OperatorError may end a verb. */
+async function typed(words: readonly string[]): Promise<Run> {
+  const terminal = new MemoryTerminal({ environment, clock: () => now });
+  const [noun = ""] = words;
+  let isDone = true;
+  try {
+    await (await rampart(noun, terminal)).parseAsync([...words], { from: "user" });
+  } catch (error) {
+    if (!(error instanceof OperatorError) && !(error instanceof CommanderError)) throw error;
+    if (error instanceof OperatorError) terminal.complain(error.message);
+    isDone = error.exitCode === 0 || error.exitCode > 2;
+  }
+  return { printed: terminal.printed, said: terminal.said, isDone };
+}
+
+/** Types a verb on the CA of this test. It says yes. */
+const verb = (line: string, ...words: readonly string[]) =>
+  typed([...line.split(" "), ...words, "-c", file("rampart.toml")]);
+
+/** A slow machine says what a verb is still at. */
+const complaintsIn = ({ said }: Run) => said.match(/^rampart: (?!still ).*/gm) ?? [];
+
+function requireDone(run: Run): void {
+  expect(complaintsIn(run)).toEqual([]);
+  expect(run.isDone).toBe(true);
+}
+
+/** Types a verb that has to do it. @returns What it prints. */
+async function done(line: string, ...words: readonly string[]): Promise<string> {
+  const run = await verb(line, ...words);
+  requireDone(run);
+  return run.printed;
+}
+
+const listed = async (): Promise<readonly { readonly id: string }[]> =>
+  JSON.parse(await done("authority list", "--json"));
+
+/** Signs a request for an intermediate, and writes the answer under the name that the advice has. */
+async function certified(csr: string, issuer: TestCa): Promise<void> {
+  const pem = await signIntermediate(issuer, csr, { notAfter: addSeconds(now, 365 * day) });
+  await writeFile(file("chain.pem"), pem + issuer.pem);
+}
+
+async function pluggedIn(): Promise<string> {
+  const issuer = root;
+  const ca = await createCa("O=mesh,CN=plugged in", {
+    issuer,
+    notAfter: addSeconds(now, 700 * day),
+  });
+  return writeFolder(await temporaryFolder(), {
+    "ca-cert.pem": ca.pem,
+    "ca-key.pem": ca.keyPem,
+    "cert-chain.pem": ca.pem,
+    "root-cert.pem": root.pem,
+  });
+}
+
+/** The commands in a text: in backticks, or alone on a line. */
+const commandsIn = ({ printed, said }: Run): readonly string[] =>
+  [
+    ...`${printed}\n${said}`.matchAll(
+      /`((?:rampart|openssl|chmod) [^`]+)`|^ *(rampart [a-z].*)$/gm,
+    ),
+  ].map(([, quoted, alone]) => quoted ?? alone ?? "");
+
+/** The words of a line of a shell. */
+const wordsOf = (line: string): string[] =>
+  [...line.matchAll(/'((?:[^']|'\\'')*)'|(\S+)/g)].map(
+    ([, quoted, plain]) => quoted?.replaceAll("'\\''", "'") ?? plain ?? "",
+  );
+
+/** Names of files that the advice cannot know. */
+const placeholders = /^(?:chain|ROOTS?|KEY|DECRYPTED)\.pem$|^rampart-backup\.age$/;
+
+/** Types the advised command as it stands. */
+function type(command: string): Promise<Run> {
+  const words = wordsOf(command).map((word) => (placeholders.test(word) ? file(word) : word));
+  if (words[0] !== "rampart") {
+    // Somebody types the passphrase of the key.
+    const more = words[0] === "openssl" ? ["-passin", "pass:secret"] : [];
+    execFileSync(words[0] ?? "", [...words.slice(1), ...more], { stdio: "pipe" });
+    return Promise.resolve({ printed: "", said: "", isDone: true });
+  }
+  const asks = /^(?:authority (?:init|rotate|restore|taint)|deny (?:add|remove)|root remove)$/;
+  const isAsked = asks.test(words.slice(1, 3).join(" "));
+  return typed([...words.slice(1), ...(isAsked ? ["--yes"] : [])]);
+}
+
+interface Case {
+  /** The text of the source that prints it. */
+  readonly text: string;
+  /** Where several states have the same text. */
+  readonly state?: string;
+  /** Brings the state, and types what prints the advice. */
+  readonly bring: () => Promise<Run>;
+  /** What the command leads to, where it is not enough that the command does it. */
+  readonly cured?: (advised: Run) => Promise<unknown>;
+}
+
+const init = () => verb("authority init", "--yes");
+const restore = () =>
+  verb("authority restore", file("rampart-backup.age"), "-i", file("identity"), "--yes");
+
+/** Writes a leaf of the first authority. */
+async function leaf(): Promise<void> {
+  const deployment = await openDeployment({ config: file("rampart.toml") }, environment, now);
+  const [issuer] = (await currentView(deployment, now))?.crlIssuers ?? [];
+  if (!issuer) throw new Error("no authority");
+  const { der } = await Leaf.issue(issuer, {
+    spiffeId: workload("shop", "cart"),
+    publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
+    validity: { notBefore: addSeconds(now, -60), notAfter: addSeconds(now, day) },
+    proof: proved,
+  });
+  await writeFile(file("leaf.pem"), Pem.format("CERTIFICATE", der));
+}
+
+const cases: readonly Case[] = [
+  { text: "rampart authority plan", bring: init },
+  {
+    text: "rampart authority export --out rampart-backup.age",
+    bring: init,
+    cured: async () => expect(await readFile(file("rampart-backup.age"), "utf8")).not.toBe(""),
+  },
+  {
+    text: "rampart doctor",
+    bring: async () => {
+      await init();
+      const [{ id } = { id: "" }] = await listed();
+      return verb("authority taint", id, "--root", "with-last-leaf", "--yes");
+    },
+  },
+  {
+    text: "create one with `rampart authority init`",
+    bring: () => verb("authority plan"),
+    cured: () => done("authority plan"),
+  },
+  {
+    text: "make a request with `rampart authority request`, or import one",
+    bring: async () => {
+      await offline();
+      return verb("authority plan");
+    },
+    cured: async () =>
+      expect(JSON.parse(await done("authority requests", "--json"))).toHaveLength(1),
+  },
+  {
+    text: "make a request with `rampart authority request`, and install its answer",
+    bring: async () => {
+      await offline();
+      return init();
+    },
+    cured: async ({ printed }) => {
+      await certified(printed, root);
+      await done("authority install", file("chain.pem"));
+    },
+  },
+  {
+    text: "the store holds no open request: make one with `rampart authority request`",
+    bring: async () => {
+      await offline();
+      await writeFile(file("chain.pem"), root.pem);
+      return verb("authority install", file("chain.pem"));
+    },
+    cured: async ({ printed }) => {
+      await certified(printed, root);
+      await done("authority install", file("chain.pem"));
+    },
+  },
+  {
+    text: "install the answer to the open request with `rampart authority install chain.pem`",
+    bring: async () => {
+      await offline();
+      await certified(await done("authority request"), root);
+      return verb("authority plan");
+    },
+    cured: () => done("authority plan"),
+  },
+  {
+    text: "rampart authority install chain.pem",
+    state: "after a request",
+    bring: async () => {
+      await offline();
+      const run = await verb("authority request");
+      await certified(run.printed, root);
+      return run;
+    },
+    cured: async () => expect(await listed()).toHaveLength(1),
+  },
+  {
+    text: 'command: "rampart authority install chain.pem"',
+    state: "in the plan, with an open request",
+    bring: async () => {
+      await offline();
+      await certified(await done("authority request"), root);
+      await done("authority install", file("chain.pem"));
+      pass(200 * day);
+      await certified(await done("authority request"), root);
+      return verb("authority plan");
+    },
+    cured: async () => expect(await listed()).toHaveLength(2),
+  },
+  {
+    text: 'command: "rampart authority request"',
+    state: "in the plan, when the next intermediate is due",
+    bring: async () => {
+      await offline();
+      await certified(await done("authority request"), root);
+      await done("authority install", file("chain.pem"));
+      pass(340 * day);
+      return verb("authority plan");
+    },
+    cured: async () =>
+      expect(JSON.parse(await done("authority requests", "--json"))).toHaveLength(1),
+  },
+  {
+    text: "for the key of an open request (\\`rampart authority requests\\`)",
+    bring: async () => {
+      await offline();
+      await done("authority request");
+      await writeFile(file("other.pem"), nextRoot.pem);
+      return verb("authority install", file("other.pem"));
+    },
+    cured: async ({ printed }) => expect(printed).toMatch(/EC-P256/),
+  },
+  {
+    text: "`rampart authority list` shows what the store holds",
+    state: "as a signal interrupts a verb",
+    bring: async () => {
+      const { printed } = await init();
+      const said = `a part may be done: \`rampart authority list --config ${file("rampart.toml")}\``;
+      return { printed, said, isDone: false };
+    },
+  },
+  {
+    text: "publish the root of the backup first: \\`rampart root add ROOTS.pem\\`",
+    bring: async () => {
+      await init();
+      const identity = await generateX25519Identity();
+      await writeFile(file("identity"), identity);
+      const recipient = await identityToRecipient(identity);
+      await done("authority export", "-o", file("rampart-backup.age"), "-r", recipient);
+      const [{ id } = { id: "" }] = await listed();
+      const shown = await done("authority show", id);
+      await writeFile(file("ROOTS.pem"), shown.slice(shown.indexOf("-----BEGIN")));
+      await configure("other");
+      await init();
+      return restore();
+    },
+    cured: async () => {
+      pass(10 * day + 1300);
+      requireDone(await restore());
+    },
+  },
+  {
+    text: "has a root that the trust bundle has not",
+    state: "beside that of the authority",
+    bring: async () => {
+      await offline();
+      const plugged = await pluggedIn();
+      await done("authority import", plugged);
+      await writeFile(join(plugged, "root-cert.pem"), root.pem + nextRoot.pem);
+      await writeFile(file("plugged"), plugged);
+      return verb("authority import", plugged);
+    },
+    cured: async () => {
+      expect(JSON.parse(await done("root list", "--json"))).toHaveLength(1);
+      await done("authority import", await readFile(file("plugged"), "utf8"));
+    },
+  },
+  {
+    text: "rampart cluster check",
+    state: "after an import",
+    bring: async () => {
+      const toml = await readFile(file("rampart.toml"), "utf8");
+      const { publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+      const { x, y } = publicKey.export({ format: "jwk" });
+      const key = `{ kty = "EC", crv = "P-256", alg = "ES256", kid = "a", x = "${x}", y = "${y}" }`;
+      await writeFile(file("rampart.toml"), `${toml}\njwks = { keys = [${key}] }\n`);
+      return verb("authority import", await pluggedIn());
+    },
+  },
+  {
+    text: "is an authority: \\`rampart authority taint",
+    bring: async () => {
+      await init();
+      const [{ id } = { id: "" }] = await listed();
+      const shown = await done("authority show", id);
+      await writeFile(file("authority.pem"), shown.slice(shown.indexOf("-----BEGIN")));
+      return verb("certificate revoke", file("authority.pem"), "--yes");
+    },
+    cured: async () =>
+      expect(await listed()).toContainEqual(expect.objectContaining({ isTainted: true })),
+  },
+  {
+    text: "`  rampart deny add $",
+    bring: async () => {
+      await init();
+      await leaf();
+      return verb("certificate revoke", file("leaf.pem"), "--yes");
+    },
+    cured: async () => expect(JSON.parse(await done("deny list", "--json"))).toHaveLength(1),
+  },
+  {
+    text: "see \\`rampart deny list\\`",
+    bring: async () => {
+      await init();
+      return verb("deny remove", "node/nobody", "--yes");
+    },
+    cured: async ({ printed }) => expect(printed).toContain("Nobody is denied"),
+  },
+  {
+    text: '["rampart kek new --help"',
+    bring: () => typed(["kek", "new", "k2"]),
+  },
+  {
+    text: "`openssl pkey -in ",
+    bring: async () => {
+      const plugged = await pluggedIn();
+      const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+      const cipher = { type: "pkcs8", format: "pem", cipher: "aes-256-cbc" } as const;
+      const pem = privateKey.export({ ...cipher, passphrase: "secret" });
+      await writeFile(join(plugged, "ca-key.pem"), pem);
+      await writeFile(file("plugged"), plugged);
+      return verb("authority import", plugged);
+    },
+    cured: async () => {
+      const pem = await readFile(file("DECRYPTED.pem"), "utf8");
+      expect(createPrivateKey(pem).type).toBe("private");
+    },
+  },
+  {
+    text: "is open to every user of the machine: \\`chmod",
+    bring: async () => {
+      await mkdir(file("store"));
+      await chmod(file("store"), 0o755);
+      return init();
+    },
+    cured: () => done("authority init", "--yes"),
+  },
+];
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  now = start;
+  environment = { KEK: randomKek(), RAMPART_PASSPHRASE: "correct horse battery staple" };
+  await configure("store");
+});
+
+describe("an advised command, typed as it stands, is done on the CA that the advice is about", () => {
+  test.each(cases)("$text $state", async ({ text, bring, cured }) => {
+    const [name = ""] = /(?:rampart|openssl|chmod) (?:[a-z-]+ ?)+/.exec(text) ?? [];
+    const commands = commandsIn(await bring());
+    const command = commands.find((each) => each.startsWith(name.trim()));
+    expect(command, commands.join("\n")).toBeDefined();
+    const advised = await type(command ?? "");
+    requireDone(advised);
+    await cured?.(advised);
+  });
+});
+
+test("every line of the source that prints a command is typed, or has its reason", async () => {
+  const known = [...cases.map(({ text }) => text), ...Object.keys(untyped)];
+  const lines = await remedyLines();
+  expect(lines.filter((line) => !known.some((text) => line.includes(text)))).toEqual([]);
+  expect(known.filter((text) => !lines.some((line) => line.includes(text)))).toEqual([]);
+});
