@@ -31,6 +31,7 @@ const sudo =
   "It takes sudo and a second user; test/node/files/store-owner.test.ts has what it does.";
 const large =
   "It takes 100,000 certificates; the file of an authority advises the same, and is typed.";
+const shows = "It takes a token with subjects; `deny remove` advises the same, and is typed.";
 const typed = "The plan of the same empty store advises the same, and is typed.";
 const project = "The page of the project that `init` writes; the suite of the package types it.";
 
@@ -54,6 +55,8 @@ export const untyped: Readonly<Record<string, string>> = {
   'purpose: "rampart authority request"': seal,
   '"npm run -s rampart --"': names,
   '"npx rampart"': names,
+  '"rampart log follow"': names,
+  "DENIED has none; `rampart deny list`": shows,
   '"sam deploy --parameter': account,
   '"npx wrangler secret put KEK"': account,
   "gh api repos/O/R --jq .owner.id": account,

@@ -130,6 +130,7 @@ export function addExplain(command: Command, terminal: Terminal): void {
 
 async function explain(terminal: Terminal, options: ExplainOptions): Promise<void> {
   const { config, env, caller, keyType, audience: audiences, token, ...rest } = options;
+  terminal.nameCa(options);
   const rules = await readRules(terminal, configOf({ ...(config && { config }) }), env);
   const [namespace, account] = caller?.split("/") ?? [];
   const bearer = token === undefined ? {} : await explainToken(terminal, token, rules);

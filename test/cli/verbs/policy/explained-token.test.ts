@@ -77,7 +77,7 @@ async function explain({ claims = {}, changes = {}, denied = [], ...asked }: Ask
   const terminal = new MemoryTerminal({ clock: () => now });
   await runCommand(["policy", "explain", "-c", config, "--token", file, ...words], terminal);
   expect(terminal.exitCode).toBe(words.length > 0 ? 2 : undefined);
-  const shown = terminal.printed + terminal.said;
+  const shown = (terminal.printed + terminal.said).replaceAll(` --config ${config}`, " --config …");
   for (const hidden of ["xyzzy", "octo-org", ...text.split(".").filter((part) => part.length > 9)])
     if (shown.includes(hidden)) throw new Error(`the answer has ${hidden}`);
   return shown;
@@ -91,7 +91,7 @@ test("says which entry fits, by which claims, and what the bearer gets", async (
     `${head}${checked}Entry: production is the first that fits, by repository_id, environment.\n` +
       "  repository_id = 74\n  run_id = 577902066\n" +
       "Identity: spiffe://cluster.local/ns/ci/sa/deploy\n" +
-      "Denials: DENIED has none; `rampart deny list` shows those of the store.\n" +
+      "Denials: DENIED has none; `rampart deny list --config …` shows those of the store.\n" +
       'The rule job decides, because it is for {"claims":{"repository_id":["74"]}}.\n  life: 600 s\n',
   );
 });
