@@ -1,7 +1,15 @@
 import { Base64 } from "../pki/encoding/base64.ts";
 import { Bytes } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
-import { completeRoot, type Hash, hashOctets, leftSize, nodeHash, type Tree } from "./merkle.ts";
+import {
+  completeRoot,
+  emptyRoot,
+  type Hash,
+  hashOctets,
+  leftSize,
+  nodeHash,
+  type Tree,
+} from "./merkle.ts";
 import { parseSize } from "./note/checkpoint.ts";
 import { Tile, tileWidth } from "./tile.ts";
 
@@ -101,6 +109,12 @@ export function proveConsistency(older: number, size: number, read: TileReader):
     size,
     read,
   );
+}
+
+/** The root of the tree that the first entries make, by the tiles of a tree of this size. @throws LogError `form` */
+export async function rootAt(older: number, size: number, read: TileReader): Promise<Hash> {
+  const [root = emptyRoot] = await rootsOf(older === 0 ? [] : [{ from: 0, to: older }], size, read);
+  return root;
 }
 
 /** @param isKnown Whether the verifier knows the root over the older part of the range. */

@@ -1,8 +1,7 @@
 import { parse as parseToml } from "smol-toml";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { logPlace } from "../../src/node/lambda/bucket-log.ts";
-import type { BucketPlace } from "../../src/node/stores/store-place.ts";
+import { type BucketPlace, logPlaceOf } from "../../src/node/stores/store-place.ts";
 import { read } from "./deploy-files.ts";
 
 interface Statement {
@@ -31,7 +30,8 @@ function isAllowed(action: string, object: string): boolean {
 }
 
 const { STORE_PREFIX: prefix, LOG_ORIGIN } = parseToml(read("deploy/lambda/function/rampart.toml"));
-const { prefix: logPrefix } = logPlace({ prefix } as BucketPlace, `${LOG_ORIGIN}`);
+const store = { kind: "s3", prefix } as BucketPlace;
+const logPrefix = logPlaceOf({}, store, `${LOG_ORIGIN}`, {})?.prefix;
 
 test("the function reads and writes what is below its prefix, and removes records of the store", () => {
   for (const action of ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"])

@@ -13,7 +13,6 @@ import {
   viewSignerStore,
 } from "../../node/files/file-store.ts";
 import { readyUrlAt } from "../../node/files/places.ts";
-import { lambdaLimits } from "../../node/lambda/events.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
 import type { BucketPlace, NamespacePlace } from "../../node/stores/store-place.ts";
 import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
@@ -148,7 +147,7 @@ async function openServed(
   environment: NodeJS.ProcessEnv,
 ): Promise<Deployment> {
   return orOperatorError(async () => {
-    const { ca, store, ...own } = parseServeConfiguration(values, environment, "bucket");
+    const { ca, store, ...own } = parseServeConfiguration(values, environment);
     const { certificateFiles, monitoringListen } = own;
     const files = { certificateFiles, readyUrl: readyUrlAt(monitoringListen), environment };
     switch (store.kind) {
@@ -157,8 +156,7 @@ async function openServed(
       case "kubernetes":
         return { ...(await openNamespace(ca, store, environment)), ...files };
       case "s3":
-        // Nothing but a function keeps an issuance log in a bucket.
-        return { ...(await openBucketStores(ca, store)), ...files, limits: ca.log && lambdaLimits };
+        return { ...(await openBucketStores(ca, store)), ...files };
     }
   });
 }
@@ -235,7 +233,5 @@ export interface Deployment {
   /** The URL of the CA's `/readyz`; absent if the configuration does not tell it. */
   readonly readyUrl?: string | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** What the platform of a function keeps from it. */
-  readonly limits?: readonly string[] | undefined;
   close(): Promise<void>;
 }

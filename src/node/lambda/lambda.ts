@@ -3,17 +3,17 @@ import { rotateAll } from "../../ca/rotation/rotate.ts";
 import { createPushes } from "../../config/cluster-access.ts";
 import { compose } from "../../config/composition.ts";
 import { configurationKeys } from "../../config/configuration.ts";
-import type { HeldKeks } from "../../custody/kek.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import type { WriteLine } from "../../foundation/events.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
-import { fetchTrusting, fetchTrustingFile } from "../../program/http/http-client.ts";
+import { fetchTrusting } from "../../program/http/http-client.ts";
 import { logProxies } from "../../program/http/proxies.ts";
 import { createMisconfiguredApp, createRoutes } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 import { readConfigurationFile, warnOfUnread } from "../files/configuration-file.ts";
 import type { Environment } from "../files/places.ts";
 import { openKeysHere } from "../key-service/key-custody.ts";
+import { openBucketLog } from "../log/bucket-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import {
   parseServeConfiguration,
@@ -21,9 +21,7 @@ import {
   serveKeys,
 } from "../serve/serve-configuration.ts";
 import { bucketQuotas } from "../serve/token-buckets.ts";
-import { BucketSpace } from "../stores/bucket-space.ts";
 import { openReplicaStores } from "../stores/stores.ts";
-import { BucketLog, bucketObjects, logPlace } from "./bucket-log.ts";
 import { isScheduled, type LambdaAnswer, lambdaLimits, parseRequest, toAnswer } from "./events.ts";
 
 /** An instance that has read its configuration. */
@@ -86,7 +84,7 @@ export function parseLambdaConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment,
 ): ServeConfiguration {
-  const configuration = parseServeConfiguration(values, environment, "bucket");
+  const configuration = parseServeConfiguration(values, environment);
   if (configuration.store.kind === "s3") {
     return { ...configuration, ca: { ...configuration.ca, bundleWaitSeconds: 0 } };
   }
@@ -110,7 +108,12 @@ async function startConfigured(
   const { signal } = new AbortController();
   const stores = await openReplicaStores(configuration, { log, clock, propagationSeconds, signal });
   const keys = await openKeysHere(ca, configuration.environment, { clock, log, freezes: true });
-  const issuanceLog = await openLog(configuration, keys.keks, { clock, log });
+  const means = { ...keys, trustDomain: ca.trustDomain, log, clock };
+  const issuanceLog =
+    ca.log &&
+    configuration.logPlace &&
+    (await openBucketLog(configuration.logPlace, { ...means, configuration: ca.log }));
+  await issuanceLog?.prove();
   const fetching = { fetchTrusting };
   const composition = await compose(ca, {
     store: stores.store,
@@ -145,22 +148,3 @@ async function startConfigured(
 
 /** A function may run for minutes, and the schedule calls the next one after one. */
 const pushLimits = { requests: 2000, seconds: 45, clustersAtOnce: 3, writesAtOnce: 2 };
-
-/**
- * Opens the log in the store's bucket, after proving that its service obeys conditions: two writers would otherwise
- * undo each other's entries.
- */
-async function openLog(
-  { ca, store }: ServeConfiguration,
-  keks: HeldKeks,
-  { clock, log }: { readonly clock: () => Date; readonly log: EventLog },
-): Promise<BucketLog | undefined> {
-  if (!ca.log || store.kind !== "s3") return undefined;
-  const place = logPlace(store, ca.log.origin);
-  const fetch = await fetchTrustingFile(store.rootsFile);
-  await new BucketSpace(place, fetch, clock).prove();
-  const objects = bucketObjects(place, fetch, clock);
-  const { trustDomain } = ca;
-  const parts = { configuration: ca.log, objects, log, clock, trustDomain };
-  return new BucketLog({ ...parts, keks });
-}

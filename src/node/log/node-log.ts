@@ -16,8 +16,9 @@ import { fetchTrusting } from "../../program/http/http-client.ts";
 import { type Recurrence, recur } from "../../program/recurrence.ts";
 import { askConfigured } from "../../tlog/ask-witnesses.ts";
 import { LogError } from "../../tlog/log-error.ts";
+import type { Hash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
-import { Sequencer } from "../../tlog/sequencer/sequencer.ts";
+import { Sequencer, type SequencerParts } from "../../tlog/sequencer/sequencer.ts";
 import {
   type LogObjects,
   type LogStage,
@@ -47,7 +48,7 @@ interface NodeLogParts extends LogParts {
 const leafPrefix = Uint8Array.of(0);
 
 /** The leaf hash by OpenSSL, which takes a tenth of the time of JavaScript. */
-const hashEntry = (entry: Uint8Array) =>
+export const hashEntry = (entry: Uint8Array): Hash =>
   new Uint8Array(hash("sha256", Buffer.concat([leafPrefix, entry]), "buffer"));
 
 /**
@@ -187,7 +188,7 @@ function openStage(folder: string): SqliteStage {
 }
 
 /** Its key service will open the KEK again; the lease has logged why it does not now. */
-const isAway = (error: unknown): boolean =>
+export const isAway = (error: unknown): boolean =>
   error instanceof CaError && error.refusal.reason === "kek-unavailable";
 
 /** Where a log rests, and its name. */
@@ -195,25 +196,28 @@ interface OpenedStorage {
   readonly origin: string;
   readonly stage: LogStage;
   readonly objects: LogObjects;
+  readonly nextTurn?: SequencerParts["nextTurn"];
 }
 
 /**
- * Opens the sequencer of a log, once the KEK is held that unseals its keys. An empty log begins only on the
- * configuration's inception date.
+ * Opens the sequencer of a log, once the KEK is held that unseals its keys.
+ *
+ * @param mayBegin Whether an empty log may begin on the configuration's inception date.
  * @throws LogRefusal, LogError, and CaError while the KEK is unavailable.
  */
 export async function openSequencer(
   { configuration, trustDomain, keks, clock, log }: LogParts,
   opened: OpenedStorage,
+  mayBegin = true,
 ): Promise<Sequencer> {
   await keks.hold(clock());
   return Sequencer.open({
+    nextTurn: setImmediate,
     ...opened,
     keys: logKeysFor(opened.origin, { trustDomain, keks: keks.ring() }),
-    mayBegin: () => clock().toISOString().slice(0, 10) === configuration.inceptionDate,
+    mayBegin: () => mayBegin && clock().toISOString().slice(0, 10) === configuration.inceptionDate,
     hashEntry,
     yieldTurn: () => new Promise(setImmediate),
-    nextTurn: setImmediate,
     askWitnesses: askConfigured(configuration.witnesses, {
       fetch: fetchTrusting(undefined),
       read: opened.objects.read,
@@ -222,7 +226,8 @@ export async function openSequencer(
   });
 }
 
-function toOperatorError(error: unknown): unknown {
+/** The error of a log that must not go on, for the operator who starts it. */
+export function toOperatorError(error: unknown): unknown {
   if (error instanceof LogRefusal) return new OperatorError(error.message);
   if (error instanceof LogError) return new OperatorError(`LOG_WITNESSES: ${error.message}`);
   return error;

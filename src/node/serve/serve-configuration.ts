@@ -10,6 +10,7 @@ import { credentialInFile } from "../files/credential-file.ts";
 import { type Environment, filePath, listenAddress } from "../files/places.ts";
 import { certificateFilesOf, servingKeys } from "../serving-keys.ts";
 import {
+  logPlaceOf,
   propagationOf,
   type StorePlace,
   storeKeys,
@@ -61,13 +62,11 @@ export const serveRestartKeys: readonly string[] = [
  * Parses the keys of every platform and those of `rampart serve`.
  *
  * @param environment The variables by which a pod finds its API server.
- * @param logRests Where an issuance log may rest: in a bucket on Lambda alone.
  * @throws ConfigurationError
  */
 export function parseServeConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment = {},
-  logRests: "directory" | "bucket" = "directory",
 ) {
   const [own, others] = partition(values, (key) => serveKeys.includes(key));
   const [files, shared] = partition(others, (key) => credentialFileName.test(key));
@@ -82,14 +81,17 @@ export function parseServeConfiguration(
     credentialFiles: () => parseForm(z.record(z.string(), filePath), files),
   });
   const { form, store, certificateFiles } = serving;
-  const { clusterCredentials } = together({
-    oneReader: () => requireOneReader(store, ca, logRests),
+  const { clusterCredentials, logPlace } = together({
+    oneReader: () => requireOneReader(store, ca),
+    logPlace: () => logPlaceOf(form, store, ca.log?.origin, environment),
     plugged: () => requirePlugged(form.IMPORT_DIRECTORY, ca),
     clusterCredentials: () => withFiles(ca.clusterCredentials, credentialFiles),
   });
   return {
     ca: { ...ca, clusterCredentials },
     store,
+    /** Where the issuance log is in a bucket. */
+    logPlace,
     /** The directory from which a plugged-in CA is imported whenever it changes. */
     importDirectory: form.IMPORT_DIRECTORY,
     listen: form.LISTEN,
@@ -111,21 +113,10 @@ export function parseServeConfiguration(
 export type ServeConfiguration = Readonly<ReturnType<typeof parseServeConfiguration>>;
 
 /** Refuses keys that need a store with one reader if several replicas may read it. */
-function requireOneReader(
-  { kind }: StorePlace,
-  { log, phaseLengths }: Configuration,
-  logRests: "directory" | "bucket",
-): void {
-  if (kind === "directory") return;
-  const faults = [
-    ...(log && !(kind === "s3" && logRests === "bucket")
-      ? ['LOG_ORIGIN: takes STORE = "directory": an issuance log rests on one machine']
-      : []),
-    ...(phaseLengths.propagationSeconds === 0
-      ? [`PROPAGATION_INTERVAL: must be at least ${propagationOf[kind].shortestSeconds}s`]
-      : []),
-  ];
-  if (faults.length > 0) throw new ConfigurationError(faults);
+function requireOneReader({ kind }: StorePlace, { phaseLengths }: Configuration): void {
+  if (kind === "directory" || phaseLengths.propagationSeconds !== 0) return;
+  const { shortestSeconds } = propagationOf[kind];
+  throw new ConfigurationError([`PROPAGATION_INTERVAL: must be at least ${shortestSeconds}s`]);
 }
 
 /** Where authorities are their own roots, one that was imported and has retired would come back. */

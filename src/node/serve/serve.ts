@@ -1,3 +1,4 @@
+import { hostname } from "node:os";
 import type { Registry } from "prom-client";
 import { provedGateway } from "../../authn/forwarded-certificate.ts";
 import type { Platform } from "../../config/composition.ts";
@@ -28,7 +29,8 @@ import { listenWithTls } from "../http/tls-listener.ts";
 import { openKeysHere } from "../key-service/key-custody.ts";
 import { type Guard, openGuard } from "../limits/guard.ts";
 import { shareAside, Turn } from "../limits/turn.ts";
-import { NodeLog } from "../log/node-log.ts";
+import { openBucketLog } from "../log/bucket-log.ts";
+import { type LogParts, NodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import {
@@ -79,11 +81,13 @@ async function openServer(
   return openPorts(configuration, context, { live, stores, callers });
 }
 
+type ServedLog = Pick<NodeLog, "issuanceLog" | "publishedLog" | "end">;
+
 interface Storage {
   readonly stores: ReplicaStores;
   readonly storeFault: () => string | undefined;
   readonly keys: Awaited<ReturnType<typeof openKeysHere>>;
-  readonly issuanceLog: NodeLog | undefined;
+  readonly issuanceLog: ServedLog | undefined;
   readonly useToken: Platform["useToken"];
   /** Aborts once no call needs what a watch keeps current. */
   readonly watching: AbortSignal;
@@ -93,7 +97,7 @@ async function openStorage(
   configuration: ServeConfiguration,
   program: Program<ServerContext>,
 ): Promise<Storage> {
-  const { ca, store, logShard } = configuration;
+  const { ca, store } = configuration;
   const watching = new AbortController();
   const { signal } = watching;
   program.life.endsWith("the watches", () => watching.abort());
@@ -106,18 +110,27 @@ async function openStorage(
   const useToken = store.kind === "directory" ? usedTokensIn(store.directory) : undefined;
   const stores = { ...opened, store: watched };
   const storage = { stores, storeFault: watched.fault, keys, useToken };
-  if (!ca.log || store.kind !== "directory")
-    return { ...storage, issuanceLog: undefined, watching: signal };
-  const issuanceLog = await NodeLog.open({
-    ...program,
-    storeDirectory: store.directory,
-    configuration: ca.log,
-    shard: logShard,
-    trustDomain: ca.trustDomain,
-    keks: keys.keks,
-  });
+  if (!ca.log) return { ...storage, issuanceLog: undefined, watching: signal };
+  const { trustDomain, log: logged } = ca;
+  const parts = { ...program, ...keys, configuration: logged, trustDomain };
+  const issuanceLog = await openLog(configuration, parts);
   program.life.endsWith("the issuance log", issuanceLog.end);
   return { ...storage, issuanceLog, watching: signal };
+}
+
+/** Opens the log where the configuration has it. A pod of a StatefulSet begins with the shard of its ordinal. */
+async function openLog(
+  { store, logPlace, logShard }: ServeConfiguration,
+  parts: LogParts,
+): Promise<ServedLog> {
+  if (store.kind === "directory" && !logPlace) {
+    return NodeLog.open({ ...parts, storeDirectory: store.directory, shard: logShard });
+  }
+  if (!logPlace) throw new Error("a log without a place");
+  const [, ordinal] = /-(\d{1,4})$/.exec(hostname()) ?? [];
+  const firstShard = ordinal === undefined ? undefined : Number(ordinal) + logShard;
+  const log = await openBucketLog(logPlace, { ...parts, firstShard });
+  return { ...log, end: await log.begin() };
 }
 
 const closedPort = { isOpen: false, reasons: [] };

@@ -62,6 +62,16 @@ export const bucketKeys = {
   S3_CREDENTIALS_FILE: z.optional(filePath),
 };
 
+const logStore = z
+  .string()
+  .check(
+    z.maxLength(192),
+    z.regex(
+      /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\/(?:[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?\/)*$/,
+      "must be a bucket and perhaps a path in it, with a slash at the end, such as mesh-log/mesh-1/",
+    ),
+  );
+
 type Kind = StorePlace["kind"];
 
 /** The keys about the store. docs/reference/configuration.md describes them. */
@@ -71,6 +81,7 @@ export const storeKeys = {
   STORE_NAMESPACE: z.optional(namespace),
   ...apiServerKeys,
   ...bucketKeys,
+  LOG_STORE: z.optional(logStore),
 };
 
 type StoreValues = z.infer<z.ZodMiniObject<typeof storeKeys>>;
@@ -81,6 +92,9 @@ const keysOf = {
   kubernetes: { required: "STORE_NAMESPACE", others: Object.keys(apiServerKeys) },
   s3: { required: "STORE_BUCKET", others: Object.keys(bucketKeys) },
 } as const satisfies Record<Kind, { required: keyof StoreValues; others: readonly string[] }>;
+
+/** The keys about the service of a bucket, which a log in a bucket needs as well. */
+const serviceKeys = Object.keys(bucketKeys).filter((key) => key.startsWith("S3_"));
 
 /** A process sees a file as soon as it is written. Of a service, it may notice late that it is silent. */
 export const propagationOf: Readonly<Record<Kind, Propagation>> = {
@@ -107,9 +121,12 @@ export function storePlaceOf(
   environment: Environment,
 ): StorePlace {
   const kind = values.STORE;
+  const ofLog = values.LOG_STORE === undefined ? [] : serviceKeys;
   const faults = Object.entries(keysOf).flatMap(([other, { required, others }]) =>
     [...new Set([required, ...others])].flatMap((key) =>
-      other !== kind && given.includes(key) ? [`${key}: is for STORE = "${other}" alone`] : [],
+      other !== kind && given.includes(key) && !ofLog.includes(key)
+        ? [`${key}: is for STORE = "${other}" alone`]
+        : [],
     ),
   );
   const { required } = keysOf[kind];
@@ -162,6 +179,41 @@ export function bucketPlaceOf(values: BucketValues, environment: Environment) {
     rootsFile: values.S3_CA_FILE,
     credentials,
   };
+}
+
+/**
+ * The place of an issuance log in a bucket: by default in that of the store, beside the records, whose list has to stay
+ * short. `undefined` for a log in the directory of the store.
+ *
+ * @throws ConfigurationError
+ */
+export function logPlaceOf(
+  { LOG_STORE, ...values }: BucketValues & Pick<StoreValues, "LOG_STORE">,
+  store: StorePlace,
+  origin: string | undefined,
+  environment: Environment,
+): BucketPlace | undefined {
+  const refuse = (fault: string): never => {
+    throw new ConfigurationError([fault]);
+  };
+  if (origin === undefined) {
+    return LOG_STORE === undefined ? undefined : refuse("LOG_STORE: is for LOG_ORIGIN alone");
+  }
+  const name = `${Buffer.from(origin).toString("hex")}/`;
+  if (LOG_STORE !== undefined) {
+    const [STORE_BUCKET = "", ...path] = LOG_STORE.split("/");
+    return bucketPlaceOf(
+      { ...values, STORE_BUCKET, STORE_PREFIX: path.join("/") + name },
+      environment,
+    );
+  }
+  if (store.kind === "directory") return undefined;
+  if (store.kind === "kubernetes")
+    return refuse("LOG_STORE: is required beside LOG_ORIGIN, such as mesh-log/mesh-1/");
+  // Without a prefix, everything in the bucket is below that of the store.
+  if (store.prefix === "")
+    return refuse("LOG_ORIGIN: needs STORE_PREFIX, such as mesh-1/, or LOG_STORE");
+  return { ...store, prefix: `${store.prefix.slice(0, -1)}-log/${name}` };
 }
 
 /** The objects of a bucket, or those whose names begin alike. */

@@ -10,7 +10,7 @@ import { formatNote, type NoteSigner } from "../note/note.ts";
 import type { VerifierKey } from "../note/verifier-key.ts";
 import { checkpointPath } from "../tile.ts";
 import { planPublication, type Staged } from "./internal/publication.ts";
-import type { LogKeys, LogObjects, OpenedLogKey } from "./storage.ts";
+import { type LogKeys, type LogObjects, type OpenedLogKey, StagedBatch } from "./storage.ts";
 
 /** What {@link openLog} works with: the log's name, its storage and its keys. */
 export interface LogParts extends Staged {
@@ -141,6 +141,26 @@ async function requireStaged(staged: Staged, head: LogHead, key: VerifierKey): P
   }
 }
 
+/**
+ * The edge of the tree of everything that a stage holds, or of its first entries: not before the tree that is published
+ * whole. Nothing is verified.
+ *
+ * @throws LogError
+ */
+export function stagedTree(
+  head: string,
+  batches: readonly StagedBatch[],
+  maximumSize: number = Number.POSITIVE_INFINITY,
+): Frontier {
+  const tree = frontierOf(parseForm(head));
+  for (const batch of batches) {
+    for (const [i, hash] of StagedBatch.hashes(batch).entries()) {
+      if (batch.first + i === tree.size && tree.size < maximumSize) tree.append(hash);
+    }
+  }
+  return tree;
+}
+
 /** The tree that a log has committed to. */
 interface LogHead {
   /** The edge of the tree that is published whole. */
@@ -162,6 +182,8 @@ const headSchema = z.strictObject({
   signed: z.string(),
 });
 
+type HeadForm = z.infer<typeof headSchema>;
+
 /** Serializes the head of a log for the stage. */
 export function formatHead({ frontier, settled, signed }: LogHead): string {
   const { size } = frontier;
@@ -171,15 +193,14 @@ export function formatHead({ frontier, settled, signed }: LogHead): string {
     frontier: Base64.format(frontier.toBytes()),
     settled,
     signed,
-  } satisfies z.infer<typeof headSchema>);
+  } satisfies HeadForm);
 }
 
 /** Reads a head, and checks it by the log's own signatures. @throws LogError */
 async function openHead(text: string, key: VerifierKey): Promise<LogHead> {
-  const { size, frontier: base64, settled, signed } = parseForm(text);
-  const octets = Base64.parse(base64);
-  if (!octets) throw damaged();
-  const frontier = Frontier.fromBytes(size, octets);
+  const { settled, signed, ...edge } = parseForm(text);
+  const { size } = edge;
+  const frontier = frontierOf(edge);
   const checkpoint = await openCheckpointText(settled, key);
   await openCheckpointText(signed, key);
   if (checkpoint.size === size && Bytes.equal(checkpoint.root, frontier.root())) {
@@ -188,7 +209,13 @@ async function openHead(text: string, key: VerifierKey): Promise<LogHead> {
   throw damaged();
 }
 
-function parseForm(text: string): z.infer<typeof headSchema> {
+function frontierOf({ size, frontier }: Pick<HeadForm, "size" | "frontier">): Frontier {
+  const octets = Base64.parse(frontier);
+  if (octets) return Frontier.fromBytes(size, octets);
+  throw damaged();
+}
+
+function parseForm(text: string): HeadForm {
   try {
     return headSchema.parse(parseJson(text));
   } catch (error) {

@@ -6,7 +6,7 @@ import { parseCheckpoint } from "../note/checkpoint.ts";
 import { formatNote, type NoteSignature, parseNote } from "../note/note.ts";
 import { VerifierKey } from "../note/verifier-key.ts";
 import { checkpointPath, maximumEntryOctets, tileWidth } from "../tile.ts";
-import { formatBatch, planPublication, writeObjects } from "./internal/publication.ts";
+import { planPublication, writeObjects } from "./internal/publication.ts";
 import {
   formatHead,
   type LogParts,
@@ -15,6 +15,7 @@ import {
   openLog,
   signCheckpoint,
 } from "./open-log.ts";
+import { StagedBatch } from "./storage.ts";
 
 /** Asks witnesses to cosign a checkpoint whose objects are all there. It does not reject. */
 export type AskWitnesses = (checkpoint: string) => Promise<readonly NoteSignature[]>;
@@ -160,11 +161,8 @@ export class Sequencer {
     const { stage, hashEntry } = this.#parts;
     const first = this.#size;
     try {
-      const octets = formatBatch(
-        batch.map(({ entry }) => entry),
-        hashEntry,
-      );
-      stage.append({ first, count: batch.length, octets });
+      const entries = batch.map(({ entry }) => entry);
+      stage.append(StagedBatch.of(first, entries, hashEntry));
       if (batch.some(({ name }) => name !== undefined)) {
         stage.save({ named: JSON.stringify([...this.#named]) });
       }

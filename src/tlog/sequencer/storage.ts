@@ -1,13 +1,35 @@
+import { concatBytes } from "../../foundation/octets.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { type Hash, hashOctets } from "../merkle.ts";
 import type { NoteSigner } from "../note/note.ts";
+import { formatBundle, parseBundle, Tile } from "../tile.ts";
 
-/** Entries that were appended together, in the octets of `formatBatch`. */
+/** Entries that were appended together. */
 export interface StagedBatch {
   /** The index of the first entry. */
   readonly first: number;
   readonly count: number;
+  /** The leaf hashes of all entries, then the entries as in a bundle. */
   readonly octets: Bytes;
 }
+
+/** Computes the leaf hash of an entry: the platform may have a faster way than this layer. */
+export type HashEntry = (entry: Bytes) => Hash;
+
+export const StagedBatch = {
+  of(first: number, entries: readonly Bytes[], hashEntry: HashEntry): StagedBatch {
+    const octets = concatBytes(...entries.map(hashEntry), formatBundle(entries));
+    return { first, count: entries.length, octets };
+  },
+
+  /** The hashes, which nobody has compared with the entries. @throws LogError `form` */
+  hashes: ({ count, octets }: StagedBatch): readonly Hash[] =>
+    Tile.parse(octets.subarray(0, count * hashOctets), count),
+
+  /** @throws LogError `form` */
+  entries: ({ count, octets }: StagedBatch): readonly Bytes[] =>
+    parseBundle(octets.subarray(count * hashOctets), count),
+};
 
 /** The small texts of a log: its sealed key, and what it has committed to. */
 export interface StagedTexts {

@@ -213,7 +213,8 @@ describe("the configuration of serve", () => {
     ["STORE_NAMESPACE", { STORE: "kubernetes", STORE_DIRECTORY: undefined }],
     ["STORE_NAMESPACE", { ...inNamespace, STORE_NAMESPACE: "A" }],
     ["STORE_NAMESPACE", { ...inNamespace, STORE_NAMESPACE: "a/b" }],
-    ["LOG_ORIGIN", { ...inNamespace, LOG_ORIGIN: "log.test" }],
+    ["LOG_STORE", { ...inNamespace, LOG_ORIGIN: "log.test" }],
+    ["LOG_STORE", { ...inNamespace, LOG_STORE: "mesh-log/" }],
     ["PROPAGATION_INTERVAL", { ...inNamespace, PROPAGATION_INTERVAL: "0s" }],
     ["PROPAGATION_INTERVAL", { ...inNamespace, PROPAGATION_INTERVAL: "9s" }],
     ["LISTEN", { LISTEN: "15012" }],
@@ -257,7 +258,7 @@ test.each<[string, readonly string[], () => unknown]>([
   ],
   [
     "what other keys exclude",
-    ["LOG_ORIGIN", "IMPORT_DIRECTORY"],
+    ["LOG_STORE", "IMPORT_DIRECTORY"],
     () => serveWith({ ...inNamespace, LOG_ORIGIN: "log.test", IMPORT_DIRECTORY: "/cacerts" }),
   ],
   [

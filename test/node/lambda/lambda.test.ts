@@ -2,7 +2,6 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { logPlace } from "../../../src/node/lambda/bucket-log.ts";
 import { isScheduled, parseRequest, toAnswer } from "../../../src/node/lambda/events.ts";
 import { createLambda, parseLambdaConfiguration } from "../../../src/node/lambda/lambda.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -95,13 +94,6 @@ describe("a function", () => {
   test("takes a store in a bucket alone", () => {
     const values = { STORE_DIRECTORY: "/var/lib/rampart", KEK: randomKek(), ISSUERS: [issuer] };
     expect(() => parseLambdaConfiguration(values, {})).toThrow(/STORE: must be "s3" on Lambda/);
-  });
-
-  test("keeps its log beside the records, whose list stays short", async () => {
-    const { place, close } = await startS3Api();
-    onTestFinished(close);
-    expect(logPlace(place, "log.test").prefix).toBe("mesh-1-log/6c6f672e74657374/");
-    expect(() => logPlace({ ...place, prefix: "" }, "log.test")).toThrow(/STORE_PREFIX/);
   });
 
   async function functionOf(values: object, secrets: object = { KEK: randomKek() }) {

@@ -1,37 +1,48 @@
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { parseBundle } from "../../../src/tlog/tile.ts";
 import { readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { serveCa } from "../../testkit/ca/served-ca.ts";
-import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
+const { issuer } = issuerTables.cluster;
 const LOG_ORIGIN = "log.example.com/2026";
+
+/** A certificate for a caller of a CA that logs. */
+async function issueOnce(ca: ServedCa, key: TokenKey): Promise<void> {
+  const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
+  const client = nativeClient(ca.port, servedName, { roots: await ca.bundle() });
+  const { csrPem: csr } = await createWorkload();
+  const outcome = await client.createCertificate({ csr }, { authorization: `Bearer ${token}` });
+  client.close();
+  expect(outcome).toHaveProperty("certChain");
+}
 
 test("serve logs its authority, its own certificate and those of its callers, and serves the log", async () => {
   const key = await createTokenKey("ES256", "k1");
-  const { issuer } = issuerTables.cluster;
   const ca = await serveCa({
     LOG_ORIGIN,
     LOG_READERS: readerToken,
     ISSUERS: [{ issuer, jwks: jwksOf(key) }],
   });
   try {
-    const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
-    const client = nativeClient(ca.port, "istiod.istio-system.svc", { roots: await ca.bundle() });
-    const { csrPem: csr } = await createWorkload();
-    const outcome = await client.createCertificate({ csr }, { authorization: `Bearer ${token}` });
-    client.close();
-    expect(outcome).toHaveProperty("certChain");
+    await issueOnce(ca, key);
     expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0`, logIndex: 2 });
     const url = `http://127.0.0.1:${ca.monitoringPort}/log/logs.json`;
     const headers = { authorization: `Bearer ${readerToken}` };
@@ -42,6 +53,38 @@ test("serve logs its authority, its own certificate and those of its callers, an
     const bundle = await readFile(join(folder, "tile/entries/000.p/3"));
     const proofs = parseBundle(bundle, 3).map((entry) => parseEntry(entry).proof);
     expect(proofs).toEqual(["authority", "own", "token"]);
+  } finally {
+    await ca.end();
+  }
+});
+
+test("serve logs into a bucket, whatever its store, and publishes at its end", async () => {
+  const api = await startS3Api();
+  onTestFinished(api.close);
+  const key = await createTokenKey("ES256", "k1");
+  const credentials = join(await temporaryFolder(), "credentials");
+  const { accessKeyId, secretAccessKey } = s3Credential;
+  const lines = [
+    `aws_access_key_id = ${accessKeyId}`,
+    `aws_secret_access_key = ${secretAccessKey}`,
+  ];
+  await writeFile(credentials, ["[default]", ...lines, ""].join("\n"), { mode: 0o600 });
+  const ca = await serveCa({
+    LOG_ORIGIN,
+    LOG_SHARDS: 2,
+    LOG_STORE: `${api.place.bucket}/mesh-1/`,
+    S3_ENDPOINT: api.origin,
+    S3_REGION: api.place.region,
+    S3_CREDENTIALS_FILE: credentials,
+    ISSUERS: [{ issuer, jwks: jwksOf(key) }],
+  });
+  try {
+    await issueOnce(ca, key);
+    const { log, logIndex } = ca.log.audits.at(-1) ?? {};
+    expect([log, logIndex]).toEqual([expect.stringMatching(/^log\.example\.com\/2026\/[01]$/), 2]);
+    await ca.server.close(1000);
+    const folder = `mesh-1/${Buffer.from(LOG_ORIGIN).toString("hex")}/${String(log).endsWith("1") ? "1/" : ""}`;
+    expect([...api.objects.keys()]).toContain(`${folder}tile/entries/000.p/3`);
   } finally {
     await ca.end();
   }

@@ -91,3 +91,29 @@ describe("the place of a bucket", () => {
     expect(place(changes, variables).store).toHaveProperty("credentials");
   });
 });
+
+describe("the place of a log", () => {
+  const logged = { LOG_ORIGIN: "log.test" };
+  const inNamespace = { STORE: "kubernetes", STORE_NAMESPACE: "store", STORE_BUCKET: undefined };
+
+  test.each<[string, Values, string, string]>([
+    ["beside the records", { STORE_PREFIX: "mesh-1/" }, "mesh-ca", "mesh-1-log/6c6f672e74657374/"],
+    ["in a bucket of its own", { LOG_STORE: "mesh-log/" }, "mesh-log", "6c6f672e74657374/"],
+    ["at a path", { LOG_STORE: "mesh-log/a/b/" }, "mesh-log", "a/b/6c6f672e74657374/"],
+    ["beside Secrets", { ...inNamespace, LOG_STORE: "mesh-log/" }, "mesh-log", "6c6f672e74657374/"],
+  ])("is %s", (_, changes, bucket, prefix) => {
+    expect(place({ ...logged, ...changes }).logPlace).toMatchObject({ bucket, prefix });
+  });
+
+  test.each<[string, Values]>([
+    ["LOG_ORIGIN", logged],
+    ["LOG_STORE", { ...logged, LOG_STORE: "mesh-log" }],
+    ["LOG_STORE", { ...logged, LOG_STORE: "mesh-log//" }],
+    ["LOG_STORE", { LOG_STORE: "mesh-log/" }],
+    ["LOG_STORE", { ...logged, ...inNamespace, S3_REGION: undefined }],
+    ["S3_REGION", { ...logged, ...inNamespace, LOG_STORE: "mesh-log/", S3_REGION: undefined }],
+    ["S3_REGION", inNamespace],
+  ])("refuses %s", (key, changes) => {
+    expect(() => place(changes)).toThrow(new RegExp(`^${key}: [^\\n]+$`));
+  });
+});

@@ -27,7 +27,7 @@ interface Answer {
 export interface S3Api {
   readonly origin: string;
   readonly place: BucketPlace;
-  /** Bodies by the names of objects. */
+  /** Bodies by the names of objects: a character for each octet. */
   readonly objects: Map<string, S3Object>;
   /** What lists and reads show instead, as a copy in another region that is behind. */
   shown: ReadonlyMap<string, S3Object> | undefined;
@@ -64,7 +64,7 @@ export async function startS3Api(): Promise<S3Api> {
   const asked: string[] = [];
 
   function put(name: string, body: string): S3Object {
-    const digest = createHash("md5").update(body).digest("hex");
+    const digest = createHash("md5").update(body, "latin1").digest("hex");
     const tag = api.hasOpaqueTags ? digest.toUpperCase() : digest;
     const bodyBefore = objects.get(name)?.body ?? "";
     const object = { body, bodyBefore, entityTag: `"${tag}"` };
@@ -130,14 +130,14 @@ export async function startS3Api(): Promise<S3Api> {
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
-    const body = Buffer.concat(chunks).toString();
+    const body = Buffer.concat(chunks).toString("latin1");
     const url = new URL(request.url ?? "/", "http://a");
     asked.push(`${request.method} ${url.pathname}`);
     if (api.instead?.(request, response)) return;
     const refusal = signatureFault(request, url, body, api.credential);
     const answer = refusal === undefined ? answerOf(request, url, body) : failure(403, refusal);
     if (api.loses?.(request)) response.destroy();
-    else response.writeHead(answer.status, answer.headers).end(answer.body);
+    else response.writeHead(answer.status, answer.headers).end(answer.body ?? "", "latin1");
   });
   const { host, close } = await listenOnLoopback(server);
   const api: S3Api = {
@@ -172,7 +172,7 @@ export function failure(status: number, code: string): Answer {
   return { status, body: `<Error><Code>${code}</Code><Message>no</Message>${quoted}</Error>` };
 }
 
-const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
+const sha256 = (text: string): string => createHash("sha256").update(text, "latin1").digest("hex");
 const hmac = (key: string | Buffer, text: string): Buffer =>
   createHmac("sha256", key).update(text).digest();
 

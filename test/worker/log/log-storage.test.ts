@@ -2,8 +2,7 @@ import { reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { leafHash } from "../../../src/tlog/merkle.ts";
-import { formatBatch } from "../../../src/tlog/sequencer/internal/publication.ts";
-import type { LogStage } from "../../../src/tlog/sequencer/storage.ts";
+import { type LogStage, StagedBatch } from "../../../src/tlog/sequencer/storage.ts";
 import { sqlStage } from "../../../src/worker/log/log-storage.ts";
 
 /** Runs work on a stage. @returns The rows that Cloudflare bills for it. */
@@ -29,11 +28,8 @@ async function billedRows(work: (stage: LogStage) => void): Promise<number> {
 const entry = new Uint8Array(600);
 
 function append(stage: LogStage, count: number): void {
-  const octets = formatBatch(
-    Array.from({ length: count }, () => entry),
-    leafHash,
-  );
-  stage.append({ first: stage.end() ?? 0, count, octets });
+  const entries = Array.from({ length: count }, () => entry);
+  stage.append(StagedBatch.of(stage.end() ?? 0, entries, leafHash));
 }
 
 const publish = (stage: LogStage): void => {
@@ -65,11 +61,7 @@ test("keeps the entries of the partial bundle as one batch", async () => {
     const batches = stage.batches(0);
     expect(batches.map(({ first, count }) => [first, count])).toEqual([[256, 44]]);
     expect(stage.end()).toBe(300);
-    expect(batches[0]?.octets).toEqual(
-      formatBatch(
-        Array.from({ length: 44 }, () => entry),
-        leafHash,
-      ),
-    );
+    const entries = Array.from({ length: 44 }, () => entry);
+    expect(batches[0]).toEqual(StagedBatch.of(256, entries, leafHash));
   });
 });

@@ -172,7 +172,6 @@ async function deploymentFindings(
   const world = choice.offline ? [] : await worldFindings(deployment, choice, terminal, now);
   return [
     ...judged(choice.source, configurationFindings(configuration)),
-    ...judged("AWS Lambda", limitFindings(deployment.limits ?? [], "See docs/tutorials/lambda.md")),
     ...judged(place, [...others, ...records]),
     ...judged(
       "TLS_CERTIFICATE_FILE and TLS_KEY_FILE",

@@ -1,10 +1,9 @@
-import { concatBytes } from "../../../foundation/octets.ts";
 import { Bytes } from "../../../pki/encoding/bytes.ts";
 import type { Frontier } from "../../frontier.ts";
 import { LogError } from "../../log-error.ts";
-import { type Hash, hashOctets } from "../../merkle.ts";
-import { formatBundle, parseBundle, Tile, tileWidth } from "../../tile.ts";
-import type { LogObjects, LogStage, StagedBatch } from "../storage.ts";
+import type { Hash } from "../../merkle.ts";
+import { formatBundle, Tile, tileWidth } from "../../tile.ts";
+import { type HashEntry, type LogObjects, type LogStage, StagedBatch } from "../storage.ts";
 
 /** An object that a publication writes. */
 interface PlannedObject {
@@ -140,17 +139,9 @@ async function writeObject(objects: LogObjects, { path, octets }: PlannedObject)
   throw new LogError("content", `${path} is published with other octets`);
 }
 
-/** Computes the leaf hash of an entry: the platform may have a faster way than this layer. */
-type HashEntry = (entry: Bytes) => Hash;
-
 interface StagedEntry {
   readonly entry: Bytes;
   readonly hash: Hash;
-}
-
-/** The octets of a batch: the hashes of all entries, then the entries as in a bundle. */
-export function formatBatch(entries: readonly Bytes[], hashEntry: HashEntry): Bytes {
-  return concatBytes(...entries.map(hashEntry), formatBundle(entries));
 }
 
 /**
@@ -158,19 +149,16 @@ export function formatBatch(entries: readonly Bytes[], hashEntry: HashEntry): By
  *
  * @throws LogError `content`
  */
-function parseBatch(
-  { first, count, octets }: StagedBatch,
-  hashEntry: HashEntry,
-): readonly StagedEntry[] {
+function parseBatch(batch: StagedBatch, hashEntry: HashEntry): readonly StagedEntry[] {
   try {
-    const hashes = Tile.parse(octets.subarray(0, count * hashOctets), count);
-    return parseBundle(octets.subarray(count * hashOctets), count).map((entry, i) => {
+    const hashes = StagedBatch.hashes(batch);
+    return StagedBatch.entries(batch).map((entry, i) => {
       const hash = hashEntry(entry);
       const stored = hashes[i];
       if (stored && Bytes.equal(stored, hash)) return { entry, hash };
       throw new LogError("content", "another entry than was appended");
     });
   } catch (error) {
-    throw new LogError("content", `the staged entries from ${first} on are damaged`, error);
+    throw new LogError("content", `the staged entries from ${batch.first} on are damaged`, error);
   }
 }

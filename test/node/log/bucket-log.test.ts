@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { BucketLog, bucketObjects } from "../../../src/node/lambda/bucket-log.ts";
-import type { ConditionalObjects } from "../../../src/node/lambda/staged-log.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
+import { BucketLog, bucketObjects } from "../../../src/node/log/bucket-log.ts";
+import type { ConditionalObjects } from "../../../src/node/log/object-stage.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
@@ -125,13 +126,20 @@ describe("a log in a bucket", () => {
     expect(await published(one)).toEqual(["first", "second", "third", "fourth"]);
   });
 
-  test("goes over the width of a tile, and publishes by itself before its stage is long", async () => {
+  test("leaves full bundles in their places, and repeats none of them in its stage", async () => {
     const bucket = new MemoryBucket();
     const one = instance(bucket);
-    for (let i = 0; i < 600; i++) await append(one, `entry ${i}`);
-    expect((await published(one)).length).toBeGreaterThanOrEqual(512);
-    await one.publish();
-    expect(await published(one)).toHaveLength(600);
+    const words = Array.from({ length: 1200 }, (_, i) => `entry ${i}`);
+    for (let i = 0; i < 1200; i += 100)
+      await Promise.all(words.slice(i, i + 100).map((each) => append(one, each)));
+    await append(one, "one more");
+    const stage = bucket.objects.get("stage.json")?.octets.length ?? 0;
+    expect(stage).toBeLessThan(400 * 70);
+    const other = instance(bucket);
+    await append(other, "of another");
+    await other.publish();
+    expect(await published(other)).toEqual([...words, "one more", "of another"]);
+    expect(bucket.written.filter((path) => path === "tile/entries/000")).toHaveLength(1);
   });
 
   test.each([true, false])(
@@ -212,7 +220,21 @@ describe("a log in a bucket", () => {
     expect(one.issuanceLog.troubles()).toEqual([takes]);
     await expect(one.publish()).rejects.toThrow("inside.test");
     const publishes = "the issuance log is not published (no reason given)";
-    expect(one.issuanceLog.troubles()).toEqual([publishes]);
+    expect(one.issuanceLog.troubles()).toEqual([publishes, takes]);
+  });
+
+  test("takes entries again once the bucket does, before anybody appends one", async () => {
+    const bucket = new MemoryBucket();
+    const one = instance(bucket);
+    await append(one, "first");
+    const { write } = bucket;
+    bucket.write = () => Promise.reject(new FetchError("is away"));
+    await expect(append(one, "second")).rejects.toThrow();
+    await expect(one.publish()).rejects.toThrow();
+    expect(one.issuanceLog.refusal()).toContain("takes no entry");
+    bucket.write = write;
+    await one.publish();
+    expect(one.issuanceLog.troubles()).toEqual([]);
   });
 
   test("begins on the day of its inception alone", async () => {

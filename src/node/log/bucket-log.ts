@@ -1,0 +1,416 @@
+import {
+  type IssuanceLog,
+  type LogPosition,
+  logUnavailable,
+  toLogUnavailable,
+} from "../../ca/issuance/issuance-log.ts";
+import { recordingIn } from "../../ca/issuance/record-issuance.ts";
+import { backoffs, retry } from "../../foundation/backoff.ts";
+import { CaError, causeOf } from "../../foundation/errors.ts";
+import { OperationLog } from "../../foundation/events.ts";
+import { type Fetch, FetchError } from "../../foundation/fetch.ts";
+import { SingleFlight } from "../../foundation/shared-work.ts";
+import { Bytes } from "../../pki/encoding/bytes.ts";
+import { fetchTrustingFile } from "../../program/http/http-client.ts";
+import { recur } from "../../program/recurrence.ts";
+import type { Frontier } from "../../tlog/frontier.ts";
+import { LogError } from "../../tlog/log-error.ts";
+import type { Hash } from "../../tlog/merkle.ts";
+import { rootAt } from "../../tlog/proof.ts";
+import { LogRefusal, stagedTree } from "../../tlog/sequencer/open-log.ts";
+import type { Sequencer } from "../../tlog/sequencer/sequencer.ts";
+import {
+  type LogObjects,
+  publishVerifierKey,
+  readVerifierKey,
+  StagedBatch,
+} from "../../tlog/sequencer/storage.ts";
+import { Tile, tileWidth } from "../../tlog/tile.ts";
+import { type LogShard, type PublishedLog, publishLog } from "../../transport/http/log-routes.ts";
+import type { BucketAnswer } from "../stores/bucket-client.ts";
+import { createSteadyClient } from "../stores/bucket-promises.ts";
+import { BucketSpace } from "../stores/bucket-space.ts";
+import type { BucketPlace } from "../stores/store-place.ts";
+import { hashEntry, isAway, type LogParts, openSequencer, toOperatorError } from "./node-log.ts";
+import {
+  type ConditionalObjects,
+  ObjectStage,
+  Overtaken,
+  publishedObjects,
+  stagePath,
+} from "./object-stage.ts";
+
+interface BucketLogParts extends LogParts {
+  readonly objects: ConditionalObjects;
+  /** Rejects unless the bucket decides between two writers. */
+  readonly prove?: () => Promise<void>;
+  /** The shard that this process appends to first; by default any. */
+  readonly firstShard?: number | undefined;
+}
+
+/** How often a write is attempted: with many appending processes, others come first again and again. */
+const maximumAttempts = 30;
+
+/** More staged entries are published before their time, and of twice as many none is added: memory has them. */
+const maximumStaged = 16_384;
+
+/** A process leaves its shard to another that has overtaken it so often. */
+const maximumOvertakings = 3;
+
+/** The shards of others are looked at so often, or every second publication. */
+const shortestLookSeconds = 60;
+
+/**
+ * The log in a bucket, of any number of shards that any number of processes append to. A process keeps to one shard while
+ * no other process writes there, and to the next one then. Of two writers to one shard the bucket lets one come first, and
+ * the other begins anew: an entry is durable, and its certificate may go out, once its write is confirmed.
+ */
+export class BucketLog {
+  readonly issuanceLog: IssuanceLog;
+  readonly publishedLog: PublishedLog;
+  readonly #parts: BucketLogParts;
+  readonly #shards: readonly Shard[];
+  #own: number;
+  #overtakings = 0;
+
+  constructor(parts: BucketLogParts) {
+    const { mode, shards: count, readers, hasPublicTiles } = parts.configuration;
+    this.#parts = parts;
+    this.#shards = Array.from(
+      { length: count },
+      (_, number) => new Shard(parts, number, (shard) => this.#leave(shard)),
+    );
+    this.#own = (parts.firstShard ?? Math.floor(Math.random() * count)) % count;
+    this.issuanceLog = recordingIn({
+      mode,
+      append: (entry, _signal, authorities) => this.#ownShard.append(entry, authorities),
+      refusal: () => this.#ownShard.refusal,
+      troubles: () => this.#ownShard.troubles,
+    });
+    this.publishedLog = publishLog({
+      shards: async () => (await Promise.all(this.#shards.map((each) => each.described()))).flat(),
+      read: async (name, path) => this.#shards[Number(name)]?.read(path),
+      readers,
+      hasPublicTiles,
+    });
+  }
+
+  /** @throws OperatorError for a bucket that does not decide between two writers, FetchError. */
+  readonly prove = async (): Promise<void> => this.#parts.prove?.();
+
+  /** Publishes the staged entries of all shards. It is for processes without timers. */
+  readonly publish = async (): Promise<void> => {
+    const results = await Promise.allSettled(this.#shards.map((each) => each.publish()));
+    for (const each of results) if (each.status === "rejected") throw each.reason;
+  };
+
+  /**
+   * Opens the log, and publishes its own shard at intervals, and those of others whose process does not.
+   *
+   * @returns What ends it.
+   * @throws OperatorError if the log must not go on. A bucket or a key service may be away.
+   */
+  async begin(): Promise<() => Promise<void>> {
+    const { configuration, pause } = this.#parts;
+    await this.#ownShard.open().catch((error: unknown) => {
+      const isAwaited = error instanceof FetchError || isAway(error);
+      if (!isAwaited) throw toOperatorError(error);
+    });
+    const ignore = (): void => {};
+    const { intervalSeconds } = configuration;
+    const publishOwn = (): Promise<void> => this.#ownShard.publish();
+    const publication = recur(publishOwn, intervalSeconds, ignore, pause);
+    const lookSeconds = Math.max(shortestLookSeconds, 2 * intervalSeconds);
+    const looks = recur(() => this.#finishOthers(), lookSeconds, ignore, pause);
+    return async () => {
+      await Promise.all([publication.end(), looks.end()]);
+      await publishOwn().catch(ignore);
+    };
+  }
+
+  get #ownShard(): Shard {
+    const own = this.#shards[this.#own];
+    if (!own) throw new Error("a log without shards");
+    return own;
+  }
+
+  /** By chance, because the other process leaves the shard as well. */
+  #leave(shard: Shard): void {
+    if (shard !== this.#ownShard || ++this.#overtakings < maximumOvertakings) return;
+    const others = this.#shards.length - 1;
+    this.#overtakings = 0;
+    this.#own = (this.#own + Math.ceil(Math.random() * others)) % this.#shards.length;
+  }
+
+  async #finishOthers(): Promise<void> {
+    const others = this.#shards.filter((each) => each !== this.#ownShard);
+    await Promise.allSettled(others.map((each) => each.finish()));
+  }
+}
+
+/** A log as it was read from the bucket, and the sequencer that continues it. */
+interface OpenedLog {
+  readonly stage: ObjectStage;
+  readonly objects: LogObjects;
+  readonly sequencer: Sequencer;
+}
+
+/** One shard of a log in a bucket, as one process knows it. */
+class Shard {
+  readonly #parts: BucketLogParts;
+  readonly #name: string;
+  readonly #origin: string;
+  readonly #objects: ConditionalObjects;
+  readonly #overtaken: () => void;
+  readonly #opening = new SingleFlight<OpenedLog>();
+  readonly #publishing = new SingleFlight<void>();
+  /** The stage that this process has seen last. The log must not have less ever after. */
+  #seen: ObjectStage | undefined;
+  #hasKey = false;
+  /** The version of the stage at the last look, and that which was published then. */
+  #looked: string | undefined;
+  #finished: string | undefined;
+  #refused: string | undefined;
+  #trouble: string | undefined;
+
+  /** @param overtaken Called when another process has come first. */
+  constructor(parts: BucketLogParts, number: number, overtaken: (shard: Shard) => void) {
+    const { objects } = parts;
+    // The first one was the only one once, and has no folder of its own.
+    const prefix = number === 0 ? "" : `${number}/`;
+    this.#parts = parts;
+    this.#name = String(number);
+    this.#origin = `${parts.configuration.origin}/${number}`;
+    this.#overtaken = () => overtaken(this);
+    this.#objects = {
+      read: (path) => objects.read(prefix + path),
+      write: (path, ...object) => objects.write(prefix + path, ...object),
+    };
+  }
+
+  get refusal(): string | undefined {
+    return this.#refused && `the issuance log takes no entry: ${this.#refused}`;
+  }
+
+  get troubles(): readonly string[] {
+    return [this.#trouble, this.refusal].filter((each) => each !== undefined);
+  }
+
+  readonly read = async (path: string): Promise<Uint8Array<ArrayBuffer> | undefined> =>
+    (await this.#objects.read(path))?.octets;
+
+  /** How readers find it; none before it has begun. */
+  async described(): Promise<LogShard[]> {
+    const verifierKey = await readVerifierKey(this.read);
+    if (verifierKey === undefined) return [];
+    return [{ shard: this.#name, origin: this.#origin, verifierKey }];
+  }
+
+  /** Appends an entry once, whatever becomes of the answers to its writes. @throws CaError `log-unavailable` */
+  async append(...[entry, authorities]: Parameters<Sequencer["append"]>): Promise<LogPosition> {
+    const attempted: number[] = [];
+    try {
+      const index = await this.#withLog(async (opened) => {
+        for (const each of attempted) if (await hasEntry(opened, each, entry)) return each;
+        const { sequencer, stage } = opened;
+        if (stagedIn(stage) >= 2 * maximumStaged) throw logUnavailable("it is not published");
+        const result = await sequencer.append(entry, authorities);
+        if ("index" in result) {
+          attempted.push(result.index);
+          await stage.commit();
+          return result.index;
+        }
+        throw stage.isOutdated ? new Overtaken(result.detail) : logUnavailable(result.detail);
+      });
+      this.#refused = undefined;
+      return { origin: this.#origin, index };
+    } catch (error) {
+      // `/readyz` answers anybody, so it does not have the address of the bucket, which the audit event has.
+      if (!(error instanceof CaError)) this.#refused ??= causeOf(error);
+      throw toLogUnavailable(error);
+    }
+  }
+
+  /** Reads the log, or begins it. @throws LogRefusal, FetchError, CaError */
+  readonly open = (): Promise<void> => this.#withLog(async () => {});
+
+  /** Publishes the staged entries, and finds out whether a bucket that has failed takes entries again. */
+  readonly publish = (): Promise<void> => this.#publishing.join(() => this.#publishOnce());
+
+  /** Begins the log, or publishes what another process has left: nobody has written since the last look. */
+  async finish(): Promise<void> {
+    const stored = await this.#objects.read(stagePath);
+    const isLeft = stored !== undefined && stored.version === this.#looked;
+    this.#looked = stored?.version;
+    if (!stored) await this.open();
+    if (stored && (!isLeft || this.#finished === stored.version)) return;
+    await this.publish();
+    this.#finished = stored?.version;
+  }
+
+  async #publishOnce(): Promise<void> {
+    try {
+      await this.#withLog(async ({ sequencer, stage, objects }) => {
+        // The sequencer does not know what other processes append meanwhile.
+        if (!(await stage.isCurrent())) throw new Overtaken("another process writes the log");
+        if (this.#refused !== undefined) stage.save({});
+        if (sequencer.isBehind) await sequencer.publish();
+        await stage.commit();
+        this.#refused = undefined;
+        // Not only when it begins: the process that has begun the log may have ended before.
+        if (!this.#hasKey) await publishVerifierKey(objects, sequencer);
+        this.#hasKey = true;
+      });
+      this.#trouble = undefined;
+    } catch (error) {
+      if (isAway(error)) return;
+      this.#trouble = `the issuance log is not published (${causeOf(error)})`;
+      OperationLog.logFault(this.#parts.log, "log-not-published", error, { level: "error" });
+      throw error;
+    }
+  }
+
+  /** Repeats work while other processes write first. After any other failure the log is read again as well. */
+  async #withLog<T>(work: (opened: OpenedLog) => Promise<T>): Promise<T> {
+    const attempt = async (): Promise<T> => {
+      const open = () => this.#open();
+      const opened = await this.#opening.join(open, ({ stage }) => !stage.isOutdated);
+      try {
+        return await work(opened);
+      } catch (error) {
+        if (!(error instanceof CaError)) opened.stage.abandon();
+        throw error;
+      }
+    };
+    return retry(attempt, {
+      backoff: backoffs.contention,
+      attempts: maximumAttempts,
+      retryAfter: (error) => (error instanceof Overtaken ? 0 : undefined),
+      random: Math.random,
+      pause: this.#parts.pause,
+    }).catch((error: unknown) => {
+      if (error instanceof LogRefusal) this.#refused = error.message;
+      throw error;
+    });
+  }
+
+  /** @throws Overtaken if another process has published between two reads, LogRefusal. */
+  async #open(): Promise<OpenedLog> {
+    const { prove, keks, clock } = this.#parts;
+    await prove?.();
+    await keks.hold(clock());
+    const stage = await this.#readStage();
+    const objects = publishedObjects(this.#objects, stage);
+    try {
+      if (this.#seen) {
+        if (this.#seen.isOvertaken) this.#overtaken();
+        await this.#requireExtended(this.#seen, stage);
+      }
+      const storage = { origin: this.#origin, stage, objects, nextTurn: stage.nextTurn };
+      const sequencer = await openSequencer(this.#parts, storage, this.#seen === undefined);
+      this.#seen = stage;
+      return { stage, objects, sequencer };
+    } catch (error) {
+      const isOld = error instanceof LogRefusal && !(await stage.isCurrent());
+      throw isOld ? new Overtaken("another process publishes the log", { cause: error }) : error;
+    }
+  }
+
+  async #readStage(): Promise<ObjectStage> {
+    try {
+      return await ObjectStage.read(this.#objects, { hashEntry, pause: this.#parts.pause });
+    } catch (error) {
+      throw error instanceof LogError ? this.#refusalOf(error.message, error) : error;
+    }
+  }
+
+  /**
+   * A bucket that was rolled back is in order in itself, and going on from there would fork the log.
+   *
+   * @throws LogRefusal if the log lacks entries that were in it.
+   */
+  async #requireExtended({ confirmed: seen }: ObjectStage, stage: ObjectStage): Promise<void> {
+    if (!seen.texts) return;
+    const { texts, batches } = stage.confirmed;
+    const before = stagedTree(seen.texts.head, seen.batches);
+    const now = texts && stagedTree(texts.head, batches, before.size);
+    const isExtended =
+      now &&
+      now.size >= before.size &&
+      Bytes.equal(await rootOf(now, before.size, this.read), before.root());
+    if (!isExtended) throw this.#refusalOf("it lacks entries that it had: it was rolled back");
+  }
+
+  #refusalOf(why: string, cause?: unknown): LogRefusal {
+    return new LogRefusal(`the log ${this.#origin} does not go on: ${why}`, { cause });
+  }
+}
+
+const stagedIn = ({ end, batches }: ObjectStage): number =>
+  (end() ?? 0) - (batches(0)[0]?.first ?? 0);
+
+/** The root over the first entries of a tree, of which a larger one is published. @throws LogError */
+async function rootOf(tree: Frontier, size: number, read: LogObjects["read"]): Promise<Hash> {
+  if (tree.size === size) return tree.root();
+  return rootAt(size, tree.size, async (tile) => (await read(Tile.path(tile))) ?? new Uint8Array());
+}
+
+/** Whether a log has an entry at an index, in its stage or in a full tile. */
+async function hasEntry(
+  { stage, objects }: OpenedLog,
+  index: number,
+  entry: Bytes,
+): Promise<boolean> {
+  const staged = stage.confirmed.batches.find(
+    ({ first, count }) => first <= index && index < first + count,
+  );
+  const tile = { level: 0, index: Math.floor(index / tileWidth), width: tileWidth };
+  const octets = staged ? undefined : await objects.read(Tile.path(tile));
+  const hashes = staged ? StagedBatch.hashes(staged) : octets && Tile.parse(octets, tileWidth);
+  const found = hashes?.[index - (staged?.first ?? tile.index * tileWidth)];
+  return found !== undefined && Bytes.equal(found, hashEntry(entry));
+}
+
+/** A stage is shorter, because full bundles have its entries. */
+const maximumOctets = 32 * 1024 * 1024;
+
+/** Opens the log in a bucket. @throws OperatorError when the roots of its service cannot be read. */
+export async function openBucketLog(
+  place: BucketPlace,
+  parts: Omit<BucketLogParts, "objects" | "prove">,
+): Promise<BucketLog> {
+  const fetch = await fetchTrustingFile(place.rootsFile);
+  const space = new BucketSpace(place, fetch, parts.clock);
+  const objects = bucketObjects(place, fetch, parts.clock);
+  return new BucketLog({ ...parts, objects, prove: () => space.prove() });
+}
+
+/** The objects of a log in a bucket, by their paths in it. A write is a PUT with a condition on the entity tag. */
+export function bucketObjects(
+  place: BucketPlace,
+  fetch: Fetch,
+  clock: () => Date,
+): ConditionalObjects {
+  const send = createSteadyClient(place, fetch, clock);
+  const nameOf = (path: string): string => `${place.prefix}${path}`;
+
+  return {
+    read: async (path) => {
+      const request = { method: "GET", name: nameOf(path) } as const;
+      const answer = await send(request, maximumOctets);
+      if (answer.outcome !== "done") return undefined;
+      if (!answer.octets) throw new FetchError(`has an object ${path} that is too long`);
+      return { octets: new Uint8Array(answer.octets), version: taggedVersion(answer) };
+    },
+    write: async (path, body, version) => {
+      const request = { method: "PUT", name: nameOf(path), body, replaces: { version } } as const;
+      const answer = await send(request);
+      return answer.outcome === "done" ? taggedVersion(answer) : undefined;
+    },
+  };
+}
+
+function taggedVersion({ version }: Extract<BucketAnswer, { outcome: "done" }>): string {
+  if (version === "") throw new FetchError("answered without an entity tag");
+  return version;
+}

@@ -1,0 +1,403 @@
+import { randomUUID } from "node:crypto";
+import * as z from "zod/mini";
+import { JsonBounds, parseJson } from "../../foundation/json.ts";
+import { type Pause, pause as systemPause } from "../../foundation/pause.ts";
+import { SingleFlight } from "../../foundation/shared-work.ts";
+import { Base64 } from "../../pki/encoding/base64.ts";
+import { Bytes } from "../../pki/encoding/bytes.ts";
+import { LogError } from "../../tlog/log-error.ts";
+import {
+  type HashEntry,
+  type LogObjects,
+  type LogStage,
+  StagedBatch,
+  type StagedTexts,
+} from "../../tlog/sequencer/storage.ts";
+import { checkpointPath, formatBundle, parseBundle, Tile, tileWidth } from "../../tlog/tile.ts";
+
+type Octets = Uint8Array<ArrayBuffer>;
+
+/** The octets of one object, and the version that a write of it may name. */
+interface VersionedOctets {
+  readonly octets: Octets;
+  readonly version: string;
+}
+
+/** Objects that many processes write, of whose writes to one version at most one is confirmed. */
+export interface ConditionalObjects {
+  readonly read: (path: string) => Promise<VersionedOctets | undefined>;
+  /** @returns The version of what it has written; `undefined` if another write came before. */
+  readonly write: (
+    path: string,
+    octets: Octets,
+    version: string | undefined,
+  ) => Promise<string | undefined>;
+}
+
+/** Another process has written to the log meanwhile, so that this one's copy of it is outdated. */
+export class Overtaken extends Error {
+  override readonly name = "Overtaken";
+}
+
+/** The path of the stage below the prefix of its log. */
+export const stagePath = "stage.json";
+
+const index = z.int().check(z.minimum(0));
+const stageSchema = z.strictObject({
+  version: z.literal(1),
+  /** The id of the write, by which a writer recognizes its own write when the response was lost. */
+  writer: z.string(),
+  key: z.string(),
+  head: z.string(),
+  named: z.optional(z.string()),
+  /** The staged entries that rest in full bundles already. */
+  bundled: z.optional(z.strictObject({ from: index, to: index })),
+  batches: z.array(
+    z.strictObject({ first: index, count: z.int().check(z.minimum(1)), octets: z.string() }),
+  ),
+});
+
+type StageForm = z.infer<typeof stageSchema>;
+type Save = readonly [texts: Partial<StagedTexts>, deleteUpTo: number | undefined];
+
+/** What a stage holds: its texts, and the entries that are not published whole. */
+export interface StageContent {
+  readonly texts: StagedTexts | undefined;
+  readonly batches: readonly StagedBatch[];
+}
+
+/** What a stage works with. */
+interface StageMeans {
+  readonly hashEntry: HashEntry;
+  readonly pause?: Pause | undefined;
+}
+
+const nothing: StageContent = { texts: undefined, batches: [] };
+
+/** After many at once, the next write waits so long for more: each write costs money. */
+const restMilliseconds = 10;
+
+/**
+ * The stage of a log in one object. It changes in memory, and its owner answers nobody before {@link commit} has
+ * written it: only over the version that was read, so that of two processes one alone goes on. Entries that fill a
+ * bundle rest there, and no write of the stage repeats them.
+ *
+ * Once a write has failed, the stage in memory may differ from the object: its owner reads another one.
+ */
+export class ObjectStage implements LogStage {
+  readonly #objects: ConditionalObjects;
+  readonly #means: StageMeans;
+  readonly #writer = randomUUID();
+  #content = nothing;
+  /** The content that the object has, as far as this process knows. */
+  #confirmed = nothing;
+  #version: string | undefined;
+  /** The bundles between these indexes have been written or read. */
+  #bundledFrom = 0;
+  #bundledUpTo = 0;
+  /** What was saved since the last write. Entries of this process cannot be moved behind entries of another one. */
+  #saved: Save[] = [];
+  #changes = 0;
+  #lastAppend = 0;
+  #durable = 0;
+  #failure: Error | undefined;
+  #isOutdated = false;
+  readonly #writes = new SingleFlight<void>();
+  readonly #bundling = new SingleFlight<void>();
+  #rest = Promise.resolve();
+  readonly #encoded = new WeakMap<StagedBatch, string>();
+
+  private constructor(objects: ConditionalObjects, means: StageMeans) {
+    this.#objects = objects;
+    this.#means = means;
+  }
+
+  /** @throws LogError for an object of another form, or without its bundles. */
+  static async read(objects: ConditionalObjects, means: StageMeans): Promise<ObjectStage> {
+    const stage = new ObjectStage(objects, means);
+    await stage.#read();
+    return stage;
+  }
+
+  /** What is durable. */
+  get confirmed(): StageContent {
+    return this.#confirmed;
+  }
+
+  /** Whether a sequencer that knows this stage must not go on with it. */
+  get isOutdated(): boolean {
+    return this.#isOutdated;
+  }
+
+  /** Whether that is because another process has written. */
+  get isOvertaken(): boolean {
+    return this.#failure instanceof Overtaken;
+  }
+
+  /** Has nobody append to this stage any more. */
+  abandon(): void {
+    this.#isOutdated = true;
+  }
+
+  /** Whether a path is that of a full bundle that this stage has written or read. */
+  hasBundle(path: string): boolean {
+    const { level, index, width } = Tile.parsePath(path) ?? {};
+    const isBundle = level === "entries" && width === tileWidth && index !== undefined;
+    return (
+      isBundle &&
+      index * tileWidth >= this.#bundledFrom &&
+      (index + 1) * tileWidth <= this.#bundledUpTo
+    );
+  }
+
+  readonly texts = (): StagedTexts | undefined => this.#content.texts;
+
+  readonly batches = (from: number): readonly StagedBatch[] =>
+    this.#content.batches.filter(({ first }) => first >= from);
+
+  readonly end = (): number | undefined => endOf(this.#content.batches);
+
+  readonly append = (batch: StagedBatch): void => {
+    if (this.#isOutdated) throw new Overtaken("another process writes the log");
+    this.#content = { ...this.#content, batches: [...this.#content.batches, batch] };
+    this.#lastAppend = ++this.#changes;
+  };
+
+  readonly save = (...save: [texts: Partial<StagedTexts>, deleteUpTo?: number]): void => {
+    const [texts, deleteUpTo] = save;
+    this.#apply([texts, deleteUpTo]);
+    this.#saved.push([texts, deleteUpTo]);
+    this.#changes++;
+  };
+
+  /** Runs work once no write is under way, so that what comes meanwhile forms one batch. */
+  readonly nextTurn = (work: () => void): void => {
+    const begin = async (): Promise<void> => {
+      await this.#writes.underWay?.catch(() => {});
+      await this.#rest;
+      setImmediate(work);
+    };
+    void begin();
+  };
+
+  /** Whether no other process has written since this stage was read. */
+  async isCurrent(): Promise<boolean> {
+    const stored = await this.#objects.read(stagePath);
+    if (!stored || stored.version === this.#version) return stored?.version === this.#version;
+    return parse(stored.octets).writer.startsWith(this.#writer);
+  }
+
+  /**
+   * Makes everything durable that has changed before this call. Entries that others have appended meanwhile do no harm
+   * to a head, which covers those before them: it is written beside them unless it is no longer the one that was read.
+   *
+   * @throws Overtaken, and errors of the objects, after which the write may have happened.
+   */
+  async commit(): Promise<void> {
+    const wanted = this.#changes;
+    while (this.#durable < wanted) {
+      if (this.#failure) throw this.#failure;
+      await this.#writes.join(() => this.#writeOrFail());
+    }
+  }
+
+  async #writeOrFail(): Promise<void> {
+    try {
+      for (let attempt = 0; attempt < 20; attempt++) {
+        if (await this.#write()) return;
+        if (!(await this.#absorb())) break;
+      }
+      throw new Overtaken("another process writes the log");
+    } catch (error) {
+      this.#isOutdated = true;
+      this.#failure = error instanceof Error ? error : new Error(String(error));
+      throw error;
+    }
+  }
+
+  #apply([texts, deleteUpTo = 0]: Save): void {
+    this.#bundledFrom = Math.max(this.#bundledFrom, deleteUpTo);
+    this.#content = {
+      texts: { key: "", head: "", ...this.#content.texts, ...texts },
+      batches: this.#content.batches.filter(({ first, count }) => first + count > deleteUpTo),
+    };
+  }
+
+  async #write(): Promise<boolean> {
+    const [content, changes, saves] = [this.#content, this.#changes, this.#saved.length];
+    const writer = `${this.#writer} ${changes}`;
+    const octets = new TextEncoder().encode(JSON.stringify(this.#format(writer)));
+    let version = await this.#objects.write(stagePath, octets, this.#version);
+    if (version === undefined) {
+      // The conflict may be with this very write, whose first answer was lost.
+      const stored = await this.#objects.read(stagePath);
+      if (!stored || parse(stored.octets).writer !== writer) return false;
+      version = stored.version;
+    }
+    const more = (endOf(content.batches) ?? 0) - (endOf(this.#confirmed.batches) ?? 0);
+    this.#version = version;
+    this.#confirmed = content;
+    this.#durable = changes;
+    this.#saved = this.#saved.slice(saves);
+    const { pause = systemPause } = this.#means;
+    if (more > 1) this.#rest = pause(restMilliseconds);
+    void this.#bundling.join(() => this.#writeBundles()).catch(() => {});
+    return true;
+  }
+
+  #format(writer: string): StageForm {
+    const { texts = { key: "", head: "" }, batches } = this.#content;
+    const [from, to] = [this.#bundledFrom, this.#bundledUpTo];
+    return {
+      version: 1,
+      writer,
+      ...texts,
+      ...(to > from && { bundled: { from, to } }),
+      batches: batches
+        .filter(({ first, count }) => first + count > to)
+        .map((each) => ({ first: each.first, count: each.count, octets: this.#encode(each) })),
+    };
+  }
+
+  #encode(batch: StagedBatch): string {
+    const encoded = this.#encoded.get(batch) ?? Base64.format(batch.octets);
+    this.#encoded.set(batch, encoded);
+    return encoded;
+  }
+
+  /** Writes the bundles that are full. What is confirmed has its place for good, so they are those of every publication. */
+  async #writeBundles(): Promise<void> {
+    for (;;) {
+      const { batches } = this.#confirmed;
+      const start = Math.max(this.#bundledFrom, bundleEnd(batches[0]?.first ?? 0));
+      const first = Math.max(this.#bundledUpTo, start);
+      const next = first + tileWidth;
+      if ((endOf(batches) ?? 0) < next) return;
+      if (first > this.#bundledUpTo) this.#bundledFrom = first;
+      const inside = batches.filter((each) => each.first < next && each.first + each.count > first);
+      const entries = inside.flatMap((each) =>
+        StagedBatch.entries(each).slice(Math.max(0, first - each.first), next - each.first),
+      );
+      const octets = formatBundle(entries);
+      const stored = await create(this.#objects, bundlePath(first), octets);
+      // Another bundle is a matter for the publication, which refuses it.
+      if (!stored || !Bytes.equal(stored, octets)) return;
+      this.#bundledUpTo = next;
+    }
+  }
+
+  /** @returns Whether the saved texts may be written over what others have written since. */
+  async #absorb(): Promise<boolean> {
+    const mine = this.#confirmed;
+    const hasAppended = (): boolean => this.#lastAppend > this.#durable;
+    if (hasAppended()) return false;
+    await this.#read();
+    const { texts, batches } = this.#confirmed;
+    const isWhole = mine.batches.every((each, i) => isSame(each, batches[i]));
+    if (hasAppended() || !isWhole || texts?.head !== mine.texts?.head) return false;
+    this.#isOutdated = true;
+    for (const save of this.#saved) this.#apply(save);
+    return true;
+  }
+
+  async #read(): Promise<void> {
+    const stored = await this.#objects.read(stagePath);
+    this.#version = stored?.version;
+    this.#content = this.#confirmed = nothing;
+    if (!stored) return;
+    const { key, head, named, bundled = { from: 0, to: 0 }, batches } = parse(stored.octets);
+    const firsts = Array.from(
+      { length: Math.ceil(Math.max(0, bundled.to - bundled.from) / tileWidth) },
+      (_, i) => bundled.from + i * tileWidth,
+    );
+    const before = await Promise.all(firsts.map((first) => this.#readBundle(first)));
+    const inside = batches.map((each) => this.#cut(decode(each), bundled.to));
+    [this.#bundledFrom, this.#bundledUpTo] = [bundled.from, bundled.to];
+    this.#content = { texts: { key, head, named }, batches: [...before, ...inside] };
+    this.#confirmed = this.#content;
+  }
+
+  async #readBundle(first: number): Promise<StagedBatch> {
+    const stored = await this.#objects.read(bundlePath(first));
+    if (!stored) throw new LogError("missing", `the staged entries from ${first} on are gone`);
+    return StagedBatch.of(first, parseBundle(stored.octets, tileWidth), this.#means.hashEntry);
+  }
+
+  /** A batch without its entries before an index, which a bundle has. */
+  #cut(batch: StagedBatch, from: number): StagedBatch {
+    if (batch.first >= from) return batch;
+    const entries = StagedBatch.entries(batch).slice(from - batch.first);
+    return StagedBatch.of(from, entries, this.#means.hashEntry);
+  }
+}
+
+const endOf = (batches: readonly StagedBatch[]): number | undefined => {
+  const last = batches.at(-1);
+  return last && last.first + last.count;
+};
+
+/** The beginning of the first bundle of which every entry is at this index or after it. */
+const bundleEnd = (from: number): number => Math.ceil(from / tileWidth) * tileWidth;
+
+const bundlePath = (first: number): string =>
+  Tile.path({ level: "entries", index: first / tileWidth, width: tileWidth });
+
+const isSame = (one: StagedBatch, other?: StagedBatch): boolean =>
+  one.first === other?.first && Buffer.compare(one.octets, other.octets) === 0;
+
+function decode({ octets: text, ...each }: StageForm["batches"][number]): StagedBatch {
+  const octets = Base64.parse(text);
+  if (octets) return { ...each, octets };
+  throw damaged();
+}
+
+const damaged = (cause?: unknown): LogError =>
+  new LogError("form", `${stagePath} of the log is damaged`, cause);
+
+function parse(octets: Uint8Array): StageForm {
+  try {
+    return stageSchema.parse(parseJson(octets, JsonBounds.unbounded));
+  } catch (error) {
+    throw damaged(error);
+  }
+}
+
+async function create(
+  objects: ConditionalObjects,
+  path: string,
+  octets: Octets,
+): Promise<Octets | undefined> {
+  if ((await objects.write(path, octets, undefined)) !== undefined) return octets;
+  return (await objects.read(path))?.octets;
+}
+
+/**
+ * The published objects of a log beside its stage. Nothing is published before the stage has what it commits to, and
+ * a checkpoint replaces only the one that was read with the stage: a slow process never puts an older one back.
+ */
+export function publishedObjects(objects: ConditionalObjects, stage: ObjectStage): LogObjects {
+  let checkpoint: string | undefined;
+  return {
+    read: async (path) => {
+      const stored = await objects.read(path);
+      if (path === checkpointPath) checkpoint = stored?.version;
+      return stored?.octets;
+    },
+    create: async (path, octets) => {
+      if (stage.hasBundle(path)) return octets;
+      await stage.commit();
+      return create(objects, path, octets);
+    },
+    replace: async (path, octets) => {
+      await stage.commit();
+      const version = await objects.write(path, octets, checkpoint);
+      if (version === undefined) {
+        const stored = await objects.read(path);
+        // The lost answer to this very write, or another process that has published the same.
+        if (!stored || !Bytes.equal(stored.octets, octets))
+          throw new Overtaken("another process publishes the log");
+        checkpoint = stored.version;
+      } else checkpoint = version;
+    },
+  };
+}
