@@ -2,7 +2,7 @@ import { createPrivateKey } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type LogEntry, parseEntry } from "../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../src/ca/issuance/log-entry.ts";
 import { ClientError, createClient } from "../src/client/client.ts";
 import { OperatorError } from "../src/foundation/errors.ts";
 import { Bytes } from "../src/pki/encoding/bytes.ts";
@@ -150,7 +150,7 @@ async function lookFor(
   const leaf = Pem.parse(leafPem, ["CERTIFICATE"]);
   let found: FirstEntry | undefined;
   await extendVerified(Frontier.empty(), tree, read, (index, octets) => {
-    const entry = parseEntry(octets);
+    const entry = LogEntry.parse(octets);
     if (!leaf || entry.kind === "token" || !Bytes.equal(entry.certificate, leaf)) return;
     found = { origin: tree.origin, index, size: tree.size, entry };
   });

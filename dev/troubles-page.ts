@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { parse } from "yaml";
-import { finding, findingNames } from "../src/status/finding.ts";
+import { Finding, findingNames } from "../src/status/finding.ts";
 
 const rules = new URL("../deploy/observability/rules.yaml", import.meta.url);
 const page = new URL("../docs/how-to/troubleshoot.md", import.meta.url);
@@ -22,7 +22,7 @@ const withPart = (text: string, name: string, part: string): string =>
 
 function findingRows(): string {
   const rows = findingNames.map((name) => {
-    const { severity, why } = finding(name, "", "");
+    const { severity, why } = Finding.of(name, "", "");
     return `| \`${name}\` | ${severity} | ${why} |`;
   });
   return ["| finding | severity | why it matters |", "| --- | --- | --- |", ...rows].join("\n");

@@ -10,15 +10,15 @@ import { once } from "node:events";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { variableNames } from "../src/agent/configuration/environment.ts";
-import { configurationKeys } from "../src/config/configuration.ts";
+import { Configuration } from "../src/config/configuration.ts";
 import { distributeKeys } from "../src/node/distribute/distribute.ts";
 import { gatewayKeys } from "../src/node/gateway/gateway-configuration.ts";
-import { serveKeys } from "../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../src/node/serve/serve-configuration.ts";
 import { signerKeys } from "../src/node/signer/signer-configuration.ts";
 
 const keys = [
-  ...configurationKeys,
-  ...serveKeys,
+  ...Configuration.keys,
+  ...ServeConfiguration.keys,
   ...gatewayKeys,
   ...distributeKeys,
   ...signerKeys,

@@ -3,8 +3,8 @@ import { SignJWT } from "jose";
 import type { AuditEvent } from "../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { Mint } from "../../src/ca/mint.ts";
-import { compose } from "../../src/config/composition.ts";
-import { parseConfiguration } from "../../src/config/configuration.ts";
+import { Composition } from "../../src/config/composition.ts";
+import { Configuration } from "../../src/config/configuration.ts";
 import {
   type AuthorityStore,
   RecordName,
@@ -44,7 +44,7 @@ export async function createSizedCa(
   { jwk, csrPem }: CallerMaterial,
   tokens: readonly string[],
 ): Promise<SizedCa> {
-  const configuration = parseConfiguration({
+  const configuration = Configuration.parse({
     ISSUERS: Array.from({ length: issuers }, (_, i) => ({
       issuer: nameOf(i),
       cluster: `cluster-${i}`,
@@ -58,7 +58,10 @@ export async function createSizedCa(
   const clock = (): Date => new Date();
   const means = { store, cryptoProvider: nodeCryptoProvider, log, clock };
   const fetching = { fetchTrusting: () => fetch };
-  const { certificateAuthority, mint } = await compose(configuration, { ...means, fetching });
+  const { certificateAuthority, mint } = await Composition.compose(configuration, {
+    ...means,
+    fetching,
+  });
   const published = addSeconds(clock(), -2 * mint.phaseLengths.propagationSeconds);
   for (let i = 0; i < authorities; i++) {
     await Mint.mintAuthority(mint, Schedule.first(mint.phaseLengths, addSeconds(published, -i)));

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { importKek } from "../../src/custody/kek.ts";
+import { Kek } from "../../src/custody/kek.ts";
 import { NodeLog } from "../../src/node/log/node-log.ts";
 import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { bundleWorker } from "../edge/bundle.ts";
@@ -19,7 +19,7 @@ const entryOctets = 620;
 async function nodeMicroseconds(): Promise<number> {
   const storeDirectory = mkdtempSync(join(tmpdir(), "rampart-bench-"));
   const today = new Date().toISOString().slice(0, 10);
-  const kek = await importKek("k1", crypto.getRandomValues(new Uint8Array(32)));
+  const kek = await Kek.import("k1", crypto.getRandomValues(new Uint8Array(32)));
   const log = await NodeLog.open({
     storeDirectory,
     configuration: {

@@ -3,7 +3,7 @@ import { createSecureServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
 import type { ServingCertificate } from "../../src/node/tls.ts";
 import { tlsOptions } from "../../src/node/tls.ts";
-import { createCertificatePath } from "../../src/transport/http/paths.ts";
+import { IssuingPath } from "../../src/transport/http/paths.ts";
 
 type Answering = (body: Buffer, authorization: string) => Promise<Buffer>;
 
@@ -27,7 +27,7 @@ export function listenRelaying(certificate: ServingCertificate, port: number): P
         authorization,
       };
       const options = { agent, host: "127.0.0.1", port, method: "POST", headers };
-      const outgoing = request({ ...options, path: createCertificatePath }, (incoming) => {
+      const outgoing = request({ ...options, path: IssuingPath.createCertificate }, (incoming) => {
         collect(incoming, resolve);
       });
       outgoing.on("error", reject);

@@ -1,8 +1,8 @@
-import { createEventLog } from "../../src/ca/issuance/audit-event.ts";
+import { EventLog } from "../../src/ca/issuance/audit-event.ts";
 import { WriteLine } from "../../src/foundation/events.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { serve } from "../../src/node/serve/serve.ts";
-import { parseServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../src/node/server.ts";
 import type { ServingCertificate } from "../../src/node/tls.ts";
 import { listenEchoing, listenRelaying } from "./bare-handlers.ts";
@@ -25,7 +25,7 @@ export interface Answer {
 }
 
 const clock = () => new Date();
-const serverContext = { log: createEventLog(clock, WriteLine.toConsole), clock };
+const serverContext = { log: EventLog.create(clock, WriteLine.toConsole), clock };
 const nothing: Answer = { port: 0, plaintextPort: 0 };
 let floors: Record<"web" | "node", Floor> | undefined;
 
@@ -37,7 +37,7 @@ process.on("disconnect", () => process.exit());
 async function carryOut(command: Command): Promise<Answer> {
   switch (command.act) {
     case "serve":
-      return portsOf(await serve(parseServeConfiguration(command.values), serverContext));
+      return portsOf(await serve(ServeConfiguration.parse(command.values), serverContext));
     case "gateway": {
       // Imported only here, so that the gateway's modules do not count as the CA's memory.
       const { runGateway } = await import("../../src/node/gateway/gateway.ts");

@@ -6,7 +6,7 @@ import { parseArgs } from "node:util";
 import { stringify } from "smol-toml";
 import type { Circumstances } from "../../src/ca/policy/circumstances.ts";
 import { Policy } from "../../src/ca/policy/policy.ts";
-import { policyTable } from "../../src/ca/policy/rule.ts";
+import { PolicyTable } from "../../src/ca/policy/rule.ts";
 import { synchronize } from "../../src/cli/verbs/log/follower.ts";
 import { FollowerIndex } from "../../src/cli/verbs/log/follower-index.ts";
 import { policyOfKey } from "../../src/cli/verbs/log/log-source.ts";
@@ -56,7 +56,7 @@ async function cpuOf(work: () => unknown): Promise<number> {
 
 /** CPU of a call for a hundred rules of which none fits, in microseconds: the median of rounds. */
 async function decisionMicroseconds(): Promise<number> {
-  const policy = Policy.create(policyTable.parse({ rules }));
+  const policy = Policy.create(PolicyTable.schema.parse({ rules }));
   const lifetimes = { defaultSeconds: 60, maximumSeconds: 60 };
   const times = 20_000;
   const costs: number[] = [];

@@ -1,4 +1,4 @@
-import { type CertificateEntry, formatEntry } from "../../src/ca/issuance/log-entry.ts";
+import { type CertificateEntry, LogEntry } from "../../src/ca/issuance/log-entry.ts";
 import { Bytes } from "../../src/pki/encoding/bytes.ts";
 import type { SpiffeId } from "../../src/pki/spiffe-id.ts";
 import { Certificate } from "../../src/pki/x509/certificate.ts";
@@ -10,8 +10,8 @@ import { Frontier } from "../../src/tlog/frontier.ts";
 import { leafHash } from "../../src/tlog/merkle.ts";
 import { createLogSigner, formatCheckpoint } from "../../src/tlog/note/checkpoint.ts";
 import { formatNote } from "../../src/tlog/note/note.ts";
-import { generateEd25519, rawPublicKey, VerifierKey } from "../../src/tlog/note/verifier-key.ts";
-import { checkpointPath, formatBundle, Tile, tileWidth } from "../../src/tlog/tile.ts";
+import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
+import { Tile } from "../../src/tlog/tile.ts";
 import { createBenchIssuer } from "../crl-rows.ts";
 
 /** A published log of a mesh. */
@@ -36,20 +36,20 @@ export async function createMeshLog(size: number): Promise<MeshLog> {
   const keep = (tiles: ReturnType<Frontier["partialTiles"]>): void => {
     for (const tile of tiles) objects.set(Tile.path(tile), tile.octets);
   };
-  for (let first = 0; first < size; first += tileWidth) {
-    const width = Math.min(tileWidth, size - first);
+  for (let first = 0; first < size; first += Tile.fullWidth) {
+    const width = Math.min(Tile.fullWidth, size - first);
     const entries = Array.from({ length: width }, (_, i) => entryOf(first + i));
     for (const entry of entries) keep(frontier.append(leafHash(entry)));
-    const path = Tile.path({ level: "entries", index: first / tileWidth, width });
-    objects.set(path, formatBundle(entries));
+    const path = Tile.path({ level: "entries", index: first / Tile.fullWidth, width });
+    objects.set(path, Tile.formatBundle(entries));
   }
   keep(frontier.partialTiles());
   const origin = "log.example.com/bench";
-  const { privateKey, publicKey } = await generateEd25519();
-  const { key, sign } = createLogSigner(origin, privateKey, await rawPublicKey(publicKey));
+  const { privateKey, publicKey } = await VerifierKey.generate();
+  const { key, sign } = createLogSigner(origin, privateKey, await VerifierKey.raw(publicKey));
   const text = formatCheckpoint({ origin, size, root: frontier.root() });
   const note = formatNote({ text, signatures: [await sign(text)] });
-  objects.set(checkpointPath, new TextEncoder().encode(note));
+  objects.set(Tile.checkpointPath, new TextEncoder().encode(note));
   return { verifierKey: VerifierKey.format(key), objects };
 }
 
@@ -61,7 +61,7 @@ async function meshEntries(size: number): Promise<(idx: number) => Bytes> {
     const pod = idx % pods;
     const at = new Date(begin + 1000 * idx).toISOString();
     const isRenewal = Math.floor(idx / pods) % 2 === 1;
-    return formatEntry({
+    return LogEntry.format({
       kind: "certificate",
       certificate: withSerial(leaf, idx),
       at,

@@ -1,9 +1,9 @@
-import { type AuditEvent, createEventLog } from "../../src/ca/issuance/audit-event.ts";
+import { type AuditEvent, EventLog } from "../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { issueToken } from "../../src/ca/issuance/issue-token.ts";
 import { Mint, mintTokenKey } from "../../src/ca/mint.ts";
-import { compose, type Platform } from "../../src/config/composition.ts";
-import { parseConfiguration } from "../../src/config/configuration.ts";
+import { Composition, type Platform } from "../../src/config/composition.ts";
+import { Configuration } from "../../src/config/configuration.ts";
 import { WriteLine } from "../../src/foundation/events.ts";
 import { Schedule } from "../../src/pki/authority/schedule.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
@@ -26,7 +26,7 @@ interface Environment {
 type Work = () => Promise<unknown>;
 
 const clock = () => new Date();
-const log = createEventLog(clock, WriteLine.toConsole);
+const log = EventLog.create(clock, WriteLine.toConsole);
 
 const prepared = new Map<string, Work>();
 
@@ -65,7 +65,7 @@ export default {
 /** Stores keys that sign at once; real first ones would wait for the propagation interval. */
 async function storeFirstAuthority({ AUTHORITIES, ...values }: Environment): Promise<void> {
   const platform = platformOn(AUTHORITIES);
-  const { mint } = await compose(parseConfiguration(values), platform);
+  const { mint } = await Composition.compose(Configuration.parse(values), platform);
   const { propagationSeconds } = mint.phaseLengths;
   const published = addSeconds(new Date(), -2 * propagationSeconds);
   const schedule = Schedule.first(mint.phaseLengths, published);
@@ -142,7 +142,7 @@ async function createTokenIssue({ token }: Credentials, environment: Environment
 
 async function authorityOf({ AUTHORITIES, ...values }: Environment) {
   const platform = platformOn(AUTHORITIES);
-  return (await compose(parseConfiguration(values), platform)).certificateAuthority;
+  return (await Composition.compose(Configuration.parse(values), platform)).certificateAuthority;
 }
 
 async function tokenKey({ ISSUERS }: Environment): Promise<CryptoKey> {

@@ -1,6 +1,6 @@
 import { Hex } from "../pki/encoding/bytes.ts";
 import type { FollowerState } from "../program/bundle/document-follower.ts";
-import { proxySentences } from "../program/http/proxies.ts";
+import { EnvironmentProxies } from "../program/http/proxies.ts";
 import type { LogOutput } from "../program/log-output.ts";
 import type { CertificateOutput } from "./certificate-output.ts";
 import type { Identities } from "./identity/identities.ts";
@@ -57,7 +57,7 @@ export function reportAgent(parts: ReportedParts) {
       ].filter((each) => each !== undefined),
     ],
     /** Which connections go through a proxy. */
-    proxies: proxySentences(),
+    proxies: EnvironmentProxies.sentences(),
     identities: all.map(({ status }) => reportIdentity(status, now)),
     roots: trust.current.map((root) => ({
       subject: root.subject,

@@ -15,8 +15,8 @@ import { messageOf } from "../foundation/errors.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { CoalescedWork } from "../foundation/shared-work.ts";
 import { replaceFile } from "../program/files/atomic-file.ts";
-import { within, withinPlace } from "../program/files/descriptor-path.ts";
-import { holdsText } from "../program/files/small-file.ts";
+import { DescriptorPath } from "../program/files/descriptor-path.ts";
+import { SmallFile } from "../program/files/small-file.ts";
 import type { CertificatePurpose } from "./configuration/ca-settings.ts";
 import type { OutputSettings } from "./configuration.ts";
 import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
@@ -136,7 +136,7 @@ const ownFolder = /^\.\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
  * @returns Whether any file has changed.
  */
 export async function writeOutput(settings: OutputSettings, files: OutputFiles): Promise<boolean> {
-  return withinPlace(settings.folder, async (folder) => {
+  return DescriptorPath.withinPlace(settings.folder, async (folder) => {
     const changed: string[] = [];
     for (const [name, content] of Object.entries(files)) {
       if (!(await holds(join(folder, name), content))) changed.push(name);
@@ -162,7 +162,7 @@ async function replace(
 
 /** Whether a file has this content, or is not there. */
 async function holds(path: string, content: string | undefined): Promise<boolean> {
-  if (content !== undefined) return holdsText(path, content);
+  if (content !== undefined) return SmallFile.holds(path, content);
   return lstat(path).then(
     (entry) => entry.isDirectory(),
     () => true,
@@ -179,7 +179,7 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
   const previous = await readlink(join(folder, currentLink)).catch(() => undefined);
   await mkdir(join(folder, next), { mode: 0o700 });
   try {
-    await within(join(folder, next), async (path, opened) => {
+    await DescriptorPath.within(join(folder, next), async (path, opened) => {
       if ((await readdir(path)).length > 0)
         throw new Error(`another folder is in place of ${next}`);
       // The umask must not matter: other users may enter the folder exactly if they may read the files.
@@ -210,7 +210,7 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
 /** Removes a folder of files. What somebody else has put in its place, or into it, stays. */
 async function removeFolder(folder: string): Promise<void> {
   try {
-    await within(folder, async (path) => {
+    await DescriptorPath.within(folder, async (path) => {
       for (const name of await readdir(path)) await unlink(join(path, name));
     });
     await rmdir(folder);

@@ -70,44 +70,44 @@ interface Credentials {
  */
 export type Authenticator = (credentials: Credentials, now: Date) => Promise<Caller>;
 
-/**
- * Tries the client certificate first, as istiod does, and the token if there is no good certificate.
- * When both fail, the refusal is the token's, unless the caller sent none.
- */
-export function certificateFirst(
-  byCertificate: Authenticator,
-  byToken: Authenticator,
-): Authenticator {
-  const byEither: Authenticator = async (credentials, now) => {
-    try {
-      return await byCertificate(credentials, now);
-    } catch (error) {
-      if (!(error instanceof CaError)) throw error;
-      return byToken(credentials, now).catch((failure: unknown) => {
-        throw isMissing(failure) ? error : failure;
-      });
-    }
-  };
-  return (credentials, now) =>
-    (credentials.clientCertificate ? byEither : byToken)(credentials, now);
-}
+/** Authenticates callers. */
+export const Authenticator = {
+  /**
+   * Tries the client certificate first, as istiod does, and the token if there is no good certificate.
+   * When both fail, the refusal is the token's, unless the caller sent none.
+   */
+  certificateFirst(byCertificate: Authenticator, byToken: Authenticator): Authenticator {
+    const byEither: Authenticator = async (credentials, now) => {
+      try {
+        return await byCertificate(credentials, now);
+      } catch (error) {
+        if (!(error instanceof CaError)) throw error;
+        return byToken(credentials, now).catch((failure: unknown) => {
+          throw isMissing(failure) ? error : failure;
+        });
+      }
+    };
+    return (credentials, now) =>
+      (credentials.clientCertificate ? byEither : byToken)(credentials, now);
+  },
+};
 
 function isMissing(failure: unknown): boolean {
   return failure instanceof CaError && failure.refusal.reason === "credential-missing";
 }
 
-/**
- * Whether the claims of the caller's token are unknown, and a rule or a denial may be about them. They are unknown
- * behind a certificate whose issuer has a table of claims, and behind a gateway that forwards only a name.
- */
-export const hidesTokenSubject = ({ certificate, gateway, provedBy }: Caller): boolean =>
-  certificate ? provedBy?.subjects !== undefined : gateway !== undefined;
+/** How a caller was authenticated. */
+export const Caller = {
+  /**
+   * Whether the claims of the caller's token are unknown, and a rule or a denial may be about them. They are unknown
+   * behind a certificate whose issuer has a table of claims, and behind a gateway that forwards only a name.
+   */
+  hidesTokenSubject: ({ certificate, gateway, provedBy }: Caller): boolean =>
+    certificate ? provedBy?.subjects !== undefined : gateway !== undefined,
 
-/** How a caller was authenticated: by its token, by its certificate, or by a certificate that a gateway forwards. */
-export function proofKindOf({
-  gateway,
-  certificate,
-}: Caller): "token" | "certificate" | "forwarded" {
-  if (gateway) return "forwarded";
-  return certificate ? "certificate" : "token";
-}
+  /** How a caller was authenticated: by its token, by its certificate, or by a certificate that a gateway forwards. */
+  proofKindOf({ gateway, certificate }: Caller): "token" | "certificate" | "forwarded" {
+    if (gateway) return "forwarded";
+    return certificate ? "certificate" : "token";
+  },
+};

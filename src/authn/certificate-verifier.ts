@@ -46,25 +46,54 @@ interface CertificateTrust {
  */
 export type CertificateVerifier = (der: Bytes, now: Date) => Promise<Caller>;
 
-/**
- * Accepts a certificate if one of this CA's own authorities has signed it and nobody has revoked it. The issuer of the last token for
- * its identity must be able to vouch for its account now, and must have done so recently. A verification
- * by TLS, the edge or a gateway does not suffice, because their roots are every root of the mesh.
- */
-export function createCertificateVerifier(trust: CertificateTrust): CertificateVerifier {
-  const { trustDomain, vouchingAt, issuers } = trust;
-  return async (der, now) => {
-    const leaf = parseClientCertificate(der, trustDomain, now);
-    const { certificate, spiffeId, account } = leaf;
-    const signer = await signerOf(certificate, await vouchingAt(now), trust.cryptoProvider);
-    const serialNumber = Hex.format(certificate.toBeSigned.serialNumber);
-    const shown = { serialNumber, authority: signer.id };
-    if (await trust.isRevoked(shown, now)) {
-      throw rejectCredential("revoked", "an operator has revoked the certificate");
-    }
-    return { spiffeId, account, ...requireLastProof(leaf, issuers, now), certificate: shown };
-  };
-}
+/** Verifies client certificates. */
+export const CertificateVerifier = {
+  /**
+   * Accepts a certificate if one of this CA's own authorities has signed it and nobody has revoked it. The issuer of the last token for
+   * its identity must be able to vouch for its account now, and must have done so recently. A verification
+   * by TLS, the edge or a gateway does not suffice, because their roots are every root of the mesh.
+   */
+  create(trust: CertificateTrust): CertificateVerifier {
+    const { trustDomain, vouchingAt, issuers } = trust;
+    return async (der, now) => {
+      const leaf = parseClientCertificate(der, trustDomain, now);
+      const { certificate, spiffeId, account } = leaf;
+      const signer = await signerOf(certificate, await vouchingAt(now), trust.cryptoProvider);
+      const serialNumber = Hex.format(certificate.toBeSigned.serialNumber);
+      const shown = { serialNumber, authority: signer.id };
+      if (await trust.isRevoked(shown, now)) {
+        throw rejectCredential("revoked", "an operator has revoked the certificate");
+      }
+      return { spiffeId, account, ...requireLastProof(leaf, issuers, now), certificate: shown };
+    };
+  },
+
+  /**
+   * Whether the names in a certificate are this authority's. It saves a verification for each authority of
+   * another name or another key identifier.
+   *
+   * @throws DerError
+   */
+  namesAuthority({ toBeSigned }: Certificate, authority: SigningAuthority): boolean {
+    if (!Bytes.equal(toBeSigned.issuer, authority.certificate.toBeSigned.subject)) return false;
+    const named = toBeSigned.extensions.authorityKeyIdentifier?.value.fork().enter(Tag.sequence);
+    const own = Certificate.subjectKeyIdentifier(authority.certificate);
+    const keyIdentifier = Tag.contextPrimitive(0);
+    if (!own || !named?.nextIs(keyIdentifier)) return true;
+    return Bytes.equal(named.content(keyIdentifier), own);
+  },
+
+  /**
+   * Authenticates by an X509-SVID of this mesh, as Istio's `ClientCertAuthenticator` does. istiod takes
+   * every name of the certificate for the caller's; here only the SPIFFE ID counts.
+   */
+  authenticator(verify: CertificateVerifier): Authenticator {
+    return async ({ clientCertificate }, now) => {
+      if (clientCertificate) return verify(clientCertificate, now);
+      throw new CaError({ reason: "credential-missing" }, "no client certificate");
+    };
+  },
+};
 
 async function signerOf(
   certificate: Certificate,
@@ -73,39 +102,13 @@ async function signerOf(
 ): Promise<SigningAuthority> {
   try {
     for (const authority of authorities) {
-      if (!namesAuthority(certificate, authority)) continue;
+      if (!CertificateVerifier.namesAuthority(certificate, authority)) continue;
       if (await isSignedWith(certificate, authority.publicKey, cryptoProvider)) return authority;
     }
   } catch (error) {
     throw malformed(error);
   }
   throw rejectCredential("authority", "no authority that vouches has signed the certificate");
-}
-
-/**
- * Whether the names in a certificate are this authority's. It saves a verification for each authority of
- * another name or another key identifier.
- *
- * @throws DerError
- */
-export function namesAuthority({ toBeSigned }: Certificate, authority: SigningAuthority): boolean {
-  if (!Bytes.equal(toBeSigned.issuer, authority.certificate.toBeSigned.subject)) return false;
-  const named = toBeSigned.extensions.authorityKeyIdentifier?.value.fork().enter(Tag.sequence);
-  const own = Certificate.subjectKeyIdentifier(authority.certificate);
-  const keyIdentifier = Tag.contextPrimitive(0);
-  if (!own || !named?.nextIs(keyIdentifier)) return true;
-  return Bytes.equal(named.content(keyIdentifier), own);
-}
-
-/**
- * Authenticates by an X509-SVID of this mesh, as Istio's `ClientCertAuthenticator` does. istiod takes
- * every name of the certificate for the caller's; here only the SPIFFE ID counts.
- */
-export function createCertificateAuthenticator(verify: CertificateVerifier): Authenticator {
-  return async ({ clientCertificate }, now) => {
-    if (clientCertificate) return verify(clientCertificate, now);
-    throw new CaError({ reason: "credential-missing" }, "no client certificate");
-  };
 }
 
 /**

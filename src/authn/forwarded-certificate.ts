@@ -5,7 +5,7 @@ import { SpiffeId, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import type { Authenticator, Caller } from "./caller.ts";
 import type { CertificateVerifier } from "./certificate-verifier.ts";
-import { forwardedHeader, forwardsHeader } from "./forwarding-headers.ts";
+import { ForwardingHeaders, forwardedHeader } from "./forwarding-headers.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
 /** The rules for the clients of gateways. */
@@ -31,7 +31,7 @@ export function acceptingForwardedCertificates(
   return async (credentials, now) => {
     const { headers } = credentials;
     const header = headers.get(forwardedHeader);
-    const isForwarded = headers.get(forwardsHeader) !== null;
+    const isForwarded = headers.get(ForwardingHeaders.forwards) !== null;
     const caller = await authenticate(credentials, now).catch((error: unknown) => {
       throw isForwarded && isOfCredential(error)
         ? rejectCredential("gateway", error.message, error)

@@ -84,25 +84,47 @@ const retrySeconds = 5;
 /** The most requests that wait for the keys of one issuer. */
 export const maximumWaiting = 1000;
 
-/** The keys of an issuer whose JWK Set is in the configuration. */
-export function pinnedKeys({ usable: keys, unusable }: JudgedKeySet): IssuerKeys {
-  return Object.assign(
-    ({ algorithm, keyId }: KeyQuery) => KeySet.candidates(keys, algorithm, keyId),
-    {
-      state: (): KeyState => ({ source: "configuration", keys, unusable }),
-    },
-  );
-}
+/** The keys of an issuer. */
+export const IssuerKeys = {
+  /** The keys of an issuer whose JWK Set is in the configuration. */
+  pinned({ usable: keys, unusable }: JudgedKeySet): IssuerKeys {
+    return Object.assign(
+      ({ algorithm, keyId }: KeyQuery) => KeySet.candidates(keys, algorithm, keyId),
+      {
+        state: (): KeyState => ({ source: "configuration", keys, unusable }),
+      },
+    );
+  },
 
-/** The keys of an issuer that publishes them. */
-export function publishedKeys(
-  issuer: string,
-  location: KeyLocation,
-  fetching: KeyFetching,
-): IssuerKeys {
-  const keys = new PublishedKeys(issuer, location, fetching);
-  return Object.assign(keys.find, { state: keys.stateAt, probe: keys.probe });
-}
+  /** The keys of an issuer that publishes them. */
+  published(issuer: string, location: KeyLocation, fetching: KeyFetching): IssuerKeys {
+    const keys = new PublishedKeys(issuer, location, fetching);
+    return Object.assign(keys.find, { state: keys.stateAt, probe: keys.probe });
+  },
+
+  /**
+   * Where the discovery document of an issuer says that its keys are. The document must name the issuer
+   * that it was fetched for, byte for byte (OpenID Connect Discovery §4.3).
+   *
+   * The operator chose the issuer's URL, and a stranger may have written the document. So the document of
+   * a public issuer may name no private place. The issuer's own origin is the operator's choice as well.
+   *
+   * @throws FetchError
+   */
+  async discover(issuer: string, fetchJson: DocumentFetch): Promise<KeySource> {
+    const place = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
+    const document = documentSchema.safeParse(await fetchJson.anywhere(place));
+    if (!document.success) throw new FetchError("answered no discovery document");
+    if (document.data.issuer !== issuer) throw new FetchError("describes another issuer");
+    const { jwks_uri: url } = document.data;
+    if (!isSafeToFetch(url)) throw new FetchError("points at an unsafe key URL");
+    const [own, other] = [new URL(issuer), new URL(url)];
+    if (!Host.isPublic(own.hostname) || own.origin === other.origin)
+      return { url, reach: "anywhere" };
+    if (Host.isPublic(other.hostname)) return { url, reach: "public" };
+    throw new FetchError("points at a private key URL: configure jwks_uri if that is right");
+  },
+};
 
 /**
  * The keys that an issuer publishes, cached as values in this isolate. One request at a time fetches; the
@@ -200,7 +222,7 @@ async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Pro
   const { url, reach } =
     location.kind === "jwks-uri"
       ? ({ url: location.url, reach: "anywhere" } as const)
-      : await discoverKeys(location.issuer, fetchJson);
+      : await IssuerKeys.discover(location.issuer, fetchJson);
   const published = await fetchJson[reach](url);
   const usable = KeySet.parse(published);
   if (!usable) throw new FetchError("answered no JWK Set with a usable key");
@@ -214,26 +236,3 @@ export interface KeySource {
 }
 
 const documentSchema = z.object({ issuer: z.string(), jwks_uri: z.string() });
-
-/**
- * Where the discovery document of an issuer says that its keys are. The document must name the issuer
- * that it was fetched for, byte for byte (OpenID Connect Discovery §4.3).
- *
- * The operator chose the issuer's URL, and a stranger may have written the document. So the document of
- * a public issuer may name no private place. The issuer's own origin is the operator's choice as well.
- *
- * @throws FetchError
- */
-export async function discoverKeys(issuer: string, fetchJson: DocumentFetch): Promise<KeySource> {
-  const place = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
-  const document = documentSchema.safeParse(await fetchJson.anywhere(place));
-  if (!document.success) throw new FetchError("answered no discovery document");
-  if (document.data.issuer !== issuer) throw new FetchError("describes another issuer");
-  const { jwks_uri: url } = document.data;
-  if (!isSafeToFetch(url)) throw new FetchError("points at an unsafe key URL");
-  const [own, other] = [new URL(issuer), new URL(url)];
-  if (!Host.isPublic(own.hostname) || own.origin === other.origin)
-    return { url, reach: "anywhere" };
-  if (Host.isPublic(other.hostname)) return { url, reach: "public" };
-  throw new FetchError("points at a private key URL: configure jwks_uri if that is right");
-}

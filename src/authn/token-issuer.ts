@@ -106,33 +106,36 @@ const probesAtOnce = 4;
 /** How long a probe waits for issuers. An issuer that has not answered by then is not reported. */
 const longestProbeMilliseconds = 1_000;
 
-/**
- * Finds why no token can be verified now, as one sentence: no issuer's keys are cached or can be fetched, and no API
- * server reviews tokens in their place. It fetches keys and asks for reviews by itself, so that a CA without callers
- * notices an outage and its end.
- *
- * @param wait Waits for a probe that goes on after its request; by default for a second at most.
- */
-export function findKeyFault(
-  issuers: readonly TokenIssuer[],
-  wait: (probes: Promise<void>) => Promise<void> = (probes) =>
-    waitFor(probes, longestProbeMilliseconds),
-): (now: Date) => Promise<string | undefined> {
-  return async (now) => {
-    const withoutKeys = issuers.filter((each) => !hasKeys(each, now));
-    if (withoutKeys.length < issuers.length || issuers.length === 0) return undefined;
-    const tried = (each: TokenIssuer): number => failureOf(each, now)?.at.getTime() ?? 0;
-    const next = withoutKeys.toSorted((a, b) => tried(a) - tried(b)).slice(0, probesAtOnce);
-    // A probe that is refused because too many wait needs nothing: the ones before it wait for the same keys.
-    await wait(Promise.allSettled(next.map((each) => probe(each, now))).then(() => {}));
-    const [failed, ...others] = issuers.map((each) =>
-      hasKeys(each, now) ? undefined : failureOf(each, now),
-    );
-    if (!failed || others.includes(undefined)) return undefined;
-    const more = others.length > 0 ? `, and ${others.length} more fail` : "";
-    return `${failed.detail}${more}`;
-  };
-}
+/** Issuers of tokens. */
+export const TokenIssuer = {
+  /**
+   * Finds why no token can be verified now, as one sentence: no issuer's keys are cached or can be fetched, and no API
+   * server reviews tokens in their place. It fetches keys and asks for reviews by itself, so that a CA without callers
+   * notices an outage and its end.
+   *
+   * @param wait Waits for a probe that goes on after its request; by default for a second at most.
+   */
+  findKeyFault(
+    issuers: readonly TokenIssuer[],
+    wait: (probes: Promise<void>) => Promise<void> = (probes) =>
+      waitFor(probes, longestProbeMilliseconds),
+  ): (now: Date) => Promise<string | undefined> {
+    return async (now) => {
+      const withoutKeys = issuers.filter((each) => !hasKeys(each, now));
+      if (withoutKeys.length < issuers.length || issuers.length === 0) return undefined;
+      const tried = (each: TokenIssuer): number => failureOf(each, now)?.at.getTime() ?? 0;
+      const next = withoutKeys.toSorted((a, b) => tried(a) - tried(b)).slice(0, probesAtOnce);
+      // A probe that is refused because too many wait needs nothing: the ones before it wait for the same keys.
+      await wait(Promise.allSettled(next.map((each) => probe(each, now))).then(() => {}));
+      const [failed, ...others] = issuers.map((each) =>
+        hasKeys(each, now) ? undefined : failureOf(each, now),
+      );
+      if (!failed || others.includes(undefined)) return undefined;
+      const more = others.length > 0 ? `, and ${others.length} more fail` : "";
+      return `${failed.detail}${more}`;
+    };
+  },
+};
 
 const hasKeys = ({ keys, review }: Pick<TokenIssuer, "keys" | "review">, now: Date): boolean =>
   review?.order !== "instead-of-keys" && (!keys.state || keys.state(now).keys.length > 0);

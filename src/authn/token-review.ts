@@ -1,6 +1,6 @@
 import { createTtlCache } from "../foundation/caches.ts";
 import { CaError, messageOf, rejectCredential } from "../foundation/errors.ts";
-import { type ClusterApi, reviewToken, type TokenReviewStatus } from "../kubernetes/cluster-api.ts";
+import { ClusterApi, type TokenReviewStatus } from "../kubernetes/cluster-api.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
 import { Hex } from "../pki/encoding/bytes.ts";
 import { ServiceAccount } from "../pki/spiffe-id.ts";
@@ -50,37 +50,40 @@ const probeEverySeconds = 10;
 /** A token that belongs to nobody. An API server that reviews tokens answers that it is not valid. */
 const nobody = "rampart-looks-whether-tokens-are-reviewed";
 
-/**
- * Creates the verification of tokens by the TokenReview API of their cluster. It caches answers: accepted and
- * rejected tokens in two caches, so that forged tokens never evict a positive answer.
- * @param audiences Sent with every token, and required in every response.
- */
-export function createTokenReview(audiences: readonly string[], apis: ReviewApis): TokenReview {
-  // Two caches, so that forged tokens never evict a positive answer.
-  const accepted = createTtlCache<BoundAccount>(maximumAnswers);
-  const rejected = createTtlCache<CaError>(maximumAnswers);
-  const until = (seconds: number, { expiresAt }: ReviewQuestion, now: Date): Date =>
-    earlier(addSeconds(now, seconds), expiresAt);
+/** Creates reviews. */
+export const TokenReview = {
+  /**
+   * Creates the verification of tokens by the TokenReview API of their cluster. It caches answers: accepted and
+   * rejected tokens in two caches, so that forged tokens never evict a positive answer.
+   * @param audiences Sent with every token, and required in every response.
+   */
+  create(audiences: readonly string[], apis: ReviewApis): TokenReview {
+    // Two caches, so that forged tokens never evict a positive answer.
+    const accepted = createTtlCache<BoundAccount>(maximumAnswers);
+    const rejected = createTtlCache<CaError>(maximumAnswers);
+    const until = (seconds: number, { expiresAt }: ReviewQuestion, now: Date): Date =>
+      earlier(addSeconds(now, seconds), expiresAt);
 
-  const ask = async (question: ReviewQuestion, now: Date): Promise<BoundAccount> => {
-    const key = await digestOf(question.text);
-    const known = accepted.get(key, now);
-    if (known) return known;
-    const refusal = rejected.get(key, now);
-    if (refusal) throw refusal;
-    const api = question.isVerified ? apis.verified : apis.unverified;
-    try {
-      const status = await reviewToken(api, question.text, audiences, now);
-      const account = readReview(status, audiences);
-      accepted.set(key, account, until(goodAnswerSeconds, question, now));
-      return account;
-    } catch (error) {
-      if (isRejection(error)) rejected.set(key, error, until(badAnswerSeconds, question, now));
-      throw error;
-    }
-  };
-  return Object.assign(ask, probing(apis.verified, audiences));
-}
+    const ask = async (question: ReviewQuestion, now: Date): Promise<BoundAccount> => {
+      const key = await digestOf(question.text);
+      const known = accepted.get(key, now);
+      if (known) return known;
+      const refusal = rejected.get(key, now);
+      if (refusal) throw refusal;
+      const api = question.isVerified ? apis.verified : apis.unverified;
+      try {
+        const status = await ClusterApi.reviewToken(api, question.text, audiences, now);
+        const account = readReview(status, audiences);
+        accepted.set(key, account, until(goodAnswerSeconds, question, now));
+        return account;
+      } catch (error) {
+        if (isRejection(error)) rejected.set(key, error, until(badAnswerSeconds, question, now));
+        throw error;
+      }
+    };
+    return Object.assign(ask, probing(apis.verified, audiences));
+  },
+};
 
 function probing(
   api: ClusterApi,
@@ -92,7 +95,7 @@ function probing(
     if (now < nextProbe) return;
     nextProbe = addSeconds(now, probeEverySeconds);
     try {
-      await reviewToken(api, nobody, audiences, now);
+      await ClusterApi.reviewToken(api, nobody, audiences, now);
       failure = undefined;
     } catch (error) {
       // A busy one answers.

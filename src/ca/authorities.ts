@@ -4,7 +4,7 @@ import { OperationLog } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
 import type { Taint } from "../pki/authority/taint.ts";
-import { type AuthorityView, unrecordedTaintsAt, viewAt } from "./authority-view.ts";
+import { AuthorityView, unrecordedTaintsAt } from "./authority-view.ts";
 import { LoadClock, type LoadTimes, longestLoadSeconds } from "./internal/load-clock.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 import { Mint } from "./mint.ts";
@@ -17,8 +17,19 @@ import {
   type StorePolicy,
 } from "./opened-store.ts";
 
-/** The longest time between two reads of a store that loads. */
-export const longestRefreshSeconds = 60;
+/** Creates the authorities of a store. */
+export const Authorities = {
+  /** The longest time between two reads of a store that loads. */
+  longestRefreshSeconds: 60,
+
+  /**
+   * Creates the cached view of the stored authorities. It reads nothing from the store before the view is first asked
+   * for.
+   */
+  create(configuration: AuthoritiesConfiguration): Authorities {
+    return new LoadedAuthorities(configuration);
+  },
+};
 
 /** The authorities of a store. */
 export interface Authorities {
@@ -64,14 +75,6 @@ const furtherWaits = 4;
 const maximumWaiting = 5000;
 
 const toItsEnd = (load: Promise<void>): Promise<void> => load;
-
-/**
- * Creates the cached view of the stored authorities. It reads nothing from the store before the view is first asked
- * for.
- */
-export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
-  return new LoadedAuthorities(configuration);
-}
 
 /**
  * The store's authorities with their keys open, cached as values in this isolate. In steady state no
@@ -175,7 +178,10 @@ class LoadedAuthorities implements Authorities {
 
   #currentView(now: Date): AuthorityView {
     if (!this.#view || !isWithin(now, this.#view)) {
-      this.#view = viewAt(this.#view?.store ?? assembled(this.#records, this.#policy), now);
+      this.#view = AuthorityView.at(
+        this.#view?.store ?? assembled(this.#records, this.#policy),
+        now,
+      );
     }
     return this.#view;
   }

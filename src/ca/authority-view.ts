@@ -1,4 +1,4 @@
-import { maximumIdLength } from "../custody/authority-store.ts";
+import { RecordName } from "../custody/authority-store.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import type { ScheduledAuthority } from "../pki/authority/schedule.ts";
 import { type OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";
@@ -14,7 +14,7 @@ import { TokenKey } from "../pki/jose/token-key.ts";
 import { earlier, later } from "../pki/x509/validity.ts";
 import type { Denial } from "./denial.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
-import { successionChanges, successionReasonsAt } from "./rotation/next-step.ts";
+import { NextStep } from "./rotation/next-step.ts";
 
 /** What requests need of the authorities. It is the same from `validFrom` until `validUntil`. */
 export interface AuthorityView {
@@ -52,47 +52,50 @@ export interface AuthorityView {
 const never = new Date(8.64e15);
 const always = new Date(-8.64e15);
 
-/**
- * Derives what this CA signs with and publishes at `now` from an opened store, and the stretch of time in which that
- * does not change.
- */
-export function viewAt(store: OpenedStore, now: Date): AuthorityView {
-  const authorities = store.openAuthorities.map(({ authority }) => authority);
-  const published = publishedIn(store);
-  const minted = [...store.authorities, ...store.additionalRoots, ...store.tokenKeys];
-  const history = TrustBundle.historyAt(minted, store.taints, now);
-  const signing = SigningAuthority.at(authorities, now);
-  const issuer = store.openAuthorities.find(({ authority }) => authority === signing);
-  const trustBundle = TrustBundle.at(published, now);
-  const intermediates = signing?.intermediates.map((der) => Pem.format("CERTIFICATE", der)) ?? [];
-  return {
-    ...stretchAround(now, [
-      ...changesOf([...minted, ...published]),
-      ...store.taints.map((each) => each.retiresAt),
-      ...successionChanges(store),
-    ]),
-    issuer,
-    vouching: vouchingAt(store, now),
-    denials: store.denials,
-    crlIssuers: crlIssuersAt(store, now),
-    apart: [],
-    revocations: store.revocations,
-    trustBundle,
-    tokenKeys: TokenKey.publishedAt(store.tokenKeys, now),
-    chainPem: [...intermediates, trustBundle.pem],
-    sequence: TrustBundle.sequence([history]),
-    history,
-    reasons: [
-      ...store.refusals.map(refusalSentence),
-      ...whyNothingSigns(store, issuer),
-      ...missingTaintsAt(store, now),
-      ...exposuresAt(store, now),
-      ...successionReasonsAt(store, now),
-      ...whyNoTokens(store, now),
-    ],
-    store,
-  };
-}
+/** Makes views. */
+export const AuthorityView = {
+  /**
+   * Derives what this CA signs with and publishes at `now` from an opened store, and the stretch of time in which that
+   * does not change.
+   */
+  at(store: OpenedStore, now: Date): AuthorityView {
+    const authorities = store.openAuthorities.map(({ authority }) => authority);
+    const published = publishedIn(store);
+    const minted = [...store.authorities, ...store.additionalRoots, ...store.tokenKeys];
+    const history = TrustBundle.historyAt(minted, store.taints, now);
+    const signing = SigningAuthority.at(authorities, now);
+    const issuer = store.openAuthorities.find(({ authority }) => authority === signing);
+    const trustBundle = TrustBundle.at(published, now);
+    const intermediates = signing?.intermediates.map((der) => Pem.format("CERTIFICATE", der)) ?? [];
+    return {
+      ...stretchAround(now, [
+        ...changesOf([...minted, ...published]),
+        ...store.taints.map((each) => each.retiresAt),
+        ...NextStep.changes(store),
+      ]),
+      issuer,
+      vouching: vouchingAt(store, now),
+      denials: store.denials,
+      crlIssuers: crlIssuersAt(store, now),
+      apart: [],
+      revocations: store.revocations,
+      trustBundle,
+      tokenKeys: TokenKey.publishedAt(store.tokenKeys, now),
+      chainPem: [...intermediates, trustBundle.pem],
+      sequence: TrustBundle.sequence([history]),
+      history,
+      reasons: [
+        ...store.refusals.map(refusalSentence),
+        ...whyNothingSigns(store, issuer),
+        ...missingTaintsAt(store, now),
+        ...exposuresAt(store, now),
+        ...NextStep.reasonsAt(store, now),
+        ...whyNoTokens(store, now),
+      ],
+      store,
+    };
+  },
+};
 
 /**
  * The authorities whose leaves are credentials: those in the bundle that were never tainted. A tainted
@@ -134,7 +137,7 @@ function changesOf(scheduled: readonly ScheduledAuthority[]): Date[] {
 }
 
 function refusalSentence({ kind, id, refusal }: RefusedRecord): string {
-  return `the ${kind} ${id.slice(0, maximumIdLength)} does not open: ${refusal.check}`;
+  return `the ${kind} ${id.slice(0, RecordName.maximumIdLength)} does not open: ${refusal.check}`;
 }
 
 function whyNothingSigns(

@@ -1,4 +1,4 @@
-import { type Caller, hidesTokenSubject } from "../authn/caller.ts";
+import { Caller } from "../authn/caller.ts";
 import { recordedClaim, type TokenSubject } from "../authn/subject-claims.ts";
 import type { DenialContent } from "../custody/record-kinds.ts";
 import { CaError } from "../foundation/errors.ts";
@@ -107,18 +107,21 @@ const kinds: readonly {
   },
 ];
 
-/** The forms of a description, for sentences. */
-export const deniedForms =
-  "spiffe://<trust domain>/ns/<namespace>/sa/<account>, ns/<glob>/sa/<glob>, cluster/<name>, issuer/<url>, node/<name>, pod/<uid>, token/<jti>, subject/<glob> or claim/<name>=<glob>";
+/** Parses denials. */
+export const Denial = {
+  /** The forms of a description, for sentences. */
+  forms:
+    "spiffe://<trust domain>/ns/<namespace>/sa/<account>, ns/<glob>/sa/<glob>, cluster/<name>, issuer/<url>, node/<name>, pod/<uid>, token/<jti>, subject/<glob> or claim/<name>=<glob>",
 
-/** Parses the subject of a denial. @returns `undefined` if the subject matches none of {@link deniedForms}. */
-export function toDenial(content: DenialContent): Denial | undefined {
-  for (const { form, shownBy, match } of kinds) {
-    const found = form.exec(content.subject);
-    if (found) return { ...content, shownBy, concerns: match(...found.slice(1)) };
-  }
-  return undefined;
-}
+  /** Parses the subject of a denial. @returns `undefined` if the subject matches none of {@link Denial.forms}. */
+  parse(content: DenialContent): Denial | undefined {
+    for (const { form, shownBy, match } of kinds) {
+      const found = form.exec(content.subject);
+      if (found) return { ...content, shownBy, concerns: match(...found.slice(1)) };
+    }
+    return undefined;
+  },
+};
 
 /**
  * Refuses a request that matches a denial: by its caller, by the gateway, node proxy or signer that sends it, by whom it
@@ -177,7 +180,7 @@ function isShown(
       return holder !== undefined || spiffeId !== caller.spiffeId;
     case "claims":
       return (
-        !hidesTokenSubject(caller) ||
+        !Caller.hidesTokenSubject(caller) ||
         (caller.certificate !== undefined && caller.proof.provedAt > knownFrom)
       );
     case "token":

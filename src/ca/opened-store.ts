@@ -1,5 +1,5 @@
 import { AuthorityRecord } from "../custody/authority-record.ts";
-import { maximumIdLength, type RecordName, type StoredRecord } from "../custody/authority-store.ts";
+import { RecordName, type StoredRecord } from "../custody/authority-store.ts";
 import type { Custodian } from "../custody/kek.ts";
 import { KeyedStatement } from "../custody/keyed-statement.ts";
 import { RecordError } from "../custody/record-fields.ts";
@@ -21,7 +21,7 @@ import type { AdditionalRoot } from "../pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { OpenTokenKey, StatedTokenKey, TokenKey } from "../pki/jose/token-key.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { type Denial, toDenial } from "./denial.ts";
+import { Denial } from "./denial.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 
 /** A record, opened or refused. */
@@ -101,7 +101,7 @@ export async function openRecord(
       event: "record-refused",
       level: "error",
       record: kind,
-      authority: id.slice(0, maximumIdLength),
+      authority: id.slice(0, RecordName.maximumIdLength),
       check: error.check,
       detail: error.message,
     });
@@ -132,19 +132,19 @@ export async function openRecordOrThrow(
 
 /** A newer version may know descriptions that this one does not. */
 function requireKnown(content: DenialContent): Denial {
-  const denial = toDenial(content);
+  const denial = Denial.parse(content);
   if (denial) return denial;
   throw new RecordError("form", "a denial of an unknown form");
 }
 
-/** Opens every record of a store. */
-export async function openStored(
-  stored: readonly StoredRecord[],
-  opening: RecordOpening,
-): Promise<OpenedStore> {
-  const records = await Promise.all(stored.map((record) => openRecord(record, opening)));
-  return assemble(records, opening);
-}
+/** Opens stores. */
+export const OpenedStore = {
+  /** Opens every record of a store. */
+  async open(stored: readonly StoredRecord[], opening: RecordOpening): Promise<OpenedStore> {
+    const records = await Promise.all(stored.map((record) => openRecord(record, opening)));
+    return assemble(records, opening);
+  },
+};
 
 /** Combines the opened records of a store. */
 export function assemble(

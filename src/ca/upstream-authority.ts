@@ -5,7 +5,7 @@ import { DerError } from "../pki/encoding/der-reader.ts";
 import { Pem } from "../pki/encoding/pem.ts";
 import { CaCertificate } from "../pki/path/certification-path.ts";
 import { Certificate } from "../pki/x509/certificate.ts";
-import { intermediateSigner } from "./issuance/signer-names.ts";
+import { CertSigner } from "./issuance/signer-names.ts";
 
 /** The request of this CA to a CA upstream. */
 export interface UpstreamRequest {
@@ -50,19 +50,61 @@ const rampartAnswer = z.object({
   certChain: z.array(z.string().check(z.maxLength(65_536))).check(z.minLength(2), z.maxLength(16)),
 });
 
-/** Another Rampart: Istio's `CreateCertificate` as Connect's JSON, with the roots as the last element. */
-export const rampartProtocol: UpstreamProtocol = {
-  path: "/istio.v1.auth.IstioCertificateService/CreateCertificate",
-  headers: (credential) => ({ authorization: `Bearer ${credential}` }),
-  body: ({ csr, lifetimeSeconds }) => ({
-    csr: csrPem(csr),
-    validityDuration: `${Math.floor(lifetimeSeconds)}`,
-    metadata: { CertSigner: intermediateSigner },
-  }),
-  answer: (json) => {
-    const { certChain } = read(rampartAnswer, json);
-    const roots = certificatesIn(certChain.slice(-1));
-    return { chain: certificatesIn(certChain.slice(0, -1)), roots };
+/** The protocols of CAs upstream. */
+export const UpstreamProtocol = {
+  /** Another Rampart: Istio's `CreateCertificate` as Connect's JSON, with the roots as the last element. */
+  rampart: {
+    path: "/istio.v1.auth.IstioCertificateService/CreateCertificate",
+    headers: (credential) => ({ authorization: `Bearer ${credential}` }),
+    body: ({ csr, lifetimeSeconds }) => ({
+      csr: csrPem(csr),
+      validityDuration: `${Math.floor(lifetimeSeconds)}`,
+      metadata: { CertSigner: CertSigner.intermediate },
+    }),
+    answer: (json) => {
+      const { certChain } = read(rampartAnswer, json);
+      const roots = certificatesIn(certChain.slice(-1));
+      return { chain: certificatesIn(certChain.slice(0, -1)), roots };
+    },
+  } satisfies UpstreamProtocol,
+
+  /**
+   * The PKI engine of HashiCorp Vault and OpenBao. It takes the names from the parameters, not from the CSR.
+   * The anchors are the self-signed certificates of its answer.
+   */
+  vault(
+    mount: string,
+    {
+      name,
+      organization,
+      uri,
+    }: {
+      readonly name: (csr: Bytes) => string;
+      readonly organization: string;
+      readonly uri: string;
+    },
+  ): UpstreamProtocol {
+    return {
+      path: `/v1/${mount}/root/sign-intermediate`,
+      headers: (credential) => ({ "x-vault-token": credential, "x-vault-request": "true" }),
+      body: ({ csr, lifetimeSeconds }) => ({
+        csr: csrPem(csr),
+        common_name: name(csr),
+        exclude_cn_from_sans: true,
+        organization,
+        uri_sans: uri,
+        ttl: `${Math.floor(lifetimeSeconds)}s`,
+        max_path_length: 0,
+        use_csr_values: false,
+        format: "pem",
+      }),
+      answer: (json) => {
+        const { certificate, issuing_ca, ca_chain } = read(vaultAnswer, json).data;
+        const above = certificatesIn([...(ca_chain ?? []), ...(issuing_ca ? [issuing_ca] : [])]);
+        const chain = [...certificatesIn([certificate]), ...above.filter((der) => !isRoot(der))];
+        return { chain: distinct(chain), roots: distinct(above.filter(isRoot)) };
+      },
+    };
   },
 };
 
@@ -74,41 +116,6 @@ const vaultAnswer = z.object({
     ca_chain: z.optional(z.nullable(z.array(pem).check(z.maxLength(16)))),
   }),
 });
-
-/**
- * The PKI engine of HashiCorp Vault and OpenBao. It takes the names from the parameters, not from the CSR.
- * The anchors are the self-signed certificates of its answer.
- */
-export function vaultProtocol(
-  mount: string,
-  {
-    name,
-    organization,
-    uri,
-  }: { readonly name: (csr: Bytes) => string; readonly organization: string; readonly uri: string },
-): UpstreamProtocol {
-  return {
-    path: `/v1/${mount}/root/sign-intermediate`,
-    headers: (credential) => ({ "x-vault-token": credential, "x-vault-request": "true" }),
-    body: ({ csr, lifetimeSeconds }) => ({
-      csr: csrPem(csr),
-      common_name: name(csr),
-      exclude_cn_from_sans: true,
-      organization,
-      uri_sans: uri,
-      ttl: `${Math.floor(lifetimeSeconds)}s`,
-      max_path_length: 0,
-      use_csr_values: false,
-      format: "pem",
-    }),
-    answer: (json) => {
-      const { certificate, issuing_ca, ca_chain } = read(vaultAnswer, json).data;
-      const above = certificatesIn([...(ca_chain ?? []), ...(issuing_ca ? [issuing_ca] : [])]);
-      const chain = [...certificatesIn([certificate]), ...above.filter((der) => !isRoot(der))];
-      return { chain: distinct(chain), roots: distinct(above.filter(isRoot)) };
-    },
-  };
-}
 
 const csrPem = (csr: Bytes): string => Pem.format("CERTIFICATE REQUEST", csr);
 

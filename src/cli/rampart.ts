@@ -1,8 +1,8 @@
 import { Command, CommanderError } from "commander";
 import { build } from "../foundation/build.ts";
 import { OperatorError } from "../foundation/errors.ts";
-import { prepareConnections } from "../program/http/proxies.ts";
-import { followCompliancePolicy } from "../program/tls-policy.ts";
+import { EnvironmentProxies } from "../program/http/proxies.ts";
+import { CompliancePolicy } from "../program/tls-policy.ts";
 import { exitCodes, exitCodesHelp } from "./terminal/command-line.ts";
 import { failuresOf } from "./terminal/failures.ts";
 import type { Terminal } from "./terminal/terminal.ts";
@@ -54,8 +54,8 @@ export async function rampart(noun: string, terminal: Terminal): Promise<Command
 /** Runs one command to its end. The terminal has its output, its failures and its exit code. */
 export async function runCommand(words: readonly string[], terminal: Terminal): Promise<void> {
   try {
-    followCompliancePolicy(terminal.environment);
-    prepareConnections(terminal.environment);
+    CompliancePolicy.follow(terminal.environment);
+    EnvironmentProxies.prepare(terminal.environment);
     const [noun = "", ...others] = words;
     if (noun === "__complete") return await complete(others, terminal);
     await (await rampart(noun, terminal)).parseAsync([...words], { from: "user" });

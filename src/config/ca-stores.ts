@@ -1,9 +1,4 @@
-import {
-  type Authorities,
-  type AuthoritiesConfiguration,
-  createAuthorities,
-  longestRefreshSeconds,
-} from "../ca/authorities.ts";
+import { Authorities, type AuthoritiesConfiguration } from "../ca/authorities.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { type BundlePart, uniteBundles } from "../ca/issuance/signers.ts";
 import type { Mint } from "../ca/mint.ts";
@@ -14,7 +9,7 @@ import { WorkSharing } from "../foundation/shared-work.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { Configuration } from "./configuration.ts";
 import { crlRootOf, type UpstreamContext, upstreamOf } from "./internal/upstream.ts";
-import { holdKeks } from "./keks.ts";
+import { ConfiguredKeks } from "./keks.ts";
 import type { PlatformKeys } from "./platform-keys.ts";
 
 /** The means of a platform to keep authorities. */
@@ -61,67 +56,117 @@ export interface CaStores {
   readonly follow: (configuration: Configuration) => void;
 }
 
-/**
- * Opens the stores of a configuration and of its signers, each with the trust bundle of all. It is one function because
- * every store that it opens reads the configuration that `follow` replaces.
- */
-export async function openStores(
-  configuration: Configuration,
-  platform: StorePlatform,
-): Promise<CaStores> {
-  const { trustDomain, signers } = configuration;
-  const { cryptoProvider, signerStore, publishes = false } = platform;
-  let policy = configuration;
-  const freshness = freshnessOf(configuration, platform);
-  const { shareWork = WorkSharing.polling(platform.clock) } = platform;
-  const held = platform.keks ?? (await holdKeks(configuration, { ...platform, shareWork }));
+/** Opens the stores of a CA. */
+export const CaStores = {
+  /**
+   * Opens the stores of a configuration and of its signers, each with the trust bundle of all. It is one function because
+   * every store that it opens reads the configuration that `follow` replaces.
+   */
+  async open(configuration: Configuration, platform: StorePlatform): Promise<CaStores> {
+    const { trustDomain, signers } = configuration;
+    const { cryptoProvider, signerStore, publishes = false } = platform;
+    let policy = configuration;
+    const freshness = freshnessOf(configuration, platform);
+    const { shareWork = WorkSharing.polling(platform.clock) } = platform;
+    const held =
+      platform.keks ?? (await ConfiguredKeks.hold(configuration, { ...platform, shareWork }));
 
-  function open(whole: AuthorityStore, log: EventLog, signer?: string): CaStore {
-    const keks = held.ring(signer);
-    const store = openWhileHeld(whole, held, platform.clock);
-    let known = policyOf(configuration, signer);
-    let of = configuration;
-    const currentPolicy = (): StorePolicy => {
-      if (of !== policy) [of, known] = [policy, policyOf(policy, signer)];
-      return known;
-    };
-    const opening = { store, keks, log, cryptoProvider, trustDomain, ...known };
+    function open(whole: AuthorityStore, log: EventLog, signer?: string): CaStore {
+      const keks = held.ring(signer);
+      const store = openWhileHeld(whole, held, platform.clock);
+      let known = policyOf(configuration, signer);
+      let of = configuration;
+      const currentPolicy = (): StorePolicy => {
+        if (of !== policy) [of, known] = [policy, policyOf(policy, signer)];
+        return known;
+      };
+      const opening = { store, keks, log, cryptoProvider, trustDomain, ...known };
+      return {
+        store,
+        keks,
+        log,
+        authorities: servedWhileHeld(
+          Authorities.create({ ...opening, store: whole, ...freshness, currentPolicy, publishes }),
+          held,
+        ),
+      };
+    }
+
+    const own = open(platform.store, platform.log);
+    const named: [string, CaStore][] = [];
+    const parts: BundlePart[] = [{ authorities: own.authorities, sharesPostQuantum: false }];
+    for (const { name, mesh_bundle } of signerStore ? signers : []) {
+      if (!signerStore) break;
+      const opened = open(signerStore(name), logOf(name, platform.log), name);
+      named.push([name, opened]);
+      parts.push({ authorities: opened.authorities, sharesPostQuantum: mesh_bundle });
+    }
+    const united = (one: CaStore): CaStore => ({
+      ...one,
+      authorities: uniteBundles(
+        one.authorities,
+        parts.filter(({ authorities }) => authorities !== one.authorities),
+      ),
+    });
     return {
+      own: united(own),
+      keks: held,
+      named: new Map(named.map(([name, each]) => [name, united(each)])),
+      follow: (next) => {
+        policy = next;
+      },
+    };
+  },
+
+  /**
+   * Makes the parts that issue authorities for this CA and for each named signer.
+   * @throws ConfigurationError if a credential for the upstream CA is missing.
+   */
+  mints(
+    { own, named }: CaStores,
+    configuration: Configuration,
+    { cryptoProvider, ...means }: Pick<StorePlatform, "cryptoProvider"> & UpstreamContext,
+  ) {
+    const { trustDomain, authorityKey, inceptionDate } = configuration;
+    const { store, keks, log } = own;
+    const rootIn = (of: Configuration) => ({
+      upstream: upstreamOf(of, means),
+      crlRoot: of.crl && crlRootOf(of.upstream, means.keyCustody),
+    });
+    const mint: Mint = {
       store,
       keks,
       log,
-      authorities: servedWhileHeld(
-        createAuthorities({ ...opening, store: whole, ...freshness, currentPolicy, publishes }),
-        held,
-      ),
+      cryptoProvider,
+      trustDomain,
+      authorityKey,
+      inceptionDate,
+      ...policyOf(configuration),
+      crl: configuration.crl,
+      tokenAlgorithm: configuration.tokens?.algorithm,
+      ...rootIn(configuration),
     };
-  }
-
-  const own = open(platform.store, platform.log);
-  const named: [string, CaStore][] = [];
-  const parts: BundlePart[] = [{ authorities: own.authorities, sharesPostQuantum: false }];
-  for (const { name, mesh_bundle } of signerStore ? signers : []) {
-    if (!signerStore) break;
-    const opened = open(signerStore(name), logOf(name, platform.log), name);
-    named.push([name, opened]);
-    parts.push({ authorities: opened.authorities, sharesPostQuantum: mesh_bundle });
-  }
-  const united = (one: CaStore): CaStore => ({
-    ...one,
-    authorities: uniteBundles(
-      one.authorities,
-      parts.filter(({ authorities }) => authorities !== one.authorities),
-    ),
-  });
-  return {
-    own: united(own),
-    keks: held,
-    named: new Map(named.map(([name, each]) => [name, united(each)])),
-    follow: (next) => {
-      policy = next;
-    },
-  };
-}
+    const signerMints = configuration.signers.flatMap((table): [string, Mint][] => {
+      const opened = named.get(table.name);
+      if (!opened) return [];
+      const { authorities: _, ...place } = opened;
+      const { authority_key: authorityKey, inception_date: inceptionDate } = table;
+      const { upstream_authority: upstream } = table;
+      const own = {
+        ...place,
+        authorityKey,
+        inceptionDate,
+        joinsMesh: true,
+        tokenAlgorithm: undefined,
+        ...policyOf(configuration, table.name),
+        ...(upstream && rootIn({ ...configuration, upstream })),
+      };
+      return [[table.name, { ...mint, ...own }]];
+    });
+    /** The mints by the names of their signers. A signer whose store is not open is left out. */
+    return { mint, signerMints: new Map(signerMints) };
+  },
+};
 
 /** Wraps a store so that each load first acquires the KEK that unseals the records. */
 function openWhileHeld(store: AuthorityStore, keks: HeldKeks, clock: () => Date): AuthorityStore {
@@ -186,7 +231,10 @@ export function refreshSecondsOf(
   platform: Pick<StorePlatform, "longestRefreshSeconds">,
 ): number {
   // A quarter, so that a slow read ends while the loaded authorities still serve.
-  return Math.min(platform.longestRefreshSeconds ?? longestRefreshSeconds, propagationSeconds / 4);
+  return Math.min(
+    platform.longestRefreshSeconds ?? Authorities.longestRefreshSeconds,
+    propagationSeconds / 4,
+  );
 }
 
 /** Names the signer in every event of its authorities. */
@@ -195,53 +243,4 @@ function logOf(signer: string, log: EventLog): EventLog {
 }
 
 /** The mints of a configuration, and those of its named signers. */
-export type Mints = Readonly<ReturnType<typeof mintsOf>>;
-
-/**
- * Makes the parts that issue authorities for this CA and for each named signer.
- * @throws ConfigurationError if a credential for the upstream CA is missing.
- */
-export function mintsOf(
-  { own, named }: CaStores,
-  configuration: Configuration,
-  { cryptoProvider, ...means }: Pick<StorePlatform, "cryptoProvider"> & UpstreamContext,
-) {
-  const { trustDomain, authorityKey, inceptionDate } = configuration;
-  const { store, keks, log } = own;
-  const rootIn = (of: Configuration) => ({
-    upstream: upstreamOf(of, means),
-    crlRoot: of.crl && crlRootOf(of.upstream, means.keyCustody),
-  });
-  const mint: Mint = {
-    store,
-    keks,
-    log,
-    cryptoProvider,
-    trustDomain,
-    authorityKey,
-    inceptionDate,
-    ...policyOf(configuration),
-    crl: configuration.crl,
-    tokenAlgorithm: configuration.tokens?.algorithm,
-    ...rootIn(configuration),
-  };
-  const signerMints = configuration.signers.flatMap((table): [string, Mint][] => {
-    const opened = named.get(table.name);
-    if (!opened) return [];
-    const { authorities: _, ...place } = opened;
-    const { authority_key: authorityKey, inception_date: inceptionDate } = table;
-    const { upstream_authority: upstream } = table;
-    const own = {
-      ...place,
-      authorityKey,
-      inceptionDate,
-      joinsMesh: true,
-      tokenAlgorithm: undefined,
-      ...policyOf(configuration, table.name),
-      ...(upstream && rootIn({ ...configuration, upstream })),
-    };
-    return [[table.name, { ...mint, ...own }]];
-  });
-  /** The mints by the names of their signers. A signer whose store is not open is left out. */
-  return { mint, signerMints: new Map(signerMints) };
-}
+export type Mints = Readonly<ReturnType<typeof CaStores.mints>>;

@@ -1,20 +1,15 @@
 import { ClusterPush, type PushParts } from "../delivery/cluster-push.ts";
-import { crlContent, trustBundleContent } from "../delivery/push-content.ts";
+import { PushContent } from "../delivery/push-content.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import type { Fetching } from "../foundation/fetch.ts";
+import { type Credential, KubernetesClient } from "../kubernetes/client.ts";
 import {
-  type Credential,
-  createKubernetesClient,
-  type KubernetesClient,
-} from "../kubernetes/client.ts";
-import {
-  type ClusterApi,
+  ClusterApi,
   type ClusterFailed,
-  createClusterApi,
   type ReachableCluster,
 } from "../kubernetes/cluster-api.ts";
-import { crlConfigMap, usualConfigMap } from "../kubernetes/names.ts";
+import { ConfigMapName } from "../kubernetes/names.ts";
 import type { Pods, WatchPods } from "../kubernetes/pods.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import type { Configuration } from "./configuration.ts";
@@ -48,7 +43,7 @@ export function apiOpener(
   access: ClusterAccess,
 ): OpenApi {
   const reach = reachCluster(cluster, table, access);
-  return () => createClusterApi(reach);
+  return () => ClusterApi.create(reach);
 }
 
 /** A client of a cluster's API server. @throws ConfigurationError */
@@ -58,7 +53,7 @@ export function clientOf(
 ): KubernetesClient {
   const credential = requireCredential(name, credentials);
   const fetch = fetchTrusting(ca);
-  const client = createKubernetesClient({ server, credential }, fetch, fetchTimeoutMilliseconds);
+  const client = KubernetesClient.create({ server, credential }, fetch, fetchTimeoutMilliseconds);
   return aside ? { ...client, send: (request) => aside(() => client.send(request)) } : client;
 }
 
@@ -94,12 +89,12 @@ export function createPushes(
   const lists = new ClusterPush({
     ...parts,
     targets: crlTargets(configuration, fetching),
-    content: crlContent(crls, authorities, parts.log),
+    content: PushContent.crls(crls, authorities, parts.log),
   });
   const roots = new ClusterPush({
     ...parts,
     targets: rootTargets(configuration, fetching),
-    content: trustBundleContent(authorities),
+    content: PushContent.trustBundle(authorities),
     after: lists,
   });
   /** A cluster's CRLs come first: a root without its CRL has Envoy refuse what is under it. */
@@ -116,15 +111,18 @@ export function createPushes(
  * @throws ConfigurationError if a credential is missing, or this platform cannot have the access.
  */
 export function rootTargets(configuration: Configuration, fetching: Fetching): RootTarget[] {
-  return targetsOf(configuration, fetching, ({ deliver_roots, config_map = usualConfigMap }) =>
-    deliver_roots ? config_map : undefined,
+  return targetsOf(
+    configuration,
+    fetching,
+    ({ deliver_roots, config_map = ConfigMapName.ofRoots }) =>
+      deliver_roots ? config_map : undefined,
   );
 }
 
 /** Lists the clusters whose issuer tables say `deliver_crls`, like {@link rootTargets}. */
 export function crlTargets(configuration: Configuration, fetching: Fetching): RootTarget[] {
   return targetsOf(configuration, fetching, ({ deliver_crls }) =>
-    deliver_crls ? crlConfigMap : undefined,
+    deliver_crls ? ConfigMapName.ofCrls : undefined,
   );
 }
 

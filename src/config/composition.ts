@@ -1,14 +1,13 @@
-import { certificateFirst } from "../authn/caller.ts";
+import { Authenticator } from "../authn/caller.ts";
 import {
+  CertificateVerifier,
   type CredentialAuthorities,
-  createCertificateAuthenticator,
-  createCertificateVerifier,
   type IsRevoked,
 } from "../authn/certificate-verifier.ts";
 import { acceptingForwardedCertificates } from "../authn/forwarded-certificate.ts";
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
 import { createTokenAuthenticator } from "../authn/token-authenticator.ts";
-import { findKeyFault, type TokenIssuer } from "../authn/token-issuer.ts";
+import { TokenIssuer } from "../authn/token-issuer.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/issuance/identity-policy.ts";
 import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
@@ -24,24 +23,11 @@ import { ConfigurationError } from "../foundation/errors.ts";
 import { WorkSharing } from "../foundation/shared-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import type { PublishedLog } from "../transport/http/log-routes.ts";
-import {
-  type CaStores,
-  type Mints,
-  mintsOf,
-  openStores,
-  refreshSecondsOf,
-  type StorePlatform,
-} from "./ca-stores.ts";
+import { CaStores, type Mints, refreshSecondsOf, type StorePlatform } from "./ca-stores.ts";
 import type { Configuration } from "./configuration.ts";
 import { namedSigners } from "./internal/rights.ts";
 import { accessKeysUrl } from "./optional-parts.ts";
-import {
-  type ClusterPlatform,
-  createReloadPools,
-  operatorKeys,
-  type ReloadPools,
-  tokenIssuers,
-} from "./token-issuers.ts";
+import { type ClusterPlatform, operatorKeys, ReloadPools, tokenIssuers } from "./token-issuers.ts";
 
 /** The means of a platform that a CA is composed of. */
 export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatform {
@@ -73,84 +59,80 @@ const refreshHintSeconds = 300;
 const shortestReadSeconds = 0.25;
 const longestReadSeconds = 5;
 
-/**
- * Builds the CA of a configuration on a platform. All layers meet here and nowhere else.
- *
- * @throws ConfigurationError for access to a cluster that this platform cannot have, and for single-use tokens on a
- *   platform that cannot detect a second use.
- */
-export async function compose(
-  configuration: Configuration,
-  platform: Platform,
-): Promise<Composition> {
-  const stores = await openStores(configuration, { ...platform, publishes: true });
-  return composeOn(stores, configuration, platform);
-}
+/** Composes a CA. */
+export const Composition = {
+  /**
+   * Builds the CA of a configuration on a platform. All layers meet here and nowhere else.
+   *
+   * @throws ConfigurationError for access to a cluster that this platform cannot have, and for single-use tokens on a
+   *   platform that cannot detect a second use.
+   */
+  async compose(configuration: Configuration, platform: Platform): Promise<Composition> {
+    const stores = await CaStores.open(configuration, { ...platform, publishes: true });
+    return Composition.composeOn(stores, configuration, platform);
+  },
 
-/**
- * Builds the CA on stores that are open already, for a configuration that may not be the one of the start. The function
- * is long because it is a list: every part of a CA stands in it once, with what the part needs of others.
- *
- * @throws ConfigurationError as {@link compose}.
- */
-export function composeOn(
-  stores: CaStores,
-  configuration: Configuration,
-  platform: Platform,
-): Composition {
-  const { log, clock, cryptoProvider } = platform;
-  const { pools = createReloadPools(), shareWork = WorkSharing.polling(clock) } = platform;
-  const means = { ...platform, pools, shareWork };
-  requireSingleUse(configuration, platform);
-  const { trustDomain, leafLifetimes } = configuration;
-  const mints = mintsOf(stores, configuration, platform);
-  const issuers = tokenIssuers(configuration, means);
-  const own = stores.own.authorities;
-  const named = new Map([...stores.named].map(([name, { authorities }]) => [name, authorities]));
-  const verify = createCertificateVerifier({
-    trustDomain,
-    vouchingAt: vouchingIn(own),
-    isRevoked: revokedIn(own, configuration.configuredRevocations),
-    issuers,
-    cryptoProvider,
-  });
-  const certificateAuthority: CertificateAuthority = {
-    authenticate: acceptingForwardedCertificates(
-      { trustDomain, verify },
-      certificateFirst(
-        createCertificateAuthenticator(verify),
-        createTokenAuthenticator(trustDomain, issuers),
-      ),
-    ),
-    issuance: {
-      authorities: own,
-      identityPolicy: createIdentityPolicy(trustDomain),
-      signers: namedSigners(configuration.signers, named),
-      configuredDenials: configuration.configuredDenials,
-      leafLifetimes,
-      policy: configuration.policy && Policy.create(configuration.policy),
+  /**
+   * Builds the CA on stores that are open already, for a configuration that may not be the one of the start. The function
+   * is long because it is a list: every part of a CA stands in it once, with what the part needs of others.
+   *
+   * @throws ConfigurationError as {@link Composition.compose}.
+   */
+  composeOn(stores: CaStores, configuration: Configuration, platform: Platform): Composition {
+    const { log, clock, cryptoProvider } = platform;
+    const { pools = ReloadPools.create(), shareWork = WorkSharing.polling(clock) } = platform;
+    const means = { ...platform, pools, shareWork };
+    requireSingleUse(configuration, platform);
+    const { trustDomain, leafLifetimes } = configuration;
+    const mints = CaStores.mints(stores, configuration, platform);
+    const issuers = tokenIssuers(configuration, means);
+    const own = stores.own.authorities;
+    const named = new Map([...stores.named].map(([name, { authorities }]) => [name, authorities]));
+    const verify = CertificateVerifier.create({
+      trustDomain,
+      vouchingAt: vouchingIn(own),
+      isRevoked: revokedIn(own, configuration.configuredRevocations),
+      issuers,
       cryptoProvider,
-      quotas: platform.quotas,
-      tokens: configuration.tokens,
-      issuanceLog: platform.issuanceLog,
-      useToken: platform.useToken,
-      kekFault: stores.keks.fault,
-      storeFault: platform.storeFault,
-      port: platform.port,
-      keyFault: findKeyFault(issuers, platform.waitBriefly),
-    },
-    crls: crlsOf(own, configuration, means),
-    publishedLog: platform.publishedLog,
-    log,
-    clock,
-    refreshHintSeconds,
-    bundleMaximumAgeSeconds: Math.min(60, configuration.phaseLengths.propagationSeconds),
-    longPollLimits: longPollLimitsOf(configuration, platform),
-  };
-  const access = configuration.console?.access;
-  const accessKeys = access && operatorKeys(access.team, accessKeysUrl(access), means);
-  return { certificateAuthority, ...mints, issuers, keks: stores.keks, accessKeys };
-}
+    });
+    const certificateAuthority: CertificateAuthority = {
+      authenticate: acceptingForwardedCertificates(
+        { trustDomain, verify },
+        Authenticator.certificateFirst(
+          CertificateVerifier.authenticator(verify),
+          createTokenAuthenticator(trustDomain, issuers),
+        ),
+      ),
+      issuance: {
+        authorities: own,
+        identityPolicy: createIdentityPolicy(trustDomain),
+        signers: namedSigners(configuration.signers, named),
+        configuredDenials: configuration.configuredDenials,
+        leafLifetimes,
+        policy: configuration.policy && Policy.create(configuration.policy),
+        cryptoProvider,
+        quotas: platform.quotas,
+        tokens: configuration.tokens,
+        issuanceLog: platform.issuanceLog,
+        useToken: platform.useToken,
+        kekFault: stores.keks.fault,
+        storeFault: platform.storeFault,
+        port: platform.port,
+        keyFault: TokenIssuer.findKeyFault(issuers, platform.waitBriefly),
+      },
+      crls: crlsOf(own, configuration, means),
+      publishedLog: platform.publishedLog,
+      log,
+      clock,
+      refreshHintSeconds,
+      bundleMaximumAgeSeconds: Math.min(60, configuration.phaseLengths.propagationSeconds),
+      longPollLimits: longPollLimitsOf(configuration, platform),
+    };
+    const access = configuration.console?.access;
+    const accessKeys = access && operatorKeys(access.team, accessKeysUrl(access), means);
+    return { certificateAuthority, ...mints, issuers, keks: stores.keks, accessKeys };
+  },
+};
 
 /**
  * Requires a platform that detects a second use of a token, if an entry of `subjects` demands that.

@@ -1,16 +1,16 @@
 import * as z from "zod/mini";
-import { policyTable } from "../ca/policy/rule.ts";
-import { crlLifetime } from "../ca/revocation/crl-plan.ts";
+import { PolicyTable } from "../ca/policy/rule.ts";
+import { CrlLifetime } from "../ca/revocation/crl-plan.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { Duration } from "../foundation/text.ts";
 import type { Credential } from "../kubernetes/client.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import { TrustDomain } from "../pki/spiffe-id.ts";
 import { deniedHere, deniedTable, revokedTable, taintedAuthorities } from "./distrust.ts";
-import { parseForm, partition, trustDomainText } from "./form.ts";
+import { ConfigurationForm, trustDomainText } from "./form.ts";
 import { contradictions, idleRules, policyFaults } from "./internal/contradictions.ts";
 import { rootFaults, upstreamTable } from "./internal/upstream.ts";
-import { credentialText, issuerTables, sharedKeys } from "./issuer-table.ts";
+import { credentialText, IssuerTable, sharedKeys } from "./issuer-table.ts";
 import { kekKeys, keyServiceCredentialText } from "./keks.ts";
 import {
   consoleConfiguration,
@@ -32,7 +32,7 @@ import {
 } from "./signer-table.ts";
 
 /** A configuration, checked and in the terms of the domain. */
-export type Configuration = Readonly<ReturnType<typeof parseConfiguration>>;
+export type Configuration = Readonly<ReturnType<typeof Configuration.parse>>;
 
 const hour = 3600;
 
@@ -51,7 +51,7 @@ const authorityRoot = z.enum(["self", "offline", "upstream"]);
 /** The keys as operators write them. docs/reference/configuration.md says what they mean. */
 const configurationSchema = z.strictObject({
   TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
-  ISSUERS: issuerTables,
+  ISSUERS: IssuerTable.schema,
   DEFAULT_WORKLOAD_CERT_TTL: z.optional(Duration.seconds),
   MAX_WORKLOAD_CERT_TTL: z.prefault(Duration.seconds, "2160h"),
   RENEWAL_LIMIT: z.prefault(Duration.seconds, "720h"),
@@ -63,7 +63,7 @@ const configurationSchema = z.strictObject({
   INCEPTION_DATE: z.optional(inceptionDate),
   BUNDLE_WAIT: z.prefault(Duration.seconds, "50s"),
   SIGNERS: z._default(signerTables, []),
-  POLICY: z.optional(policyTable),
+  POLICY: z.optional(PolicyTable.schema),
   TAINTED_AUTHORITIES: z._default(taintedAuthorities, []),
   DENIED: z._default(deniedTable, []),
   REVOKED: z._default(revokedTable, []),
@@ -74,79 +74,84 @@ const configurationSchema = z.strictObject({
   ...kekKeys,
 });
 
-/** The names of all keys, in the order of the table in docs/reference/configuration.md. */
-export const configurationKeys: readonly string[] = Object.keys(configurationSchema.shape);
+/** Parses configurations. */
+export const Configuration = {
+  /** The names of all keys, in the order of the table in docs/reference/configuration.md. */
+  keys: Object.keys(configurationSchema.shape) satisfies readonly string[],
 
-/**
- * Reads a configuration. The function is long because each value that it returns says what it means.
- *
- * @param values Keys and values as the platform has them: text, or tables for `ISSUERS`.
- * @throws ConfigurationError
- */
-export function parseConfiguration(
-  values: Readonly<Record<string, unknown>>,
-  propagation: Propagation = kvPropagation,
-) {
-  const [credentials, others] = partition(values, (key) => credentialName.test(key));
-  const form = parseForm(configurationSchema, {
-    PROPAGATION_INTERVAL: propagation.usual,
-    ...others,
-  });
-  const leafLifetimes = {
-    defaultSeconds:
-      form.DEFAULT_WORKLOAD_CERT_TTL ?? Math.min(24 * hour, form.MAX_WORKLOAD_CERT_TTL),
-    maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
-  };
-  const phaseLengths = derivePhaseLengths(form);
-  const denied = deniedHere(form.DENIED, { trustDomain: form.TRUST_DOMAIN, issuers: form.ISSUERS });
-  const faults = [
-    ...contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds),
-    ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
-    ...rootFaults(form),
-    ...unknownIssuers(form),
-    ...policyFaults(form),
-    ...denied.faults,
-    ...tokenFaults(form),
-  ];
-  if (faults.length > 0) throw new ConfigurationError(faults);
-  return {
-    trustDomain: form.TRUST_DOMAIN,
-    issuers: form.ISSUERS,
-    leafLifetimes,
-    /** How long after the last token a certificate alone may renew. An issuer's table may override it. */
-    renewalSeconds: form.RENEWAL_LIMIT,
-    authorityKey: form.AUTHORITY_KEY,
-    phaseLengths,
-    authorityRoot: form.AUTHORITY_ROOT,
-    /** Present if `authorityRoot` is `upstream`. */
-    upstream: form.UPSTREAM_AUTHORITY,
-    inceptionDate: form.INCEPTION_DATE,
-    /** The longest time that a request may wait for the trust bundle to change. */
-    bundleWaitSeconds: form.BUNDLE_WAIT,
-    signers: form.SIGNERS,
-    /** They count for the authorities of every signer. */
-    configuredTaints: form.TAINTED_AUTHORITIES,
-    /** Absent where no JWT-SVID is issued. */
-    tokens: tokenPolicy(form),
-    /** Absent where nothing is logged. */
-    log: logConfiguration(form),
-    /** Absent where no operator is named who may see the console. */
-    console: consoleConfiguration(form),
-    /** Absent if the configuration has no rules. */
-    policy: form.POLICY,
-    configuredDenials: denied.denials,
-    configuredRevocations: form.REVOKED,
-    /** Absent where CRLs are switched off. */
-    crl: form.CRL === "on" ? crlLifetime(leafLifetimes) : undefined,
-    keks: form.KEK,
-    /** How long an unwrapped KEK is held without asking its key service again. */
-    kekLeaseSeconds: form.KEK_LEASE,
-    /** The credentials for API servers, by the names that the tables of `ISSUERS` give them. */
-    clusterCredentials: parseCredentials(credentials),
-    /** One sentence each, for the log at start. */
-    warnings: warningsOf(form),
-  };
-}
+  /**
+   * Reads a configuration. The function is long because each value that it returns says what it means.
+   *
+   * @param values Keys and values as the platform has them: text, or tables for `ISSUERS`.
+   * @throws ConfigurationError
+   */
+  parse(values: Readonly<Record<string, unknown>>, propagation: Propagation = kvPropagation) {
+    const [credentials, others] = ConfigurationForm.partition(values, (key) =>
+      credentialName.test(key),
+    );
+    const form = ConfigurationForm.parse(configurationSchema, {
+      PROPAGATION_INTERVAL: propagation.usual,
+      ...others,
+    });
+    const leafLifetimes = {
+      defaultSeconds:
+        form.DEFAULT_WORKLOAD_CERT_TTL ?? Math.min(24 * hour, form.MAX_WORKLOAD_CERT_TTL),
+      maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
+    };
+    const phaseLengths = derivePhaseLengths(form);
+    const denied = deniedHere(form.DENIED, {
+      trustDomain: form.TRUST_DOMAIN,
+      issuers: form.ISSUERS,
+    });
+    const faults = [
+      ...contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds),
+      ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
+      ...rootFaults(form),
+      ...unknownIssuers(form),
+      ...policyFaults(form),
+      ...denied.faults,
+      ...tokenFaults(form),
+    ];
+    if (faults.length > 0) throw new ConfigurationError(faults);
+    return {
+      trustDomain: form.TRUST_DOMAIN,
+      issuers: form.ISSUERS,
+      leafLifetimes,
+      /** How long after the last token a certificate alone may renew. An issuer's table may override it. */
+      renewalSeconds: form.RENEWAL_LIMIT,
+      authorityKey: form.AUTHORITY_KEY,
+      phaseLengths,
+      authorityRoot: form.AUTHORITY_ROOT,
+      /** Present if `authorityRoot` is `upstream`. */
+      upstream: form.UPSTREAM_AUTHORITY,
+      inceptionDate: form.INCEPTION_DATE,
+      /** The longest time that a request may wait for the trust bundle to change. */
+      bundleWaitSeconds: form.BUNDLE_WAIT,
+      signers: form.SIGNERS,
+      /** They count for the authorities of every signer. */
+      configuredTaints: form.TAINTED_AUTHORITIES,
+      /** Absent where no JWT-SVID is issued. */
+      tokens: tokenPolicy(form),
+      /** Absent where nothing is logged. */
+      log: logConfiguration(form),
+      /** Absent where no operator is named who may see the console. */
+      console: consoleConfiguration(form),
+      /** Absent if the configuration has no rules. */
+      policy: form.POLICY,
+      configuredDenials: denied.denials,
+      configuredRevocations: form.REVOKED,
+      /** Absent where CRLs are switched off. */
+      crl: form.CRL === "on" ? CrlLifetime.of(leafLifetimes) : undefined,
+      keks: form.KEK,
+      /** How long an unwrapped KEK is held without asking its key service again. */
+      kekLeaseSeconds: form.KEK_LEASE,
+      /** The credentials for API servers, by the names that the tables of `ISSUERS` give them. */
+      clusterCredentials: parseCredentials(credentials),
+      /** One sentence each, for the log at start. */
+      warnings: warningsOf(form),
+    };
+  },
+};
 
 type Form = z.infer<typeof configurationSchema>;
 
@@ -182,10 +187,12 @@ function warningsOf(form: Form): string[] {
 function parseCredentials(
   values: Readonly<Record<string, unknown>>,
 ): ReadonlyMap<string, Credential> {
-  const [ofServices, bearers] = partition(values, (key) => keyServiceCredential.test(key));
+  const [ofServices, bearers] = ConfigurationForm.partition(values, (key) =>
+    keyServiceCredential.test(key),
+  );
   const texts = {
-    ...parseForm(z.record(z.string(), credentialText), bearers),
-    ...parseForm(z.record(z.string(), keyServiceCredentialText), ofServices),
+    ...ConfigurationForm.parse(z.record(z.string(), credentialText), bearers),
+    ...ConfigurationForm.parse(z.record(z.string(), keyServiceCredentialText), ofServices),
   };
   return new Map(Object.entries(texts).map(([name, text]) => [name, () => text]));
 }

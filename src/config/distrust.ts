@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { type Denial, deniedForms, toDenial } from "../ca/denial.ts";
-import { isSerialNumber, type RevocationContent } from "../custody/record-kinds.ts";
+import { Denial } from "../ca/denial.ts";
+import { RevocationContent } from "../custody/record-kinds.ts";
 import { commonName } from "../foundation/globs.ts";
 import { instant, jsonText, refuse } from "../foundation/text.ts";
 import type { ConfiguredTaint } from "../pki/authority/taint.ts";
@@ -28,8 +28,8 @@ export const denial = z.pipe(
   denialTable,
   z.transform(({ subject, since, until, why }, context): Denial => {
     // An instant counts only for what tokens alone show, and is required there.
-    const found = toDenial({ subject, knownFrom: since ?? new Date(0), until, why });
-    if (!found) return refuse(context, `subject must be ${deniedForms}`);
+    const found = Denial.parse({ subject, knownFrom: since ?? new Date(0), until, why });
+    if (!found) return refuse(context, `subject must be ${Denial.forms}`);
     if (!isShownByToken(found) || since !== undefined) return found;
     return refuse(context, "since is required for a node, a pod, a token and its claims");
   }),
@@ -135,7 +135,7 @@ export function deniedHere(
 ): { readonly denials: readonly Denial[]; readonly faults: readonly string[] } {
   const read = denials.map((denial) => ({ denial, ...deniableSubject(denial.subject, deniable) }));
   return {
-    denials: read.map(({ denial, subject = "" }) => toDenial({ ...denial, subject }) ?? denial),
+    denials: read.map(({ denial, subject = "" }) => Denial.parse({ ...denial, subject }) ?? denial),
     faults: read.flatMap(({ fault }) => (fault === undefined ? [] : [`DENIED: ${fault}`])),
   };
 }
@@ -147,7 +147,7 @@ const serial = z.pipe(
     .string()
     .check(
       z.refine(
-        (text) => SerialNumber.mayBe(text) && isSerialNumber(typedContent(text)),
+        (text) => SerialNumber.mayBe(text) && RevocationContent.isSerialNumber(typedContent(text)),
         "must be a serial number as `certificate revoked` shows it",
       ),
     ),

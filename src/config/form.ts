@@ -8,56 +8,59 @@ import { ServiceAccount, TrustDomain } from "../pki/spiffe-id.ts";
 /** Keys and values, unchecked. */
 type Values = Readonly<Record<string, unknown>>;
 
-/** Splits the values of a configuration by their keys. @returns Those for which `isOne` holds, then the others. */
-export function partition(values: Values, isOne: (key: string) => boolean): [Values, Values] {
-  const entries = Object.entries(values);
-  return [
-    Object.fromEntries(entries.filter(([key]) => isOne(key))),
-    Object.fromEntries(entries.filter(([key]) => !isOne(key))),
-  ];
-}
+/** Parses configurations. */
+export const ConfigurationForm = {
+  /** Splits the values of a configuration by their keys. @returns Those for which `isOne` holds, then the others. */
+  partition(values: Values, isOne: (key: string) => boolean): [Values, Values] {
+    const entries = Object.entries(values);
+    return [
+      Object.fromEntries(entries.filter(([key]) => isOne(key))),
+      Object.fromEntries(entries.filter(([key]) => !isOne(key))),
+    ];
+  },
 
-/**
- * Parses a configuration by its schema. For an unknown key it names a similar one.
- * @throws ConfigurationError with the first error at each place.
- */
-export function parseForm<Output>(form: z.ZodMiniType<Output>, values: Values): Output {
-  const similar = new Map<string, string | undefined>();
-  const error: typeof inEnglish.error = (issue) => {
-    if (issue.code === "unrecognized_keys" && issue.inst instanceof z.ZodMiniObject) {
-      const known = Object.keys(issue.inst.def.shape);
-      for (const key of issue.keys) similar.set(key, similarTo(key, known));
+  /**
+   * Parses a configuration by its schema. For an unknown key it names a similar one.
+   * @throws ConfigurationError with the first error at each place.
+   */
+  parse<Output>(form: z.ZodMiniType<Output>, values: Values): Output {
+    const similar = new Map<string, string | undefined>();
+    const error: typeof inEnglish.error = (issue) => {
+      if (issue.code === "unrecognized_keys" && issue.inst instanceof z.ZodMiniObject) {
+        const known = Object.keys(issue.inst.def.shape);
+        for (const key of issue.keys) similar.set(key, similarTo(key, known));
+      }
+      return inEnglish.error?.(issue);
+    };
+    const parsed = form.safeParse(values, { error, reportInput: true });
+    if (parsed.success) return parsed.data;
+    const faults = new Map<string, string>();
+    // A later fault of a place may follow from its first one.
+    const found = parsed.error.issues.flatMap((issue) => faultsIn(issue, similar));
+    for (const [place, fault] of found) {
+      if (!faults.has(place)) faults.set(place, `${place}: ${fault}`);
     }
-    return inEnglish.error?.(issue);
-  };
-  const parsed = form.safeParse(values, { error, reportInput: true });
-  if (parsed.success) return parsed.data;
-  const faults = new Map<string, string>();
-  // A later fault of a place may follow from its first one.
-  const found = parsed.error.issues.flatMap((issue) => faultsIn(issue, similar));
-  for (const [place, fault] of found) {
-    if (!faults.has(place)) faults.set(place, `${place}: ${fault}`);
-  }
-  throw new ConfigurationError([...faults.values()]);
-}
+    throw new ConfigurationError([...faults.values()]);
+  },
 
-/** Reads every part, because an operator mends the faults of all at once. @throws ConfigurationError */
-export function together<Parts extends Readonly<Record<string, () => unknown>>>(
-  parts: Parts,
-): { readonly [Name in keyof Parts]: ReturnType<Parts[Name]> } {
-  const faults: string[] = [];
-  const read = Object.entries(parts).map(([name, parse]) => {
-    try {
-      return [name, parse()];
-    } catch (error) {
-      if (!(error instanceof ConfigurationError)) throw error;
-      faults.push(...error.faults);
-      return [name, undefined];
-    }
-  });
-  if (faults.length > 0) throw new ConfigurationError(faults);
-  return Object.fromEntries(read);
-}
+  /** Reads every part, because an operator mends the faults of all at once. @throws ConfigurationError */
+  together<Parts extends Readonly<Record<string, () => unknown>>>(
+    parts: Parts,
+  ): { readonly [Name in keyof Parts]: ReturnType<Parts[Name]> } {
+    const faults: string[] = [];
+    const read = Object.entries(parts).map(([name, parse]) => {
+      try {
+        return [name, parse()];
+      } catch (error) {
+        if (!(error instanceof ConfigurationError)) throw error;
+        faults.push(...error.faults);
+        return [name, undefined];
+      }
+    });
+    if (faults.length > 0) throw new ConfigurationError(faults);
+    return Object.fromEntries(read);
+  },
+};
 
 /** The places of a fault, and what is wrong there. zod's messages for these forms never quote a value. */
 function faultsIn(

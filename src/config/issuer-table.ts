@@ -240,8 +240,11 @@ const tables = z.array(table).check(
   }),
 );
 
-/** `ISSUERS`: a list of tables, or the same as JSON in a text. */
-export const issuerTables = z.pipe(jsonText, tables);
+/** Parses the tables of issuers. */
+export const IssuerTable = {
+  /** `ISSUERS`: a list of tables, or the same as JSON in a text. */
+  schema: z.pipe(jsonText, tables),
+};
 
 /**
  * Warns of clusters that share a key, as copies of one cluster do: each can sign tokens of the other,

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { type HeldKeks, importKek, type KekRing, kekOctets } from "../custody/kek.ts";
+import { type HeldKeks, Kek, type KekRing } from "../custody/kek.ts";
 import type { ConfiguredKek, LeaseParts, WrappedKek } from "../custody/key-service/kek-lease.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { Duration, parsedText } from "../foundation/text.ts";
@@ -22,34 +22,6 @@ type KekMeans = Omit<
   readonly keyCustody?: PlatformKeys | undefined;
 };
 
-/**
- * Imports the KEKs of a configuration, and derives those of its named signers.
- *
- * @throws ConfigurationError for a KEK in a key service, on a platform that reaches none.
- */
-export async function holdKeks(
-  { keks, kekLeaseSeconds, trustDomain, signers }: KekConfiguration,
-  { keyCustody, ...means }: KekMeans,
-): Promise<HeldKeks> {
-  const names = signers.map(({ name }) => name);
-  const wrapped = keks.filter((kek) => "wrappings" in kek);
-  if (wrapped.length === 0) return importKeks(keks, names);
-  if (!keyCustody)
-    throw new ConfigurationError([
-      `KEK: ${wrapped[0]?.id} rests in a key service, which needs main = src/worker/main-with-keys.ts`,
-    ]);
-  const { keyServices, lease } = keyCustody;
-  for (const { wrappings } of wrapped) for (const { uri } of wrappings) keyServices(uri);
-  return lease({
-    keks,
-    signers: names,
-    trustDomain,
-    leaseSeconds: kekLeaseSeconds,
-    keyServices,
-    ...means,
-  });
-}
-
 /** Imports KEKs whose octets are in the configuration. They are held for good. */
 async function importKeks(
   keks: readonly ConfiguredKek[],
@@ -57,7 +29,7 @@ async function importKeks(
 ): Promise<HeldKeks> {
   const ringOf = async (signer?: string): Promise<KekRing> => {
     const imported = keks.flatMap((kek) =>
-      "octets" in kek ? [importKek(kek.id, kek.octets, signer)] : [],
+      "octets" in kek ? [Kek.import(kek.id, kek.octets, signer)] : [],
     );
     const [newest, ...older] = await Promise.all(imported);
     if (!newest) throw new Error("a configuration without a KEK");
@@ -82,19 +54,59 @@ const plainPattern = /^([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/_-]+={0,2})$/;
 const wrappedPattern =
   /^([A-Za-z0-9._-]{1,64}):([a-z]{1,16}:\/\/[^\s,#]{1,512})#([A-Za-z0-9_-]{1,4096})\.([A-Za-z0-9_-]{43})$/;
 
-const sentence = `must be <id>:<base64 of ${kekOctets} random bytes>, or what \`rampart kek wrap\` prints, several by commas`;
+const sentence = `must be <id>:<base64 of ${Kek.octets} random bytes>, or what \`rampart kek wrap\` prints, several by commas`;
 
-/** KEKs, newest first, separated by commas. Faults never quote the value. */
-export const kekRing = parsedText(parseRing, sentence).check(
-  z.refine(hasItsOwnIds, "must not use an id twice, but for one KEK in several key services"),
-);
+/** The KEKs of a configuration. */
+export const ConfiguredKeks = {
+  /**
+   * Imports the KEKs of a configuration, and derives those of its named signers.
+   *
+   * @throws ConfigurationError for a KEK in a key service, on a platform that reaches none.
+   */
+  async hold(
+    { keks, kekLeaseSeconds, trustDomain, signers }: KekConfiguration,
+    { keyCustody, ...means }: KekMeans,
+  ): Promise<HeldKeks> {
+    const names = signers.map(({ name }) => name);
+    const wrapped = keks.filter((kek) => "wrappings" in kek);
+    if (wrapped.length === 0) return importKeks(keks, names);
+    if (!keyCustody)
+      throw new ConfigurationError([
+        `KEK: ${wrapped[0]?.id} rests in a key service, which needs main = src/worker/main-with-keys.ts`,
+      ]);
+    const { keyServices, lease } = keyCustody;
+    for (const { wrappings } of wrapped) for (const { uri } of wrappings) keyServices(uri);
+    return lease({
+      keks,
+      signers: names,
+      trustDomain,
+      leaseSeconds: kekLeaseSeconds,
+      keyServices,
+      ...means,
+    });
+  },
+
+  /** KEKs, newest first, separated by commas. Faults never quote the value. */
+  schema: parsedText(parseRing, sentence).check(
+    z.refine(hasItsOwnIds, "must not use an id twice, but for one KEK in several key services"),
+  ),
+
+  /** Serializes a wrapped KEK as `KEK` takes it, with an entry for each service that wrapped it. */
+  format: ({ id, wrappings, mark }: WrappedKek): string =>
+    wrappings
+      .map(
+        ({ uri, ciphertext }) =>
+          `${id}:${uri}#${Base64.formatUrl(ciphertext)}.${Base64.formatUrl(mark)}`,
+      )
+      .join(","),
+};
 
 const lease = Duration.seconds.check(
   z.refine((seconds) => seconds >= 60 && seconds <= 86_400, "must lie between 1m and 24h"),
 );
 
 /** The keys of a configuration with its KEKs. */
-export const kekKeys = { KEK_LEASE: z.prefault(lease, "1h"), KEK: kekRing };
+export const kekKeys = { KEK_LEASE: z.prefault(lease, "1h"), KEK: ConfiguredKeks.schema };
 
 /** A token, a pair of keys or JSON, as the tools of each service write it. Faults never quote it. */
 export const keyServiceCredentialText = z.string().check(z.minLength(1), z.maxLength(32_768));
@@ -130,7 +142,7 @@ function parseEntry(entry: string): ConfiguredKek | undefined {
   if (id === undefined || base64 === undefined) return parseWrapped(entry);
   const unpadded = base64.replace(/-/g, "+").replace(/_/g, "/").replace(/=+$/, "");
   const octets = Base64.parse(unpadded.padEnd(Math.ceil(unpadded.length / 4) * 4, "="));
-  return octets?.length === kekOctets ? { id, octets } : undefined;
+  return octets?.length === Kek.octets ? { id, octets } : undefined;
 }
 
 function parseWrapped(entry: string): WrappedKek | undefined {
@@ -138,12 +150,3 @@ function parseWrapped(entry: string): WrappedKek | undefined {
   const [ciphertext, mark] = texts.map((text) => Base64.parseUrl(text));
   return ciphertext && mark ? { id, wrappings: [{ uri, ciphertext }], mark } : undefined;
 }
-
-/** Serializes a wrapped KEK as `KEK` takes it, with an entry for each service that wrapped it. */
-export const formatWrappedKek = ({ id, wrappings, mark }: WrappedKek): string =>
-  wrappings
-    .map(
-      ({ uri, ciphertext }) =>
-        `${id}:${uri}#${Base64.formatUrl(ciphertext)}.${Base64.formatUrl(mark)}`,
-    )
-    .join(",");

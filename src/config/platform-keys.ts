@@ -47,35 +47,47 @@ export type OpenPlatformKeys = (
   means: KeyContext,
 ) => PlatformKeys;
 
-/** A Worker whose main module does not name this has nothing of key services in its bundle. */
-export const openPlatformKeys: OpenPlatformKeys = (
-  { clusterCredentials },
-  { fetch, clock, monotonic, random, ofTheMachine = async (_, given) => given },
-) => {
-  const credential = async (service: ServiceName, audience = ""): Promise<Credential> => {
-    const name = `KEY_CREDENTIAL_${service.toUpperCase()}`;
-    try {
-      const given = (await clusterCredentials.get(name)?.())?.trim();
-      const found = await ofTheMachine(service, given && credentialIn(given), audience);
-      if (found) return found;
-    } catch (error) {
-      if (error instanceof KeyServiceError) throw error;
-      throw new KeyServiceError(`cannot be asked: ${messageOf(error)}`);
-    }
-    throw new KeyServiceError(`cannot be asked: ${name} is required`);
-  };
-  const services = { awskms: awsKey, gcpkms: googleKey, azurekms: azureKey, hashivault: vaultKey };
-  return {
-    keyServices: openKeyServices(services, { fetch, clock, credential }),
-    lease: (parts) => new KekLease({ ...parts, monotonic, random }),
-    certifyBelow,
-    serviceRootSigner,
-    keepRootCrls,
-  };
-};
+/** Opens the keys of a platform. */
+export const PlatformKeys = {
+  /** A Worker whose main module does not name this has nothing of key services in its bundle. */
+  open: ((
+    { clusterCredentials },
+    { fetch, clock, monotonic, random, ofTheMachine = async (_, given) => given },
+  ) => {
+    const credential = async (service: ServiceName, audience = ""): Promise<Credential> => {
+      const name = `KEY_CREDENTIAL_${service.toUpperCase()}`;
+      try {
+        const given = (await clusterCredentials.get(name)?.())?.trim();
+        const found = await ofTheMachine(
+          service,
+          given && PlatformKeys.credentialIn(given),
+          audience,
+        );
+        if (found) return found;
+      } catch (error) {
+        if (error instanceof KeyServiceError) throw error;
+        throw new KeyServiceError(`cannot be asked: ${messageOf(error)}`);
+      }
+      throw new KeyServiceError(`cannot be asked: ${name} is required`);
+    };
+    const services = {
+      awskms: awsKey,
+      gcpkms: googleKey,
+      azurekms: azureKey,
+      hashivault: vaultKey,
+    };
+    return {
+      keyServices: openKeyServices(services, { fetch, clock, credential }),
+      lease: (parts) => new KekLease({ ...parts, monotonic, random }),
+      certifyBelow,
+      serviceRootSigner,
+      keepRootCrls,
+    };
+  }) satisfies OpenPlatformKeys,
 
-/** JSON as its members, and any other text as it is. */
-export function credentialIn(text: string): Credential {
-  const json = jsonIn(text);
-  return typeof json === "object" ? Members.of(json) : text;
-}
+  /** JSON as its members, and any other text as it is. */
+  credentialIn(text: string): Credential {
+    const json = jsonIn(text);
+    return typeof json === "object" ? Members.of(json) : text;
+  },
+};

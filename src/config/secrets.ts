@@ -15,13 +15,16 @@ export const credentialName = new RegExp(
   `${clusterCredential.source}|${keyServiceCredential.source}|^${upstreamCredential}$`,
 );
 
-/** Whether a key is a secret: one of the Worker's, on Node of the environment, and never in a file. */
-export const isSecretKey = (key: string): boolean =>
-  ["KEK", "LOG_READERS", "CONSOLE_TOKENS"].includes(key) || credentialName.test(key);
+/** Which keys are secret. */
+export const Secrets = {
+  /** Whether a key is a secret: one of the Worker's, on Node of the environment, and never in a file. */
+  has: (key: string): boolean =>
+    ["KEK", "LOG_READERS", "CONSOLE_TOKENS"].includes(key) || credentialName.test(key),
+
+  /** Whether a value of `CONSOLE_TOKENS` consists of digests, which are not secret and may be in a file. */
+  areDigests: (value: unknown): boolean =>
+    typeof value === "string" && value.split(",").every((each) => digestPattern.test(each.trim())),
+};
 
 /** A token of the console by its SHA-256 in hexadecimal. */
 export const digestPattern: RegExp = /^sha256:([0-9a-f]{64})$/;
-
-/** Whether a value of `CONSOLE_TOKENS` consists of digests, which are not secret and may be in a file. */
-export const areDigests = (value: unknown): boolean =>
-  typeof value === "string" && value.split(",").every((each) => digestPattern.test(each.trim()));

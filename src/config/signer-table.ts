@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { intermediateSigner, servingSigner } from "../ca/issuance/signer-names.ts";
+import { CertSigner } from "../ca/issuance/signer-names.ts";
 import { globs } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/text.ts";
 import { upstreamTable } from "./internal/upstream.ts";
@@ -30,7 +30,7 @@ const names = globs(/^[a-z0-9.*-]{1,253}$/, "name");
 /** Accounts of one issuer that may use a signer. */
 const callers = z.strictObject({ issuer: z.string(), namespaces: names, accounts: names });
 
-const ownSigners: readonly string[] = [servingSigner, intermediateSigner];
+const ownSigners: readonly string[] = [CertSigner.serving, CertSigner.intermediate];
 
 const table = z
   .strictObject({

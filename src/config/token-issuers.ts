@@ -1,26 +1,16 @@
-import {
-  type IssuerKeys,
-  type KeyFetchFailed,
-  type KeyFetching,
-  pinnedKeys,
-  publishedKeys,
-} from "../authn/issuer-keys.ts";
+import { IssuerKeys, type KeyFetchFailed, type KeyFetching } from "../authn/issuer-keys.ts";
 import { createSubjectMapping, type SubjectMapping } from "../authn/subject-claims.ts";
 import type { NodeAuthorizer, TokenIssuer } from "../authn/token-issuer.ts";
-import { createTokenReview, type TokenReview } from "../authn/token-review.ts";
+import { TokenReview } from "../authn/token-review.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
-import {
-  createClaimedReach,
-  createPodAuthorizer,
-  type NodeReach,
-} from "../ca/issuance/identity-policy.ts";
+import { NodeReach } from "../ca/issuance/identity-policy.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import { ReloadPool } from "../foundation/caches.ts";
 import { DocumentFetch, type Fetching } from "../foundation/fetch.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
-import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
-import { createPodLookup, type Pods, type WatchPods } from "../kubernetes/pods.ts";
+import { ClusterApi, type ClusterFailed } from "../kubernetes/cluster-api.ts";
+import { Pods, type WatchPods } from "../kubernetes/pods.ts";
 import { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import {
   apiOpener,
@@ -58,7 +48,7 @@ export function tokenIssuers(
   { issuers, renewalSeconds, clusterCredentials: credentials }: Configuration,
   platform: ClusterPlatform,
 ): readonly TokenIssuer[] {
-  const { log, fetching, watchPods, pools = createReloadPools() } = platform;
+  const { log, fetching, watchPods, pools = ReloadPools.create() } = platform;
   const access = { ...fetching, credentials, failed: clusterLog(log) };
   const podsOf = watchPods && watchedPods(access, watchPods);
   const keys = keyFetching(platform, maximumWaiting);
@@ -71,10 +61,10 @@ export function tokenIssuers(
 
 /** Fetches the keys of an issuer of tokens for operators, with the same bounds as those of issuers for workloads. */
 export function operatorKeys(issuer: string, url: string, platform: ClusterPlatform): IssuerKeys {
-  const { pools = createReloadPools() } = platform;
+  const { pools = ReloadPools.create() } = platform;
   return pools.keys.of(["operators", issuer, url], () => {
     const fetching = keyFetching(platform, maximumWaitingOperators);
-    return publishedKeys(issuer, { kind: "jwks-uri", url }, fetching);
+    return IssuerKeys.published(issuer, { kind: "jwks-uri", url }, fetching);
   });
 }
 
@@ -137,11 +127,11 @@ function issuerKeys(
   fetching: KeyFetching,
   { keys }: ReloadPools,
 ): IssuerKeys {
-  if (jwks) return pinnedKeys(jwks);
+  if (jwks) return IssuerKeys.pinned(jwks);
   const location = jwks_uri
     ? ({ kind: "jwks-uri", url: jwks_uri } as const)
     : ({ kind: "discovery", issuer } as const);
-  return keys.of([issuer, location], () => publishedKeys(issuer, location, fetching));
+  return keys.of([issuer, location], () => IssuerKeys.published(issuer, location, fetching));
 }
 
 function keyFetchLog({ operation }: EventLog): KeyFetchFailed {
@@ -156,7 +146,7 @@ function keyFetchLog({ operation }: EventLog): KeyFetchFailed {
 
 function clusterLog({ operation }: EventLog): ClusterFailed {
   return (cluster, error) => {
-    const event = isBusy(error) ? "cluster-busy" : "cluster-unreachable";
+    const event = ClusterApi.isBusy(error) ? "cluster-busy" : "cluster-unreachable";
     operation({ event, level: "warning", cluster, detail: error.message });
   };
 }
@@ -178,11 +168,11 @@ export function nodeAuthorizer(
   const { node_checks, node_reach, trusted_node_accounts: nodes } = table;
   if (openApi && node_checks !== "claims") {
     const pods = pools.pods.of([...placeOf(table), nodes.length > 0], (ending) =>
-      podsOf(table, createPodLookup(openApi()), ending),
+      podsOf(table, Pods.create(openApi()), ending),
     );
-    return createPodAuthorizer(pods);
+    return NodeReach.ofPods(pods);
   }
-  return createClaimedReach(reachesOf(node_reach));
+  return NodeReach.ofClaims(reachesOf(node_reach));
 }
 
 /** Only a table without node proxies may lack the setting; then no node reaches anything. */
@@ -202,7 +192,7 @@ export function reviewOf(
   const { audiences, kubernetes } = table;
   if (!kubernetes || !openApi) return undefined;
   const ask = pools.reviews.of([...placeOf(table), audiences], () =>
-    createTokenReview(audiences, { verified: openApi(), unverified: openApi() }),
+    TokenReview.create(audiences, { verified: openApi(), unverified: openApi() }),
   );
   return { order: kubernetes.review, ask };
 }
@@ -223,10 +213,13 @@ export interface ReloadPools {
   readonly crls: ReloadPool<CrlSource>;
 }
 
-/** Creates the empty caches of what outlives a change of the configuration. */
-export const createReloadPools = (): ReloadPools => ({
-  keys: new ReloadPool(),
-  reviews: new ReloadPool(),
-  pods: new ReloadPool(),
-  crls: new ReloadPool(),
-});
+/** Creates pools. */
+export const ReloadPools = {
+  /** Creates the empty caches of what outlives a change of the configuration. */
+  create: (): ReloadPools => ({
+    keys: new ReloadPool(),
+    reviews: new ReloadPool(),
+    pods: new ReloadPool(),
+    crls: new ReloadPool(),
+  }),
+};

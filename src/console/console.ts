@@ -21,12 +21,15 @@ export interface ConsoleScript {
   readonly answer: (request: Request) => Response | Promise<Response>;
 }
 
-/** The headers of the script. Its path names its content, so a browser may keep it. */
-export const scriptHeaders: Readonly<Record<string, string>> = {
-  "content-type": "text/javascript; charset=utf-8",
-  "x-content-type-options": "nosniff",
-  "cross-origin-resource-policy": "same-origin",
-  "cache-control": "private, max-age=31536000, immutable",
+/** The script of a console. */
+export const ConsoleScript = {
+  /** The headers of the script. Its path names its content, so a browser may keep it. */
+  headers: {
+    "content-type": "text/javascript; charset=utf-8",
+    "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "private, max-age=31536000, immutable",
+  } satisfies Readonly<Record<string, string>>,
 };
 
 /** What the console shows, and who may see it. */
@@ -51,47 +54,50 @@ export interface Console {
   readonly handlers: readonly UniversalHandler[];
 }
 
-/** Creates a console. It reads nothing of the CA before the guard has let the caller in. */
-export function createConsole(parts: ConsoleParts): Console {
-  const { status, guard, clock, log, hasTrailers } = parts;
+/** Creates consoles. */
+export const Console = {
+  /** Creates a console. It reads nothing of the CA before the guard has let the caller in. */
+  create(parts: ConsoleParts): Console {
+    const { status, guard, clock, log, hasTrailers } = parts;
 
-  async function admit(headers: Headers): Promise<void> {
-    try {
-      await guard.require(headers, clock());
-    } catch (error) {
-      if (error instanceof CaError) logRefusal(log, error);
-      throw error;
+    async function admit(headers: Headers): Promise<void> {
+      try {
+        await guard.require(headers, clock());
+      } catch (error) {
+        if (error instanceof CaError) logRefusal(log, error);
+        throw error;
+      }
     }
-  }
 
-  async function admitCall(headers: Headers): Promise<void> {
-    if (isFromElsewhere(headers)) throw new ConnectError(elsewhere, Code.PermissionDenied);
-    await admit(headers).catch((error: unknown) => {
-      throw error instanceof CaError ? toConnectError(error.refusal, clock()) : error;
-    });
-  }
-
-  async function answerAdmitted(request: Request): Promise<Response> {
-    if (isFromElsewhere(request.headers)) return sentence(403, elsewhere);
-    try {
-      await admit(request.headers);
-    } catch (error) {
-      if (error instanceof CaError) return refuse(error, guard);
-      throw error;
+    async function admitCall(headers: Headers): Promise<void> {
+      if (isFromElsewhere(headers)) throw new ConnectError(elsewhere, Code.PermissionDenied);
+      await admit(headers).catch((error: unknown) => {
+        throw error instanceof CaError ? toConnectError(error.refusal, clock()) : error;
+      });
     }
-    return route(request, parts);
-  }
 
-  return {
-    answer: async (request) => {
-      const { pathname } = new URL(request.url);
-      if (pathname !== "/" && !pathname.startsWith("/console/")) return undefined;
-      const response = await answerAdmitted(request);
-      return request.method === "HEAD" ? new Response(null, response) : response;
-    },
-    handlers: createStatusHandlers({ status, clock, hasTrailers, admit: admitCall }),
-  };
-}
+    async function answerAdmitted(request: Request): Promise<Response> {
+      if (isFromElsewhere(request.headers)) return sentence(403, elsewhere);
+      try {
+        await admit(request.headers);
+      } catch (error) {
+        if (error instanceof CaError) return refuse(error, guard);
+        throw error;
+      }
+      return route(request, parts);
+    }
+
+    return {
+      answer: async (request) => {
+        const { pathname } = new URL(request.url);
+        if (pathname !== "/" && !pathname.startsWith("/console/")) return undefined;
+        const response = await answerAdmitted(request);
+        return request.method === "HEAD" ? new Response(null, response) : response;
+      },
+      handlers: createStatusHandlers({ status, clock, hasTrailers, admit: admitCall }),
+    };
+  },
+};
 
 const elsewhere = "pages of other sites may not ask this";
 

@@ -19,51 +19,55 @@ export interface OperatorGuard {
   readonly sentence: string;
 }
 
-/**
- * Lets in whoever shows one of the tokens, or a token of Cloudflare Access. If a request has
- * both, the `Authorization` header counts, because the caller itself has sent it.
- *
- * @param accessKeys The keys of the team, where Access is configured.
- */
-export function createOperatorGuard(
-  { tokens, access }: ConsoleConfiguration,
-  accessKeys: IssuerKeys | undefined,
-): OperatorGuard {
-  const requireToken = createTokenVerifier(tokens);
-  const requireAccess = access && accessKeys && createAccessVerifier(access, accessKeys);
-  return {
-    asksForToken: tokens.length > 0,
-    sentence: "the console is for operators alone: show a token, or come through Cloudflare Access",
-    require: async (headers, now) => {
-      const authorization = headers.get("authorization");
-      const accessToken = headers.get(accessHeader);
-      if (tokens.length > 0 && authorization !== null) {
-        return requireToken(shownToken(authorization));
-      }
-      if (requireAccess && accessToken !== null) return requireAccess(accessToken, now);
-      throw new CaError({ reason: "credential-missing" }, "the console needs a credential");
+/** Guards the console. */
+export const OperatorGuard = {
+  /**
+   * Lets in whoever shows one of the tokens, or a token of Cloudflare Access. If a request has
+   * both, the `Authorization` header counts, because the caller itself has sent it.
+   *
+   * @param accessKeys The keys of the team, where Access is configured.
+   */
+  create(
+    { tokens, access }: ConsoleConfiguration,
+    accessKeys: IssuerKeys | undefined,
+  ): OperatorGuard {
+    const requireToken = createTokenVerifier(tokens);
+    const requireAccess = access && accessKeys && createAccessVerifier(access, accessKeys);
+    return {
+      asksForToken: tokens.length > 0,
+      sentence:
+        "the console is for operators alone: show a token, or come through Cloudflare Access",
+      require: async (headers, now) => {
+        const authorization = headers.get("authorization");
+        const accessToken = headers.get(accessHeader);
+        if (tokens.length > 0 && authorization !== null) {
+          return requireToken(shownToken(authorization));
+        }
+        if (requireAccess && accessToken !== null) return requireAccess(accessToken, now);
+        throw new CaError({ reason: "credential-missing" }, "the console needs a credential");
+      },
+    };
+  },
+
+  /**
+   * Lets in whoever reaches a port that is for operators, by an address. A browser that has looked up a
+   * stranger's name, and found this port there, would hand the page to that stranger (DNS rebinding).
+   */
+  ofPort: {
+    asksForToken: false,
+    sentence:
+      "without CONSOLE_TOKENS the console answers under an address or localhost, and not under a name",
+    require: async (headers) => {
+      const host = headers.get("host");
+      // Browsers always name a host in HTTP/1.1, and speak no HTTP/2 without TLS.
+      if (host === null || addressPattern.test(host)) return;
+      throw new CaError({ reason: "credential-missing" }, "the console was asked for under a name");
     },
-  };
-}
+  } satisfies OperatorGuard,
+};
 
 /** An IPv4 or IPv6 address or `localhost`, with a port or without. */
 const addressPattern = /^(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
-
-/**
- * Lets in whoever reaches a port that is for operators, by an address. A browser that has looked up a
- * stranger's name, and found this port there, would hand the page to that stranger (DNS rebinding).
- */
-export const portGuard: OperatorGuard = {
-  asksForToken: false,
-  sentence:
-    "without CONSOLE_TOKENS the console answers under an address or localhost, and not under a name",
-  require: async (headers) => {
-    const host = headers.get("host");
-    // Browsers always name a host in HTTP/1.1, and speak no HTTP/2 without TLS.
-    if (host === null || addressPattern.test(host)) return;
-    throw new CaError({ reason: "credential-missing" }, "the console was asked for under a name");
-  },
-};
 
 /**
  * Whether another site's page has sent the request, other than by a link. The answer would be of no use to

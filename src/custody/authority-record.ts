@@ -4,7 +4,7 @@ import { type OpenAuthority, SigningAuthority } from "../pki/authority/signing-a
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { SignatureAlgorithm } from "../pki/signature-algorithm.ts";
-import { maximumRecordOctets, type StoredRecord } from "./authority-store.ts";
+import { AuthorityStore, type StoredRecord } from "./authority-store.ts";
 import {
   type Custodian,
   type Kek,
@@ -15,9 +15,7 @@ import {
   sealParameters,
 } from "./kek.ts";
 import {
-  encodeFields,
-  instant,
-  octets,
+  Fields,
   parseRecordJson,
   RecordError,
   recordVersion,
@@ -27,14 +25,14 @@ import {
 /** The public part of an authority as fields of a record or a backup. */
 export const authorityFields = {
   schedule: z.strictObject({
-    publishedFrom: instant,
-    signsFrom: instant,
-    signsUntil: instant,
-    retiresAt: instant,
+    publishedFrom: Fields.instant,
+    signsFrom: Fields.instant,
+    signsUntil: Fields.instant,
+    retiresAt: Fields.instant,
   }),
-  certificate: octets,
-  intermediates: z.array(octets).check(z.maxLength(8)),
-  roots: z.array(octets).check(z.minLength(1), z.maxLength(8)),
+  certificate: Fields.octets,
+  intermediates: z.array(Fields.octets).check(z.maxLength(8)),
+  roots: z.array(Fields.octets).check(z.minLength(1), z.maxLength(8)),
 };
 
 /** The fields of a record in the clear. The seal on the key authenticates all of them. */
@@ -43,8 +41,8 @@ const headFields = { id: z.string(), trustDomain: z.string(), kek: z.string(), .
 const recordFields = {
   version: z.literal(recordVersion),
   ...headFields,
-  iv: octets,
-  sealedKey: octets,
+  iv: Fields.octets,
+  sealedKey: Fields.octets,
 };
 const recordSchema = z.strictObject(recordFields);
 
@@ -135,12 +133,12 @@ export const AuthorityRecord = {
 export const boundTo = (head: AuthorityRecordHead): unknown => [
   "rampart authority key",
   recordVersion,
-  encodeFields(headFields, head),
+  Fields.encode(headFields, head),
 ];
 
 /** The canonical text of a record. */
 export const formatAuthorityRecord = (record: AuthorityRecord): string =>
-  JSON.stringify(encodeFields(recordFields, { version: recordVersion, ...record }));
+  JSON.stringify(Fields.encode(recordFields, { version: recordVersion, ...record }));
 
 /**
  * Parses the record of an authority. It does not open the seal.
@@ -148,7 +146,8 @@ export const formatAuthorityRecord = (record: AuthorityRecord): string =>
  * @throws RecordError `form` or `version`.
  */
 export function parseAuthorityRecord(value: string): AuthorityRecord {
-  const json = value.length <= maximumRecordOctets ? parseRecordJson(value) : undefined;
+  const json =
+    value.length <= AuthorityStore.maximumRecordOctets ? parseRecordJson(value) : undefined;
   const version = z.object({ version: z.number() }).safeParse(json);
   if (version.success && version.data.version !== recordVersion) {
     throw new RecordError("version", `version ${version.data.version}, not ${recordVersion}`);

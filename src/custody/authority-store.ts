@@ -1,16 +1,13 @@
 import { type RecordKind, recordFolders } from "./record-kinds.ts";
 
-/** Every kind of record. */
-export const recordKinds = Object.keys(recordFolders) as readonly RecordKind[];
+/** The bounds of a store. */
+export const AuthorityStore = {
+  /** Rotations and operators leave fewer records than this. A store with more was tampered with. */
+  maximumRecords: 500,
 
-/** Rotations and operators leave fewer records than this. A store with more was tampered with. */
-export const maximumRecords = 500;
-
-/** The length of the longest id: a digest in hexadecimal and the two instants of a taint have less. */
-export const maximumIdLength = 128;
-
-/** No record is longer. A store cuts a longer value to this length, and the cut value does not open. */
-export const maximumRecordOctets: number = 256 * 1024;
+  /** No record is longer. A store cuts a longer value to this length, and the cut value does not open. */
+  maximumRecordOctets: 256 * 1024,
+};
 
 /** The name of a record in the store. */
 export interface RecordName {
@@ -36,10 +33,16 @@ export const RecordName = {
   parse(key: string): RecordName[] {
     const [folder, id, ...rest] = key.split("/");
     if (!id || rest.length > 0) return [];
-    return recordKinds
+    return RecordName.kinds
       .filter((kind) => recordFolders[kind] === folder)
       .map((kind) => ({ kind, id }));
   },
+
+  /** Every kind of record. */
+  kinds: Object.keys(recordFolders) as readonly RecordKind[],
+
+  /** The length of the longest id: a digest in hexadecimal and the two instants of a taint have less. */
+  maximumIdLength: 128,
 };
 
 /**

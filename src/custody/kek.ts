@@ -49,26 +49,29 @@ export function requireHeld(kek: Kek): void {
   if (kek.key.type !== "secret") throw new Error("a KEK that is no secret");
 }
 
-/** The length of a KEK: 256 random bits, never a password. */
-export const kekOctets = 32;
+/** Imports KEKs. */
+export const Kek = {
+  /** The length of a KEK: 256 random bits, never a password. */
+  octets: 32,
 
-/**
- * Imports a KEK as non-extractable keys, one that wraps the keys of records and one that authenticates statements.
- * For a named signer both are derived from the octets and the signer's name.
- * @param octets {@link kekOctets} octets from a random source.
- * @param signer The named signer whose records the KEK seals. Each signer has its own KEK, so that no record opens in
- *   the place of another signer's. If absent, the octets are the KEK.
- */
-export async function importKek(id: string, octets: Bytes, signer?: string): Promise<Kek> {
-  const own =
-    signer === undefined ? octets : await deriveOctets(octets, `rampart signer ${signer}`);
-  // WebCrypto's provider unwraps a key; Node's decrypts its octets and makes a KeyObject of them.
-  const [key, statementKey] = await Promise.all([
-    crypto.subtle.importKey("raw", own, "AES-GCM", false, ["wrapKey", "unwrapKey", "decrypt"]),
-    deriveStatementKey(own),
-  ]);
-  return { id, key, statementKey };
-}
+  /**
+   * Imports a KEK as non-extractable keys, one that wraps the keys of records and one that authenticates statements.
+   * For a named signer both are derived from the octets and the signer's name.
+   * @param octets {@link Kek.octets} octets from a random source.
+   * @param signer The named signer whose records the KEK seals. Each signer has its own KEK, so that no record opens in
+   *   the place of another signer's. If absent, the octets are the KEK.
+   */
+  async import(id: string, octets: Bytes, signer?: string): Promise<Kek> {
+    const own =
+      signer === undefined ? octets : await deriveOctets(octets, `rampart signer ${signer}`);
+    // WebCrypto's provider unwraps a key; Node's decrypts its octets and makes a KeyObject of them.
+    const [key, statementKey] = await Promise.all([
+      crypto.subtle.importKey("raw", own, "AES-GCM", false, ["wrapKey", "unwrapKey", "decrypt"]),
+      deriveStatementKey(own),
+    ]);
+    return { id, key, statementKey };
+  },
+};
 
 /** HKDF with SHA-256 (RFC 5869). It needs no salt, because the input is uniformly random. */
 const hkdf = (purpose: string): HkdfParams => ({
@@ -80,7 +83,7 @@ const hkdf = (purpose: string): HkdfParams => ({
 
 async function deriveOctets(octets: Bytes, purpose: string): Promise<Bytes> {
   const base = await crypto.subtle.importKey("raw", octets, "HKDF", false, ["deriveBits"]);
-  return new Uint8Array(await crypto.subtle.deriveBits(hkdf(purpose), base, 8 * kekOctets));
+  return new Uint8Array(await crypto.subtle.deriveBits(hkdf(purpose), base, 8 * Kek.octets));
 }
 
 /**

@@ -2,12 +2,11 @@ import * as z from "zod/mini";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { createLogSigner } from "../tlog/note/checkpoint.ts";
 import type { NoteSigner } from "../tlog/note/note.ts";
-import { generateEd25519, rawPublicKey } from "../tlog/note/verifier-key.ts";
+import { VerifierKey } from "../tlog/note/verifier-key.ts";
 import type { LogKeys, OpenedLogKey } from "../tlog/sequencer/storage.ts";
 import { type Custodian, type Kek, openKey, requireHeld, sealingKek, sealKey } from "./kek.ts";
 import {
-  encodeFields,
-  octets,
+  Fields,
   parseRecordJson,
   RecordError,
   recordVersion,
@@ -20,9 +19,9 @@ const headFields = {
   id: z.string(),
   trustDomain: z.string(),
   kek: z.string(),
-  publicKey: octets,
+  publicKey: Fields.octets,
 };
-const recordFields = { ...headFields, iv: octets, sealedKey: octets };
+const recordFields = { ...headFields, iv: Fields.octets, sealedKey: Fields.octets };
 const recordSchema = z.strictObject(recordFields);
 
 type LogKeyRecord = ValuesOf<typeof recordFields>;
@@ -34,8 +33,8 @@ type LogKeyRecord = ValuesOf<typeof recordFields>;
 export function logKeysFor(origin: string, custodian: Custodian): LogKeys {
   return {
     create: async () => {
-      const { privateKey, publicKey } = await generateEd25519();
-      return sealed(origin, custodian, privateKey, await rawPublicKey(publicKey));
+      const { privateKey, publicKey } = await VerifierKey.generate();
+      return sealed(origin, custodian, privateKey, await VerifierKey.raw(publicKey));
     },
     open: async (value) => {
       const record = parseRecord(value);
@@ -81,11 +80,11 @@ const unwrap = (record: LogKeyRecord, kek: Kek, extractable: boolean): Promise<C
 /** Binds the purpose and every field in the clear to the seal. */
 const boundTo = (head: ValuesOf<typeof headFields>): unknown => [
   "rampart log key",
-  ...Object.values(encodeFields(headFields, head)),
+  ...Object.values(Fields.encode(headFields, head)),
 ];
 
 const formatRecord = (record: LogKeyRecord): string =>
-  JSON.stringify(encodeFields(recordFields, record));
+  JSON.stringify(Fields.encode(recordFields, record));
 
 function parseRecord(value: string): LogKeyRecord {
   const parsed = recordSchema.safeParse(parseRecordJson(value));

@@ -23,17 +23,29 @@ export class RecordError extends Error {
   }
 }
 
-/** Octets as a field of a record: base64. */
-export const octets = z.codec(z.string(), z.custom<Bytes>(), {
-  decode: (text, context) => Base64.parse(text) ?? refuse(context, "not base64"),
-  encode: Base64.format,
-});
+/** Fields of records. */
+export const Fields = {
+  /** Octets as a field of a record: base64. */
+  octets: z.codec(z.string(), z.custom<Bytes>(), {
+    decode: (text, context) => Base64.parse(text) ?? refuse(context, "not base64"),
+    encode: Base64.format,
+  }),
 
-/** An instant as a field of a record: RFC 3339 with milliseconds, UTC. */
-export const instant = z.codec(z.iso.datetime({ precision: 3 }), z.date(), {
-  decode: (text) => new Date(text),
-  encode: (date) => date.toISOString(),
-});
+  /** An instant as a field of a record: RFC 3339 with milliseconds, UTC. */
+  instant: z.codec(z.iso.datetime({ precision: 3 }), z.date(), {
+    decode: (text) => new Date(text),
+    encode: (date) => date.toISOString(),
+  }),
+
+  /** Encodes values as the JSON of a record: the fields in their order, without the optional ones that are absent. */
+  encode<F extends Fields>(fields: F, values: ValuesOf<F>): JsonOf<F> {
+    const given = new Map(Object.entries(values));
+    const members = Object.entries(fields)
+      .filter(([name]) => given.get(name) !== undefined)
+      .map(([name, field]) => [name, z.encode(field, given.get(name))]);
+    return Object.fromEntries(members) as JsonOf<F>;
+  },
+};
 
 /** Fields by their names, in the order in which a record has them. */
 export type Fields = Readonly<Record<string, z.core.$ZodType>>;
@@ -43,15 +55,6 @@ export type ValuesOf<F extends Fields> = z.output<z.ZodMiniObject<F, z.core.$str
 
 /** The values of fields as JSON. */
 type JsonOf<F extends Fields> = z.input<z.ZodMiniObject<F, z.core.$strict>>;
-
-/** Encodes values as the JSON of a record: the fields in their order, without the optional ones that are absent. */
-export function encodeFields<F extends Fields>(fields: F, values: ValuesOf<F>): JsonOf<F> {
-  const given = new Map(Object.entries(values));
-  const members = Object.entries(fields)
-    .filter(([name]) => given.get(name) !== undefined)
-    .map(([name, field]) => [name, z.encode(field, given.get(name))]);
-  return Object.fromEntries(members) as JsonOf<F>;
-}
 
 /**
  * Parses the JSON of a stored record.
@@ -116,7 +119,7 @@ export function statement<F extends Fields, Value>(
 ): StatementKind<Value> {
   const form = z.strictObject(own.fields);
   const content = (value: Value): StatementContent =>
-    encodeFields(own.fields, own.values(value)) as StatementContent;
+    Fields.encode(own.fields, own.values(value)) as StatementContent;
   const entry = z.pipe(
     form,
     z.transform((values) => own.make(values as ValuesOf<F>)),

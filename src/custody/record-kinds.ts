@@ -12,10 +12,8 @@ import { RevocationReason } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import {
   contentId,
-  encodeFields,
-  instant,
+  Fields,
   itself,
-  octets,
   RecordError,
   type StatementKind,
   statement,
@@ -26,8 +24,8 @@ const denialFields = {
   /** The description, such as `ns/foo/sa/*` or `node/worker-3`. */
   subject: z.string(),
   /** When every reader of the store knows of the denial. */
-  knownFrom: instant,
-  until: z.optional(instant),
+  knownFrom: Fields.instant,
+  until: z.optional(Fields.instant),
   /** A sentence for other operators. */
   why: z.optional(z.string()),
 };
@@ -38,14 +36,17 @@ export type DenialContent = Readonly<ValuesOf<typeof denialFields>>;
 /** A positive INTEGER of at most 20 octets in DER (RFC 5280 §4.1.2.2). */
 const serialPattern = /^(?=.{2,40}$)(?:00[89a-f][0-9a-f]|[1-7][0-9a-f]|0[1-9a-f])(?:[0-9a-f]{2})*$/;
 
-/** Whether this is a serial number as statements spell it. */
-export const isSerialNumber = (text: string): boolean => serialPattern.test(text);
+/** The bounds of a revocation. */
+export const RevocationContent = {
+  /** Whether this is a serial number as statements spell it. */
+  isSerialNumber: (text: string): boolean => serialPattern.test(text),
 
-/**
- * The most certificates of one revocation. A statement has many, so that a store needs few records; this
- * many fit into a record even with the longest serial numbers.
- */
-export const maximumCertificates = 4000;
+  /**
+   * The most certificates of one revocation. A statement has many, so that a store needs few records; this
+   * many fit into a record even with the longest serial numbers.
+   */
+  maximumCertificates: 4000,
+};
 
 const certificates = z.codec(
   z.string().check(z.regex(/^[0-9a-f]+:\d{1,12}(?:,[0-9a-f]+:\d{1,12})*$/)),
@@ -54,7 +55,8 @@ const certificates = z.codec(
     decode: (text, context) => {
       const list = text.split(",").map((each) => each.split(":", 2));
       const found = new Map(list.map(([serial = "", end]) => [serial, Number(end)]));
-      if (found.size === list.length && [...found.keys()].every(isSerialNumber)) return found;
+      if (found.size === list.length && [...found.keys()].every(RevocationContent.isSerialNumber))
+        return found;
       return refuse(context, "not serial numbers");
     },
     encode: (ends) => [...ends].map((each) => each.join(":")).join(","),
@@ -65,9 +67,9 @@ const revocationFields = {
   /** The id of the authority that signed them. */
   authority: z.string().check(z.regex(/^[0-9a-f]{2,64}$/)),
   /** In whole seconds. */
-  revokedAt: instant,
+  revokedAt: Fields.instant,
   /** When every reader of the store knows of it. */
-  knownFrom: instant,
+  knownFrom: Fields.instant,
   reason: z.enum(Object.keys(RevocationReason.codes) as [RevocationReason, ...RevocationReason[]]),
   /** A sentence for other operators. */
   why: z.optional(z.string()),
@@ -107,22 +109,22 @@ export interface SealedTokenKey extends TokenKey {
 }
 
 const tokenKeyInstants = {
-  publishedFrom: instant,
-  signsFrom: instant,
-  signsUntil: instant,
-  retiresAt: instant,
+  publishedFrom: Fields.instant,
+  signsFrom: Fields.instant,
+  signsUntil: Fields.instant,
+  retiresAt: Fields.instant,
 };
 
 /** An identifier of a backup becomes part of a record's name in the store. */
 const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
-const backedUpTaint = { id: identifier, taintedAt: instant, retiresAt: instant };
+const backedUpTaint = { id: identifier, taintedAt: Fields.instant, retiresAt: Fields.instant };
 
 /** The kinds of statement, in the order in which a backup is restored: no authority is back before its taint. */
 const statements = {
   taint: statement({
     folder: "taints",
     title: "the statement of a taint",
-    fields: { subject: z.string(), taintedAt: instant, retiresAt: instant },
+    fields: { subject: z.string(), taintedAt: Fields.instant, retiresAt: Fields.instant },
     values: ({ id: subject, ...instants }: Taint) => ({ subject, ...instants }),
     make: ({ subject: id, ...instants }) => ({ id, ...instants }),
     // A stricter taint is a second record.
@@ -133,7 +135,7 @@ const statements = {
       most: 100,
       isRequired: true,
       entry: z.strictObject(backedUpTaint),
-      toJson: (taint) => encodeFields(backedUpTaint, taint),
+      toJson: (taint) => Fields.encode(backedUpTaint, taint),
     },
   }),
   denial: statement({
@@ -159,7 +161,7 @@ const statements = {
   root: statement({
     folder: "roots",
     title: "the statement of a root",
-    fields: { certificate: octets, publishedFrom: instant },
+    fields: { certificate: Fields.octets, publishedFrom: Fields.instant },
     values: ({ roots: [certificate], schedule: { publishedFrom } }: AdditionalRoot) => ({
       certificate,
       publishedFrom,
@@ -173,7 +175,12 @@ const statements = {
   request: statement({
     folder: "requests",
     title: "a request for an intermediate",
-    fields: { requestedAt: instant, csr: octets, iv: octets, sealedKey: octets },
+    fields: {
+      requestedAt: Fields.instant,
+      csr: Fields.octets,
+      iv: Fields.octets,
+      sealedKey: Fields.octets,
+    },
     values: itself<AuthorityRequest>,
     make: (content) => {
       const publicKey = refusing(() => CertificateSigningRequest.readKey(content.csr));
@@ -185,7 +192,12 @@ const statements = {
   tokenKey: statement({
     folder: "token-keys",
     title: "a key for tokens",
-    fields: { ...tokenKeyInstants, spki: octets, iv: octets, sealedKey: octets },
+    fields: {
+      ...tokenKeyInstants,
+      spki: Fields.octets,
+      iv: Fields.octets,
+      sealedKey: Fields.octets,
+    },
     values: ({ schedule, ...key }: SealedTokenKey) => ({ ...schedule, ...key }),
     make: ({ spki, iv, sealedKey, ...schedule }) => ({
       ...refusing(() => TokenKey.create(spki, schedule)),
@@ -198,7 +210,7 @@ const statements = {
   crl: statement({
     folder: "crls",
     title: "the CRL of a root",
-    fields: { der: octets },
+    fields: { der: Fields.octets },
     values: ({ der }: Crl) => ({ der }),
     make: ({ der }) => refusing(() => Crl.parse(der)),
     idOf: contentId,
@@ -207,7 +219,7 @@ const statements = {
   backup: statement({
     folder: "backups",
     title: "the date of a backup",
-    fields: { madeAt: instant },
+    fields: { madeAt: Fields.instant },
     values: itself<{ readonly madeAt: Date }>,
     make: itself<{ readonly madeAt: Date }>,
     idOf: () => "00",

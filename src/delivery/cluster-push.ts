@@ -5,9 +5,8 @@ import {
   createPushBudget,
   type DeliverableContent,
   deliverTo,
-  latest,
   type PushLimits,
-  type PushOutcome,
+  PushOutcome,
   type PushResult,
   type RootTarget,
   rotatedByClock,
@@ -187,7 +186,7 @@ function together(a: PushOutcome, b: PushOutcome): PushOutcome {
     delivered: a.delivered + b.delivered,
     written: a.written + b.written,
     missing: a.missing + b.missing,
-    since: latest([a.since, b.since]),
+    since: PushOutcome.latest([a.since, b.since]),
     fault: a.fault ?? b.fault,
   };
 }

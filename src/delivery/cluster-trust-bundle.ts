@@ -1,11 +1,7 @@
 import * as z from "zod/mini";
 import type { OperationLog } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
-import {
-  type KubernetesClient,
-  logServerFault,
-  maximumObjectOctets,
-} from "../kubernetes/client.ts";
+import { KubernetesClient } from "../kubernetes/client.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { RootDelivery } from "./root-delivery.ts";
 
@@ -48,7 +44,7 @@ export function createClusterTrustBundle(
         due = addSeconds(now, repairSeconds);
       } catch (error) {
         applied = "";
-        if (!signal.aborted) logServerFault(log, "root-not-delivered", error);
+        if (!signal.aborted) KubernetesClient.logFault(log, "root-not-delivered", error);
       }
     },
   };
@@ -78,7 +74,7 @@ async function apply(
         metadata: { name },
         spec: { signerName, trustBundle },
       },
-      maximumOctets: maximumObjectOctets,
+      maximumOctets: KubernetesClient.maximumObjectOctets,
       signal,
     });
     if (answer === undefined) continue;

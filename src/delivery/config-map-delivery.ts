@@ -1,12 +1,11 @@
 import { Backoff, backoffs } from "../foundation/backoff.ts";
 import type { OperationLog } from "../foundation/events.ts";
-import { type KubernetesClient, logServerFault, type SendRequest } from "../kubernetes/client.ts";
-import { type WatchedCollection, watchCollection } from "../kubernetes/watch.ts";
+import { KubernetesClient, type SendRequest } from "../kubernetes/client.ts";
+import { WatchedCollection } from "../kubernetes/watch.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import {
   configMapListing,
-  type HeldRoots,
-  holds,
+  HeldRoots,
   namespaceListing,
   parseNamespace,
   parseRootConfigMap,
@@ -63,15 +62,15 @@ export function createConfigMapDelivery(
     known.set(bundle, digests);
     return digests;
   };
-  const failed = (error: unknown): void => logServerFault(log, "watch-failed", error);
-  const namespaces = watchCollection({
+  const failed = (error: unknown): void => KubernetesClient.logFault(log, "watch-failed", error);
+  const namespaces = WatchedCollection.watch({
     client,
     failed,
     signal,
     listing: namespaceListing,
     keep: parseNamespace,
   });
-  const configMaps = watchCollection({
+  const configMaps = WatchedCollection.watch({
     client,
     failed,
     signal,
@@ -96,7 +95,8 @@ export function createConfigMapDelivery(
       if (items.get(namespace) === before) items.set(namespace, digested(stored));
       await beside?.(namespace, now);
     } catch (error) {
-      if (!signal.aborted) logServerFault(log, "root-not-delivered", error, { namespace });
+      if (!signal.aborted)
+        KubernetesClient.logFault(log, "root-not-delivered", error, { namespace });
     }
   }
 
@@ -138,7 +138,8 @@ function stateOf(
   bundle: NumberedBundle,
 ): DeliveryState {
   const wanted = [...namespaces.items].flatMap(([namespace, wants]) => (wants ? [namespace] : []));
-  const hasBundle = (namespace: string): boolean => holds(configMaps.items.get(namespace), bundle);
+  const hasBundle = (namespace: string): boolean =>
+    HeldRoots.hold(configMaps.items.get(namespace), bundle);
   return {
     delivered: wanted.filter(hasBundle),
     pending: wanted.filter((namespace) => !hasBundle(namespace)),

@@ -11,7 +11,7 @@ import { Crl } from "../pki/x509/crl/crl.ts";
 import { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { DeliverableContent } from "./push-to-cluster.ts";
-import { maximumContentOctets } from "./root-config-map.ts";
+import { HeldRoots } from "./root-config-map.ts";
 
 /** What a push delivers. */
 export interface PushContent {
@@ -21,10 +21,45 @@ export interface PushContent {
   readonly at: (now: Date) => Promise<DeliverableContent>;
 }
 
-/** The trust bundle of a CA, to be delivered into clusters. */
-export function trustBundleContent(authorities: Authorities): PushContent {
-  return { name: "roots", at: (now) => bundleAt(authorities, now) };
-}
+/** What is pushed. */
+export const PushContent = {
+  /** The trust bundle of a CA, to be delivered into clusters. */
+  trustBundle(authorities: Authorities): PushContent {
+    return { name: "roots", at: (now) => bundleAt(authorities, now) };
+  },
+
+  /**
+   * The CRLs of the CA. They are empty, which clears earlier ones, where the CA publishes none, and where Envoy would
+   * refuse certificates of a root without a CRL.
+   */
+  crls(crls: CrlSource | undefined, authorities: Authorities, log: EventLog): PushContent {
+    let logged = "";
+    const tell = (why: string): void => {
+      if (why !== "" && why !== logged) {
+        const detail = `no proxy gets CRLs: ${why}`;
+        log.operation({ event: "crls-emptied", level: "error", detail });
+      }
+      logged = why;
+    };
+    return {
+      name: "crls",
+      at: async (now) => {
+        if (!crls) return { pem: "", sequence: 0 };
+        const [{ trustBundle }, published] = [await authorities.at(now), await crls(now)];
+        const own = published.ofBundle.map(({ issuer, der }) => ({ crl: Crl.parse(der), issuer }));
+        const ownCrls = own.map(({ crl }) => crl);
+        const uncovered = trustBundle.roots.filter((root) => !hasCrl(root, ownCrls)).length;
+        const isTooLong = published.pem.length > HeldRoots.maximumOctets;
+        const why = uncovered > 0 ? `roots without one: ${uncovered}` : isTooLong ? tooLong : "";
+        tell(why);
+        const times = ownCrls.map(({ thisUpdate }) => thisUpdate.getTime() / 1000);
+        const sequence = Math.max(0, ...times);
+        if (why !== "") return { pem: "", sequence };
+        return { pem: published.pem, sequence, isAsGood: comparingWith(own, now) };
+      },
+    };
+  },
+};
 
 async function bundleAt(authorities: Authorities, now: Date): Promise<DeliverableContent> {
   const { trustBundle, sequence } = await authorities.at(now);
@@ -33,43 +68,7 @@ async function bundleAt(authorities: Authorities, now: Date): Promise<Deliverabl
   return { pem: trustBundle.pem, sequence };
 }
 
-/**
- * The CRLs of the CA. They are empty, which clears earlier ones, where the CA publishes none, and where Envoy would
- * refuse certificates of a root without a CRL.
- */
-export function crlContent(
-  crls: CrlSource | undefined,
-  authorities: Authorities,
-  log: EventLog,
-): PushContent {
-  let logged = "";
-  const tell = (why: string): void => {
-    if (why !== "" && why !== logged) {
-      const detail = `no proxy gets CRLs: ${why}`;
-      log.operation({ event: "crls-emptied", level: "error", detail });
-    }
-    logged = why;
-  };
-  return {
-    name: "crls",
-    at: async (now) => {
-      if (!crls) return { pem: "", sequence: 0 };
-      const [{ trustBundle }, published] = [await authorities.at(now), await crls(now)];
-      const own = published.ofBundle.map(({ issuer, der }) => ({ crl: Crl.parse(der), issuer }));
-      const ownCrls = own.map(({ crl }) => crl);
-      const uncovered = trustBundle.roots.filter((root) => !hasCrl(root, ownCrls)).length;
-      const isTooLong = published.pem.length > maximumContentOctets;
-      const why = uncovered > 0 ? `roots without one: ${uncovered}` : isTooLong ? tooLong : "";
-      tell(why);
-      const times = ownCrls.map(({ thisUpdate }) => thisUpdate.getTime() / 1000);
-      const sequence = Math.max(0, ...times);
-      if (why !== "") return { pem: "", sequence };
-      return { pem: published.pem, sequence, isAsGood: comparingWith(own, now) };
-    },
-  };
-}
-
-const tooLong = `they have more than ${maximumContentOctets} octets`;
+const tooLong = `they have more than ${HeldRoots.maximumOctets} octets`;
 
 function hasCrl(root: Crl["der"], crls: readonly Crl[]): boolean {
   const signer = Crl.issuer(Certificate.parse(root));

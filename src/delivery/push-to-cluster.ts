@@ -1,7 +1,7 @@
 import { FetchError } from "../foundation/fetch.ts";
 import type { KubernetesClient, SendRequest } from "../kubernetes/client.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
-import { type ClusterRoots, type HeldRoots, holds, listRoots } from "./root-config-map.ts";
+import { type ClusterRoots, HeldRoots } from "./root-config-map.ts";
 import { applyRoots } from "./root-delivery.ts";
 
 /** A cluster in which the CA may keep its roots. */
@@ -72,7 +72,7 @@ export async function deliverTo(
   const { cluster, configMap } = target;
   const outcome = { cluster, sequence: bundle.sequence, written: 0, missing: 0, since: undefined };
   try {
-    const found = await listRoots(send, configMap, (held) => stateOf(held, bundle));
+    const found = await HeldRoots.list(send, configMap, (held) => stateOf(held, bundle));
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
     const place = { configMap, fieldOwner };
     const write = (namespace: string) => applyRoots(send, { ...place, namespace }, bundle, now);
@@ -95,7 +95,7 @@ interface NamespaceState {
 }
 
 const stateOf = async (held: HeldRoots, bundle: DeliverableContent): Promise<NamespaceState> => ({
-  isCurrent: holds(held, bundle) || (await bundle.isAsGood?.(held.pem)) === true,
+  isCurrent: HeldRoots.hold(held, bundle) || (await bundle.isAsGood?.(held.pem)) === true,
   isEmpty: held.pem === "",
   deliveredAt: held.deliveredAt,
 });
@@ -142,7 +142,7 @@ function summaryOf(
   const behind = new Set(unwritten.filter((each) => held.get(each)?.isEmpty === false));
   const delivered = namespaces.length - unwritten.length;
   const isEverywhere = delivered === namespaces.length;
-  const before = latest(namespaces.map((each) => held.get(each)?.deliveredAt));
+  const before = PushOutcome.latest(namespaces.map((each) => held.get(each)?.deliveredAt));
   return {
     namespaces: namespaces.length,
     delivered,
@@ -154,12 +154,15 @@ function summaryOf(
   };
 }
 
-/** The last of the instants; `undefined` if one of them is. */
-export function latest(instants: readonly (Date | undefined)[]): Date | undefined {
-  const times = instants.map((each) => each?.getTime() ?? Number.NaN);
-  const last = times.reduce((a, b) => Math.max(a, b), 0);
-  return last > 0 ? new Date(last) : undefined;
-}
+/** Compares outcomes. */
+export const PushOutcome = {
+  /** The last of the instants; `undefined` if one of them is. */
+  latest(instants: readonly (Date | undefined)[]): Date | undefined {
+    const times = instants.map((each) => each?.getTime() ?? Number.NaN);
+    const last = times.reduce((a, b) => Math.max(a, b), 0);
+    return last > 0 ? new Date(last) : undefined;
+  },
+};
 
 /** The most that one run of the push may use of its platform. */
 export interface PushLimits {

@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
 import { DnsName } from "../foundation/addresses.ts";
 import { FetchError } from "../foundation/fetch.ts";
-import { maximumObjectOctets, type SendRequest } from "../kubernetes/client.ts";
-import { type Listing, listPages } from "../kubernetes/list-pages.ts";
-import { crlConfigMap } from "../kubernetes/names.ts";
+import { KubernetesClient, type SendRequest } from "../kubernetes/client.ts";
+import { Listing } from "../kubernetes/list-pages.ts";
+import { ConfigMapName } from "../kubernetes/names.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 
 /** The roots in a ConfigMap that was found. */
@@ -17,8 +17,48 @@ export interface HeldRoots {
   readonly deliveredAt: Date | undefined;
 }
 
-/** The most octets of PEM that a ConfigMap holds. An API server refuses an object of more than a MiB. */
-export const maximumContentOctets = 1_000_000;
+/** The roots that clusters hold. */
+export const HeldRoots = {
+  /** The most octets of PEM that a ConfigMap holds. An API server refuses an object of more than a MiB. */
+  maximumOctets: 1_000_000,
+
+  /** Whether a namespace has this bundle. Annotations alone are no reason to write. */
+  hold(held: HeldRoots | undefined, { pem }: NumberedBundle): boolean {
+    return held?.pem === pem;
+  },
+
+  /**
+   * Lists a cluster's namespaces and its ConfigMaps of this name.
+   *
+   * @param keep Reduces the roots of a namespace to the part that the caller needs: bundles are large.
+   * @throws FetchError for an API server that does not list, or that lists no namespace or too many.
+   */
+  async list<Kept>(
+    send: SendRequest,
+    configMap: string,
+    keep: (held: HeldRoots) => Kept | Promise<Kept>,
+  ): Promise<ClusterRoots<Kept>> {
+    const namespaces = new Set<string>();
+    for await (const { items, isFirst } of Listing.pages(send, namespaceListing)) {
+      if (isFirst) namespaces.clear();
+      for (const object of items) {
+        const [name, wantsRoots] = parseNamespace(object) ?? [];
+        if (name !== undefined && wantsRoots) namespaces.add(name);
+      }
+      if (namespaces.size > maximumNamespaces) throw new FetchError("lists too many namespaces");
+    }
+    if (namespaces.size === 0) throw new FetchError("lists no namespace");
+    const held = new Map<string, Kept>();
+    for await (const { items, isFirst } of Listing.pages(send, configMapListing(configMap))) {
+      if (isFirst) held.clear();
+      for (const object of items) {
+        const [name, roots] = parseRootConfigMap(object, configMap) ?? [];
+        if (name !== undefined && roots && namespaces.has(name)) held.set(name, await keep(roots));
+      }
+    }
+    return { namespaces: [...namespaces], held };
+  },
+};
 
 // Istio's label, keys and exceptions (docs/explanation/istio.md#root-distribution).
 const label = "istio.io/config";
@@ -29,10 +69,10 @@ const excludedNamespaces: ReadonlySet<string> = new Set([
 ]);
 
 const dataKeyOf = (name: string): string =>
-  name === crlConfigMap ? "ca-crl.pem" : "root-cert.pem";
+  name === ConfigMapName.ofCrls ? "ca-crl.pem" : "root-cert.pem";
 
 const sequenceAnnotationOf = (name: string): string =>
-  name === crlConfigMap ? "rampart.dev/crl-this-update" : "rampart.dev/spiffe-sequence";
+  name === ConfigMapName.ofCrls ? "rampart.dev/crl-this-update" : "rampart.dev/spiffe-sequence";
 
 const deliveredAtAnnotation = "rampart.dev/delivered-at";
 
@@ -91,11 +131,6 @@ function parseInstant(text = ""): Date | undefined {
   return isValid && instant.toISOString() === text ? instant : undefined;
 }
 
-/** Whether a namespace has this bundle. Annotations alone are no reason to write. */
-export function holds(held: HeldRoots | undefined, { pem }: NumberedBundle): boolean {
-  return held?.pem === pem;
-}
-
 /** Makes the ConfigMap with the roots for a namespace. */
 export function rootConfigMap(
   name: string,
@@ -132,7 +167,12 @@ export const namespaceListing: Listing = {
 /** The ConfigMaps of this name in all namespaces; each holds a bundle. */
 export function configMapListing(name: string): Listing {
   const path = `/api/v1/configmaps?fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`;
-  return { path, pageSize: 100, maximumRequests, objectOctets: maximumObjectOctets };
+  return {
+    path,
+    pageSize: 100,
+    maximumRequests,
+    objectOctets: KubernetesClient.maximumObjectOctets,
+  };
 }
 
 /** The roots in the namespaces of a cluster, as a list found them. */
@@ -144,35 +184,3 @@ export interface ClusterRoots<Kept> {
 
 /** Five times as many namespaces as the largest clusters with which Kubernetes is tested. */
 const maximumNamespaces = 50_000;
-
-/**
- * Lists a cluster's namespaces and its ConfigMaps of this name.
- *
- * @param keep Reduces the roots of a namespace to the part that the caller needs: bundles are large.
- * @throws FetchError for an API server that does not list, or that lists no namespace or too many.
- */
-export async function listRoots<Kept>(
-  send: SendRequest,
-  configMap: string,
-  keep: (held: HeldRoots) => Kept | Promise<Kept>,
-): Promise<ClusterRoots<Kept>> {
-  const namespaces = new Set<string>();
-  for await (const { items, isFirst } of listPages(send, namespaceListing)) {
-    if (isFirst) namespaces.clear();
-    for (const object of items) {
-      const [name, wantsRoots] = parseNamespace(object) ?? [];
-      if (name !== undefined && wantsRoots) namespaces.add(name);
-    }
-    if (namespaces.size > maximumNamespaces) throw new FetchError("lists too many namespaces");
-  }
-  if (namespaces.size === 0) throw new FetchError("lists no namespace");
-  const held = new Map<string, Kept>();
-  for await (const { items, isFirst } of listPages(send, configMapListing(configMap))) {
-    if (isFirst) held.clear();
-    for (const object of items) {
-      const [name, roots] = parseRootConfigMap(object, configMap) ?? [];
-      if (name !== undefined && roots && namespaces.has(name)) held.set(name, await keep(roots));
-    }
-  }
-  return { namespaces: [...namespaces], held };
-}

@@ -1,9 +1,8 @@
 import { FetchError } from "../foundation/fetch.ts";
-import { maximumObjectOctets, type SendRequest } from "../kubernetes/client.ts";
+import { KubernetesClient, type SendRequest } from "../kubernetes/client.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import {
-  type HeldRoots,
-  holds,
+  HeldRoots,
   parseRootConfigMap,
   rootConfigMap,
   rootConfigMapPath,
@@ -51,11 +50,11 @@ export async function applyRoots(
     method: "PATCH",
     path: `${rootConfigMapPath(configMap, namespace)}?fieldManager=${fieldOwner}&force=true`,
     body: rootConfigMap(configMap, namespace, bundle, now),
-    maximumOctets: maximumObjectOctets,
+    maximumOctets: KubernetesClient.maximumObjectOctets,
   });
   // A namespace is rarely deleted between the list and the write. The next list lacks it.
   if (answer === undefined) throw new FetchError("has no such namespace any more");
   const [name, held] = parseRootConfigMap(answer, configMap) ?? [];
-  if (name === namespace && held && holds(held, bundle)) return held;
+  if (name === namespace && held && HeldRoots.hold(held, bundle)) return held;
   throw new FetchError("has stored something else than what was applied");
 }

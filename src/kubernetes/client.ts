@@ -52,57 +52,97 @@ interface KubernetesAccess {
   readonly credential: Credential;
 }
 
-/** The longest JSON of an object: an API server stores about a mebibyte, and JSON may escape each octet. */
-export const maximumObjectOctets: number = 10 * 1024 * 1024;
+/** Creates clients. */
+export const KubernetesClient = {
+  /** The longest JSON of an object: an API server stores about a mebibyte, and JSON may escape each octet. */
+  maximumObjectOctets: 10 * 1024 * 1024,
+
+  /**
+   * Creates a client of an API server. Its responses under way are bounded in octets together. `send` returns the JSON of a
+   * response, or `undefined` for 404; `open` starts a stream without a time limit.
+   *
+   * @param timeoutMilliseconds The bound for every request but a watch.
+   */
+  create(
+    { server, credential }: KubernetesAccess,
+    fetch: Fetch,
+    timeoutMilliseconds: number = Fetching.usualTimeoutMilliseconds,
+  ): KubernetesClient {
+    const budget = new AnswerBudget(maximumAnswerOctets);
+
+    async function open(request: KubernetesRequest, signal: AbortSignal): Promise<Response> {
+      const response = await answerTo(request, signal);
+      const { status } = response;
+      if (status === 200 || status === 201) return response;
+      await response.body?.cancel();
+      throw statusError(request, response);
+    }
+
+    async function answerTo(request: KubernetesRequest, signal: AbortSignal): Promise<Response> {
+      try {
+        const init = { ...requestInit(request, await credential()), signal };
+        return await fetch(`${server}${request.path}`, init);
+      } catch (error) {
+        throw toFetchError(error, "did not answer");
+      }
+    }
+
+    return {
+      send: async (request) => {
+        try {
+          const response = await open(request, timeLimited(request.signal, timeoutMilliseconds));
+          return await ResponseBody.readJson(response, request.maximumOctets, budget);
+        } catch (error) {
+          if (error instanceof FetchError && error.status === 404) return undefined;
+          throw error;
+        }
+      },
+      open: (path, signal) => open({ path }, signal),
+    };
+  },
+
+  /** {@link OperationLog.logFault} of a request to an API server. */
+  logFault(...[log, event, error, fields]: Parameters<typeof OperationLog.logFault>): void {
+    const fault =
+      error instanceof FetchError ? new Error(`the API server ${error.message}`) : error;
+    OperationLog.logFault(log, event, fault, fields);
+  },
+};
+
+/**
+ * Writes an object of a namespace, unless another writer came first. The API server decides between two
+ * writers: it makes a name once, and replaces only the version that a writer names.
+ *
+ * @returns Whether this write came first. It did not if the object that it would replace is gone.
+ * @throws FetchError, also for a namespace that does not exist.
+ */
+export async function writeUnlessConflict(
+  send: SendRequest,
+  { collection, namespace, name, body, version }: ObjectWrite,
+): Promise<boolean> {
+  const isNew = version === undefined;
+  const [method, path] = isNew
+    ? (["POST", collection] as const)
+    : (["PUT", `${collection}/${name}`] as const);
+  try {
+    const answer = await send({
+      method,
+      path,
+      body,
+      maximumOctets: KubernetesClient.maximumObjectOctets,
+    });
+    if (answer === undefined && isNew) throw noNamespace(namespace);
+    return answer !== undefined;
+  } catch (error) {
+    if (error instanceof FetchError && error.status === conflict) return false;
+    throw error;
+  }
+}
 
 /**
  * The octets of all responses of an API server at the same time: one object of the greatest length, and a few lists.
  */
 const maximumAnswerOctets = 16 * 1024 * 1024;
-
-/**
- * Creates a client of an API server. Its responses under way are bounded in octets together. `send` returns the JSON of a
- * response, or `undefined` for 404; `open` starts a stream without a time limit.
- *
- * @param timeoutMilliseconds The bound for every request but a watch.
- */
-export function createKubernetesClient(
-  { server, credential }: KubernetesAccess,
-  fetch: Fetch,
-  timeoutMilliseconds: number = Fetching.usualTimeoutMilliseconds,
-): KubernetesClient {
-  const budget = new AnswerBudget(maximumAnswerOctets);
-
-  async function open(request: KubernetesRequest, signal: AbortSignal): Promise<Response> {
-    const response = await answerTo(request, signal);
-    const { status } = response;
-    if (status === 200 || status === 201) return response;
-    await response.body?.cancel();
-    throw statusError(request, response);
-  }
-
-  async function answerTo(request: KubernetesRequest, signal: AbortSignal): Promise<Response> {
-    try {
-      const init = { ...requestInit(request, await credential()), signal };
-      return await fetch(`${server}${request.path}`, init);
-    } catch (error) {
-      throw toFetchError(error, "did not answer");
-    }
-  }
-
-  return {
-    send: async (request) => {
-      try {
-        const response = await open(request, timeLimited(request.signal, timeoutMilliseconds));
-        return await ResponseBody.readJson(response, request.maximumOctets, budget);
-      } catch (error) {
-        if (error instanceof FetchError && error.status === 404) return undefined;
-        throw error;
-      }
-    },
-    open: (path, signal) => open({ path }, signal),
-  };
-}
 
 function timeLimited(signal: AbortSignal | undefined, milliseconds: number): AbortSignal {
   const timeout = AbortSignal.timeout(milliseconds);
@@ -157,38 +197,5 @@ interface ObjectWrite {
 
 const conflict = 409;
 
-/**
- * Writes an object of a namespace, unless another writer came first. The API server decides between two
- * writers: it makes a name once, and replaces only the version that a writer names.
- *
- * @returns Whether this write came first. It did not if the object that it would replace is gone.
- * @throws FetchError, also for a namespace that does not exist.
- */
-export async function writeUnlessConflict(
-  send: SendRequest,
-  { collection, namespace, name, body, version }: ObjectWrite,
-): Promise<boolean> {
-  const isNew = version === undefined;
-  const [method, path] = isNew
-    ? (["POST", collection] as const)
-    : (["PUT", `${collection}/${name}`] as const);
-  try {
-    const answer = await send({ method, path, body, maximumOctets: maximumObjectOctets });
-    if (answer === undefined && isNew) throw noNamespace(namespace);
-    return answer !== undefined;
-  } catch (error) {
-    if (error instanceof FetchError && error.status === conflict) return false;
-    throw error;
-  }
-}
-
 const noNamespace = (namespace: string): FetchError =>
   new FetchError(`has no namespace ${namespace}: kubectl create namespace ${namespace}`);
-
-/** {@link OperationLog.logFault} of a request to an API server. */
-export function logServerFault(
-  ...[log, event, error, fields]: Parameters<typeof OperationLog.logFault>
-): void {
-  const fault = error instanceof FetchError ? new Error(`the API server ${error.message}`) : error;
-  OperationLog.logFault(log, event, fault, fields);
-}

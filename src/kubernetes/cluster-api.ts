@@ -5,7 +5,7 @@ import { Semaphore } from "../foundation/shared-work.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient, KubernetesRequest, SendRequest } from "./client.ts";
 
-/** Called for each request that an API server fails, but seldom while it is busy ({@link isBusy}). */
+/** Called for each request that an API server fails, but seldom while it is busy ({@link ClusterApi.isBusy}). */
 export type ClusterFailed = (cluster: string, error: FetchError) => void;
 
 /** A cluster whose API server Rampart may use. */
@@ -34,23 +34,45 @@ export const backoffSeconds = 1;
 /** The least time between two reports that an API server is busy: callers could fill the log with them. */
 export const busyReportSeconds = 10;
 
-/**
- * Creates an API with a bound on concurrent requests, because callers may ask as often as they like.
- * Each API of one cluster has its own bound and backoff, so that one cannot stop another.
- */
-export function createClusterApi({ cluster, client, failed }: ReachableCluster): ClusterApi {
-  const send = limitRequests(client.send, (error) => failed(cluster, error));
-  return {
-    cluster,
-    send: async (request, now) => {
-      try {
-        return await send(request, now);
-      } catch (error) {
-        throw error instanceof FetchError ? clusterUnavailable(cluster, error) : error;
-      }
-    },
-  };
-}
+/** Creates the API of a cluster, and asks it. */
+export const ClusterApi = {
+  /**
+   * Creates an API with a bound on concurrent requests, because callers may ask as often as they like.
+   * Each API of one cluster has its own bound and backoff, so that one cannot stop another.
+   */
+  create({ cluster, client, failed }: ReachableCluster): ClusterApi {
+    const send = limitRequests(client.send, (error) => failed(cluster, error));
+    return {
+      cluster,
+      send: async (request, now) => {
+        try {
+          return await send(request, now);
+        } catch (error) {
+          throw error instanceof FetchError ? clusterUnavailable(cluster, error) : error;
+        }
+      },
+    };
+  },
+
+  /** Whether an API server has too many requests, by its own answer or by the bound of a {@link ClusterApi}. */
+  isBusy(error: unknown): boolean {
+    return error instanceof FetchError && error.status === tooManyRequests;
+  },
+
+  /** Has an API server review a token. @throws CaError `cluster-unreachable`, `cluster-busy` */
+  async reviewToken(
+    { cluster, send }: ClusterApi,
+    token: string,
+    audiences: readonly string[],
+    now: Date,
+  ): Promise<TokenReviewStatus> {
+    const body = { apiVersion, kind, spec: { token, audiences } };
+    const path = `/apis/${apiVersion}/tokenreviews`;
+    const review = reviewSchema.safeParse(await send({ method: "POST", path, body }, now));
+    if (review.success) return review.data.status;
+    throw clusterUnavailable(cluster, new FetchError("answered no TokenReview"));
+  },
+};
 
 function limitRequests(send: SendRequest, failed: (error: FetchError) => void): ClusterApi["send"] {
   const permits = new Semaphore(maximumUnderWay);
@@ -59,7 +81,7 @@ function limitRequests(send: SendRequest, failed: (error: FetchError) => void): 
   let nextBusyReport = new Date(0);
 
   function report(error: FetchError, now: Date): void {
-    if (isBusy(error)) {
+    if (ClusterApi.isBusy(error)) {
       if (now < nextBusyReport) return;
       nextBusyReport = addSeconds(now, busyReportSeconds);
     }
@@ -70,7 +92,7 @@ function limitRequests(send: SendRequest, failed: (error: FetchError) => void): 
     // Anybody may be able to make an object large; that must not stop the requests of all others.
     if (error instanceof AnswerTooLong) return;
     const message = "gets no request: backing off after a failure";
-    pauseError = isBusy(error) ? busy(message) : new FetchError(message);
+    pauseError = ClusterApi.isBusy(error) ? busy(message) : new FetchError(message);
     pausesUntil = addSeconds(now, backoffSeconds);
   }
 
@@ -96,14 +118,9 @@ const tooManyRequests = 429;
 
 const busy = (message: string): FetchError => new FetchError(message, { status: tooManyRequests });
 
-/** Whether an API server has too many requests, by its own answer or by the bound of a {@link ClusterApi}. */
-export function isBusy(error: unknown): boolean {
-  return error instanceof FetchError && error.status === tooManyRequests;
-}
-
 /** An API server that is away, busy or wrong may answer later. */
 export function clusterUnavailable(cluster: string, error: FetchError): CaError {
-  const reason = isBusy(error) ? "cluster-busy" : "cluster-unreachable";
+  const reason = ClusterApi.isBusy(error) ? "cluster-busy" : "cluster-unreachable";
   return new CaError({ reason, cluster }, `the API server of ${cluster} ${error.message}`, error);
 }
 
@@ -143,17 +160,3 @@ const reviewSchema = z.object({
     user: z.prefault(user, {}),
   }),
 });
-
-/** Has an API server review a token. @throws CaError `cluster-unreachable`, `cluster-busy` */
-export async function reviewToken(
-  { cluster, send }: ClusterApi,
-  token: string,
-  audiences: readonly string[],
-  now: Date,
-): Promise<TokenReviewStatus> {
-  const body = { apiVersion, kind, spec: { token, audiences } };
-  const path = `/apis/${apiVersion}/tokenreviews`;
-  const review = reviewSchema.safeParse(await send({ method: "POST", path, body }, now));
-  if (review.success) return review.data.status;
-  throw clusterUnavailable(cluster, new FetchError("answered no TokenReview"));
-}

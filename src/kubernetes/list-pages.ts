@@ -23,8 +23,36 @@ export interface ListPage {
   readonly isFirst: boolean;
 }
 
-/** The longest answer for a page of several objects. */
-export const maximumPageOctets: number = 2 * 1024 * 1024;
+/** Lists objects. */
+export const Listing = {
+  /** The longest answer for a page of several objects. */
+  maximumPageOctets: 2 * 1024 * 1024,
+
+  /**
+   * Lists a collection page by page. It requests a page that is too long again in halves, because a
+   * tenant of one namespace can make a page too long. When the server has forgotten the continue token,
+   * the list starts over.
+   *
+   * @throws FetchError for a server that does not list, and for a list without an end.
+   */
+  async *pages(send: SendRequest, listing: Listing): AsyncGenerator<ListPage> {
+    const halves: number[] = [];
+    let from = "";
+    for (let left = listing.maximumRequests; left > 0; left--) {
+      const count = halves.pop() ?? listing.pageSize;
+      const page = await requestPage(send, listing, from, count);
+      if (page === "too-long") halves.push(Math.floor(count / 2), Math.ceil(count / 2));
+      else if (page === "expired") from = "";
+      else {
+        const { resourceVersion, continue: next } = page.metadata;
+        yield { items: page.items ?? [], resourceVersion, isFirst: from === "" };
+        if (next === "") return;
+        from = next;
+      }
+    }
+    throw new FetchError("does not come to the end of its list");
+  },
+};
 
 const textOrNone = z._default(z.string().check(z.maxLength(4096)), "");
 const pageSchema = z.object({
@@ -36,41 +64,16 @@ type Page = z.infer<typeof pageSchema>;
 
 const tokenExpired = 410;
 
-/**
- * Lists a collection page by page. It requests a page that is too long again in halves, because a
- * tenant of one namespace can make a page too long. When the server has forgotten the continue token,
- * the list starts over.
- *
- * @throws FetchError for a server that does not list, and for a list without an end.
- */
-export async function* listPages(send: SendRequest, listing: Listing): AsyncGenerator<ListPage> {
-  const halves: number[] = [];
-  let from = "";
-  for (let left = listing.maximumRequests; left > 0; left--) {
-    const count = halves.pop() ?? listing.pageSize;
-    const page = await requestPage(send, listing, from, count);
-    if (page === "too-long") halves.push(Math.floor(count / 2), Math.ceil(count / 2));
-    else if (page === "expired") from = "";
-    else {
-      const { resourceVersion, continue: next } = page.metadata;
-      yield { items: page.items ?? [], resourceVersion, isFirst: from === "" };
-      if (next === "") return;
-      from = next;
-    }
-  }
-  throw new FetchError("does not come to the end of its list");
-}
-
 async function requestPage(
   send: SendRequest,
-  { path, objectOctets = maximumPageOctets, signal }: Listing,
+  { path, objectOctets = Listing.maximumPageOctets, signal }: Listing,
   from: string,
   count: number,
 ): Promise<Page | "too-long" | "expired"> {
   try {
     const json = await send({
       path: pagePath(path, from, count),
-      maximumOctets: count === 1 ? objectOctets : maximumPageOctets,
+      maximumOctets: count === 1 ? objectOctets : Listing.maximumPageOctets,
       ...(signal && { signal }),
     });
     return parsePage(json);

@@ -3,7 +3,7 @@ import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { smallItems } from "./internal/watch-bound.ts";
 import type { Listing } from "./list-pages.ts";
 import { notEnded, podSchema, type WatchPods } from "./pods.ts";
-import { watchCollection } from "./watch.ts";
+import { WatchedCollection } from "./watch.ts";
 
 /** How long the watched pods are trusted after the API server's last response (bounded staleness). */
 export const podsTrustedSeconds = 15;
@@ -32,7 +32,7 @@ export function createPodWatch(clock: () => Date, endingAll: AbortSignal): Watch
   return ({ cluster, client, failed }, lookup, ending) => {
     const signal = ending ? AbortSignal.any([endingAll, ending]) : endingAll;
     const { places, keep, changed } = createPlaces();
-    const pods = watchCollection({
+    const pods = WatchedCollection.watch({
       client,
       listing,
       keep,

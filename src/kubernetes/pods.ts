@@ -90,48 +90,62 @@ const maximumOctets = 2 * 1024 * 1024;
 
 const podListSchema = z.object({ items: z.array(podSchema).check(z.maxLength(64)) });
 
-/** Looks up the pods of a cluster, by one request to its API server for each question. */
-export function createPodLookup({ cluster, send }: ClusterApi): Pods {
-  const found = createTtlCache<Pod>(maximumRemembered);
-  const instances = createTtlCache<true>(maximumRemembered);
-  const unexpectedAnswer = () =>
-    clusterUnavailable(cluster, new FetchError("answered something else than asked"));
+/** Looks up pods. */
+export const Pods = {
+  /** Looks up the pods of a cluster, by one request to its API server for each question. */
+  create({ cluster, send }: ClusterApi): Pods {
+    const found = createTtlCache<Pod>(maximumRemembered);
+    const instances = createTtlCache<true>(maximumRemembered);
+    const unexpectedAnswer = () =>
+      clusterUnavailable(cluster, new FetchError("answered something else than asked"));
 
-  async function read<T>(path: string, form: z.ZodMiniType<T>, now: Date): Promise<T | undefined> {
-    const json = await send({ path, maximumOctets }, now);
-    if (json === undefined) return undefined;
-    const parsed = form.safeParse(json);
-    if (!parsed.success) throw unexpectedAnswer();
-    return parsed.data;
-  }
+    async function read<T>(
+      path: string,
+      form: z.ZodMiniType<T>,
+      now: Date,
+    ): Promise<T | undefined> {
+      const json = await send({ path, maximumOctets }, now);
+      if (json === undefined) return undefined;
+      const parsed = form.safeParse(json);
+      if (!parsed.success) throw unexpectedAnswer();
+      return parsed.data;
+    }
 
-  return {
-    find: async (namespace, { name, uid }, now) => {
-      const key = `${namespace}/${name}/${uid}`;
-      const known = found.get(key, now);
-      if (known) return known;
-      const pod = await read(`/api/v1/namespaces/${namespace}/pods/${name}`, podSchema, now);
-      if (pod && (pod.namespace !== namespace || pod.name !== name)) throw unexpectedAnswer();
-      if (!pod || pod.hasEnded) return undefined;
-      const isSettled = pod.uid === uid && pod.node !== "";
-      if (isSettled) found.set(key, pod, addSeconds(now, podsKnownSeconds));
-      return pod;
-    },
-    isOn: async (node, { namespace, name }, now) => {
-      const key = `${namespace}/${name}@${node}`;
-      if (instances.get(key, now)) return true;
-      const fieldSelector = `spec.nodeName=${node},spec.serviceAccountName=${name},${notEnded}`;
-      const query = new URLSearchParams({ fieldSelector, limit: "1" });
-      const list = await read(`/api/v1/namespaces/${namespace}/pods?${query}`, podListSchema, now);
-      // Every API server has this collection, so another server answered 404.
-      if (!list) throw unexpectedAnswer();
-      // The answer may ignore the selector, so each pod is compared with it.
-      const isThere = list.items.some(
-        (pod) =>
-          pod.namespace === namespace && pod.account === name && pod.node === node && !pod.hasEnded,
-      );
-      if (isThere) instances.set(key, true, addSeconds(now, podsKnownSeconds));
-      return isThere;
-    },
-  };
-}
+    return {
+      find: async (namespace, { name, uid }, now) => {
+        const key = `${namespace}/${name}/${uid}`;
+        const known = found.get(key, now);
+        if (known) return known;
+        const pod = await read(`/api/v1/namespaces/${namespace}/pods/${name}`, podSchema, now);
+        if (pod && (pod.namespace !== namespace || pod.name !== name)) throw unexpectedAnswer();
+        if (!pod || pod.hasEnded) return undefined;
+        const isSettled = pod.uid === uid && pod.node !== "";
+        if (isSettled) found.set(key, pod, addSeconds(now, podsKnownSeconds));
+        return pod;
+      },
+      isOn: async (node, { namespace, name }, now) => {
+        const key = `${namespace}/${name}@${node}`;
+        if (instances.get(key, now)) return true;
+        const fieldSelector = `spec.nodeName=${node},spec.serviceAccountName=${name},${notEnded}`;
+        const query = new URLSearchParams({ fieldSelector, limit: "1" });
+        const list = await read(
+          `/api/v1/namespaces/${namespace}/pods?${query}`,
+          podListSchema,
+          now,
+        );
+        // Every API server has this collection, so another server answered 404.
+        if (!list) throw unexpectedAnswer();
+        // The answer may ignore the selector, so each pod is compared with it.
+        const isThere = list.items.some(
+          (pod) =>
+            pod.namespace === namespace &&
+            pod.account === name &&
+            pod.node === node &&
+            !pod.hasEnded,
+        );
+        if (isThere) instances.set(key, true, addSeconds(now, podsKnownSeconds));
+        return isThere;
+      },
+    };
+  },
+};

@@ -7,7 +7,7 @@ import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient } from "./client.ts";
 import { displacedBy, smallItems, TooMany, type WatchBound } from "./internal/watch-bound.ts";
 import { watchEvents } from "./internal/watch-events.ts";
-import { type Listing, listPages, maximumPageOctets } from "./list-pages.ts";
+import { Listing } from "./list-pages.ts";
 
 /** The objects of a collection by their keys, as they were last seen. */
 export interface WatchedCollection<T> {
@@ -76,31 +76,34 @@ interface Progress<T> {
   lastFault: string | undefined;
 }
 
-/**
- * Watches a collection as client-go does: it lists all objects once, then takes every change from that
- * version on, across broken connections. It lists again when the server has forgotten the version, and
- * when a watch has failed twice from the same one.
- */
-export function watchCollection<T>(options: WatchOptions<T>): WatchedCollection<T> {
-  const items = new Map<string, T>();
-  const progress: Progress<T> = {
-    items,
-    octets: 0,
-    hasAll: false,
-    asOf: undefined,
-    version: undefined,
-    isShort: false,
-    failures: 0,
-    lastFault: undefined,
-  };
-  void run(options, progress);
-  return {
-    items,
-    hasAll: () => progress.hasAll,
-    asOf: () => progress.asOf,
-    fault: () => (progress.failures < failuresOfFault ? undefined : progress.lastFault),
-  };
-}
+/** Watches collections. */
+export const WatchedCollection = {
+  /**
+   * Watches a collection as client-go does: it lists all objects once, then takes every change from that
+   * version on, across broken connections. It lists again when the server has forgotten the version, and
+   * when a watch has failed twice from the same one.
+   */
+  watch<T>(options: WatchOptions<T>): WatchedCollection<T> {
+    const items = new Map<string, T>();
+    const progress: Progress<T> = {
+      items,
+      octets: 0,
+      hasAll: false,
+      asOf: undefined,
+      version: undefined,
+      isShort: false,
+      failures: 0,
+      lastFault: undefined,
+    };
+    void run(options, progress);
+    return {
+      items,
+      hasAll: () => progress.hasAll,
+      asOf: () => progress.asOf,
+      fault: () => (progress.failures < failuresOfFault ? undefined : progress.lastFault),
+    };
+  },
+};
 
 async function run<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<void> {
   const { signal, failed, pause = systemPause } = options;
@@ -136,7 +139,7 @@ async function list<T>(options: WatchOptions<T>, progress: Progress<T>): Promise
   let version = "";
   progress.isShort = false;
   try {
-    for await (const page of listPages(client.send, { ...listing, signal })) {
+    for await (const page of Listing.pages(client.send, { ...listing, signal })) {
       if (page.isFirst) seen.clear();
       version = page.resourceVersion;
       for (const object of page.items) {
@@ -183,7 +186,7 @@ async function watch<T>(
   for await (const event of watchEvents(
     client,
     watchPath(listing.path, from, watchSeconds),
-    listing.objectOctets ?? maximumPageOctets,
+    listing.objectOctets ?? Listing.maximumPageOctets,
     bounded,
   )) {
     const { type, object } = parseEvent(event);

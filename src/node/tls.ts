@@ -4,7 +4,7 @@ import { parseClientCertificate } from "../authn/client-certificate.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { CaError } from "../foundation/errors.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { readSmallFile } from "../program/files/small-file.ts";
+import { SmallFile } from "../program/files/small-file.ts";
 import type { Peer } from "../transport/rpc/rpc.ts";
 
 /** A certificate that a server presents, with its private key. */
@@ -28,20 +28,21 @@ export interface CertificateFiles {
   readonly key: string;
 }
 
-/** A certificate in files that another program replaces. Each call reads the files anew. */
-export function certificateInFiles({
-  certificate,
-  key,
-}: CertificateFiles): ServingCertificateSource {
-  let current: ServingCertificate | undefined;
-  return async () => {
-    // One after the other: where both are missing, each call names the same one.
-    const chainPem = await readSmallFile(certificate, maximumOctets);
-    const keyPem = await readSmallFile(key, maximumOctets);
-    if (chainPem !== current?.chainPem || keyPem !== current.keyPem) current = { chainPem, keyPem };
-    return current;
-  };
-}
+/** Reads certificates. */
+export const CertificateFiles = {
+  /** A certificate in files that another program replaces. Each call reads the files anew. */
+  read({ certificate, key }: CertificateFiles): ServingCertificateSource {
+    let current: ServingCertificate | undefined;
+    return async () => {
+      // One after the other: where both are missing, each call names the same one.
+      const chainPem = await SmallFile.read(certificate, maximumOctets);
+      const keyPem = await SmallFile.read(key, maximumOctets);
+      if (chainPem !== current?.chainPem || keyPem !== current.keyPem)
+        current = { chainPem, keyPem };
+      return current;
+    };
+  },
+};
 
 /** Two fifths of the remaining life, so that there is time for several attempts before half of it has passed. */
 export function renewalOf(notAfter: Date, now: Date): Date {

@@ -3,20 +3,104 @@ import { commit, version } from "../foundation/build.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import type { LogOutput } from "./log-output.ts";
 
-/** Creates a registry for the metrics of a program, with those of its process. */
-export function createRegistry(): Registry {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  const labels = { version, commit };
-  new Gauge({
-    name: "rampart_build_info",
-    help: "Always 1, with the version and the commit as labels.",
-    labelNames: Object.keys(labels),
-    registers: [registry],
-    aggregator: "first",
-  }).set(labels, 1);
-  return registry;
-}
+/** The metrics of a program. */
+export const Metrics = {
+  /** Creates a registry for the metrics of a program, with those of its process. */
+  create(): Registry {
+    const registry = new Registry();
+    collectDefaultMetrics({ register: registry });
+    const labels = { version, commit };
+    new Gauge({
+      name: "rampart_build_info",
+      help: "Always 1, with the version and the commit as labels.",
+      labelNames: Object.keys(labels),
+      registers: [registry],
+      aggregator: "first",
+    }).set(labels, 1);
+    return registry;
+  },
+
+  /** Adds a gauge whose value is read at each scrape. */
+  addReadGauge(registry: Registry, { read, ...gauge }: ReadGauge): void {
+    new Gauge({
+      ...gauge,
+      registers: [registry],
+      async collect() {
+        this.set(await read());
+      },
+    });
+  },
+
+  /** Adds a counter. */
+  addCounter<Label extends string = never>(
+    registry: Registry,
+    name: string,
+    help: string,
+    ...labelNames: Label[]
+  ): Counter<Label> {
+    return new Counter({ name, help, labelNames, registers: [registry] });
+  },
+
+  /** Adds a metric that shows what is read, and nothing that was read before. */
+  addReadSeries(registry: Registry, { type, name, help, labelNames = [], read }: ReadSeries): void {
+    const Metric = type === "counter" ? Counter : Gauge;
+    const metric: Counter | Gauge = new Metric({
+      name,
+      help,
+      labelNames,
+      registers: [registry],
+      collect: () => {
+        metric.reset();
+        // A reset leaves a metric without labels at 0, which was never measured.
+        if (labelNames.length === 0) metric.remove();
+        for (const [value, labels] of read()) {
+          if (metric instanceof Gauge) metric.set(labels, value);
+          else metric.inc(labels, value);
+        }
+      },
+    });
+  },
+
+  /** An instant as metrics have it, in Unix time. NaN stands for none. */
+  unixTime: (instant: Date | undefined): number =>
+    instant ? instant.getTime() / 1000 : Number.NaN,
+
+  /** A log that counts its operational events, under the names that the runbook has. */
+  countingOperations<Log extends OperationLog>(log: Log, registry: Registry): Log {
+    const help = "Events of the log, by the names of the runbook.";
+    const operations = Metrics.addCounter(
+      registry,
+      "rampart_operations_total",
+      help,
+      "event",
+      "level",
+    );
+    return {
+      ...log,
+      operation: (event) => {
+        operations.inc({ event: event.event, level: event.level });
+        log.operation(event);
+      },
+    };
+  },
+
+  /** The answer to a scrape: the sum over all processes, whichever of them is scraped. */
+  ofAll(registry: Registry, peerProcesses: PeerProcesses | undefined): () => Promise<string> {
+    if (!peerProcesses) return () => registry.metrics();
+    const reports = peerProcesses.share(() => registry.getMetricsAsJSON());
+    return async () => AggregatorRegistry.aggregate([...(await reports())]).metrics();
+  },
+
+  /** Adds the counter of the lines that an output has lost; a log without an output loses none. */
+  addLostLines(registry: Registry, output: LogOutput | undefined): void {
+    Metrics.addReadSeries(registry, {
+      type: "counter",
+      name: "rampart_log_lines_lost_total",
+      help: "Lines of the log that could not be written.",
+      read: () => [[output?.lostLines() ?? 0, {}]],
+    });
+  },
+};
 
 /** A gauge without labels, whose value is read whenever somebody asks for the metrics. */
 export interface ReadGauge {
@@ -27,27 +111,6 @@ export interface ReadGauge {
   readonly read: () => number | Promise<number>;
 }
 
-/** Adds a gauge whose value is read at each scrape. */
-export function addReadGauge(registry: Registry, { read, ...gauge }: ReadGauge): void {
-  new Gauge({
-    ...gauge,
-    registers: [registry],
-    async collect() {
-      this.set(await read());
-    },
-  });
-}
-
-/** Adds a counter. */
-export function addCounter<Label extends string = never>(
-  registry: Registry,
-  name: string,
-  help: string,
-  ...labelNames: Label[]
-): Counter<Label> {
-  return new Counter({ name, help, labelNames, registers: [registry] });
-}
-
 /** The values of a metric by their labels, read whenever somebody asks for the metrics. */
 interface ReadSeries {
   readonly type: "counter" | "gauge";
@@ -55,46 +118,6 @@ interface ReadSeries {
   readonly help: string;
   readonly labelNames?: readonly string[];
   readonly read: () => Iterable<readonly [number, Readonly<Record<string, string>>]>;
-}
-
-/** Adds a metric that shows what is read, and nothing that was read before. */
-export function addReadSeries(
-  registry: Registry,
-  { type, name, help, labelNames = [], read }: ReadSeries,
-): void {
-  const Metric = type === "counter" ? Counter : Gauge;
-  const metric: Counter | Gauge = new Metric({
-    name,
-    help,
-    labelNames,
-    registers: [registry],
-    collect: () => {
-      metric.reset();
-      // A reset leaves a metric without labels at 0, which was never measured.
-      if (labelNames.length === 0) metric.remove();
-      for (const [value, labels] of read()) {
-        if (metric instanceof Gauge) metric.set(labels, value);
-        else metric.inc(labels, value);
-      }
-    },
-  });
-}
-
-/** An instant as metrics have it, in Unix time. NaN stands for none. */
-export const unixTime = (instant: Date | undefined): number =>
-  instant ? instant.getTime() / 1000 : Number.NaN;
-
-/** A log that counts its operational events, under the names that the runbook has. */
-export function countingOperations<Log extends OperationLog>(log: Log, registry: Registry): Log {
-  const help = "Events of the log, by the names of the runbook.";
-  const operations = addCounter(registry, "rampart_operations_total", help, "event", "level");
-  return {
-    ...log,
-    operation: (event) => {
-      operations.inc({ event: event.event, level: event.level });
-      log.operation(event);
-    },
-  };
 }
 
 /** The processes that form one server, as one of them sees them. */
@@ -107,23 +130,3 @@ export interface PeerProcesses {
 
 /** The metrics of one process, in a form that can be sent. */
 export type Report = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
-
-/** The answer to a scrape: the sum over all processes, whichever of them is scraped. */
-export function metricsOfAll(
-  registry: Registry,
-  peerProcesses: PeerProcesses | undefined,
-): () => Promise<string> {
-  if (!peerProcesses) return () => registry.metrics();
-  const reports = peerProcesses.share(() => registry.getMetricsAsJSON());
-  return async () => AggregatorRegistry.aggregate([...(await reports())]).metrics();
-}
-
-/** Adds the counter of the lines that an output has lost; a log without an output loses none. */
-export function addLostLines(registry: Registry, output: LogOutput | undefined): void {
-  addReadSeries(registry, {
-    type: "counter",
-    name: "rampart_log_lines_lost_total",
-    help: "Lines of the log that could not be written.",
-    read: () => [[output?.lostLines() ?? 0, {}]],
-  });
-}

@@ -11,7 +11,7 @@ import {
 } from "./internal/configuration-status.ts";
 import { Lifetime } from "./lifetime.ts";
 import type { LogOutput } from "./log-output.ts";
-import { addLostLines, addReadGauge, countingOperations, createRegistry } from "./metrics.ts";
+import { Metrics } from "./metrics.ts";
 import {
   type ConfigurationSource,
   type Reconfigure,
@@ -77,11 +77,11 @@ export async function begin<Context extends ProgramContext, Begun>(
   open: (program: Program<Context>) => Promise<Begun>,
 ): Promise<Begun & Pick<RunningProgram<never>, "close">> {
   const { configurationStatus, logOutput, asked } = context;
-  const registry = createRegistry();
+  const registry = Metrics.create();
   const spared = sparing(context.log, context.clock, maximumAddresses, callerOf);
-  const log = countingOperations(spared, registry);
+  const log = Metrics.countingOperations(spared, registry);
   addConfigurationMetrics(registry, configurationStatus);
-  addLostLines(registry, logOutput);
+  Metrics.addLostLines(registry, logOutput);
   const life = new Lifetime(log, asked);
   let monitoring: Port | undefined;
   life.endsWith("the monitoring port", (grace) => monitoring?.close(grace));
@@ -119,7 +119,7 @@ export function addReadyGauge(
   readiness: () => Readiness,
 ): void {
   const read = (): number => (readiness().ready ? 1 : 0);
-  addReadGauge(registry, { name: "rampart_ready", help, read });
+  Metrics.addReadGauge(registry, { name: "rampart_ready", help, read });
 }
 
 /** The time for calls under way once the process gets a signal: less than Kubernetes' 30 s. */

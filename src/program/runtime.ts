@@ -18,9 +18,43 @@ const limits = {
   ],
 } as const;
 
-/** What this runtime keeps from a program. Node keeps nothing. */
-export const runtimeLimits = (runtime: typeof otherRuntime = otherRuntime): readonly string[] =>
-  runtime === undefined ? [] : limits[runtime];
+/** The runtime of this process. */
+export const Runtime = {
+  /** What this runtime keeps from a program. Node keeps nothing. */
+  limits: (runtime: typeof otherRuntime = otherRuntime): readonly string[] =>
+    runtime === undefined ? [] : limits[runtime],
+
+  /** What others can do to a program by a fault of this runtime, in sentences. */
+  faults(
+    runtime: typeof otherRuntime = otherRuntime,
+    node: string = process.versions.node,
+  ): readonly string[] {
+    if (runtime === "Deno")
+      return [
+        "Deno 2.9 crashes when requests reach connections that are closing: whoever reaches a port of serve or gateway can end it (denoland/deno#36788)",
+      ];
+    if (runtime === "Bun") return [];
+    return securityReleases
+      .filter(({ fixedIn }) => Runtime.isOlder(node, fixIn(node, fixedIn)))
+      .map(({ date, fault }) => `Node ${node} lacks the security release of ${date}: ${fault}`);
+  },
+
+  /** Logs `platform-limits` at the start of a program: what its runtime lacks, and which known bugs of it can be exploited. */
+  log({ operation }: OperationLog): void {
+    for (const detail of Runtime.limits())
+      operation({ event: "platform-limits", level: "info", detail });
+    for (const detail of Runtime.faults())
+      operation({ event: "platform-limits", level: "warning", detail });
+  },
+
+  /** Whether a version of numbers, such as `24.11.0`, comes before another. A collator would cost an agent 2 MiB. */
+  isOlder(version: string, other: string): boolean {
+    const numbers = version.split(".").map((part) => Number.parseInt(part, 10));
+    const others = other.split(".").map((part) => Number.parseInt(part, 10));
+    const at = numbers.findIndex((number, i) => number !== others[i]);
+    return (numbers[at] ?? 0) < (others[at] ?? 0);
+  },
+};
 
 /** A security release of Node, and what can happen to a program that lacks it. */
 interface SecurityRelease {
@@ -54,39 +88,8 @@ const securityReleases: readonly SecurityRelease[] = [
 /** The versions of Node without a known fault. */
 export const safeNode: string = securityReleases[0]?.fixedIn.join(" or ") ?? "";
 
-/** What others can do to a program by a fault of this runtime, in sentences. */
-export function runtimeFaults(
-  runtime: typeof otherRuntime = otherRuntime,
-  node: string = process.versions.node,
-): readonly string[] {
-  if (runtime === "Deno")
-    return [
-      "Deno 2.9 crashes when requests reach connections that are closing: whoever reaches a port of serve or gateway can end it (denoland/deno#36788)",
-    ];
-  if (runtime === "Bun") return [];
-  return securityReleases
-    .filter(({ fixedIn }) => isOlder(node, fixIn(node, fixedIn)))
-    .map(({ date, fault }) => `Node ${node} lacks the security release of ${date}: ${fault}`);
-}
-
-/** Logs `platform-limits` at the start of a program: what its runtime lacks, and which known bugs of it can be exploited. */
-export function logRuntime({ operation }: OperationLog): void {
-  for (const detail of runtimeLimits())
-    operation({ event: "platform-limits", level: "info", detail });
-  for (const detail of runtimeFaults())
-    operation({ event: "platform-limits", level: "warning", detail });
-}
-
 /** A line without a fix of its own counts as older than the newest. */
 function fixIn(node: string, fixedIn: readonly string[]): string {
   const [line] = node.split(".");
   return fixedIn.find((fixed) => fixed.split(".")[0] === line) ?? fixedIn.at(-1) ?? "";
-}
-
-/** Whether a version of numbers, such as `24.11.0`, comes before another. A collator would cost an agent 2 MiB. */
-export function isOlder(version: string, other: string): boolean {
-  const numbers = version.split(".").map((part) => Number.parseInt(part, 10));
-  const others = other.split(".").map((part) => Number.parseInt(part, 10));
-  const at = numbers.findIndex((number, i) => number !== others[i]);
-  return (numbers[at] ?? 0) < (others[at] ?? 0);
 }

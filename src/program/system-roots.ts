@@ -2,7 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import tls from "node:tls";
-import { parseCertificates, readPemFileNow } from "./files/pem-file.ts";
+import { PemFile, parseCertificates } from "./files/pem-file.ts";
 
 /** The bundles of Linux distributions, of which the first that can be read counts, as in Go's `crypto/x509`. */
 const usualFiles: readonly string[] = [
@@ -16,23 +16,43 @@ const usualFiles: readonly string[] = [
 
 const usualFolders: readonly string[] = ["/etc/ssl/certs", "/etc/pki/tls/certs"];
 
-/**
- * Reads the roots of this machine: those of `SSL_CERT_FILE` and of the folders of `SSL_CERT_DIR` (with colons between
- * them), or where Linux distributions keep them. What cannot be read or parsed is left out.
- */
-export function readSystemRoots({
-  SSL_CERT_FILE: file,
-  SSL_CERT_DIR: folders,
-}: Readonly<Record<string, string | undefined>>): readonly X509Certificate[] {
-  if (process.platform !== "linux" && !file && !folders)
-    return parseCertificates(tls.getCACertificates("system").join("\n"));
-  const bundle = (file ? [file] : usualFiles).map(rootsIn).find((roots) => roots.length > 0);
-  const others = (folders ? folders.split(":") : usualFolders).flatMap(filesIn).flatMap(rootsIn);
-  const distinct = new Map(
-    [...(bundle ?? []), ...others].map((root) => [root.fingerprint256, root]),
-  );
-  return [...distinct.values()];
-}
+/** The roots that the system trusts. */
+export const SystemRoots = {
+  /**
+   * Reads the roots of this machine: those of `SSL_CERT_FILE` and of the folders of `SSL_CERT_DIR` (with colons between
+   * them), or where Linux distributions keep them. What cannot be read or parsed is left out.
+   */
+  read({
+    SSL_CERT_FILE: file,
+    SSL_CERT_DIR: folders,
+  }: Readonly<Record<string, string | undefined>>): readonly X509Certificate[] {
+    if (process.platform !== "linux" && !file && !folders)
+      return parseCertificates(tls.getCACertificates("system").join("\n"));
+    const bundle = (file ? [file] : usualFiles).map(rootsIn).find((roots) => roots.length > 0);
+    const others = (folders ? folders.split(":") : usualFolders).flatMap(filesIn).flatMap(rootsIn);
+    const distinct = new Map(
+      [...(bundle ?? []), ...others].map((root) => [root.fingerprint256, root]),
+    );
+    return [...distinct.values()];
+  },
+
+  /** The roots of this machine, PEM; none on a machine without a store. They are read once. */
+  pem(): string {
+    known ??= SystemRoots.read(process.env).map(String).join("");
+    return known;
+  },
+
+  /**
+   * Has TLS of this process trust the roots of this machine beside those that Node brings, wherever a connection names
+   * no roots of its own. A runtime that cannot do so has roots of its own choice.
+   */
+  trust(): void {
+    if (areTrusted) return;
+    areTrusted = true;
+    const pem = SystemRoots.pem();
+    if (pem !== "") tls.setDefaultCACertificates?.([...tls.getCACertificates("default"), pem]);
+  },
+};
 
 function filesIn(folder: string): readonly string[] {
   try {
@@ -44,7 +64,7 @@ function filesIn(folder: string): readonly string[] {
 
 function rootsIn(file: string): readonly X509Certificate[] {
   try {
-    return parseCertificates(readPemFileNow(file));
+    return parseCertificates(PemFile.readNow(file));
   } catch {
     return [];
   }
@@ -52,21 +72,4 @@ function rootsIn(file: string): readonly X509Certificate[] {
 
 let known: string | undefined;
 
-/** The roots of this machine, PEM; none on a machine without a store. They are read once. */
-export function systemRoots(): string {
-  known ??= readSystemRoots(process.env).map(String).join("");
-  return known;
-}
-
 let areTrusted = false;
-
-/**
- * Has TLS of this process trust the roots of this machine beside those that Node brings, wherever a connection names
- * no roots of its own. A runtime that cannot do so has roots of its own choice.
- */
-export function trustSystemRoots(): void {
-  if (areTrusted) return;
-  areTrusted = true;
-  const pem = systemRoots();
-  if (pem !== "") tls.setDefaultCACertificates?.([...tls.getCACertificates("default"), pem]);
-}

@@ -1,6 +1,6 @@
 import type { OpenedStore } from "../ca/opened-store.ts";
-import { type ForecastEvent, forecastRotation } from "../ca/rotation/forecast.ts";
-import { type NextStep, nextStepOf } from "../ca/rotation/next-step.ts";
+import { Forecast, type ForecastEvent } from "../ca/rotation/forecast.ts";
+import { NextStep } from "../ca/rotation/next-step.ts";
 import { type Phase, Schedule } from "../pki/authority/schedule.ts";
 import { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { Taint } from "../pki/authority/taint.ts";
@@ -38,60 +38,70 @@ export interface SignerStatus {
   readonly unopened: string | undefined;
 }
 
-/** Reports the authorities of a named signer, and what its rotation will do. */
-export function signerStatus(name: string, store: OpenedStore, now: Date): SignerStatus {
-  const isEmpty = store.authorities.length === 0;
-  return {
-    name,
-    authorities: authoritiesIn(store, now),
-    events: isEmpty ? [] : forecastRotation(store, store.phaseLengths, now),
-    nextStep: nextStepOf(store),
-    unopened: unopenedRecords(store),
-  };
-}
-
-/** What is wrong with a store that holds authorities, of which none opens; one sentence. */
-export function unopenedRecords(store: OpenedStore): string | undefined {
-  const { authorities, refusals } = store;
-  const refused = refusals.filter(({ kind }) => kind === "authority").length;
-  if (authorities.length > 0 || refused === 0) return undefined;
-  const records = refused === 1 ? "1 record of an authority" : `${refused} records of authorities`;
-  return `The store holds ${records}, and none opens with this KEK.`;
-}
-
-/** Every authority and every additional root, in the order of their publication. */
-export function authoritiesIn(store: OpenedStore, now: Date): readonly AuthorityStatus[] {
-  const { openAuthorities, additionalRoots, taints } = store;
-  const own = openAuthorities.map(({ authority }) => authority);
-  const signer = SigningAuthority.at(own, now);
-  const authorities = own.map(({ id, schedule: planned, certificate, publicKey }) => {
-    const signs = id === signer?.id;
-    const schedule = signs ? planned : supersededBy(signer, planned, now);
+/** Signers, and what comes next. */
+export const SignerStatus = {
+  /** Reports the authorities of a named signer, and what its rotation will do. */
+  of(name: string, store: OpenedStore, now: Date): SignerStatus {
+    const isEmpty = store.authorities.length === 0;
     return {
-      id,
-      kind: "authority" as const,
-      phase: Schedule.phaseAt(schedule, now),
-      signs,
-      ...taintOf(store, id),
-      key: publicKey.algorithm,
-      fingerprint: fingerprintOf(certificate.der),
-      schedule,
+      name,
+      authorities: AuthorityStatus.allIn(store, now),
+      events: isEmpty ? [] : Forecast.rotation(store, store.phaseLengths, now),
+      nextStep: NextStep.of(store),
+      unopened: AuthorityStatus.unopenedIn(store),
     };
-  });
-  const roots = Taint.apply(additionalRoots, taints).map(({ id, schedule }) => ({
-    id,
-    kind: "additional root" as const,
-    phase: Schedule.phaseAt(schedule, now),
-    signs: false,
-    ...taintOf(store, id),
-    key: undefined,
-    fingerprint: id,
-    schedule,
-  }));
-  return [...authorities, ...roots].toSorted(
-    (a, b) => a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime(),
-  );
-}
+  },
+
+  /** Whether a step is due now that a person has to take, or to look into. */
+  isStepDue: ({ due }: NextStep, now: Date): boolean => !due || due <= now,
+};
+
+/** The authorities of a store. */
+export const AuthorityStatus = {
+  /** What is wrong with a store that holds authorities, of which none opens; one sentence. */
+  unopenedIn(store: OpenedStore): string | undefined {
+    const { authorities, refusals } = store;
+    const refused = refusals.filter(({ kind }) => kind === "authority").length;
+    if (authorities.length > 0 || refused === 0) return undefined;
+    const records =
+      refused === 1 ? "1 record of an authority" : `${refused} records of authorities`;
+    return `The store holds ${records}, and none opens with this KEK.`;
+  },
+
+  /** Every authority and every additional root, in the order of their publication. */
+  allIn(store: OpenedStore, now: Date): readonly AuthorityStatus[] {
+    const { openAuthorities, additionalRoots, taints } = store;
+    const own = openAuthorities.map(({ authority }) => authority);
+    const signer = SigningAuthority.at(own, now);
+    const authorities = own.map(({ id, schedule: planned, certificate, publicKey }) => {
+      const signs = id === signer?.id;
+      const schedule = signs ? planned : supersededBy(signer, planned, now);
+      return {
+        id,
+        kind: "authority" as const,
+        phase: Schedule.phaseAt(schedule, now),
+        signs,
+        ...taintOf(store, id),
+        key: publicKey.algorithm,
+        fingerprint: fingerprintOf(certificate.der),
+        schedule,
+      };
+    });
+    const roots = Taint.apply(additionalRoots, taints).map(({ id, schedule }) => ({
+      id,
+      kind: "additional root" as const,
+      phase: Schedule.phaseAt(schedule, now),
+      signs: false,
+      ...taintOf(store, id),
+      key: undefined,
+      fingerprint: id,
+      schedule,
+    }));
+    return [...authorities, ...roots].toSorted(
+      (a, b) => a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime(),
+    );
+  },
+};
 
 /** The newest authority signs alone. The one before it signs again only if that one is tainted. */
 function supersededBy(
@@ -131,6 +141,3 @@ export const nextActs: Readonly<Record<NextStep["act"], NextAct>> = {
   },
   ask: { what: "the cron asks the CA upstream for the next intermediate" },
 };
-
-/** Whether a step is due now that a person has to take, or to look into. */
-export const isStepDue = ({ due }: NextStep, now: Date): boolean => !due || due <= now;

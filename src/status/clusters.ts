@@ -1,7 +1,7 @@
 import type { TokenIssuer } from "../authn/token-issuer.ts";
 import { type ClusterPush, outcomesByCluster } from "../delivery/cluster-push.ts";
 import type { PushOutcome } from "../delivery/push-to-cluster.ts";
-import { type Finding, finding } from "./finding.ts";
+import { Finding } from "./finding.ts";
 
 /** How far the roots have come in one cluster. */
 export interface ClusterStatus {
@@ -56,7 +56,8 @@ export function pushedRootFindings(
   sequence: number | undefined,
 ): readonly Finding[] {
   return outcomesByCluster(outcomes).flatMap((outcome) => {
-    const current = outcome.sequence === sequence ? rootFindings(countsOf(outcome), []) : [];
+    const current =
+      outcome.sequence === sequence ? ClusterFindings.roots(countsOf(outcome), []) : [];
     return uninspected("roots", outcome) ?? current;
   });
 }
@@ -64,7 +65,8 @@ export function pushedRootFindings(
 /** Findings about the CRLs that a process has pushed. A push does not note which older ones have ended. */
 export function pushedCrlFindings(outcomes: Iterable<PushOutcome>): readonly Finding[] {
   return outcomesByCluster(outcomes).flatMap(
-    (outcome) => uninspected("CRLs", outcome) ?? crlFindings({ ...countsOf(outcome), ended: 0 }),
+    (outcome) =>
+      uninspected("CRLs", outcome) ?? ClusterFindings.crls({ ...countsOf(outcome), ended: 0 }),
   );
 }
 
@@ -74,18 +76,67 @@ function uninspected(
   { cluster, namespaces, fault }: PushOutcome,
 ): readonly Finding[] | undefined {
   if (fault === undefined || namespaces > 0) return undefined;
-  return [clusterAway(what, cluster, fault)];
+  return [ClusterFindings.away(what, cluster, fault)];
 }
 
-/** A cluster whose API server was asked, and gave no content. */
-export function clusterAway(content: string, cluster: string, fault: string): Finding {
-  const what = `The ${content} in ${cluster} cannot be looked at: ${fault}.`;
-  return finding(
-    "cluster-away",
-    what,
-    "Look whether this machine reaches the API server of its table in ISSUERS",
-  );
-}
+/** What is found in clusters. */
+export const ClusterFindings = {
+  /** A cluster whose API server was asked, and gave no content. */
+  away(content: string, cluster: string, fault: string): Finding {
+    const what = `The ${content} in ${cluster} cannot be looked at: ${fault}.`;
+    return Finding.of(
+      "cluster-away",
+      what,
+      "Look whether this machine reaches the API server of its table in ISSUERS",
+    );
+  },
+
+  /** A finding about a cluster that could not be inspected. @param content Such as `roots`. */
+  notInspected(content: string, cluster: string, fault: string): Finding {
+    const what = `The ${content} in ${cluster} were not looked at: ${fault}.`;
+    return Finding.of(
+      "cluster-not-inspected",
+      what,
+      "`rampart doctor --kubeconfig ~/.kube/config`",
+    );
+  },
+
+  /**
+   * Findings about the trust bundles in a cluster.
+   *
+   * @param without The names of the first namespaces without one; empty where they are not known.
+   */
+  roots(
+    { cluster, namespaces, stale, missing }: DeliveryCounts,
+    without: readonly string[],
+  ): readonly Finding[] {
+    const names = without.length > 0 ? `: ${without.join(", ")}` : "";
+    const more = without.length > 0 && missing > without.length ? ", …" : "";
+    const staleWhat = `${stale} of ${namespaces} namespaces of ${cluster} have another trust bundle than the CA publishes.`;
+    const missingWhat = `${missing} of ${namespaces} namespaces of ${cluster} have no trust bundle${names}${more}.`;
+    return [
+      ...(stale > 0 ? [Finding.of("bundle-stale", staleWhat, rootDelivery)] : []),
+      ...(missing > 0 ? [Finding.of("bundle-missing", missingWhat, rootDelivery)] : []),
+    ];
+  },
+
+  /** Finds the clusters whose CRLs have ended, are old, or are missing. */
+  crls(counts: CrlCounts): readonly Finding[] {
+    const { cluster, namespaces, stale, missing, ended } = counts;
+    const of = (count: number): string => `${count} of ${namespaces} namespaces`;
+    return [
+      ...(ended > 0
+        ? [Finding.of("crl-ended", `The CRLs in ${of(ended)} of ${cluster} have ended.`, crlEnd)]
+        : []),
+      ...(stale > 0
+        ? [Finding.of("crl-stale", `${of(stale)} of ${cluster} have old CRLs.`, crlDelivery)]
+        : []),
+      ...(missing > 0
+        ? [Finding.of("crl-missing", `${of(missing)} of ${cluster} have no CRLs.`, crlDelivery)]
+        : []),
+    ];
+  },
+};
 
 function countsOf({ cluster, namespaces, delivered, missing }: PushOutcome): DeliveryCounts {
   return { cluster, namespaces, stale: namespaces - delivered - missing, missing };
@@ -102,32 +153,7 @@ interface DeliveryCounts {
   readonly missing: number;
 }
 
-/** A finding about a cluster that could not be inspected. @param content Such as `roots`. */
-export function notInspected(content: string, cluster: string, fault: string): Finding {
-  const what = `The ${content} in ${cluster} were not looked at: ${fault}.`;
-  return finding("cluster-not-inspected", what, "`rampart doctor --kubeconfig ~/.kube/config`");
-}
-
 const rootDelivery = "Find out what delivers roots there: `rampart authority plan`";
-
-/**
- * Findings about the trust bundles in a cluster.
- *
- * @param without The names of the first namespaces without one; empty where they are not known.
- */
-export function rootFindings(
-  { cluster, namespaces, stale, missing }: DeliveryCounts,
-  without: readonly string[],
-): readonly Finding[] {
-  const names = without.length > 0 ? `: ${without.join(", ")}` : "";
-  const more = without.length > 0 && missing > without.length ? ", …" : "";
-  const staleWhat = `${stale} of ${namespaces} namespaces of ${cluster} have another trust bundle than the CA publishes.`;
-  const missingWhat = `${missing} of ${namespaces} namespaces of ${cluster} have no trust bundle${names}${more}.`;
-  return [
-    ...(stale > 0 ? [finding("bundle-stale", staleWhat, rootDelivery)] : []),
-    ...(missing > 0 ? [finding("bundle-missing", missingWhat, rootDelivery)] : []),
-  ];
-}
 
 /** The namespaces of a cluster, by the CRLs that they have. */
 interface CrlCounts extends DeliveryCounts {
@@ -139,20 +165,3 @@ const crlDelivery =
   "Read the lines crls-not-delivered and crls-emptied in the log of the CA, or of rampart distribute";
 const crlEnd =
   "Start what delivers CRLs there (serve or rampart distribute), or delete the ConfigMaps istio-ca-crl";
-
-/** Finds the clusters whose CRLs have ended, are old, or are missing. */
-export function crlFindings(counts: CrlCounts): readonly Finding[] {
-  const { cluster, namespaces, stale, missing, ended } = counts;
-  const of = (count: number): string => `${count} of ${namespaces} namespaces`;
-  return [
-    ...(ended > 0
-      ? [finding("crl-ended", `The CRLs in ${of(ended)} of ${cluster} have ended.`, crlEnd)]
-      : []),
-    ...(stale > 0
-      ? [finding("crl-stale", `${of(stale)} of ${cluster} have old CRLs.`, crlDelivery)]
-      : []),
-    ...(missing > 0
-      ? [finding("crl-missing", `${of(missing)} of ${cluster} have no CRLs.`, crlDelivery)]
-      : []),
-  ];
-}

@@ -2,7 +2,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { IssuerTable } from "../config/issuer-table.ts";
 import { commonName, nameAllowList } from "../foundation/globs.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import { type Finding, finding } from "./finding.ts";
+import { Finding } from "./finding.ts";
 import { subjectFindings } from "./subject-findings.ts";
 
 /** Names that RFC 2606 §2 and §3 reserve for examples. */
@@ -18,14 +18,14 @@ export function configurationFindings({
   const examples = issuers.filter(({ issuer }) => isExample(issuer));
   return [
     ...examples.map(({ issuer, subjects }) =>
-      finding(
+      Finding.of(
         "configuration-example",
         `ISSUERS has the example issuer ${issuer}.`,
         `\`rampart ${subjects ? "issuer" : "cluster"} enrol\`, and put the table that it prints in place of the example`,
       ),
     ),
     ...warnings.map((warning) =>
-      finding(
+      Finding.of(
         "configuration-warning",
         `${warning}.`,
         "See docs/how-to/clusters.md and docs/reference/configuration.md",
@@ -52,7 +52,7 @@ function refusedAccounts(table: IssuerTable): Finding[] {
       if (isServed(namespace)) return [];
       const what = `${key} of ${issuer} has ${namespace}/${name}, and the issuer may not vouch for ${namespace}.`;
       const remedy = `Add ${namespace} to namespaces of that table in ISSUERS, or remove the account from ${key}`;
-      return [finding("account-refused", what, remedy)];
+      return [Finding.of("account-refused", what, remedy)];
     }),
   );
 }
@@ -105,7 +105,7 @@ function overlapFinding(
 ): Finding {
   const others = more > 0 ? ` The same is true of ${more} more issuers.` : "";
   const what = `Tokens of ${issuer} (cluster ${cluster}) and of ${other.issuer} (cluster ${other.cluster}) may name one namespace, such as ${example} (${globs}).${others}`;
-  return finding(
+  return Finding.of(
     "namespaces-overlap",
     what,
     "Narrow namespaces of one of the two in ISSUERS; `rampart cluster check` shows what each may name",

@@ -1,6 +1,6 @@
-import { namesAuthority } from "../authn/certificate-verifier.ts";
+import { CertificateVerifier } from "../authn/certificate-verifier.ts";
 import type { Denial, RequestAttributes } from "../ca/denial.ts";
-import { type LogEntry, parseEntry } from "../ca/issuance/log-entry.ts";
+import { LogEntry } from "../ca/issuance/log-entry.ts";
 import { revocationOf } from "../ca/revocation/revocations.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
@@ -27,33 +27,81 @@ export interface DenialStatus extends Stated {
 
 type Ending = Pick<Denial, "until">;
 
-/** Whether one denial is still in force after another has ended. */
-export const endsLater = (one: Ending, other: Ending): boolean =>
-  other.until !== undefined && (one.until === undefined || one.until > other.until);
+/** What this CA does not trust. */
+export const Distrust = {
+  /** Whether one denial is still in force after another has ended. */
+  endsLater: (one: Ending, other: Ending): boolean =>
+    other.until !== undefined && (one.until === undefined || one.until > other.until),
 
-/** All denials, by their subjects. Of several of the store for one subject, the one that ends last. */
-export function denialStatuses(
-  stored: readonly Denial[],
-  configured: readonly Denial[],
-  now: Date,
-): readonly DenialStatus[] {
-  const statusOf =
-    (stated: Stated["stated"]) =>
-    ({ subject, until, why }: Denial): DenialStatus => {
-      const hasEnded = until !== undefined && until <= now;
-      return { subject, stated, until, hasEnded, why };
-    };
-  const last = new Map<string, Denial>();
-  for (const each of stored) {
-    const known = last.get(each.subject);
-    if (!known || endsLater(each, known)) last.set(each.subject, each);
-  }
-  const all = [
-    ...[...last.values()].map(statusOf("store")),
-    ...configured.map(statusOf("configuration")),
-  ];
-  return all.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
-}
+  /**
+   * Finds the revocation of a log entry's certificate, or else the denial of its subject.
+   *
+   * @returns `undefined` if there is none, and for the entry of an authority.
+   * @throws LogError, DerError if the octets are not a valid log entry.
+   */
+  of(
+    octets: Uint8Array,
+    { authorities, revocations, denials }: Statements,
+    now: Date,
+  ): Distrust | undefined {
+    const entry = LogEntry.parse(octets);
+    if (entry.proof === "authority") return undefined;
+    if (entry.kind === "token") {
+      const { spiffeId, expiresAt } = entry.token;
+      return denialOf(entry, spiffeId, new Date(expiresAt), denials, now);
+    }
+    const certificate = Certificate.parse(entry.certificate);
+    const signer = authorities.find((each) => isNamedIn(certificate, each));
+    const { serialNumber, validity } = certificate.toBeSigned;
+    const name = { authority: signer?.id ?? "", serialNumber: Hex.format(serialNumber) };
+    const revoked = revocationOf(revocations, name);
+    if (revoked) {
+      const { reason, why, revokedAt: since } = revoked;
+      const reasons = reason === "unspecified" ? [] : [reason];
+      return { state: "revoked", since, detail: joined(...reasons, why) };
+    }
+    return denialOf(entry, Distrust.namesOf(certificate), validity.notAfter, denials, now);
+  },
+
+  /** The URI and the DNS names of a certificate, joined; empty if it has neither. */
+  namesOf({ toBeSigned }: Certificate): string {
+    const names = toBeSigned.extensions.subjectAltName?.value.fork();
+    if (!names?.nextIs(Tag.sequence)) return "";
+    const list = names.enter(Tag.sequence);
+    const found: string[] = [];
+    while (list.nextIs(dnsName) || list.nextIs(uriName)) {
+      found.push(new TextDecoder().decode(list.content(list.nextIs(uriName) ? uriName : dnsName)));
+    }
+    return found.join(", ");
+  },
+};
+
+/** The denials of a CA. */
+export const DenialStatus = {
+  /** All denials, by their subjects. Of several of the store for one subject, the one that ends last. */
+  all(
+    stored: readonly Denial[],
+    configured: readonly Denial[],
+    now: Date,
+  ): readonly DenialStatus[] {
+    const statusOf =
+      (stated: Stated["stated"]) =>
+      ({ subject, until, why }: Denial): DenialStatus => {
+        const hasEnded = until !== undefined && until <= now;
+        return { subject, stated, until, hasEnded, why };
+      };
+    const last = new Map<string, Denial>();
+    for (const each of stored) {
+      const known = last.get(each.subject);
+      if (!known || Distrust.endsLater(each, known)) last.set(each.subject, each);
+    }
+    const all = [
+      ...[...last.values()].map(statusOf("store")),
+      ...configured.map(statusOf("configuration")),
+    ];
+    return all.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
+  },
+};
 
 /** A revoked certificate, as reports show it. */
 export interface RevokedStatus extends Stated, Pick<RevocationContent, "authority" | "reason"> {
@@ -62,29 +110,32 @@ export interface RevokedStatus extends Stated, Pick<RevocationContent, "authorit
   readonly expiresAt: Date;
 }
 
-/** All revoked certificates, the one that was revoked first before the others. */
-export function revokedStatuses(
-  stored: readonly RevocationContent[],
-  configured: readonly RevocationContent[],
-): readonly RevokedStatus[] {
-  const statusesOf =
-    (stated: Stated["stated"]) =>
-    ({ certificates, authority, revokedAt, reason, why }: RevocationContent): RevokedStatus[] =>
-      [...certificates].map(([number, end]) => ({
-        serial: SerialNumber.shown(number),
-        authority,
-        revokedAt,
-        expiresAt: new Date(1000 * end),
-        reason,
-        stated,
-        why,
-      }));
-  const all = [
-    ...stored.flatMap(statusesOf("store")),
-    ...configured.flatMap(statusesOf("configuration")),
-  ];
-  return all.toSorted((a, b) => (a.revokedAt < b.revokedAt ? -1 : 1));
-}
+/** The revoked certificates of a CA. */
+export const RevokedStatus = {
+  /** All revoked certificates, the one that was revoked first before the others. */
+  all(
+    stored: readonly RevocationContent[],
+    configured: readonly RevocationContent[],
+  ): readonly RevokedStatus[] {
+    const statusesOf =
+      (stated: Stated["stated"]) =>
+      ({ certificates, authority, revokedAt, reason, why }: RevocationContent): RevokedStatus[] =>
+        [...certificates].map(([number, end]) => ({
+          serial: SerialNumber.shown(number),
+          authority,
+          revokedAt,
+          expiresAt: new Date(1000 * end),
+          reason,
+          stated,
+          why,
+        }));
+    const all = [
+      ...stored.flatMap(statusesOf("store")),
+      ...configured.flatMap(statusesOf("configuration")),
+    ];
+    return all.toSorted((a, b) => (a.revokedAt < b.revokedAt ? -1 : 1));
+  },
+};
 
 /** What operators have stated, and the authorities whose certificates it may be about. */
 export interface Statements {
@@ -100,36 +151,6 @@ export interface Distrust {
   readonly since: Date | undefined;
   /** The reason or the subject, and the note of the operator. */
   readonly detail: string;
-}
-
-/**
- * Finds the revocation of a log entry's certificate, or else the denial of its subject.
- *
- * @returns `undefined` if there is none, and for the entry of an authority.
- * @throws LogError, DerError if the octets are not a valid log entry.
- */
-export function distrustOf(
-  octets: Uint8Array,
-  { authorities, revocations, denials }: Statements,
-  now: Date,
-): Distrust | undefined {
-  const entry = parseEntry(octets);
-  if (entry.proof === "authority") return undefined;
-  if (entry.kind === "token") {
-    const { spiffeId, expiresAt } = entry.token;
-    return denialOf(entry, spiffeId, new Date(expiresAt), denials, now);
-  }
-  const certificate = Certificate.parse(entry.certificate);
-  const signer = authorities.find((each) => isNamedIn(certificate, each));
-  const { serialNumber, validity } = certificate.toBeSigned;
-  const name = { authority: signer?.id ?? "", serialNumber: Hex.format(serialNumber) };
-  const revoked = revocationOf(revocations, name);
-  if (revoked) {
-    const { reason, why, revokedAt: since } = revoked;
-    const reasons = reason === "unspecified" ? [] : [reason];
-    return { state: "revoked", since, detail: joined(...reasons, why) };
-  }
-  return denialOf(entry, namesOf(certificate), validity.notAfter, denials, now);
 }
 
 /**
@@ -156,7 +177,7 @@ function denialOf(
 /** The storage of a log is not trusted: a certificate may name nobody who can be read. */
 function isNamedIn(certificate: Certificate, authority: SigningAuthority): boolean {
   try {
-    return namesAuthority(certificate, authority);
+    return CertificateVerifier.namesAuthority(certificate, authority);
   } catch (error) {
     if (error instanceof DerError) return false;
     throw error;
@@ -181,15 +202,3 @@ function knownOf(entry: LogEntry, names: string): RequestAttributes {
 }
 
 const dnsName = Tag.contextPrimitive(2);
-
-/** The URI and the DNS names of a certificate, joined; empty if it has neither. */
-export function namesOf({ toBeSigned }: Certificate): string {
-  const names = toBeSigned.extensions.subjectAltName?.value.fork();
-  if (!names?.nextIs(Tag.sequence)) return "";
-  const list = names.enter(Tag.sequence);
-  const found: string[] = [];
-  while (list.nextIs(dnsName) || list.nextIs(uriName)) {
-    found.push(new TextDecoder().decode(list.content(list.nextIs(uriName) ? uriName : dnsName)));
-  }
-  return found.join(", ");
-}

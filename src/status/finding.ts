@@ -1,5 +1,5 @@
 /** How bad a finding is: `error` when something fails now, `warning` when something will. */
-export type Severity = "note" | "warning" | "error";
+type Severity = "note" | "warning" | "error";
 
 /** Something that an operator should know about a CA. */
 export interface Finding {
@@ -141,36 +141,40 @@ export type FindingName = keyof typeof findings;
 /** In alphabetical order. */
 export const findingNames = Object.keys(findings) as readonly FindingName[];
 
-/** A finding, with the severity and the reason of its name. */
-export function finding(name: FindingName, what: string, remedy: string): Finding {
-  const [severity, why] = findings[name];
-  return { name, severity, what, why, remedy };
-}
+/** Makes and sorts findings. */
+export const Finding = {
+  /** A finding, with the severity and the reason of its name. */
+  of(name: FindingName, what: string, remedy: string): Finding {
+    const [severity, why] = findings[name];
+    return { name, severity, what, why, remedy };
+  },
 
-/** A finding in the store of a named signer; the authorities without a name have no signer. */
-export function ofSigner(signer: string, found: Finding): Finding {
-  if (signer === "") return found;
-  const remedy = withCommands(found.remedy, (words) =>
-    /^(?:authority|root|kek) /.test(words) ? `${words} --signer ${signer}` : words,
-  );
-  return { ...found, what: `Signer ${signer}: ${found.what}`, remedy };
-}
+  /** A finding in the store of a named signer; the authorities without a name have no signer. */
+  ofSigner(signer: string, found: Finding): Finding {
+    if (signer === "") return found;
+    const remedy = Finding.withCommands(found.remedy, (words) =>
+      /^(?:authority|root|kek) /.test(words) ? `${words} --signer ${signer}` : words,
+    );
+    return { ...found, what: `Signer ${signer}: ${found.what}`, remedy };
+  },
 
-/** A remedy whose commands of `rampart` have other words. */
-export const withCommands = (remedy: string, change: (words: string) => string): string =>
-  remedy.replace(/`rampart ([^`]+)`/g, (_, words: string) => `\`rampart ${change(words)}\``);
+  /** A remedy whose commands of `rampart` have other words. */
+  withCommands: (remedy: string, change: (words: string) => string): string =>
+    remedy.replace(/`rampart ([^`]+)`/g, (_, words: string) => `\`rampart ${change(words)}\``),
+
+  /** Sorts findings by severity, the worst first, and then by name. */
+  worstFirst<Found extends Finding>(found: readonly Found[]): readonly Found[] {
+    return found.toSorted(
+      (a, b) =>
+        rankOf(b) - rankOf(a) || a.name.localeCompare(b.name) || a.what.localeCompare(b.what),
+    );
+  },
+
+  /** The worst severity of several findings; `undefined` where nothing was found. */
+  worstOf: (found: readonly Finding[]): Severity | undefined =>
+    Finding.worstFirst(found)[0]?.severity,
+};
 
 const severities: readonly Severity[] = ["note", "warning", "error"];
-
-/** Sorts findings by severity, the worst first, and then by name. */
-export function worstFirst<Found extends Finding>(found: readonly Found[]): readonly Found[] {
-  return found.toSorted(
-    (a, b) => rankOf(b) - rankOf(a) || a.name.localeCompare(b.name) || a.what.localeCompare(b.what),
-  );
-}
-
-/** The worst severity of several findings; `undefined` where nothing was found. */
-export const worstOf = (found: readonly Finding[]): Severity | undefined =>
-  worstFirst(found)[0]?.severity;
 
 const rankOf = ({ severity }: Finding): number => severities.indexOf(severity);

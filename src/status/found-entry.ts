@@ -1,17 +1,12 @@
 import type { LogPosition } from "../ca/issuance/issuance-log.ts";
-import {
-  type CertificateEntry,
-  type LogEntry,
-  parseEntry,
-  type TokenEntry,
-} from "../ca/issuance/log-entry.ts";
+import { type CertificateEntry, LogEntry, type TokenEntry } from "../ca/issuance/log-entry.ts";
 import { type Bytes, Hex } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { SerialNumber } from "../pki/encoding/serial-number.ts";
 import { Certificate } from "../pki/x509/certificate.ts";
 import { displayedName } from "../pki/x509/displayed-name.ts";
 import { LogError } from "../tlog/log-error.ts";
-import { type Distrust, namesOf } from "./distrust.ts";
+import { Distrust } from "./distrust.ts";
 
 /** An entry as an operator sees it. Cluster, node and pod are empty if they are unknown. */
 export interface FoundEntry extends LogPosition {
@@ -51,7 +46,7 @@ function certificateFields({ certificate: der }: CertificateEntry): NamedFields 
   const certificate = Certificate.parse(der);
   const { subject, serialNumber, validity } = certificate.toBeSigned;
   return {
-    name: namesOf(certificate) || displayedName(subject),
+    name: Distrust.namesOf(certificate) || displayedName(subject),
     serialNumber: SerialNumber.shown(Hex.format(serialNumber)),
     notAfter: validity.notAfter,
     audiences: [],
@@ -66,7 +61,7 @@ const claimedIn = ({ tokenSubject }: LogEntry): readonly string[] =>
 /** Reads a log entry. @returns `undefined` for a malformed one, because the storage is not trusted. */
 export function readEntry(octets: Bytes, position: LogPosition): ReadEntry | undefined {
   try {
-    const entry = parseEntry(octets);
+    const entry = LogEntry.parse(octets);
     const { at, cluster = "", node, pod, proof, rule, shadowRule, shadowEffect } = entry;
     return {
       ...position,

@@ -1,7 +1,7 @@
 import type { KeyState } from "../authn/issuer-keys.ts";
 import type { TokenIssuer } from "../authn/token-issuer.ts";
 import { UnusableKey } from "../pki/jose/key-set.ts";
-import { type Finding, finding } from "./finding.ts";
+import { Finding } from "./finding.ts";
 
 /** An issuer of tokens, and its keys as this process, or this isolate, has them. */
 export interface IssuerStatus extends Partial<Pick<KeyState, "fetchedAt" | "failure">> {
@@ -70,7 +70,7 @@ function unreachable({ cluster, issuer, fault }: ExaminedIssuer): Finding[] {
   const what = `The keys of ${issuer} (cluster ${cluster}) cannot be loaded: it ${fault}.`;
   const remedy =
     "Look whether the CA's machine reaches it, or give its keys inline: `rampart cluster enrol`";
-  return [finding("issuer-unreachable", what, remedy)];
+  return [Finding.of("issuer-unreachable", what, remedy)];
 }
 
 function unusable({ cluster, issuer, unusableKeys }: ExaminedIssuer): Finding[] {
@@ -78,6 +78,6 @@ function unusable({ cluster, issuer, unusableKeys }: ExaminedIssuer): Finding[] 
     const what = `${issuer} (cluster ${cluster}) has a key that Rampart cannot use, ${key}.`;
     const remedy =
       "Give the issuer an RSA key of 2048 bits or more, or P-256, P-384, P-521, Ed25519";
-    return finding("issuer-key-unusable", what, remedy);
+    return Finding.of("issuer-key-unusable", what, remedy);
   });
 }

@@ -5,8 +5,8 @@ import { SerialNumber } from "../pki/encoding/serial-number.ts";
 import { readTile } from "../tlog/extend.ts";
 import { parseCheckpoint } from "../tlog/note/checkpoint.ts";
 import { parseNote } from "../tlog/note/note.ts";
-import { checkpointPath, parseBundle, Tile, tileWidth } from "../tlog/tile.ts";
-import { distrustOf, type Statements } from "./distrust.ts";
+import { Tile } from "../tlog/tile.ts";
+import { Distrust, type Statements } from "./distrust.ts";
 import { type FoundEntry, type ReadEntry, readEntry } from "./found-entry.ts";
 
 /** The published objects of an issuance log. */
@@ -54,7 +54,7 @@ const maximumLimit = 100;
 /** The bundles that one search reads, of all shards together: each has up to 256 entries. */
 const maximumBundles = 16;
 const maximumSearches = 2;
-const maximumEntries = maximumBundles * tileWidth;
+const maximumEntries = maximumBundles * Tile.fullWidth;
 
 /**
  * Finds the newest matching entries among the last 4096 of a log. It shows what the storage holds without verifying
@@ -83,7 +83,7 @@ export class LogSearch {
     const statements = orUnreadable("the store", () => this.#statementsAt(now));
     const [found, stated] = await Promise.all([searching, statements]);
     const entries = found.entries.map(({ octets, ...entry }): FoundEntry => {
-      return { ...entry, distrust: distrustOf(octets, stated, now) };
+      return { ...entry, distrust: Distrust.of(octets, stated, now) };
     });
     return { ...found, entries };
   }
@@ -133,20 +133,20 @@ async function searchShard(
   { most, bundles }: Record<"most" | "bundles", number>,
 ): Promise<ReadEntries> {
   const read = (path: string): Promise<Uint8Array | undefined> => log.read(shard, path);
-  const total = sizeOf(await read(checkpointPath));
+  const total = sizeOf(await read(Tile.checkpointPath));
   const entries: ReadEntry[] = [];
   let searched = 0;
-  const last = Math.ceil(total / tileWidth) - 1;
+  const last = Math.ceil(total / Tile.fullWidth) - 1;
   for (let i = last; i >= 0 && i > last - bundles && entries.length < most; i--) {
     const tile = Tile.in(total, "entries", i);
     if (!tile) break;
-    const bundle = parseBundle(await readTile(tile, read), tile.width);
+    const bundle = Tile.parseBundle(await readTile(tile, read), tile.width);
     for (let at = bundle.length - 1; at >= 0 && entries.length < most; at--) {
       const octets = bundle[at];
       if (!octets) break;
       searched++;
       if (query && !mayMatch(octets, query)) continue;
-      const entry = readEntry(octets, { origin, index: i * tileWidth + at });
+      const entry = readEntry(octets, { origin, index: i * Tile.fullWidth + at });
       if (entry && (!query || matches(entry, query))) entries.push(entry);
     }
   }

@@ -10,7 +10,7 @@ import { DerError } from "../pki/encoding/der-reader.ts";
 import { Certificate } from "../pki/x509/certificate.ts";
 import { displayedName } from "../pki/x509/displayed-name.ts";
 import type { Validity } from "../pki/x509/validity.ts";
-import { type SignerStatus, signerStatus } from "./authorities.ts";
+import { SignerStatus } from "./authorities.ts";
 import {
   type ClusterStatus,
   clusterStatuses,
@@ -19,7 +19,7 @@ import {
 } from "./clusters.ts";
 import { configurationFindings } from "./configuration-findings.ts";
 import type { Statements } from "./distrust.ts";
-import { type Finding, ofSigner, worstFirst } from "./finding.ts";
+import { Finding } from "./finding.ts";
 import {
   countsInLog,
   type IssuanceCounts,
@@ -96,19 +96,22 @@ export interface Status {
   readonly searchLog: ((question: LogQuestion) => Promise<FoundEntries>) | undefined;
 }
 
-/** Creates the status of a CA from its parts. Without credentials of the log it has no search. */
-export function createStatus(sources: StatusSources): Status {
-  const { publishedLog, hasCredentials } = sources;
-  const checkup = createCheckup(sources);
-  const search =
-    publishedLog && hasCredentials
-      ? new LogSearch(publishedLog, (now) => statementsAt(sources, now))
-      : undefined;
-  return {
-    at: (now) => statusAt(sources, { checkup, search }, now),
-    searchLog: search && ((question) => search.search(question)),
-  };
-}
+/** Creates the status of a CA. */
+export const Status = {
+  /** Creates the status of a CA from its parts. Without credentials of the log it has no search. */
+  create(sources: StatusSources): Status {
+    const { publishedLog, hasCredentials } = sources;
+    const checkup = createCheckup(sources);
+    const search =
+      publishedLog && hasCredentials
+        ? new LogSearch(publishedLog, (now) => statementsAt(sources, now))
+        : undefined;
+    return {
+      at: (now) => statusAt(sources, { checkup, search }, now),
+      searchLog: search && ((question) => search.search(question)),
+    };
+  },
+};
 
 /** All that is stated against certificates. @throws CaError `store-unreachable` */
 async function statementsAt(
@@ -145,7 +148,7 @@ async function statusAt(
     program,
     ready,
     needsAttention: [...faults, ...attentionIn(views), ...reasons],
-    signers: [...views].map(([name, { store }]) => signerStatus(name, store, now)),
+    signers: [...views].map(([name, { store }]) => SignerStatus.of(name, store, now)),
     trustBundle: { sequence, roots: roots.map(rootStatus) },
     clusters: clusterStatuses(issuers, push, sequence),
     issuers: issuers.map((each) => issuerStatus(each, now)),
@@ -242,12 +245,17 @@ export function createCheckup(sources: CheckupSources): Checkup {
     const found = [
       ...configured,
       ...[...views].flatMap(([name, { store }]) =>
-        storeFindings(store, inceptionDates.get(name), now).map((each) => ofSigner(name, each)),
+        storeFindings(store, inceptionDates.get(name), now).map((each) =>
+          Finding.ofSigner(name, each),
+        ),
       ),
       ...issuerFindings(issuers.map((each) => examinedIssuer(each, now))),
       ...pushedRootFindings(push.outcomes(), views.get("")?.sequence),
       ...(configuration.crl ? pushedCrlFindings(crlPush.outcomes()) : []),
     ];
-    return worstFirst(found).map((each) => ({ ...each, what: each.what.slice(0, longestWhat) }));
+    return Finding.worstFirst(found).map((each) => ({
+      ...each,
+      what: each.what.slice(0, longestWhat),
+    }));
   };
 }

@@ -1,5 +1,5 @@
 import type { OpenedStore } from "../ca/opened-store.ts";
-import { successionReasonsAt } from "../ca/rotation/next-step.ts";
+import { NextStep } from "../ca/rotation/next-step.ts";
 import { dayOf, isOver } from "../config/signer-table.ts";
 import type { RecordError } from "../custody/record-fields.ts";
 import { Succession } from "../pki/authority/rotation.ts";
@@ -7,8 +7,8 @@ import { Schedule } from "../pki/authority/schedule.ts";
 import { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { Taint } from "../pki/authority/taint.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
-import { unopenedRecords } from "./authorities.ts";
-import { type Finding, finding } from "./finding.ts";
+import { AuthorityStatus } from "./authorities.ts";
+import { Finding } from "./finding.ts";
 
 /** A cron runs every quarter of an hour, and may fail a few times. */
 const cronDelaySeconds = 3600;
@@ -35,7 +35,7 @@ export function storeFindings(
 
 function refusedRecords({ refusals }: OpenedStore): Finding[] {
   return refusals.map(({ kind, id, refusal }) =>
-    finding(
+    Finding.of(
       "record-refused",
       `The record ${kind} ${id} does not open: ${refusal.message}.`,
       remedies[refusal.check] ??
@@ -59,9 +59,9 @@ function withoutAuthorities(
   inceptionDate: string | undefined,
   now: Date,
 ): Finding[] {
-  const unopened = unopenedRecords(store);
+  const unopened = AuthorityStatus.unopenedIn(store);
   if (unopened === undefined) return emptyStore(store, inceptionDate, now);
-  return [finding("nothing-signs", unopened, compareKek)];
+  return [Finding.of("nothing-signs", unopened, compareKek)];
 }
 
 /** A new authority beside lost records ends every certificate under them. */
@@ -78,24 +78,27 @@ function emptyStore(
   const isOffline = authorityRoot === "offline";
   const first = isOffline ? "`rampart authority request`" : "`rampart authority init`";
   const forNew = `${lostRecords}. For a new CA: ${first}`;
-  const nothingSigns = finding(
+  const nothingSigns = Finding.of(
     "nothing-signs",
     "The store holds no authority, and none comes by itself.",
     forNew,
   );
   if (isOffline) {
     const what = "The store holds no authority, and a person has to carry the first request.";
-    return [finding("store-empty", what, first), nothingSigns];
+    return [Finding.of("store-empty", what, first), nothingSigns];
   }
   if (isOver(inceptionDate, now)) {
     const what = `The store is empty, and INCEPTION_DATE ${inceptionDate} is over.`;
     // Where its folder is missing, too, no verb makes another CA in its place.
     const remedy = `${lostRecords}. For a new CA, set INCEPTION_DATE = "${today}"`;
-    return [finding("inception-date-passed", what, remedy)];
+    return [Finding.of("inception-date-passed", what, remedy)];
   }
   const day = inceptionDate === today ? "today" : (inceptionDate ?? "not set");
   const what = `The store holds no authority, and INCEPTION_DATE is ${day}.`;
-  return [finding("store-empty", what, forNew), ...(inceptionDate === today ? [] : [nothingSigns])];
+  return [
+    Finding.of("store-empty", what, forNew),
+    ...(inceptionDate === today ? [] : [nothingSigns]),
+  ];
 }
 
 function signing({ openAuthorities }: OpenedStore, now: Date): Finding[] {
@@ -106,13 +109,13 @@ function signing({ openAuthorities }: OpenedStore, now: Date): Finding[] {
     ? `No authority signs before ${next.signsFrom.toISOString()}.`
     : "No authority signs, and none is scheduled to.";
   const remedy = next ? "`rampart authority plan`" : "`rampart authority rotate`";
-  return [finding("nothing-signs", what, remedy)];
+  return [Finding.of("nothing-signs", what, remedy)];
 }
 
 function succession(store: OpenedStore, now: Date): Finding[] {
   if (store.authorityRoot !== "self") {
-    return successionReasonsAt(store, now).map((reason) =>
-      finding("next-step-due", `${capitalised(reason)}.`, "`rampart authority plan`"),
+    return NextStep.reasonsAt(store, now).map((reason) =>
+      Finding.of("next-step-due", `${capitalised(reason)}.`, "`rampart authority plan`"),
     );
   }
   const { phaseLengths } = store;
@@ -120,10 +123,10 @@ function succession(store: OpenedStore, now: Date): Finding[] {
   const what = `The last authority signs until ${until.toISOString()}, and the store has no successor.`;
   const remedy = "`rampart authority rotate`, and find out why the scheduled run does not mint";
   if (now > addSeconds(until, -Schedule.leadSeconds(phaseLengths))) {
-    return [finding("authority-successor-late", what, remedy)];
+    return [Finding.of("authority-successor-late", what, remedy)];
   }
   if (now < addSeconds(Succession.mintDue(until, phaseLengths), cronDelaySeconds)) return [];
-  return [finding("authority-successor-missing", what, remedy)];
+  return [Finding.of("authority-successor-missing", what, remedy)];
 }
 
 /** A new authority has a day until somebody should have made a backup of it. */
@@ -152,7 +155,7 @@ function backups(
       : []),
   ].join(" and ");
   const what = `${known}; ${missing} are in none.`;
-  return [finding("backup-old", what, "`rampart authority export -o rampart-backup.age`")];
+  return [Finding.of("backup-old", what, "`rampart authority export -o rampart-backup.age`")];
 }
 
 function trustedTaints(
@@ -163,7 +166,7 @@ function trustedTaints(
   return Taint.apply([...authorities, ...additionalRoots], taints)
     .filter(({ id, schedule }) => tainted.has(id) && now < schedule.retiresAt)
     .map(({ id, schedule }) =>
-      finding(
+      Finding.of(
         "taint-still-trusted",
         `The root of the tainted authority ${id} stays in the trust bundle until ${schedule.retiresAt.toISOString()}.`,
         `To end it now, which breaks every connection with a leaf under it: \`rampart authority taint ${id} --root immediately\``,
@@ -178,7 +181,7 @@ function endedDenials({ denials }: OpenedStore, now: Date): Finding[] {
   // A glob is for the verb, and not for the shell.
   const subject = ended.subject.includes("*") ? `'${ended.subject}'` : ended.subject;
   const remedy = `\`rampart deny remove ${subject}\`; \`rampart deny list\` shows all`;
-  return [finding("denial-ended", what, remedy)];
+  return [Finding.of("denial-ended", what, remedy)];
 }
 
 const capitalised = (sentence: string): string =>

@@ -1,7 +1,7 @@
 import { claimPathText, type SubjectEntry, templatePieces } from "../authn/subject-claims.ts";
 import type { IssuerTable } from "../config/issuer-table.ts";
 import { commonName } from "../foundation/globs.ts";
-import { type Finding, finding } from "./finding.ts";
+import { Finding } from "./finding.ts";
 
 /** The texts of an entry's conditions, by the last name of each path. */
 type Accepted = ReadonlyMap<string, readonly string[]>;
@@ -148,7 +148,7 @@ function mistakesOf(entry: SubjectEntry, issuer: string): readonly Finding[] {
 }
 
 const loose = ({ name }: SubjectEntry, issuer: string, what: string): Finding =>
-  finding(
+  Finding.of(
     "subject-loose",
     `The entry ${name} of ${issuer} ${what}.`,
     "See docs/how-to/foreign-tokens.md, and narrow `claims` of the entry",

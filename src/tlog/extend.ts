@@ -2,7 +2,7 @@ import { Bytes } from "../pki/encoding/bytes.ts";
 import type { Frontier, WrittenTile } from "./frontier.ts";
 import { LogError } from "./log-error.ts";
 import { leafHash, type Tree } from "./merkle.ts";
-import { parseBundle, Tile, tileWidth } from "./tile.ts";
+import { Tile } from "./tile.ts";
 
 /** Reads a published object; `undefined` if there is none. */
 export type ObjectReader = (path: string) => Promise<Uint8Array | undefined>;
@@ -53,14 +53,16 @@ async function readBundles(
   size: number,
   read: ObjectReader,
 ): Promise<readonly Uint8Array[]> {
-  const first = Math.floor(from / tileWidth);
+  const first = Math.floor(from / Tile.fullWidth);
   const tiles = Array.from({ length: bundlesAtOnce }, (_, i) =>
     Tile.in(size, "entries", first + i),
   );
   const bundles = await Promise.all(
-    tiles.map(async (tile) => (tile ? parseBundle(await readTile(tile, read), tile.width) : [])),
+    tiles.map(async (tile) =>
+      tile ? Tile.parseBundle(await readTile(tile, read), tile.width) : [],
+    ),
   );
-  return bundles.flat().slice(from % tileWidth);
+  return bundles.flat().slice(from % Tile.fullWidth);
 }
 
 /**
@@ -75,8 +77,8 @@ export async function readTile(tile: Tile, read: ObjectReader): Promise<Uint8Arr
 }
 
 async function readFull(tile: Tile, read: ObjectReader): Promise<Uint8Array | undefined> {
-  if (tile.width === tileWidth) return undefined;
-  const full = await read(Tile.path({ ...tile, width: tileWidth }));
+  if (tile.width === Tile.fullWidth) return undefined;
+  const full = await read(Tile.path({ ...tile, width: Tile.fullWidth }));
   if (!full || tile.level !== "entries") return full?.slice(0, 32 * tile.width);
   const view = new DataView(full.buffer, full.byteOffset, full.length);
   let end = 0;

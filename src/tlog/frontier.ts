@@ -2,7 +2,7 @@ import { concatBytes } from "../foundation/octets.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
 import { completeRoot, emptyRoot, type Hash, hashOctets, nodeHash } from "./merkle.ts";
-import { hashesAt, Tile, tileWidth } from "./tile.ts";
+import { hashesAt, Tile } from "./tile.ts";
 
 /** A tile of the Merkle tree with its serialized hashes. */
 export interface WrittenTile extends Tile {
@@ -47,9 +47,9 @@ export class Frontier {
       const hashes = this.#levels[level] ?? [];
       this.#levels[level] = hashes;
       hashes.push(hash);
-      if (hashes.length < tileWidth) return completed;
+      if (hashes.length < Tile.fullWidth) return completed;
       const index = hashesAt(level + 1, this.#size) - 1;
-      completed.push({ level, index, width: tileWidth, octets: Tile.format(hashes) });
+      completed.push({ level, index, width: Tile.fullWidth, octets: Tile.format(hashes) });
       hash = completeRoot(hashes);
       hashes.length = 0;
     }
@@ -95,7 +95,7 @@ export class Frontier {
     const levels: Hash[][] = [];
     let at = 0;
     for (let level = 0; hashesAt(level, size) > 0; level++) {
-      const width = hashesAt(level, size) % tileWidth;
+      const width = hashesAt(level, size) % Tile.fullWidth;
       levels.push([...Tile.parse(octets.subarray(at, at + width * hashOctets), width)]);
       at += width * hashOctets;
     }
@@ -108,7 +108,7 @@ export class Frontier {
 function completeSubtrees(hashes: readonly Hash[]): readonly Hash[] {
   const roots: Hash[] = [];
   let at = 0;
-  for (let power = tileWidth / 2; power >= 1; power /= 2) {
+  for (let power = Tile.fullWidth / 2; power >= 1; power /= 2) {
     if (hashes.length - at < power) continue;
     roots.push(completeRoot(hashes.slice(at, at + power)));
     at += power;

@@ -11,7 +11,7 @@ import {
   type Tree,
 } from "./merkle.ts";
 import { parseSize } from "./note/checkpoint.ts";
-import { Tile, tileWidth } from "./tile.ts";
+import { Tile } from "./tile.ts";
 
 /** The octets of a tile. Nobody has verified them. */
 export type TileReader = (tile: Tile) => Promise<Uint8Array>;
@@ -156,12 +156,12 @@ async function rootOfRange({ from, to }: Range, size: number, hashesOf: HashesOf
     return nodeHash(left, right);
   }
   let level = 0;
-  while (tileWidth ** (level + 1) <= count) level++;
-  const unit = tileWidth ** level;
+  while (Tile.fullWidth ** (level + 1) <= count) level++;
+  const unit = Tile.fullWidth ** level;
   const first = from / unit;
-  const tile = Tile.in(size, level, Math.floor(first / tileWidth));
+  const tile = Tile.in(size, level, Math.floor(first / Tile.fullWidth));
   if (!tile) throw new Error("a range beyond the tree");
-  const start = first % tileWidth;
+  const start = first % Tile.fullWidth;
   return completeRoot((await hashesOf(tile)).slice(start, start + count / unit));
 }
 

@@ -2,12 +2,6 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
 import { type Hash, hashOctets } from "./merkle.ts";
 
-/** The hashes of a full tile, and the entries of a full bundle (C2SP tlog-tiles). */
-export const tileWidth = 256;
-
-/** The path of the newest checkpoint below a log's prefix. */
-export const checkpointPath = "checkpoint";
-
 /** A tile of hashes, or a bundle of entries, with its width: 1 to 255 for a partial one, 256 for a full one. */
 export interface Tile {
   /** The height of the hashes in powers of 256, or `entries` for a bundle. */
@@ -19,7 +13,7 @@ export interface Tile {
 export const Tile = {
   /** The path of a tile below a log's prefix. */
   path({ level, index, width }: Tile): string {
-    const partial = width < tileWidth ? `.p/${width}` : "";
+    const partial = width < Tile.fullWidth ? `.p/${width}` : "";
     return `tile/${level}/${indexPath(index)}${partial}`;
   },
 
@@ -29,7 +23,7 @@ export const Tile = {
     const tile = {
       level: level === "entries" ? level : Number(level),
       index: Number(groups.replace(/[x/]/g, "")),
-      width: partial === undefined ? tileWidth : Number(partial),
+      width: partial === undefined ? Tile.fullWidth : Number(partial),
     } as const;
     return Tile.path(tile) === path ? tile : undefined;
   },
@@ -37,7 +31,7 @@ export const Tile = {
   /** The tile of a level that is there in a tree of this size; `undefined` for one beyond its edge. */
   in(size: number, level: Tile["level"], index: number): Tile | undefined {
     const count = level === "entries" ? size : hashesAt(level, size);
-    const width = Math.min(tileWidth, count - index * tileWidth);
+    const width = Math.min(Tile.fullWidth, count - index * Tile.fullWidth);
     return width > 0 ? { level, index, width } : undefined;
   },
 
@@ -56,6 +50,41 @@ export const Tile = {
     return Array.from({ length: width }, (_, i) =>
       octets.slice(i * hashOctets, (i + 1) * hashOctets),
     ) as Hash[];
+  },
+
+  /** The hashes of a full tile, and the entries of a full bundle (C2SP tlog-tiles). */
+  fullWidth: 256,
+
+  /** The path of the newest checkpoint below a log's prefix. */
+  checkpointPath: "checkpoint" as const,
+
+  /** Entries as a bundle, each after its length (C2SP tlog-tiles, "Log Entries"). */
+  formatBundle(entries: readonly Uint8Array[]): Bytes {
+    const octets = new Uint8Array(entries.reduce((sum, { length }) => sum + 2 + length, 0));
+    const view = new DataView(octets.buffer);
+    let at = 0;
+    for (const entry of entries) {
+      if (entry.length > maximumEntryOctets) throw new Error("an entry that is too long for a log");
+      view.setUint16(at, entry.length);
+      octets.set(entry, at + 2);
+      at += 2 + entry.length;
+    }
+    return octets;
+  },
+
+  /** The entries of a bundle. @throws LogError `form` for another number of entries. */
+  parseBundle(octets: Uint8Array, width: number): readonly Bytes[] {
+    const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
+    const entries: Bytes[] = [];
+    let at = 0;
+    while (at + 2 <= octets.length) {
+      const end = at + 2 + view.getUint16(at);
+      if (end > octets.length) break;
+      entries.push(octets.slice(at + 2, end) as Bytes);
+      at = end;
+    }
+    if (at === octets.length && entries.length === width) return entries;
+    throw new LogError("form", `not a bundle of ${width} entries`);
   },
 };
 
@@ -77,37 +106,8 @@ const pathPattern =
 
 /** How many complete subtrees of 256^level entries a tree has. */
 export function hashesAt(level: number, size: number): number {
-  return Math.floor(size / tileWidth ** level);
+  return Math.floor(size / Tile.fullWidth ** level);
 }
 
 /** The length of the longest entry: its length takes two octets. */
 export const maximumEntryOctets = 65_535;
-
-/** Entries as a bundle, each after its length (C2SP tlog-tiles, "Log Entries"). */
-export function formatBundle(entries: readonly Uint8Array[]): Bytes {
-  const octets = new Uint8Array(entries.reduce((sum, { length }) => sum + 2 + length, 0));
-  const view = new DataView(octets.buffer);
-  let at = 0;
-  for (const entry of entries) {
-    if (entry.length > maximumEntryOctets) throw new Error("an entry that is too long for a log");
-    view.setUint16(at, entry.length);
-    octets.set(entry, at + 2);
-    at += 2 + entry.length;
-  }
-  return octets;
-}
-
-/** The entries of a bundle. @throws LogError `form` for another number of entries. */
-export function parseBundle(octets: Uint8Array, width: number): readonly Bytes[] {
-  const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
-  const entries: Bytes[] = [];
-  let at = 0;
-  while (at + 2 <= octets.length) {
-    const end = at + 2 + view.getUint16(at);
-    if (end > octets.length) break;
-    entries.push(octets.slice(at + 2, end) as Bytes);
-    at = end;
-  }
-  if (at === octets.length && entries.length === width) return entries;
-  throw new LogError("form", `not a bundle of ${width} entries`);
-}

@@ -2,12 +2,12 @@ import { createFetchHandler } from "@connectrpc/connect/protocol";
 import type { Hono } from "hono";
 import type { Composition } from "../config/composition.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { type ConsoleScript, createConsole, scriptHeaders } from "../console/console.ts";
-import { createOperatorGuard } from "../console/operator-guard.ts";
+import { Console, ConsoleScript } from "../console/console.ts";
+import { OperatorGuard } from "../console/operator-guard.ts";
 import type { ClusterPush } from "../delivery/cluster-push.ts";
 import { build } from "../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
-import { createStatus } from "../status/status.ts";
+import { Status } from "../status/status.ts";
 import type { Environment } from "./variables.ts";
 
 /** The binding of the folder with the page's script. */
@@ -31,7 +31,7 @@ export const addConsole: AddConsole = (app, parts) => {
   const { configuration, composition, push, crlPush, environment } = parts;
   const { certificateAuthority, issuers, accessKeys } = composition;
   const { clock, log, publishedLog } = certificateAuthority;
-  const status = createStatus({
+  const status = Status.create({
     configuration,
     issuers,
     push,
@@ -41,9 +41,9 @@ export const addConsole: AddConsole = (app, parts) => {
     issuance: certificateAuthority.issuance,
     hasCredentials: true,
   });
-  const guard = createOperatorGuard(parts.console, accessKeys);
+  const guard = OperatorGuard.create(parts.console, accessKeys);
   const script = scriptIn(environment[assetsBinding]);
-  const console = createConsole({
+  const console = Console.create({
     status,
     guard,
     clock,
@@ -70,7 +70,7 @@ function scriptIn(assets: unknown): ConsoleScript | undefined {
     integrity: scriptIntegrity,
     answer: async (request) => {
       const { body, status } = await assets.fetch(new URL(scriptPath, request.url).href);
-      return new Response(body, { status, headers: scriptHeaders });
+      return new Response(body, { status, headers: ConsoleScript.headers });
     },
   };
 }

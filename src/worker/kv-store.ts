@@ -1,4 +1,4 @@
-import { type AuthorityStore, maximumRecords, RecordName } from "../custody/authority-store.ts";
+import { AuthorityStore, RecordName } from "../custody/authority-store.ts";
 
 /** KV lists at most this many keys at once, foreign keys included. */
 const maximumKeys = 1000;
@@ -31,8 +31,10 @@ export function createKvStore(namespace: KvNamespace, prefix = ""): AuthoritySto
       const { keys, list_complete } = await namespace.list({ limit: maximumKeys });
       const ours = keys.filter(({ name }) => name.startsWith(prefix));
       const names = ours.flatMap(({ name }) => RecordName.parse(name.slice(prefix.length)));
-      if (!list_complete || names.length > maximumRecords) {
-        throw new Error(`more than ${maximumRecords} records or ${maximumKeys} keys in the store`);
+      if (!list_complete || names.length > AuthorityStore.maximumRecords) {
+        throw new Error(
+          `more than ${AuthorityStore.maximumRecords} records or ${maximumKeys} keys in the store`,
+        );
       }
       const values = await readAll(namespace, names.map(keyOf));
       // A listed key without a value was deleted in between, or its value has yet to arrive.

@@ -1,5 +1,5 @@
 import { waitUntil } from "cloudflare:workers";
-import { openPlatformKeys } from "../config/platform-keys.ts";
+import { PlatformKeys } from "../config/platform-keys.ts";
 import { addConsole } from "./console.ts";
 import { IssuanceLogShard as LogShard } from "./log/log-shard.ts";
 import { openWorkerLog } from "./log/worker-log.ts";
@@ -9,14 +9,14 @@ import { createWorker } from "./worker.ts";
 /** A shard whose key rests under a KEK of a key service. */
 export class IssuanceLogShard extends LogShard {
   /** @internal */
-  protected override readonly openKeyCustody = openPlatformKeys;
+  protected override readonly openKeyCustody = PlatformKeys.open;
 }
 
 const worker: Worker = createWorker({
   clock: () => new Date(),
   openLog: openWorkerLog,
   addConsole,
-  openKeyCustody: openPlatformKeys,
+  openKeyCustody: PlatformKeys.open,
   inBackground: (work) => waitUntil(work),
 });
 

@@ -1,5 +1,5 @@
-import { configurationKeys } from "../config/configuration.ts";
-import { isSecretKey } from "../config/secrets.ts";
+import { Configuration } from "../config/configuration.ts";
+import { Secrets } from "../config/secrets.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 
 /** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
@@ -12,7 +12,7 @@ export type Environment = Readonly<Record<string, unknown>>;
 export function variablesOf(environment: Environment): Record<string, unknown> {
   const variables = Object.entries(environment).filter(
     ([name, value]) =>
-      configurationKeys.includes(name) || (/^[A-Z]/.test(name) && isWritten(value)),
+      Configuration.keys.includes(name) || (/^[A-Z]/.test(name) && isWritten(value)),
   );
   return Object.fromEntries(variables);
 }
@@ -28,7 +28,7 @@ export class StoredSecretError extends ConfigurationError {}
  */
 export async function withStoredSecrets(environment: Environment): Promise<Environment> {
   const stored = Object.entries(environment).filter(
-    (entry): entry is [string, StoredSecret] => isSecretKey(entry[0]) && isStored(entry[1]),
+    (entry): entry is [string, StoredSecret] => Secrets.has(entry[0]) && isStored(entry[1]),
   );
   if (stored.length === 0) return environment;
   const texts = stored.map(async ([name, secret]): Promise<[string, string]> => {

@@ -1,9 +1,9 @@
 import type { Hono } from "hono";
-import { createEventLog, type EventLog } from "../ca/issuance/audit-event.ts";
-import { rotateAll } from "../ca/rotation/rotate.ts";
+import { EventLog } from "../ca/issuance/audit-event.ts";
+import { Rotation } from "../ca/rotation/rotate.ts";
 import { createPushes } from "../config/cluster-access.ts";
-import { compose } from "../config/composition.ts";
-import { type Configuration, parseConfiguration } from "../config/configuration.ts";
+import { Composition } from "../config/composition.ts";
+import { Configuration } from "../config/configuration.ts";
 import type { LogConfiguration } from "../config/optional-parts.ts";
 import type { OpenPlatformKeys } from "../config/platform-keys.ts";
 import type { PushLimits } from "../delivery/push-to-cluster.ts";
@@ -13,7 +13,7 @@ import type { FetchTrusting } from "../foundation/fetch.ts";
 import { webCryptoProvider } from "../pki/crypto-provider.ts";
 import { Base64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import { createMisconfiguredApp, createRoutes } from "../transport/http/routes.ts";
+import { CaRoutes } from "../transport/http/routes.ts";
 import type { Peer } from "../transport/rpc/rpc.ts";
 import {
   bindingNames,
@@ -61,7 +61,7 @@ interface IsolateContext extends WorkerOptions {
 /** The Worker of one isolate. It reads its configuration once, with the first event. */
 export function createWorker(options: WorkerOptions): Worker {
   const { clock } = options;
-  const context = { ...options, log: createEventLog(clock, WriteLine.toConsole) };
+  const context = { ...options, log: EventLog.create(clock, WriteLine.toConsole) };
   // A value, not a promise: workerd cancels a request that waits for the promise of another.
   let isolate: Isolate | undefined;
 
@@ -112,7 +112,7 @@ async function startConfigured(
   { clock, fetchTimeoutMilliseconds, openLog, addConsole, ...context }: IsolateContext,
 ): Promise<Isolate> {
   const log = countingInDataset(context.log, environment[callCountsBinding]);
-  const configuration = parseConfiguration(variablesOf(environment));
+  const configuration = Configuration.parse(variablesOf(environment));
   const { AUTHORITIES } = environment;
   if (!isKvNamespace(AUTHORITIES)) {
     throw new ConfigurationError(["AUTHORITIES: is required, as a KV namespace binding"]);
@@ -138,13 +138,13 @@ async function startConfigured(
   const keys = { keyCustody, inBackground };
   const parts = { ...kvStores(AUTHORITIES), cryptoProvider, log, clock, fetching, quotas };
   const platform = { ...parts, ...logs, ...keys };
-  const composition = await compose(configuration, platform);
+  const composition = await Composition.compose(configuration, platform);
   const { certificateAuthority, mint, signerMints } = composition;
   const { roots, crls, deliver } = createPushes(configuration, certificateAuthority, fetching, {
     limits: pushLimits,
     log,
   });
-  const app = createRoutes(certificateAuthority, edgePeerOf);
+  const app = CaRoutes.create(certificateAuthority, edgePeerOf);
   if (configuration.console && addConsole) {
     addConsole(app, {
       configuration,
@@ -157,7 +157,8 @@ async function startConfigured(
   } else addConsoleNotice(app, configuration, log);
   return {
     app,
-    runCron: (now) => rotateAll([mint, ...signerMints.values()], now).finally(() => deliver(now)),
+    runCron: (now) =>
+      Rotation.rotateAll([mint, ...signerMints.values()], now).finally(() => deliver(now)),
   };
 }
 
@@ -196,7 +197,7 @@ function startMisconfigured(error: ConfigurationError, { log }: IsolateContext):
     throw error;
   };
   const isPassing = error instanceof StoredSecretError;
-  return { app: createMisconfiguredApp(error.faults), runCron, isPassing };
+  return { app: CaRoutes.misconfigured(error.faults), runCron, isPassing };
 }
 
 function isKvNamespace(binding: unknown): binding is KVNamespace {

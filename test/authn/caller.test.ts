@@ -1,9 +1,6 @@
 import { expect, test } from "vitest";
-import { certificateFirst } from "../../src/authn/caller.ts";
-import {
-  createCertificateAuthenticator,
-  createCertificateVerifier,
-} from "../../src/authn/certificate-verifier.ts";
+import { Authenticator } from "../../src/authn/caller.ts";
+import { CertificateVerifier } from "../../src/authn/certificate-verifier.ts";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
@@ -18,7 +15,7 @@ const review: TokenIssuer["review"] = {
 };
 
 const verifierFor = (issuer: TokenIssuer) =>
-  createCertificateVerifier({
+  CertificateVerifier.create({
     trustDomain,
     vouchingAt: async () => [],
     isRevoked: async () => false,
@@ -32,8 +29,8 @@ test.each([
 ])(
   "a bad certificate is the reason of the refusal if there is no token for %s to prove",
   async (_, issuer) => {
-    const authenticate = certificateFirst(
-      createCertificateAuthenticator(verifierFor(issuer)),
+    const authenticate = Authenticator.certificateFirst(
+      CertificateVerifier.authenticator(verifierFor(issuer)),
       createTokenAuthenticator(trustDomain, [issuer]),
     );
     const credentials = { headers: new Headers(), clientCertificate: new Uint8Array([0x30, 0]) };
@@ -43,7 +40,7 @@ test.each([
 );
 
 test("a fault of the verification is no bad certificate, beside which a token would count", async () => {
-  const authenticate = certificateFirst(
+  const authenticate = Authenticator.certificateFirst(
     () => Promise.reject(new Error("a fault of ours")),
     () => Promise.reject(new Error("the token was asked")),
   );

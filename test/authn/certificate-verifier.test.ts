@@ -1,9 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  createCertificateAuthenticator,
-  createCertificateVerifier,
-} from "../../src/authn/certificate-verifier.ts";
+import { CertificateVerifier } from "../../src/authn/certificate-verifier.ts";
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import type { SigningAuthority } from "../../src/pki/authority/signing-authority.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
@@ -52,7 +49,7 @@ const secondRevokedAt = addSeconds(now, 60);
 
 describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvider) => {
   const verifierOf = (...authorities: readonly Own[]) =>
-    createCertificateVerifier({
+    CertificateVerifier.create({
       trustDomain: clusterLocal,
       vouchingAt: async () => authorities.map(({ authority }) => authority),
       isRevoked: async ({ authority }, now) =>
@@ -179,7 +176,7 @@ test("a certificate without a proof counts for the first issuer that may vouch, 
   const short = tokenIssuerWithoutKeys("https://d.test", { renewalSeconds: 60 });
   const long = tokenIssuerWithoutKeys("https://e.test", { renewalSeconds: 3600 });
   const der = await signClientLeaf(first.signer, bar, oneDay);
-  const verify = createCertificateVerifier({
+  const verify = CertificateVerifier.create({
     trustDomain: clusterLocal,
     vouchingAt: async () => [first.authority],
     isRevoked: async () => false,
@@ -194,7 +191,9 @@ test("a certificate without a proof counts for the first issuer that may vouch, 
 });
 
 test("a caller without a certificate is not authenticated", async () => {
-  const authenticate = createCertificateAuthenticator(() => Promise.reject(new Error("not asked")));
+  const authenticate = CertificateVerifier.authenticator(() =>
+    Promise.reject(new Error("not asked")),
+  );
   const refusal = await refusalOf(() => authenticate({ headers: new Headers() }, now));
   expect(refusal).toEqual({ reason: "credential-missing" });
 });

@@ -1,10 +1,10 @@
 import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
-import { publishedKeys } from "../../src/authn/issuer-keys.ts";
+import { IssuerKeys } from "../../src/authn/issuer-keys.ts";
 import { isSafeToFetch } from "../../src/foundation/addresses.ts";
 import { DocumentFetch, type JsonFetch } from "../../src/foundation/fetch.ts";
 import { Semaphore } from "../../src/foundation/shared-work.ts";
-import { fetchTrusting } from "../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../src/program/http/http-client.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
@@ -12,7 +12,7 @@ import { refusalOf } from "../testkit/refusal.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
 const fetchJson = DocumentFetch.create({
-  fetchTrusting,
+  fetchTrusting: NodeFetch.trusting,
   fetchTimeoutMilliseconds: hangMilliseconds,
 });
 
@@ -45,7 +45,7 @@ describe("discovery", () => {
       shareWork: sharePromises,
       waitingCapacity: new Semaphore(1),
     };
-    return { server, keys: publishedKeys(issuer, location, fetching) };
+    return { server, keys: IssuerKeys.published(issuer, location, fetching) };
   }
 
   test.each([
@@ -93,7 +93,7 @@ describe("the keys that a document names", () => {
         asked.push(`${reach} ${url}`);
         return { keys: [first] };
       };
-    const keys = publishedKeys(
+    const keys = IssuerKeys.published(
       issuer,
       { kind: "discovery", issuer },
       {
@@ -164,7 +164,7 @@ describe("the keys that a document names", () => {
       shareWork: sharePromises,
       waitingCapacity: new Semaphore(1),
     };
-    const keys = publishedKeys("https://issuer.test", location, fetching);
+    const keys = IssuerKeys.published("https://issuer.test", location, fetching);
     expect(await keys(query, start)).toHaveLength(1);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Authenticator, Caller } from "../../src/authn/caller.ts";
-import { createCertificateVerifier } from "../../src/authn/certificate-verifier.ts";
+import { CertificateVerifier } from "../../src/authn/certificate-verifier.ts";
 import {
   acceptingForwardedCertificates,
   provedGateway,
@@ -50,7 +50,7 @@ const { authority, extractablePrivateKey } = await NewAuthority.create(
 );
 const signer = { certificate: authority.certificate.der, privateKey: extractablePrivateKey };
 const anyIssuer = tokenIssuerWithoutKeys("https://any.test");
-const verify = createCertificateVerifier({
+const verify = CertificateVerifier.create({
   trustDomain: clusterLocal,
   vouchingAt: async () => [authority],
   isRevoked: async () => false,

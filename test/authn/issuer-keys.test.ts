@@ -3,16 +3,15 @@ import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   coolDownSeconds,
-  type IssuerKeys,
+  IssuerKeys,
   type KeyQuery,
   keysFreshSeconds,
   keysSurviveOutageSeconds,
   maximumWaiting,
-  publishedKeys,
 } from "../../src/authn/issuer-keys.ts";
 import { DocumentFetch, type FetchError } from "../../src/foundation/fetch.ts";
 import { Semaphore } from "../../src/foundation/shared-work.ts";
-import { fetchTrusting } from "../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../src/program/http/http-client.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import { type LoopbackServer, startLoopbackServer } from "../testkit/network/loopback-server.ts";
@@ -20,7 +19,7 @@ import { refusalOf } from "../testkit/refusal.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
 const fetchJson = DocumentFetch.create({
-  fetchTrusting,
+  fetchTrusting: NodeFetch.trusting,
   fetchTimeoutMilliseconds: hangMilliseconds,
 });
 
@@ -61,7 +60,7 @@ async function publish(
   const failures: FetchError[] = [];
   const server = await startLoopbackServer((_, response) => publication.answer(response));
   const location = { kind: "jwks-uri", url: `${server.origin}/jwks` } as const;
-  const keys = publishedKeys("https://a.test", location, {
+  const keys = IssuerKeys.published("https://a.test", location, {
     fetchJson,
     keyFetchFailed: (_, error) => void failures.push(error),
     shareWork: sharePromises,
@@ -173,7 +172,7 @@ describe("requests that wait for keys", () => {
     const answers = [lost, Promise.resolve({ keys: [first] })];
     const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
     const next = () => answers.shift() ?? lost;
-    const keys = publishedKeys("https://a.test", location, {
+    const keys = IssuerKeys.published("https://a.test", location, {
       fetchJson: { anywhere: next, public: next },
       keyFetchFailed: () => {},
       shareWork: (room) => sharePromises(room, 1),
@@ -331,7 +330,7 @@ describe("an issuer that cannot be reached", () => {
     const fault = new TypeError("a mistake");
     const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
     const fail = () => Promise.reject(fault);
-    const keys = publishedKeys("https://a.test", location, {
+    const keys = IssuerKeys.published("https://a.test", location, {
       fetchJson: { anywhere: fail, public: fail },
       keyFetchFailed: () => {},
       shareWork: sharePromises,

@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
-import { createTokenReview } from "../../src/authn/token-review.ts";
+import { TokenReview } from "../../src/authn/token-review.ts";
 import type { Refusal } from "../../src/foundation/errors.ts";
 import { backoffSeconds } from "../../src/kubernetes/cluster-api.ts";
 import { TrustDomain } from "../../src/pki/spiffe-id.ts";
@@ -49,7 +49,7 @@ function reviewing(
   const api = clusterApiAt(server, cluster, (name, { message }) => {
     failures.push(`${name}: ${message}`);
   });
-  const ask = createTokenReview(["istio-ca"], { verified: api, unverified: api });
+  const ask = TokenReview.create(["istio-ca"], { verified: api, unverified: api });
   return tokenIssuer(issuerOf(cluster), [key], {
     cluster,
     clusterAliases: aliases,

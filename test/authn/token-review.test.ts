@@ -1,19 +1,13 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import {
   badAnswerSeconds,
-  createTokenReview,
   goodAnswerSeconds,
   maximumAnswers,
-  type TokenReview,
+  TokenReview,
 } from "../../src/authn/token-review.ts";
 import { CaError } from "../../src/foundation/errors.ts";
 import type { KubernetesRequest } from "../../src/kubernetes/client.ts";
-import {
-  type ClusterApi,
-  createClusterApi,
-  maximumUnderWay,
-  reviewToken,
-} from "../../src/kubernetes/cluster-api.ts";
+import { ClusterApi, maximumUnderWay } from "../../src/kubernetes/cluster-api.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { goodReview } from "../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
@@ -33,7 +27,7 @@ beforeEach(() => {
   status = yes;
   asked = [];
   const apis = { verified: apiNamed("verified"), unverified: apiNamed("unverified") };
-  const review = createTokenReview(["istio-ca"], apis);
+  const review = TokenReview.create(["istio-ca"], apis);
   ask = (text, at = now, expiresAt = inAnHour) => review({ text, expiresAt, isVerified: true }, at);
 });
 
@@ -117,11 +111,11 @@ describe("tokens that no key has verified", () => {
     send: () => new Promise<unknown>((resolve) => answers.push(resolve)),
     open: async () => new Response(),
   };
-  const openApi = () => createClusterApi({ cluster: "c", client, failed: () => {} });
+  const openApi = () => ClusterApi.create({ cluster: "c", client, failed: () => {} });
 
   test("take no place of those that one has", async () => {
     const apis = { verified: openApi(), unverified: openApi() };
-    const review = createTokenReview(["istio-ca"], apis);
+    const review = TokenReview.create(["istio-ca"], apis);
     const about = (text: string, isVerified: boolean) =>
       review({ text, expiresAt: inAnHour, isVerified }, now);
     const refused: unknown[] = [];
@@ -145,7 +139,12 @@ const apiVersion = "authentication.k8s.io/v1";
 const kind = "TokenReview";
 
 const reviewedAs = (answer: unknown) =>
-  reviewToken({ cluster: "a", send: async () => answer }, "token", ["istio-ca"], reviewedAt);
+  ClusterApi.reviewToken(
+    { cluster: "a", send: async () => answer },
+    "token",
+    ["istio-ca"],
+    reviewedAt,
+  );
 
 test("sends the token and the audiences, and gives the decision", async () => {
   const requests: KubernetesRequest[] = [];
@@ -159,9 +158,9 @@ test("sends the token and the audiences, and gives the decision", async () => {
     requests.push(request);
     return { ...request.body, status };
   };
-  expect(await reviewToken({ cluster: "a", send }, "token", ["istio-ca"], reviewedAt)).toEqual(
-    status,
-  );
+  expect(
+    await ClusterApi.reviewToken({ cluster: "a", send }, "token", ["istio-ca"], reviewedAt),
+  ).toEqual(status);
   expect(requests).toEqual([
     {
       method: "POST",
@@ -203,7 +202,7 @@ test.each<[string, unknown]>([
 describe("a look at the API server", () => {
   const looking = (send: ClusterApi["send"]) => {
     const api = { cluster: "c", send };
-    return createTokenReview(["istio-ca"], { verified: api, unverified: { ...api, send: never } });
+    return TokenReview.create(["istio-ca"], { verified: api, unverified: { ...api, send: never } });
   };
   const never = async () => {
     throw new Error("a look takes the way of verified tokens, which no stranger can fill");

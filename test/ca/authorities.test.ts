@@ -1,8 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import {
-  type Authorities,
-  longestRefreshSeconds as refreshSeconds,
-} from "../../src/ca/authorities.ts";
+import { Authorities } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import {
@@ -45,7 +42,8 @@ const rootsOf = async (authorities: Authorities, now: Date) =>
 describe("the authorities of a store", () => {
   test("are read once for a thousand requests", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
-    for (let i = 0; i < 1000; i++) await authorities.at(later((i * refreshSeconds) / 1001));
+    for (let i = 0; i < 1000; i++)
+      await authorities.at(later((i * Authorities.longestRefreshSeconds) / 1001));
     expect(store.loads).toBe(1);
   });
 
@@ -58,7 +56,7 @@ describe("the authorities of a store", () => {
   test("serve on while one request reads them again", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);
-    const now = later(refreshSeconds);
+    const now = later(Authorities.longestRefreshSeconds);
     await Promise.all(Array.from({ length: 1000 }, () => authorities.at(now)));
     expect(store.loads).toBe(2);
   });
@@ -66,9 +64,9 @@ describe("the authorities of a store", () => {
   test("are read again after a minute", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);
-    await authorities.at(later(refreshSeconds - 0.001));
+    await authorities.at(later(Authorities.longestRefreshSeconds - 0.001));
     expect(store.loads).toBe(1);
-    await authorities.at(later(refreshSeconds));
+    await authorities.at(later(Authorities.longestRefreshSeconds));
     expect(store.loads).toBe(2);
   });
 
@@ -110,7 +108,7 @@ describe("the authorities of a store", () => {
   test("are opened once, however often they are read", async () => {
     const { authorities } = loadAuthorities(keks, current);
     const { issuer } = await authorities.at(start);
-    const refreshed = await authorities.at(later(refreshSeconds));
+    const refreshed = await authorities.at(later(Authorities.longestRefreshSeconds));
     expect(refreshed.issuer?.signingKey).toBe(issuer?.signingKey);
   });
 
@@ -118,15 +116,17 @@ describe("the authorities of a store", () => {
     const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(later(20_000));
     await store.put(successor);
-    expect(await rootsOf(authorities, later(20_000 + refreshSeconds - 1))).toBe(1);
-    expect(await rootsOf(authorities, later(20_000 + refreshSeconds))).toBe(2);
+    expect(await rootsOf(authorities, later(20_000 + Authorities.longestRefreshSeconds - 1))).toBe(
+      1,
+    );
+    expect(await rootsOf(authorities, later(20_000 + Authorities.longestRefreshSeconds))).toBe(2);
   });
 
   test("lose one that was deleted after the next read", async () => {
     const { authorities, store } = loadAuthorities(keks, current, successor);
     expect(await rootsOf(authorities, later(20_000))).toBe(2);
     store.records.delete(`authority/${successor.id}`);
-    expect(await rootsOf(authorities, later(20_000 + refreshSeconds))).toBe(1);
+    expect(await rootsOf(authorities, later(20_000 + Authorities.longestRefreshSeconds))).toBe(1);
   });
 
   test("answer alike in whatever order they are read", async () => {
@@ -220,7 +220,7 @@ describe("a record that does not open", () => {
 
   test("is not logged again while it stays the same", async () => {
     const { authorities, log } = loadAuthorities(keks, current, withBrokenSeal(successor));
-    for (let i = 0; i < 5; i++) await authorities.at(later(i * refreshSeconds));
+    for (let i = 0; i < 5; i++) await authorities.at(later(i * Authorities.longestRefreshSeconds));
     expect(log.operations).toHaveLength(1);
   });
 
@@ -235,7 +235,7 @@ describe("a record that does not open", () => {
     const { authorities, store } = loadAuthorities(keks, current);
     expect(await signerOf(authorities, start)).toBe(current.id);
     await store.put(withBrokenSeal(current));
-    expect(await signerOf(authorities, later(refreshSeconds))).toBeUndefined();
+    expect(await signerOf(authorities, later(Authorities.longestRefreshSeconds))).toBeUndefined();
   });
 
   test("leaves no value of it in the log", async () => {

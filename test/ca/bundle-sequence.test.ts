@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createAuthorities } from "../../src/ca/authorities.ts";
+import { Authorities } from "../../src/ca/authorities.ts";
 import type { AuthorityView } from "../../src/ca/authority-view.ts";
 import { Mint } from "../../src/ca/mint.ts";
-import { openStored } from "../../src/ca/opened-store.ts";
-import { rotate } from "../../src/ca/rotation/rotate.ts";
+import { OpenedStore } from "../../src/ca/opened-store.ts";
+import { Rotation } from "../../src/ca/rotation/rotate.ts";
 import type { ConfiguredTaint } from "../../src/pki/authority/taint.ts";
 import { addSeconds, earlier } from "../../src/pki/x509/validity.ts";
 import { sharePromises } from "../../src/program/promise-sharing.ts";
@@ -66,7 +66,7 @@ test("the sequence never falls, and grows with the content, whatever is tainted,
       let tokenAlgorithm: "ES256" | undefined = "ES256";
       const means = createMemoryMint(keks);
       const mint = () => ({ ...means, ...policy, tokenAlgorithm });
-      const authorities = createAuthorities({
+      const authorities = Authorities.create({
         ...means,
         ...policy,
         currentPolicy: () => policy,
@@ -76,9 +76,9 @@ test("the sequence never falls, and grows with the content, whatever is tainted,
         shareWork: sharePromises,
       });
       let now = inception;
-      await rotate(mint(), now);
+      await Rotation.rotate(mint(), now);
       const subjectIn = async ({ kind, index }: Subject) =>
-        (await openStored(await means.store.load(), mint()))[kind]
+        (await OpenedStore.open(await means.store.load(), mint()))[kind]
           .toSorted(
             (a, b) => a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime(),
           )
@@ -86,7 +86,7 @@ test("the sequence never falls, and grows with the content, whatever is tainted,
       let before = await authorities.at(now);
       for (const { seconds, act } of steps) {
         now = addSeconds(now, seconds);
-        if (act.act === "rotate") await rotate(mint(), now);
+        if (act.act === "rotate") await Rotation.rotate(mint(), now);
         if (act.act === "tokens") tokenAlgorithm = tokenAlgorithm ? undefined : "ES256";
         if (act.act === "clear") policy = { ...policy, configuredTaints: [] };
         if (act.act === "line" || act.act === "taint") {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
-import { requireNotDenied, toDenial } from "../../src/ca/denial.ts";
+import { Denial, requireNotDenied } from "../../src/ca/denial.ts";
 import { SpiffeId } from "../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
@@ -20,7 +20,7 @@ const callerOf = (name: string, more: Partial<Caller> = {}): Caller => {
 };
 
 const denial = (subject: string, until?: Date) => {
-  const parsed = toDenial({ subject, knownFrom: addSeconds(now, -60), until, why: undefined });
+  const parsed = Denial.parse({ subject, knownFrom: addSeconds(now, -60), until, why: undefined });
   if (!parsed) throw new Error(`no denial: ${subject}`);
   return parsed;
 };

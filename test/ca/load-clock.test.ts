@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createAuthorities } from "../../src/ca/authorities.ts";
+import { Authorities } from "../../src/ca/authorities.ts";
 import { LoadClock } from "../../src/ca/internal/load-clock.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { Statement } from "../../src/custody/statement.ts";
@@ -198,7 +198,7 @@ async function overlapping(loadTimes: typeof times) {
   const keks = await createKekRing();
   const record = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
   const ends: ((records: readonly StoredRecord[]) => void)[] = [];
-  const authorities = createAuthorities({
+  const authorities = Authorities.create({
     ...loadTimes,
     store: { ...createMemoryStore(), load: () => new Promise((end) => ends.push(end)) },
     trustDomain: clusterLocal,

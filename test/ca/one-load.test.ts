@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Authorities, createAuthorities } from "../../src/ca/authorities.ts";
+import { Authorities } from "../../src/ca/authorities.ts";
 import type { LoadTimes } from "../../src/ca/internal/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 
 const authoritiesOf = (store: AuthorityStore, shareWork: WorkSharing, times: LoadTimes) =>
-  createAuthorities({
+  Authorities.create({
     ...times,
     store,
     shareWork,

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { longestRefreshSeconds as refreshSeconds } from "../../src/ca/authorities.ts";
+import { Authorities } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { FetchError } from "../../src/foundation/fetch.ts";
@@ -101,7 +101,7 @@ describe("a store that is down", () => {
     const { authorities, store, log } = loadAuthorities(keks, current);
     await authorities.at(start);
     store.outage = new Error("down");
-    for (const second of [refreshSeconds, 600, surviveOutageSeconds - 1]) {
+    for (const second of [Authorities.longestRefreshSeconds, 600, surviveOutageSeconds - 1]) {
       expect(await signerOf(authorities, later(second))).toBe(current.id);
     }
     expect(log.operations.map(({ event, level }) => [event, level])).toEqual(
@@ -146,7 +146,11 @@ describe("a store that is down", () => {
     });
     expect(await signerOf(authorities, start)).toBe(current.id);
     store.outage = new Error("hangs");
-    for (const second of [refreshSeconds, refreshSeconds + 1, surviveOutageSeconds - 1]) {
+    for (const second of [
+      Authorities.longestRefreshSeconds,
+      Authorities.longestRefreshSeconds + 1,
+      surviveOutageSeconds - 1,
+    ]) {
       expect(await signerOf(authorities, later(second))).toBe(current.id);
     }
     const refusal = await refusalOf(() => authorities.at(later(surviveOutageSeconds + 1)));
@@ -177,7 +181,7 @@ describe("a store that is down", () => {
     store.outage = new Error("down");
     await refusalOf(() => authorities.at(later(surviveOutageSeconds + 1)));
     store.outage = undefined;
-    const back = later(surviveOutageSeconds + refreshSeconds);
+    const back = later(surviveOutageSeconds + Authorities.longestRefreshSeconds);
     expect(await signerOf(authorities, back)).toBe(current.id);
   });
 
@@ -200,8 +204,8 @@ describe("a store that is down", () => {
     const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);
     Object.assign(store, { load: () => new Promise<never>(() => {}) });
-    void authorities.at(later(refreshSeconds));
-    expect(await signerOf(authorities, later(refreshSeconds))).toBe(current.id);
+    void authorities.at(later(Authorities.longestRefreshSeconds));
+    expect(await signerOf(authorities, later(Authorities.longestRefreshSeconds))).toBe(current.id);
   });
 });
 
@@ -219,9 +223,10 @@ describe("a clock that is set back", () => {
 
   test("does not change how often the store is read", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
-    for (const second of [day, 0, 1, refreshSeconds - 1]) await authorities.at(later(second));
+    for (const second of [day, 0, 1, Authorities.longestRefreshSeconds - 1])
+      await authorities.at(later(second));
     expect(store.loads).toBe(2);
-    await authorities.at(later(refreshSeconds));
+    await authorities.at(later(Authorities.longestRefreshSeconds));
     expect(store.loads).toBe(3);
   });
 
@@ -247,7 +252,7 @@ describe("a clock that is set back", () => {
     const answers = [authorities.at(later(day)), authorities.at(start)];
     end();
     await Promise.all(answers);
-    await authorities.at(later(refreshSeconds));
+    await authorities.at(later(Authorities.longestRefreshSeconds));
     expect(loads).toBe(2);
   });
 

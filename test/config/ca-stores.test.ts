@@ -1,11 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { foundIfEmpty, rotateAll } from "../../src/ca/rotation/rotate.ts";
-import {
-  mintsOf,
-  openStores,
-  refreshSecondsOf,
-  type StorePlatform,
-} from "../../src/config/ca-stores.ts";
+import { foundIfEmpty, Rotation } from "../../src/ca/rotation/rotate.ts";
+import { CaStores, refreshSecondsOf, type StorePlatform } from "../../src/config/ca-stores.ts";
 import type { Configuration } from "../../src/config/configuration.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
@@ -54,10 +49,10 @@ function platformWith(changes: Partial<StorePlatform> = {}) {
 async function openSigning() {
   const { platform, time, ...others } = platformWith();
   const configuration = configure();
-  const opened = await openStores(configuration, platform);
-  const { mint, signerMints } = mintsOf(opened, configuration, platform);
+  const opened = await CaStores.open(configuration, platform);
+  const { mint, signerMints } = CaStores.mints(opened, configuration, platform);
   await foundIfEmpty(mint, start);
-  await rotateAll([mint, ...signerMints.values()], start);
+  await Rotation.rotateAll([mint, ...signerMints.values()], start);
   time.now = addSeconds(start, 60);
   return { opened, mint, signerMints, time, ...others };
 }
@@ -79,22 +74,22 @@ describe("the stores of named signers", () => {
   test("are not opened where the platform has no place for them", async () => {
     const { platform } = platformWith();
     const { signerStore: _, ...without } = platform;
-    const opened = await openStores(configure(), without);
+    const opened = await CaStores.open(configure(), without);
     expect(opened.named).toEqual(new Map());
-    expect(mintsOf(opened, configure(), without).signerMints).toEqual(new Map());
+    expect(CaStores.mints(opened, configure(), without).signerMints).toEqual(new Map());
   });
 
   test("are those of the tables, and no others", async () => {
     const { platform, stores } = platformWith();
-    const opened = await openStores(configure({ SIGNERS: [] }), platform);
+    const opened = await CaStores.open(configure({ SIGNERS: [] }), platform);
     expect(opened.named).toEqual(new Map());
     expect(stores.size).toBe(0);
   });
 
   test("have no mint for a signer that joins the configuration later", async () => {
     const { platform } = platformWith();
-    const opened = await openStores(configure({ SIGNERS: [] }), platform);
-    expect(mintsOf(opened, configure(), platform).signerMints).toEqual(new Map());
+    const opened = await CaStores.open(configure({ SIGNERS: [] }), platform);
+    expect(CaStores.mints(opened, configure(), platform).signerMints).toEqual(new Map());
   });
 
   test("are minted into with the key of their table, and published before they sign", async () => {
@@ -147,10 +142,10 @@ describe("a mint under a CA upstream", () => {
   async function mintUnder(
     values: object,
     means: object = {},
-  ): Promise<ReturnType<typeof mintsOf>["mint"]> {
+  ): Promise<ReturnType<typeof CaStores.mints>["mint"]> {
     const { platform } = platformWith();
-    const opened = await openStores(configure(values), platform);
-    return mintsOf(opened, configure(values), { ...platform, ...means }).mint;
+    const opened = await CaStores.open(configure(values), platform);
+    return CaStores.mints(opened, configure(values), { ...platform, ...means }).mint;
   }
 
   test("needs its credential in a server", async () => {

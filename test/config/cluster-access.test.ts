@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { apiOpener, type ClusterAccess, clientOf } from "../../src/config/cluster-access.ts";
 import {
   type CheckContext,
-  createReloadPools,
   nodeAuthorizer,
+  ReloadPools,
   reviewOf,
 } from "../../src/config/token-issuers.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
@@ -103,7 +103,7 @@ function meansWith(changes: Partial<CheckContext> = {}) {
       return api;
     },
     podsOf: undefined,
-    pools: createReloadPools(),
+    pools: ReloadPools.create(),
     ...changes,
   };
   return { means, opened };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
+import { Configuration } from "../../src/config/configuration.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import {
   configurationOf,
@@ -11,7 +11,7 @@ import {
 } from "../testkit/configuration.ts";
 
 test("has these keys, in this order", () => {
-  expect(configurationKeys).toEqual([
+  expect(Configuration.keys).toEqual([
     "TRUST_DOMAIN",
     "ISSUERS",
     "DEFAULT_WORKLOAD_CERT_TTL",
@@ -103,7 +103,7 @@ test.each(["true", "", "ON", 1])("refuses CRL = %j", (CRL) => {
 });
 
 test("requires ISSUERS and KEK, each with a fault of its own", () => {
-  const parse = () => parseConfiguration({});
+  const parse = () => Configuration.parse({});
   expect(parse).toThrow(ConfigurationError);
   expect(faultsOf({ ISSUERS: undefined, KEK: undefined })).toEqual([
     "ISSUERS: is required",
@@ -308,7 +308,7 @@ test("warns once of issuers that may vouch for each other's namespaces", () => {
     ...(namespaces && { namespaces }),
   });
   const warningsFor = (...ISSUERS: object[]) =>
-    parseConfiguration({ ISSUERS, KEK: `k1:${"A".repeat(43)}=` }).warnings;
+    Configuration.parse({ ISSUERS, KEK: `k1:${"A".repeat(43)}=` }).warnings;
   expect(warningsFor(issuer("a"), issuer("b"))).toHaveLength(1);
   expect(warningsFor(issuer("a", ["shop"]), issuer("b", ["bank"]))).toEqual([]);
   expect(warningsFor(issuer("a"))).toEqual([]);

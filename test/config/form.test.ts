@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { configurationKeys } from "../../src/config/configuration.ts";
+import { Configuration } from "../../src/config/configuration.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import {
   distributeKeys,
@@ -9,7 +9,7 @@ import {
   gatewayKeys,
   parseGatewayConfiguration,
 } from "../../src/node/gateway/gateway-configuration.ts";
-import { parseServeConfiguration, serveKeys } from "../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import {
   parseSignerConfiguration,
   signerKeys,
@@ -22,9 +22,9 @@ const follower = { UPSTREAM: "https://ca.test" };
 const programs: Readonly<Record<string, [readonly string[], Values, (values: Values) => unknown]>> =
   {
     serve: [
-      [...new Set([...configurationKeys, ...serveKeys])],
+      [...new Set([...Configuration.keys, ...ServeConfiguration.keys])],
       { KEK: randomKek(), STORE_DIRECTORY: "store", ISSUERS: [{ issuer: "https://a.test" }] },
-      (values) => parseServeConfiguration(values, {}),
+      (values) => ServeConfiguration.parse(values, {}),
     ],
     gateway: [gatewayKeys, follower, (values) => parseGatewayConfiguration(values, {})],
     distribute: [distributeKeys, follower, (values) => parseDistributeConfiguration(values, {})],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { holdKeks } from "../../src/config/keks.ts";
+import { ConfiguredKeks } from "../../src/config/keks.ts";
 import { AuthorityRecord } from "../../src/custody/authority-record.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
@@ -18,7 +18,7 @@ const means = {
 const keksOf = async (KEK: string, signer?: string) => {
   const configuration = configurationOf({ KEK });
   const signers = signer === undefined ? [] : [{ name: signer }];
-  return (await holdKeks({ ...configuration, signers }, means)).ring(signer);
+  return (await ConfiguredKeks.hold({ ...configuration, signers }, means)).ring(signer);
 };
 
 const created = await NewAuthority.create(clusterLocal, "EC-P256", tenDays);
@@ -56,7 +56,7 @@ test("no other KEK opens a record, not even one with the same id", async () => {
 });
 
 test("a configuration without a KEK is a defect, not a CA without seals", async () => {
-  await expect(holdKeks({ ...configurationOf({}), keks: [] }, means)).rejects.toThrow(
+  await expect(ConfiguredKeks.hold({ ...configurationOf({}), keks: [] }, means)).rejects.toThrow(
     "without a KEK",
   );
 });

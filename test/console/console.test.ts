@@ -4,8 +4,8 @@ import { Code, createClient } from "@connectrpc/connect";
 import { createFetchHandler } from "@connectrpc/connect/protocol";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { describe, expect, test } from "vitest";
-import { type ConsoleParts, createConsole } from "../../src/console/console.ts";
-import { createOperatorGuard } from "../../src/console/operator-guard.ts";
+import { Console, type ConsoleParts } from "../../src/console/console.ts";
+import { OperatorGuard } from "../../src/console/operator-guard.ts";
 import { CaError } from "../../src/foundation/errors.ts";
 import {
   NextStep_Act as Act,
@@ -31,7 +31,7 @@ const origin = "https://ca.test";
 function startConsole(changes: Partial<ConsoleParts> = {}) {
   const log = createEventRecorder();
   let reads = 0;
-  const console = createConsole({
+  const console = Console.create({
     status: {
       at: async () => {
         reads++;
@@ -42,7 +42,7 @@ function startConsole(changes: Partial<ConsoleParts> = {}) {
         return sampleEntries;
       },
     },
-    guard: createOperatorGuard({ tokens: [{ token }], access: undefined }, undefined),
+    guard: OperatorGuard.create({ tokens: [{ token }], access: undefined }, undefined),
     clock: () => sampleNow,
     log,
     script: {
@@ -163,7 +163,7 @@ describe("who is not let in", () => {
   });
 
   test("gets 403 where no browser may ask a person", async () => {
-    const guard = createOperatorGuard({ tokens: [], access: undefined }, undefined);
+    const guard = OperatorGuard.create({ tokens: [], access: undefined }, undefined);
     const response = await startConsole({ guard }).get("/", operator);
     expect([response?.status, response?.headers.get("www-authenticate")]).toEqual([403, null]);
   });

@@ -1,11 +1,7 @@
 import { createHash } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { pinnedKeys } from "../../src/authn/issuer-keys.ts";
-import {
-  createOperatorGuard,
-  isFromElsewhere,
-  portGuard,
-} from "../../src/console/operator-guard.ts";
+import { IssuerKeys } from "../../src/authn/issuer-keys.ts";
+import { isFromElsewhere, OperatorGuard } from "../../src/console/operator-guard.ts";
 import { KeySet } from "../../src/pki/jose/key-set.ts";
 import {
   type Claims,
@@ -25,7 +21,7 @@ const sha256 = createHash("sha256").update(hashed).digest("hex");
 const basic = (name: string, password: string): string => `Basic ${btoa(`${name}:${password}`)}`;
 
 describe("a guard with tokens", () => {
-  const guard = createOperatorGuard(
+  const guard = OperatorGuard.create(
     { tokens: [{ token }, { sha256 }], access: undefined },
     undefined,
   );
@@ -88,9 +84,9 @@ describe("a guard with Cloudflare Access", () => {
 
   async function ask(shown: string, other: Readonly<Record<string, string>> = {}): Promise<void> {
     const keySet = KeySet.parse(jwksOf(key)) ?? [];
-    const guard = createOperatorGuard(
+    const guard = OperatorGuard.create(
       { tokens: [], access: { team, audience } },
-      pinnedKeys({ usable: keySet, unusable: [] }),
+      IssuerKeys.pinned({ usable: keySet, unusable: [] }),
     );
     await guard.require(new Headers({ "cf-access-jwt-assertion": shown, ...other }), now);
   }
@@ -141,7 +137,7 @@ describe("a guard with Cloudflare Access", () => {
 
 describe("the guard of a port without credentials", () => {
   const ask = (host?: string) =>
-    portGuard.require(new Headers(host === undefined ? {} : { host }), now);
+    OperatorGuard.ofPort.require(new Headers(host === undefined ? {} : { host }));
 
   test.each(["127.0.0.1:15014", "10.0.3.7", "localhost:15014", "[::1]:15014", "[fd00::7]"])(
     "lets in who asks for %s",

@@ -1,10 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
 import type { ClusterIssuer, TokenIssuer } from "../../src/authn/token-issuer.ts";
-import {
-  createIdentityPolicy,
-  createPodAuthorizer,
-} from "../../src/ca/issuance/identity-policy.ts";
+import { createIdentityPolicy, NodeReach } from "../../src/ca/issuance/identity-policy.ts";
 import type { ImpersonationRule, Refusal } from "../../src/foundation/errors.ts";
 import { type Pods, podsKnownSeconds } from "../../src/kubernetes/pods.ts";
 import { SpiffeId, TrustDomain } from "../../src/pki/spiffe-id.ts";
@@ -51,7 +48,7 @@ export const issuerOf = (cluster: string, pods: Pods): ClusterIssuer =>
   tokenIssuerWithoutKeys(`https://${cluster}.test`, {
     cluster,
     isNodeAccount: isZtunnel,
-    requireNode: createPodAuthorizer(pods),
+    requireNode: NodeReach.ofPods(pods),
   });
 
 /** The node proxy of an issuer's cluster. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { maximumRecordOctets } from "../../src/custody/authority-store.ts";
+import { AuthorityStore } from "../../src/custody/authority-store.ts";
 import type { ObjectSpace } from "../../src/node/stores/object-space.ts";
 
 /** A promise of the port `ObjectSpace`, to check against an empty space. */
@@ -71,7 +71,8 @@ export const spacePromises: Readonly<Record<string, SpacePromise>> = {
   },
   "keeps the longest value, and every character": async (space) => {
     const value = `\ufeff{"a":"é\u{1f511}\\u0000"}\r\n `;
-    const longest = value + "x".repeat(maximumRecordOctets - Buffer.byteLength(value));
+    const longest =
+      value + "x".repeat(AuthorityStore.maximumRecordOctets - Buffer.byteLength(value));
     await space.write(key, longest);
     assert.equal((await space.read(key))?.value, longest);
     assert.deepEqual(await valuesIn(space), { [key]: longest });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { rotate } from "../../src/ca/rotation/rotate.ts";
-import { type Composition, compose } from "../../src/config/composition.ts";
-import { parseConfiguration } from "../../src/config/configuration.ts";
+import { Rotation } from "../../src/ca/rotation/rotate.ts";
+import { Composition } from "../../src/config/composition.ts";
+import { Configuration } from "../../src/config/configuration.ts";
 import type { AuthorityKey } from "../../src/pki/authority/new-authority.ts";
 import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
@@ -22,7 +22,7 @@ async function composeSigning(
   cryptoProvider: CryptoProvider,
 ): Promise<Composition> {
   const kek = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))));
-  const configuration = parseConfiguration({
+  const configuration = Configuration.parse({
     ISSUERS: [{ issuer: "https://a.test" }],
     KEK: `k1:${kek}`,
     AUTHORITY_KEY: key,
@@ -34,7 +34,7 @@ async function composeSigning(
   const stores = { store: createMemoryStore(), signerStore: () => signerStore };
   const signerStore = createMemoryStore();
   const log = createEventRecorder();
-  const composition = await compose(configuration, {
+  const composition = await Composition.compose(configuration, {
     ...stores,
     fetching: noFetching,
     cryptoProvider,
@@ -42,7 +42,7 @@ async function composeSigning(
     clock: () => now,
   });
   for (const mint of [composition.mint, ...composition.signerMints.values()]) {
-    await rotate(mint, now);
+    await Rotation.rotate(mint, now);
   }
   return composition;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {
   type AuthorityStore,
-  recordKinds,
+  RecordName,
   type StoredRecord,
 } from "../../src/custody/authority-store.ts";
 
@@ -61,12 +61,12 @@ export const storePromises: Readonly<Record<string, StorePromise>> = {
     assert.deepEqual(await loaded(store), [record("a", "sealed anew")]);
   },
   "keeps records of different kinds for one authority": async (store) => {
-    const records = recordKinds.map((kind) => ({ ...record("a", kind), kind }));
+    const records = RecordName.kinds.map((kind) => ({ ...record("a", kind), kind }));
     await fill(store, ...records);
     const byKind = (a: StoredRecord, b: StoredRecord) => (a.kind < b.kind ? -1 : 1);
     assert.deepEqual((await store.load()).toSorted(byKind), records.toSorted(byKind));
     await store.delete(record("a"));
-    const others = recordKinds.filter((kind) => kind !== "authority");
+    const others = RecordName.kinds.filter((kind) => kind !== "authority");
     const left = (await store.load()).map(({ kind }) => kind);
     assert.deepEqual(left.toSorted(), others.toSorted());
   },

@@ -1,10 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  isSerialNumber,
-  maximumCertificates,
-  type RevocationContent,
-  statementKinds,
-} from "../../src/custody/record-kinds.ts";
+import { RevocationContent, statementKinds } from "../../src/custody/record-kinds.ts";
 import { Statement, sealContent } from "../../src/custody/statement.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
@@ -41,7 +36,7 @@ test("opens as it was sealed", async () => {
 
 test("a statement holds as many certificates as it may, with the longest serial numbers", async () => {
   const certificates = new Map(
-    Array.from({ length: maximumCertificates }, (_, i): [string, number] => [
+    Array.from({ length: RevocationContent.maximumCertificates }, (_, i): [string, number] => [
       `01${i.toString(16).padStart(38, "0")}`,
       99_999_999_999,
     ]),
@@ -55,7 +50,7 @@ test("a statement holds as many certificates as it may, with the longest serial 
   expect(
     (await Statement.open("revocation", stored, { trustDomain: clusterLocal, keks })).certificates
       .size,
-  ).toBe(maximumCertificates);
+  ).toBe(RevocationContent.maximumCertificates);
 });
 
 test("refuses a statement under the name of another", async () => {
@@ -86,13 +81,13 @@ test.each<[string, string, string | undefined]>([
 test.each(["01", "7f", "0080", "00ff01", "01".repeat(20), `00${"f".repeat(38)}`])(
   "%s is a serial number",
   (text) => {
-    expect(isSerialNumber(text)).toBe(true);
+    expect(RevocationContent.isSerialNumber(text)).toBe(true);
   },
 );
 
 test.each(["", "0", "00", "0001", "80", "0x01", "01:ab", "01AB", "01".repeat(21), "1ab"])(
   "%j is none",
   (text) => {
-    expect(isSerialNumber(text)).toBe(false);
+    expect(RevocationContent.isSerialNumber(text)).toBe(false);
   },
 );

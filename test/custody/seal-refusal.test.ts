@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
-import { kekOctets } from "../../src/custody/kek.ts";
+import { Kek } from "../../src/custody/kek.ts";
 import type { RecordError } from "../../src/custody/record-fields.ts";
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { applyEdit, type DerEdit, flipBit } from "../testkit/der/mutation.ts";
@@ -16,7 +16,7 @@ import {
 
 type Check = RecordError["check"];
 
-const octets = crypto.getRandomValues(new Uint8Array(kekOctets));
+const octets = crypto.getRandomValues(new Uint8Array(Kek.octets));
 const [kek, spare] = [await createKek("k1", octets), await createKek("spare")];
 const record = await createRecord(kek);
 const other = await createRecord(kek);

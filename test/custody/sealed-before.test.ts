@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { openBackup } from "../../src/cli/verbs/authority/backup-file.ts";
 import { AuthorityRecord } from "../../src/custody/authority-record.ts";
 import { RecordName } from "../../src/custody/authority-store.ts";
-import { importKek, type KekRing } from "../../src/custody/kek.ts";
+import { Kek, type KekRing } from "../../src/custody/kek.ts";
 import { KeyedStatement } from "../../src/custody/keyed-statement.ts";
 import { logKeysFor } from "../../src/custody/log-key.ts";
 import type { StatementName } from "../../src/custody/record-kinds.ts";
@@ -21,9 +21,9 @@ interface SealedBefore {
 
 const vectors = new URL("../vectors/custody/sealed-records.json", import.meta.url);
 const sealed = JSON.parse(readFileSync(vectors, "utf8")) as SealedBefore;
-const kek = await importKek("k1", new Uint8Array(Buffer.from(sealed.kek.octets, "hex")));
+const kek = await Kek.import("k1", new Uint8Array(Buffer.from(sealed.kek.octets, "hex")));
 const keks: KekRing = [kek];
-const newest = await importKek("k2", crypto.getRandomValues(new Uint8Array(32)));
+const newest = await Kek.import("k2", crypto.getRandomValues(new Uint8Array(32)));
 
 const stored = sealed.records.map(({ key, value }) => {
   const [name] = RecordName.parse(key);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
-import { importKek, type KekRing, kekOctets } from "../../src/custody/kek.ts";
+import { Kek, type KekRing } from "../../src/custody/kek.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
 import type { RecordKind } from "../../src/custody/record-kinds.ts";
 import { openContent, Statement, sealContent } from "../../src/custody/statement.ts";
@@ -12,7 +12,7 @@ import { createRoot } from "../testkit/pki/foreign-root.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
 import { createKek, createRecord } from "../testkit/pki/sealed-record.ts";
 
-const octets = crypto.getRandomValues(new Uint8Array(kekOctets));
+const octets = crypto.getRandomValues(new Uint8Array(Kek.octets));
 const [kek, spare] = [await createKek("k1", octets), await createKek("spare")];
 const keks = [kek, spare] as const;
 const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
@@ -108,7 +108,7 @@ describe("a statement opens as it was sealed", () => {
   });
 
   test("with its KEK imported again, at any place in the ring", async () => {
-    const again = await importKek("k1", octets);
+    const again = await Kek.import("k1", octets);
     expect(
       await Statement.open("taint", sealedTaint, {
         trustDomain: clusterLocal,

@@ -2,10 +2,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootTargets } from "../../src/config/cluster-access.ts";
 import { ClusterPush } from "../../src/delivery/cluster-push.ts";
-import { trustBundleContent } from "../../src/delivery/push-content.ts";
+import { PushContent } from "../../src/delivery/push-content.ts";
 import type { PushLimits } from "../../src/delivery/push-to-cluster.ts";
 import { rootConfigMap } from "../../src/delivery/root-config-map.ts";
-import { fetchTrusting } from "../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../src/program/http/http-client.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 import {
@@ -55,7 +55,7 @@ const table = (server: string, cluster: string, changes: object = {}): object =>
 function pushTo(
   tables: readonly object[] = [table(api.origin, "a")],
   changes: Partial<PushLimits> = {},
-  fetch = fetchTrusting,
+  fetch = NodeFetch.trusting,
 ): ClusterPush {
   const configuration = configurationOf({ ISSUERS: tables, [credential]: watchedToken });
   const { authorities } = ca.certificateAuthority.issuance;
@@ -64,7 +64,7 @@ function pushTo(
     fetchTimeoutMilliseconds: hangMilliseconds,
   });
   const { timeout } = time;
-  const content = trustBundleContent(authorities);
+  const content = PushContent.trustBundle(authorities);
   return new ClusterPush({ targets, content, limits: { ...limits, ...changes }, log, timeout });
 }
 
@@ -239,7 +239,7 @@ describe("a cluster delays no other", () => {
   test("whose list never comes to an end", async () => {
     let pages = 0;
     const push = pushTo(both(), {}, (ca) => async (url, init) => {
-      if (!url.startsWith(api.origin)) return fetchTrusting(ca)(url, init);
+      if (!url.startsWith(api.origin)) return NodeFetch.trusting(ca)(url, init);
       return new Response(list([], { continue: `${++pages}` }));
     });
     await push.deliver(ca.now());

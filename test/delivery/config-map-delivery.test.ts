@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createConfigMapDelivery } from "../../src/delivery/config-map-delivery.ts";
 import type { RootDelivery } from "../../src/delivery/root-delivery.ts";
-import { createKubernetesClient } from "../../src/kubernetes/client.ts";
+import { KubernetesClient } from "../../src/kubernetes/client.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import {
   namespaceOf,
@@ -27,7 +27,7 @@ beforeEach(async () => {
   log = createEventRecorder();
   now = start;
   const access = { server: api.origin, credential: () => watchedToken };
-  const client = createKubernetesClient(access, fetch);
+  const client = KubernetesClient.create(access, fetch);
   delivery = createConfigMapDelivery(client, "istio-ca-root-cert", log, ending.signal);
 });
 
@@ -138,7 +138,7 @@ describe("the bundle is applied", () => {
 test("it keeps a digest of what a namespace holds, in place of it", async () => {
   const access = { server: api.origin, credential: () => watchedToken };
   const digest = (pem: string): string => pem && `${pem.length} characters`;
-  const client = createKubernetesClient(access, fetch);
+  const client = KubernetesClient.create(access, fetch);
   const own = createConfigMapDelivery(client, "istio-ca-root-cert", log, ending.signal, { digest });
   api.put(namespaceOf("a"));
   await eventually(() =>

@@ -3,12 +3,12 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createPushes, crlTargets } from "../../src/config/cluster-access.ts";
 import { Statement } from "../../src/custody/statement.ts";
 import { ClusterPush } from "../../src/delivery/cluster-push.ts";
-import { crlContent } from "../../src/delivery/push-content.ts";
-import { maximumContentOctets } from "../../src/delivery/root-config-map.ts";
+import { PushContent } from "../../src/delivery/push-content.ts";
+import { HeldRoots } from "../../src/delivery/root-config-map.ts";
 import { AdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { Pem } from "../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { fetchTrusting } from "../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../src/program/http/http-client.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import { revokeCertificates } from "../testkit/ca/revoke-certificates.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
@@ -51,11 +51,11 @@ async function push(from: RunningCa = ca, table: object = { deliver_crls: true }
     [credential]: watchedToken,
   });
   const targets = crlTargets(configuration, {
-    fetchTrusting,
+    fetchTrusting: NodeFetch.trusting,
     fetchTimeoutMilliseconds: hangMilliseconds,
   });
   const { crls, issuance } = from.certificateAuthority;
-  const content = crlContent(crls, issuance.authorities, from.log);
+  const content = PushContent.crls(crls, issuance.authorities, from.log);
   await new ClusterPush({ targets, content, limits, log: from.log }).deliver(from.now());
 }
 
@@ -109,7 +109,7 @@ test("each reason for empty CRLs is logged once, and again where it comes back",
     const published = await crls(now);
     return { ...published, pem: pem ?? published.pem };
   };
-  const content = crlContent(changing, issuance.authorities, ca.log);
+  const content = PushContent.crls(changing, issuance.authorities, ca.log);
   const said = () => ca.log.operations.filter(({ event }) => event === "crls-emptied").length;
   for (const [long, times] of [
     [true, 1],
@@ -117,7 +117,7 @@ test("each reason for empty CRLs is logged once, and again where it comes back",
     [false, 1],
     [true, 2],
   ] as const) {
-    pem = long ? "x".repeat(maximumContentOctets + 1) : undefined;
+    pem = long ? "x".repeat(HeldRoots.maximumOctets + 1) : undefined;
     await content.at(ca.now());
     expect(said()).toBe(times);
   }
@@ -126,12 +126,12 @@ test("each reason for empty CRLs is logged once, and again where it comes back",
 test("CRLs that no ConfigMap has room for are emptied, and the log says so", async () => {
   const { crls, issuance } = ca.certificateAuthority;
   if (!crls) throw new Error("CRLs are off");
-  const pem = "x".repeat(maximumContentOctets + 1);
+  const pem = "x".repeat(HeldRoots.maximumOctets + 1);
   const long: typeof crls = async (now) => ({ ...(await crls(now)), pem });
-  const content = crlContent(long, issuance.authorities, ca.log);
+  const content = PushContent.crls(long, issuance.authorities, ca.log);
   expect(await content.at(ca.now())).toMatchObject({ pem: "" });
   expect(await ca.log.until("crls-emptied")).toMatchObject({
-    detail: `no proxy gets CRLs: they have more than ${maximumContentOctets} octets`,
+    detail: `no proxy gets CRLs: they have more than ${HeldRoots.maximumOctets} octets`,
   });
 });
 
@@ -242,8 +242,8 @@ function withLastOctet(pem: string, change: number): string {
 }
 
 /** Requests for CRLs arrive so late that nothing but a wait for them keeps their order. */
-const fetchLate: typeof fetchTrusting = (roots) => {
-  const send = fetchTrusting(roots);
+const fetchLate: typeof NodeFetch.trusting = (roots) => {
+  const send = NodeFetch.trusting(roots);
   return async (url, init) => {
     if (url.includes("istio-ca-crl")) await setTimeout(100);
     return send(url, init);
@@ -251,7 +251,11 @@ const fetchLate: typeof fetchTrusting = (roots) => {
 };
 
 /** Both pushes of a CA to API servers, which a mesh that moves may have under one name. */
-function pushesBy(fetching: typeof fetchTrusting, servers = [api.origin], changes: object = {}) {
+function pushesBy(
+  fetching: typeof NodeFetch.trusting,
+  servers = [api.origin],
+  changes: object = {},
+) {
   const ISSUERS = servers.map((server, i) => ({
     issuer: `https://${i}.test`,
     kubernetes: { server, credential, deliver_roots: true, deliver_crls: true },
@@ -279,8 +283,8 @@ test("CRLs come before the roots in each cluster, so that no root is without its
 test("CRLs come before the roots at each of two API servers of one name", async () => {
   const quick = await startWatchedApi();
   for (const name of ["default", "shop"]) quick.put(namespaceOf(name));
-  const late: typeof fetchTrusting = (roots) => (url, init) =>
-    (url.startsWith(api.origin) ? fetchLate : fetchTrusting)(roots)(url, init);
+  const late: typeof NodeFetch.trusting = (roots) => (url, init) =>
+    (url.startsWith(api.origin) ? fetchLate : NodeFetch.trusting)(roots)(url, init);
   await pushesBy(late, [api.origin, quick.origin]).deliver(ca.now());
   await quick.close();
   expect([writesTo(api), writesTo(quick)]).toEqual([crlsFirst, crlsFirst]);
@@ -303,8 +307,8 @@ const rootsInBoth = (): number[] =>
   );
 
 /** Refuses the writes of CRLs in namespace shop. */
-const refuseInShop: typeof fetchTrusting = (trusted) => {
-  const send = fetchTrusting(trusted);
+const refuseInShop: typeof NodeFetch.trusting = (trusted) => {
+  const send = NodeFetch.trusting(trusted);
   return async (url, init) =>
     init.method === "PATCH" && url.includes("/shop/configmaps/istio-ca-crl")
       ? new Response(undefined, { status: 500 })
@@ -312,7 +316,7 @@ const refuseInShop: typeof fetchTrusting = (trusted) => {
 };
 
 test("a namespace whose CRLs are refused gets new roots a while later, and the others at once", async () => {
-  await pushesBy(fetchTrusting).deliver(ca.now());
+  await pushesBy(NodeFetch.trusting).deliver(ca.now());
   await publishSecondRoot();
   // Each run of a Worker may be another isolate's.
   const { deliver, roots } = pushesBy(refuseInShop);
@@ -330,13 +334,16 @@ test("a namespace whose CRLs are refused gets new roots a while later, and the o
 test.each([0, 1])(
   "roots wait where a run has not come with the CRLs, however old: %i",
   async (milliseconds) => {
-    await pushesBy(fetchTrusting).deliver(ca.now());
+    await pushesBy(NodeFetch.trusting).deliver(ca.now());
     await publishSecondRoot();
     ca.pass(3600 + milliseconds / 1000);
     const names = ["default", "shop"];
     const former = names.map((each) => api.configMapIn(each, "istio-ca-crl"));
     // Both lists, and one write.
-    const { deliver } = pushesBy(fetchTrusting, [api.origin], { requests: 3, writesAtOnce: 1 });
+    const { deliver } = pushesBy(NodeFetch.trusting, [api.origin], {
+      requests: 3,
+      writesAtOnce: 1,
+    });
     await deliver(ca.now());
     const crlsInBoth = names.map((each) => rootCount(JSON.stringify(delivered(each))));
     expect(crlsInBoth.toSorted()).toEqual([1, 2]);
@@ -350,25 +357,25 @@ test.each([0, 1])(
 );
 
 test("new roots wait for CRLs that the CA cannot say, for as long", async () => {
-  await pushesBy(fetchTrusting).deliver(ca.now());
+  await pushesBy(NodeFetch.trusting).deliver(ca.now());
   await publishSecondRoot();
   const { certificateAuthority } = ca;
   const crls = () => Promise.reject(new Error("no key opens"));
   ca = { ...ca, certificateAuthority: { ...certificateAuthority, crls } };
-  await pushesBy(fetchTrusting).deliver(ca.now());
+  await pushesBy(NodeFetch.trusting).deliver(ca.now());
   expect(rootsInBoth()).toEqual([1, 1]);
   ca.pass(90);
-  await pushesBy(fetchTrusting).deliver(ca.now());
+  await pushesBy(NodeFetch.trusting).deliver(ca.now());
   expect(rootsInBoth()).toEqual([2, 2]);
 });
 
 test("a cluster that comes back within a run gets its CRLs first all the same", async () => {
-  await pushesBy(fetchTrusting).deliver(ca.now());
+  await pushesBy(NodeFetch.trusting).deliver(ca.now());
   await publishSecondRoot();
   ca.pass(3600);
   let isAway = true;
   const { deliver } = pushesBy((trusted) => {
-    const send = fetchTrusting(trusted);
+    const send = NodeFetch.trusting(trusted);
     return async (url, init) => {
       if (!isAway) return send(url, init);
       isAway = false;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { listRoots } from "../../src/delivery/root-config-map.ts";
+import { HeldRoots } from "../../src/delivery/root-config-map.ts";
 import { FetchError } from "../../src/foundation/fetch.ts";
 import type { SendRequest } from "../../src/kubernetes/client.ts";
 import { namespaceOf } from "../testkit/kubernetes/watched-api.ts";
@@ -26,7 +26,7 @@ function serverOf(namespaces: readonly Answer[], configMaps: readonly Answer[]):
 }
 
 const rootsOf = async (send: SendRequest) => {
-  const { namespaces, held } = await listRoots(send, name, ({ pem }) => pem);
+  const { namespaces, held } = await HeldRoots.list(send, name, ({ pem }) => pem);
   return { namespaces, held: Object.fromEntries(held) };
 };
 

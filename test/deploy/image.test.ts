@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { heapFlags, startFlags } from "../../dev/package/node-flags.ts";
-import { runtimeFaults } from "../../src/program/runtime.ts";
+import { Runtime } from "../../src/program/runtime.ts";
 import { read } from "./deploy-files.ts";
 
 test("both stages of the image have one Node, without a known fault, of the tests' line", () => {
@@ -11,7 +11,7 @@ test("both stages of the image have one Node, without a known fault, of the test
   const [, version = ""] =
     /^node:([0-9.]+)-slim(?:@sha256:[0-9a-f]{64})?$/.exec(images[0] ?? "") ?? [];
   expect(version.split(".")[0]).toBe(process.versions.node.split(".")[0]);
-  expect(runtimeFaults(undefined, version)).toEqual([]);
+  expect(Runtime.faults(undefined, version)).toEqual([]);
 });
 
 test("every file that names a version of Rampart names the one of package.json", () => {

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { parseDistributeConfiguration } from "../../src/node/distribute/distribute.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
-import { parseServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { parseSignerConfiguration } from "../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { configurationIn, type Manifest, manifestsIn, read } from "./deploy-files.ts";
@@ -44,7 +44,7 @@ test("the manifests' configurations are ones that the programs take", () => {
     ...configurationIn("deploy/kustomize/base/serve/serve.yaml"),
     KEK: randomKek(),
   };
-  expect(() => parseServeConfiguration(serve)).not.toThrow();
+  expect(() => ServeConfiguration.parse(serve)).not.toThrow();
   expect(() =>
     parseGatewayConfiguration(configurationIn("deploy/kustomize/base/gateway/gateway.yaml")),
   ).not.toThrow();

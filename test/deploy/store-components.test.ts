@@ -1,6 +1,6 @@
 import { parse as parseToml, TomlDate } from "smol-toml";
 import { describe, expect, test } from "vitest";
-import { parseServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { manifestsIn, read } from "./deploy-files.ts";
 
@@ -43,7 +43,7 @@ describe("deploy/kustomize/components/kubernetes-store", () => {
     const { INCEPTION_DATE, ...values } = text;
     const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
     expect(INCEPTION_DATE).toBeInstanceOf(TomlDate);
-    expect(parseServeConfiguration({ ...values, KEK: randomKek() }, environment)).toMatchObject({
+    expect(ServeConfiguration.parse({ ...values, KEK: randomKek() }, environment)).toMatchObject({
       store: {
         kind: "kubernetes",
         namespace: "rampart-store",
@@ -72,7 +72,7 @@ describe("deploy/kustomize/components/s3-store", () => {
     const text = parseToml(read("deploy/kustomize/overlays/bucket/rampart.toml"));
     const { INCEPTION_DATE, ...values } = text;
     expect(INCEPTION_DATE).toBeInstanceOf(TomlDate);
-    expect(parseServeConfiguration({ ...values, KEK: randomKek() })).toMatchObject({
+    expect(ServeConfiguration.parse({ ...values, KEK: randomKek() })).toMatchObject({
       store: { kind: "s3", url: "https://mesh-ca.s3.eu-central-1.amazonaws.com" },
     });
     const mounted = { S3_CREDENTIALS_FILE: "/etc/rampart-bucket/credentials" };

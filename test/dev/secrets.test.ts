@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { expect, test } from "vitest";
 import { prepareDevelopmentSecrets } from "../../dev/secrets.ts";
-import { parseConfiguration } from "../../src/config/configuration.ts";
+import { Configuration } from "../../src/config/configuration.ts";
 import { OperatorError } from "../../src/foundation/errors.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
@@ -16,7 +16,7 @@ const variablesIn = async (root: string) =>
 test("writes secrets that the CA's own configuration accepts", async () => {
   const root = await temporaryFolder();
   const { mintedKekId } = await prepareDevelopmentSecrets(root, issuer, now);
-  const configuration = parseConfiguration(await variablesIn(root));
+  const configuration = Configuration.parse(await variablesIn(root));
   expect(mintedKekId).toBe("dev-2026-11");
   expect(configuration.keks.map((kek) => [kek.id, "octets" in kek && kek.octets.length])).toEqual([
     ["dev-2026-11", 32],
@@ -34,7 +34,7 @@ test("writes secrets that the CA's own configuration accepts", async () => {
 test("has the CA of a new checkout publish CRLs", async () => {
   const root = await temporaryFolder();
   await prepareDevelopmentSecrets(root, issuer, now);
-  expect(parseConfiguration(await variablesIn(root)).crl).toBeDefined();
+  expect(Configuration.parse(await variablesIn(root)).crl).toBeDefined();
 });
 
 test("writes secrets that only their owner can read", async () => {

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { adoptAuthority } from "../../src/ca/rotation/adopt.ts";
 import { loadPluggedIn } from "../../src/cli/verbs/import/load.ts";
 import { type ImportedAuthority, verifyPluggedIn } from "../../src/cli/verbs/import/verify.ts";
-import { compose } from "../../src/config/composition.ts";
-import { parseConfiguration } from "../../src/config/configuration.ts";
+import { Composition } from "../../src/config/composition.ts";
+import { Configuration } from "../../src/config/configuration.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { Pem } from "../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
@@ -52,7 +52,7 @@ afterAll(() => cas.close());
 
 /** Imports an authority as the verb does, into the KV namespace of the CA. */
 async function adopt(ca: ClockedCa, imported: ImportedAuthority): Promise<string> {
-  const { mint } = await compose(parseConfiguration(configuration), {
+  const { mint } = await Composition.compose(Configuration.parse(configuration), {
     store: createKvStore(await ca.namespace()),
     fetching: noFetching,
     cryptoProvider: webCryptoProvider,

@@ -1,11 +1,11 @@
 import type { OutgoingHttpHeaders, RequestListener, ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 import { type Fetch, FetchError, JsonFetch } from "../../src/foundation/fetch.ts";
-import { fetchTrusting } from "../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../src/program/http/http-client.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
-const fetchJson = JsonFetch.create(fetchTrusting(undefined), hangMilliseconds);
+const fetchJson = JsonFetch.create(NodeFetch.trusting(undefined), hangMilliseconds);
 
 const answering =
   (status: number, body: string | Uint8Array, headers: OutgoingHttpHeaders = {}) =>
@@ -103,7 +103,7 @@ describe("refuses an answer", () => {
 
   // The first follows none whatever it is asked, the second as many as it may.
   const fetches: readonly [string, Fetch][] = [
-    ["the client of Node's programs", fetchTrusting(undefined)],
+    ["the client of Node's programs", NodeFetch.trusting(undefined)],
     ["a platform's own fetch, as of a Worker", fetch],
   ];
 
@@ -128,7 +128,7 @@ describe("refuses an answer", () => {
       (_, response) => void response.write("{"),
       (_, response) => drip(response),
     ];
-    const hasty = JsonFetch.create(fetchTrusting(undefined), 50);
+    const hasty = JsonFetch.create(NodeFetch.trusting(undefined), 50);
     const servers = await Promise.all(hanging.map(startLoopbackServer));
     const outcomes = await Promise.allSettled(servers.map(({ origin }) => hasty(origin)));
     expect(outcomes.map((outcome) => outcome.status === "rejected" && outcome.reason)).toEqual([

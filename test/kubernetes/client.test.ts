@@ -1,19 +1,18 @@
 import { describe, expect, test } from "vitest";
 import { AnswerTooLong, type Fetch, FetchError } from "../../src/foundation/fetch.ts";
 import {
-  createKubernetesClient,
-  type KubernetesClient,
+  KubernetesClient,
   type SendRequest,
   writeUnlessConflict,
 } from "../../src/kubernetes/client.ts";
 import { watchEvents } from "../../src/kubernetes/internal/watch-events.ts";
-import { maximumPageOctets } from "../../src/kubernetes/list-pages.ts";
+import { Listing } from "../../src/kubernetes/list-pages.ts";
 
 const token = "token-of-a-test";
 const never = new AbortController().signal;
 
 const clientOf = (fetch: Fetch): KubernetesClient =>
-  createKubernetesClient({ server: "https://api.test", credential: () => token }, fetch);
+  KubernetesClient.create({ server: "https://api.test", credential: () => token }, fetch);
 
 type Body = string | Uint8Array;
 
@@ -41,7 +40,7 @@ test("leaves an API server that does not answer in time", async () => {
       init?.signal?.addEventListener("abort", () => reject(init.signal?.reason));
     });
   const access = { server: "https://api.test", credential: () => token };
-  const { send } = createKubernetesClient(access, silent, 20);
+  const { send } = KubernetesClient.create(access, silent, 20);
   await expect(send({ path: "/api/v1/pods" })).rejects.toThrow(FetchError);
 });
 
@@ -57,7 +56,12 @@ async function failureOf(act: () => unknown): Promise<FetchError> {
 
 async function eventsOf(client: KubernetesClient): Promise<unknown[]> {
   const events: unknown[] = [];
-  for await (const event of watchEvents(client, "/api/v1/pods?watch=1", maximumPageOctets, never))
+  for await (const event of watchEvents(
+    client,
+    "/api/v1/pods?watch=1",
+    Listing.maximumPageOctets,
+    never,
+  ))
     events.push(event);
   return events;
 }
@@ -107,7 +111,7 @@ describe("a request to an API server", () => {
       return new Response("{}");
     };
     const credential = async (): Promise<string> => `token-${count++}`;
-    const { send } = createKubernetesClient({ server: "https://api.test", credential }, fetch);
+    const { send } = KubernetesClient.create({ server: "https://api.test", credential }, fetch);
     await send({ path: "/a" });
     await send({ path: "/a" });
     expect(shown).toEqual(["Bearer token-0", "Bearer token-1"]);
@@ -158,7 +162,7 @@ describe("a request to an API server", () => {
       throw new FetchError("cannot be asked: no token");
     };
     const access = { server: "https://api.test", credential };
-    const { send } = createKubernetesClient(access, () => Promise.reject(new Error("was asked")));
+    const { send } = KubernetesClient.create(access, () => Promise.reject(new Error("was asked")));
     const failure = await failureOf(() => send({ path: "/a" }));
     expect(failure.message).toBe("cannot be asked: no token");
   });
@@ -204,7 +208,12 @@ describe("a watch", () => {
     const events: unknown[] = [];
     const failure = await failureOf(async () => {
       const client = watching(['{"a":1}\n', '{"a"'], new Error(`Bearer ${token}`));
-      for await (const event of watchEvents(client, "/api/v1/pods", maximumPageOctets, never))
+      for await (const event of watchEvents(
+        client,
+        "/api/v1/pods",
+        Listing.maximumPageOctets,
+        never,
+      ))
         events.push(event);
     });
     expect(events).toEqual([{ a: 1 }]);
@@ -220,7 +229,7 @@ describe("a watch", () => {
   });
 
   test("fails by an event that never ends", async () => {
-    const piece = new Uint8Array(maximumPageOctets / 4).fill(0x20);
+    const piece = new Uint8Array(Listing.maximumPageOctets / 4).fill(0x20);
     let sent = 0;
     const endless = new ReadableStream({
       pull: (controller) => {

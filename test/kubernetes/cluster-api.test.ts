@@ -1,12 +1,7 @@
 import { expect, test } from "vitest";
 import { AnswerTooLong, FetchError } from "../../src/foundation/fetch.ts";
 import type { SendRequest } from "../../src/kubernetes/client.ts";
-import {
-  backoffSeconds,
-  busyReportSeconds,
-  type ClusterApi,
-  createClusterApi,
-} from "../../src/kubernetes/cluster-api.ts";
+import { backoffSeconds, busyReportSeconds, ClusterApi } from "../../src/kubernetes/cluster-api.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
@@ -16,7 +11,7 @@ const unreachable = { reason: "cluster-unreachable", cluster: "a" };
 const busy = { reason: "cluster-busy", cluster: "a" };
 
 function apiOver(send: SendRequest, faults: string[] = []): ClusterApi {
-  return createClusterApi({
+  return ClusterApi.create({
     cluster: "a",
     client: { send, open: async () => new Response() },
     failed: (cluster, { message }) => faults.push(`${cluster}: ${message}`),
@@ -106,11 +101,11 @@ test("two APIs of one cluster do not stop each other", async () => {
   let sent = 0;
   const client = { send: async () => sent++, open: async () => new Response() };
   const reach = { cluster: "a", client, failed: () => {} };
-  const failing = createClusterApi({
+  const failing = ClusterApi.create({
     ...reach,
     client: { ...client, send: () => Promise.reject(new FetchError("did not answer")) },
   });
-  const other = createClusterApi(reach);
+  const other = ClusterApi.create(reach);
   await refusalOf(() => failing.send(request, now));
   await other.send(request, now);
   expect(sent).toBe(1);

@@ -1,22 +1,17 @@
 import { describe, expect, test } from "vitest";
 import { AnswerTooLong, FetchError } from "../../src/foundation/fetch.ts";
 import {
+  KubernetesClient,
   type KubernetesRequest,
-  maximumObjectOctets,
   type SendRequest,
 } from "../../src/kubernetes/client.ts";
-import {
-  type Listing,
-  type ListPage,
-  listPages,
-  maximumPageOctets,
-} from "../../src/kubernetes/list-pages.ts";
+import { Listing, type ListPage } from "../../src/kubernetes/list-pages.ts";
 
 const listing: Listing = { path: "/api/v1/pods", pageSize: 4, maximumRequests: 20 };
 
 async function pagesOf(send: SendRequest, changes: Partial<Listing> = {}): Promise<ListPage[]> {
   const pages: ListPage[] = [];
-  for await (const page of listPages(send, { ...listing, ...changes })) pages.push(page);
+  for await (const page of Listing.pages(send, { ...listing, ...changes })) pages.push(page);
   return pages;
 }
 
@@ -86,12 +81,16 @@ describe("a collection is listed", () => {
         requests.push(request);
         return send(request);
       },
-      { signal, objectOctets: maximumObjectOctets },
+      { signal, objectOctets: KubernetesClient.maximumObjectOctets },
     );
     expect(requests.every((each) => each.signal === signal)).toBe(true);
     expect(requests.map(({ maximumOctets }) => maximumOctets)).toEqual([
-      ...[maximumPageOctets, maximumPageOctets],
-      ...[maximumObjectOctets, maximumObjectOctets, maximumPageOctets],
+      ...[Listing.maximumPageOctets, Listing.maximumPageOctets],
+      ...[
+        KubernetesClient.maximumObjectOctets,
+        KubernetesClient.maximumObjectOctets,
+        Listing.maximumPageOctets,
+      ],
     ]);
   });
 });

@@ -1,10 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 import type { FetchError } from "../../src/foundation/fetch.ts";
-import {
-  createKubernetesClient,
-  type KubernetesClient,
-  type KubernetesRequest,
-} from "../../src/kubernetes/client.ts";
+import { KubernetesClient, type KubernetesRequest } from "../../src/kubernetes/client.ts";
 import { createPodWatch } from "../../src/kubernetes/pod-watch.ts";
 import type { Pods } from "../../src/kubernetes/pods.ts";
 import { now } from "../contract/node-checks.ts";
@@ -65,7 +61,7 @@ test("a pod whose name Kubernetes would refuse is not kept", async () => {
 test("answers that come at once share the memory of their server, and give it back", async () => {
   const bodies: ReadableStreamDefaultController<Uint8Array>[] = [];
   const access = { server: "https://api.test", credential: () => "a" };
-  const { send } = createKubernetesClient(access, async () => {
+  const { send } = KubernetesClient.create(access, async () => {
     return new Response(new ReadableStream({ start: (body) => void bodies.push(body) }));
   });
   const maximumOctets = 10 * 1024 * 1024;

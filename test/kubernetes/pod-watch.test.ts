@@ -1,10 +1,10 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FetchError } from "../../src/foundation/fetch.ts";
-import { createKubernetesClient } from "../../src/kubernetes/client.ts";
-import { createClusterApi, type ReachableCluster } from "../../src/kubernetes/cluster-api.ts";
+import { KubernetesClient } from "../../src/kubernetes/client.ts";
+import { ClusterApi, type ReachableCluster } from "../../src/kubernetes/cluster-api.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../src/kubernetes/pod-watch.ts";
-import { createPodLookup, type Pods } from "../../src/kubernetes/pods.ts";
+import { Pods } from "../../src/kubernetes/pods.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { describeNodeChecks, now, onNode, ztunnel } from "../contract/node-checks.ts";
 import { type FakePod, podJson } from "../testkit/kubernetes/api-server.ts";
@@ -22,7 +22,7 @@ const emptyLookup: Pods = { find: async () => undefined, isOn: async () => false
 function reachableAt(api: WatchedApi, faults: FetchError[] = []): ReachableCluster {
   return {
     cluster: "primary",
-    client: createKubernetesClient({ server: api.origin, credential: () => watchedToken }, fetch),
+    client: KubernetesClient.create({ server: api.origin, credential: () => watchedToken }, fetch),
     failed: (_, error) => void faults.push(error),
   };
 }
@@ -42,9 +42,9 @@ function watchedCluster(
   signal: AbortSignal,
   { faults = [], isAlone = false }: { faults?: FetchError[]; isAlone?: boolean } = {},
 ): WatchedCluster {
-  const clusterApi = createClusterApi(reachableAt(api));
+  const clusterApi = ClusterApi.create(reachableAt(api));
   // A new lookup remembers nothing.
-  const newLookup = (): Pods => (isAlone ? emptyLookup : createPodLookup(clusterApi));
+  const newLookup = (): Pods => (isAlone ? emptyLookup : Pods.create(clusterApi));
   let lookup = newLookup();
   const pods = createPodWatch(clock, signal)(reachableAt(api, faults), {
     find: (...args) => lookup.find(...args),

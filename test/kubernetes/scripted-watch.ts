@@ -1,7 +1,7 @@
 import { FetchError } from "../../src/foundation/fetch.ts";
 import type { KubernetesClient } from "../../src/kubernetes/client.ts";
 import type { WatchBound } from "../../src/kubernetes/internal/watch-bound.ts";
-import { type WatchedCollection, watchCollection } from "../../src/kubernetes/watch.ts";
+import { WatchedCollection } from "../../src/kubernetes/watch.ts";
 import { tellEvents } from "../testkit/kubernetes/told-events.ts";
 
 export const start = new Date("2026-11-21T12:00:00Z");
@@ -89,7 +89,7 @@ export function watchBy({
         }
       }),
     };
-    const collection = watchCollection<string>({
+    const collection = WatchedCollection.watch<string>({
       client,
       listing: { path, pageSize: 2, maximumRequests: 1000 },
       keep: (object) => (isThing(object) ? [object.metadata.name, object.value] : undefined),

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
+import { Configuration } from "../../src/config/configuration.ts";
 import { distributeKeys } from "../../src/node/distribute/distribute.ts";
 import { gatewayKeys } from "../../src/node/gateway/gateway-configuration.ts";
 import {
@@ -9,7 +9,7 @@ import {
   monitoringLimits,
   usualLimits,
 } from "../../src/node/limits/limits.ts";
-import { serveKeys } from "../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { signerKeys } from "../../src/node/signer/signer-configuration.ts";
 
 const read = (name: string): string =>
@@ -47,16 +47,16 @@ const written = (keys: readonly string[]): Record<string, string> =>
   Object.fromEntries(keys.map((key) => [key, defaultOf(key)]));
 
 test("the page names every key of the configuration, in the order of the schema", () => {
-  expect(rows.map(([key]) => key)).toEqual(configurationKeys);
+  expect(rows.map(([key]) => key)).toEqual(Configuration.keys);
 });
 
 test("the defaults on the page are the schema's", () => {
-  const keys = configurationKeys.filter(
+  const keys = Configuration.keys.filter(
     (key) => /^[\w.-]+$/.test(defaultOf(key)) && !/^(required|none)$/.test(defaultOf(key)),
   );
   expect(keys).toContain("PROPAGATION_INTERVAL");
-  const { keks: _, ...withDefaults } = parseConfiguration(required);
-  const { keks: __, ...withPage } = parseConfiguration({ ...required, ...written(keys) });
+  const { keks: _, ...withDefaults } = Configuration.parse(required);
+  const { keks: __, ...withPage } = Configuration.parse({ ...required, ...written(keys) });
   expect(JSON.stringify(withPage)).toBe(JSON.stringify(withDefaults));
 });
 
@@ -65,7 +65,7 @@ test("the keys that the page calls required are, and the others are not", () => 
   expect(called).toEqual(Object.keys(required));
   for (const key of called) {
     const { [key as "KEK"]: _, ...rest } = required;
-    expect(() => parseConfiguration(rest)).toThrow(`${key}: is required`);
+    expect(() => Configuration.parse(rest)).toThrow(`${key}: is required`);
   }
 });
 
@@ -106,12 +106,12 @@ test("the page and the chart name every key of an issuer's table", () => {
   const { items } = chartSchema.properties.issuers;
   expect(Object.keys(items.properties).toSorted()).toEqual(named.toSorted());
   expect(() =>
-    parseConfiguration({ ...required, JWT_ISSUER: "https://ca.test", ISSUERS: [table, claiming] }),
+    Configuration.parse({ ...required, JWT_ISSUER: "https://ca.test", ISSUERS: [table, claiming] }),
   ).not.toThrow();
 });
 
 test.each([
-  ["serve", serveKeys],
+  ["serve", ServeConfiguration.keys],
   ["gateway", gatewayKeys],
   ["distribute", distributeKeys],
   ["signer", signerKeys],

@@ -3,7 +3,7 @@ import { basename } from "node:path";
 import { expect, test } from "vitest";
 import { distributeKeys } from "../../src/node/distribute/distribute.ts";
 import { gateway } from "../../src/node/gateway/gateway.ts";
-import { serveKeys } from "../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { signer } from "../../src/node/signer/signer.ts";
 
 const page = readFileSync("docs/reference/environment.md", "utf8");
@@ -78,11 +78,11 @@ const readers: Readonly<Record<string, string>> = {
   "upstream.ts": "`TOKEN_FILE",
 };
 const opensFile =
-  /(?<!function )\b(?:readRootFile|readPemFile|readPemFileNow|readSmallFile|readTokenFile|readTokenFileIfAny|readFile|readFileSync)\(/;
+  /(?<!function )\b(?:PemFile\.(?:read|readNow|readRoots)|SmallFile\.read|TokenFile\.(?:read|readIfAny)|readFile|readFileSync)\(/;
 
 test("docs/reference/environment.md says of every file that a configuration names when it is read", () => {
   const named = rows.map(([, file]) => file).join();
-  const keys = [...serveKeys, ...gateway.keys, ...distributeKeys, ...signer.keys];
+  const keys = [...ServeConfiguration.keys, ...gateway.keys, ...distributeKeys, ...signer.keys];
   const files = new Set(keys.filter((key) => /_FILE$|^IMPORT_DIRECTORY$/.test(key)));
   expect([...files].filter((key) => !named.includes(`\`${key}\``))).toEqual([]);
   const sources = globSync("{agent,config,delivery,kubernetes,node,program}/**/*.ts", {

@@ -1,15 +1,15 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { configurationKeys } from "../../src/config/configuration.ts";
+import { Configuration } from "../../src/config/configuration.ts";
 import { distributeKeys, distributeRestartKeys } from "../../src/node/distribute/distribute.ts";
 import { gatewayKeys, gatewayRestartKeys } from "../../src/node/gateway/gateway-configuration.ts";
-import { serveKeys, serveRestartKeys } from "../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { signerKeys, signerRestartKeys } from "../../src/node/signer/signer-configuration.ts";
 
 const page = readFileSync(new URL("../../docs/how-to/reload.md", import.meta.url), "utf8");
 
 const programs: [string, readonly string[], readonly string[]][] = [
-  ["serve", serveRestartKeys, [...configurationKeys, ...serveKeys]],
+  ["serve", ServeConfiguration.restartKeys, [...Configuration.keys, ...ServeConfiguration.keys]],
   ["gateway", gatewayRestartKeys, gatewayKeys],
   ["distribute", distributeRestartKeys, distributeKeys],
   ["signer", signerRestartKeys, signerKeys],

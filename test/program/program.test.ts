@@ -211,7 +211,7 @@ test("a second signal ends a program whose end hangs", async () => {
   const module = (name: string) => JSON.stringify(import.meta.resolve(`../../src/program/${name}`));
   const script = `
     import { run } from ${module("program.ts")};
-    import { watchSignals } from ${module("signals.ts")};
+    import { Signals } from ${module("signals.ts")};
     const say = ({ event }) => console.log(event);
     const never = new Promise(() => setInterval(() => {}, 1e6));
     const program = {
@@ -223,7 +223,7 @@ test("a second signal ends a program whose end hangs", async () => {
       }),
       context: { log: { operation: say }, clock: () => new Date() },
     };
-    using watch = watchSignals();
+    using watch = Signals.watch();
     await run(program, watch.signal);`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "pipe" });
   onTestFinished(() => void child.kill("SIGKILL"));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRefreshing, recur } from "../../src/program/recurrence.ts";
+import { createRefreshing, Recurrence } from "../../src/program/recurrence.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 import { createVirtualTime } from "../testkit/time/virtual-time.ts";
 
@@ -8,7 +8,7 @@ const ignore = (): void => {};
 test("works at once, and again after the pause", async () => {
   const time = createVirtualTime(new Date());
   let works = 0;
-  const { end } = recur(async () => void works++, 30, ignore, time.pause);
+  const { end } = Recurrence.start(async () => void works++, 30, ignore, time.pause);
   expect(works).toBe(1);
   await eventually(() => expect(time.pauses()).toEqual([30_000]));
   time.pass(29);
@@ -20,7 +20,7 @@ test("works at once, and again after the pause", async () => {
 
 test("waits for as long as the work returns", async () => {
   const time = createVirtualTime(new Date());
-  const { end } = recur(async () => 7, 30, ignore, time.pause);
+  const { end } = Recurrence.start(async () => 7, 30, ignore, time.pause);
   await eventually(() => expect(time.pauses()).toEqual([7000]));
   await end();
 });
@@ -29,7 +29,7 @@ test("works again after a failure, and reports it", async () => {
   const time = createVirtualTime(new Date());
   const failures: unknown[] = [];
   const fault = new Error("no");
-  const { end } = recur(
+  const { end } = Recurrence.start(
     async (): Promise<void> => {
       throw fault;
     },
@@ -51,7 +51,7 @@ test("never works twice at once, and ends when the work has", async () => {
     works++;
     return slow;
   };
-  const { end } = recur(work, 1, ignore, time.pause);
+  const { end } = Recurrence.start(work, 1, ignore, time.pause);
   time.pass(60);
   const ended = end();
   finish();

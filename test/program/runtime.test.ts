@@ -1,10 +1,10 @@
 import { globSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { otherRuntime, runtimeFaults, runtimeLimits } from "../../src/program/runtime.ts";
+import { otherRuntime, Runtime } from "../../src/program/runtime.ts";
 
 test("Node is no other runtime, and keeps nothing from a program", () => {
   expect(otherRuntime).toBeUndefined();
-  expect(runtimeLimits()).toEqual([]);
+  expect(Runtime.limits()).toEqual([]);
 });
 
 test.each([
@@ -20,7 +20,7 @@ test.each([
   ["26.14.0", []],
   ["27.0.0", []],
 ])("Node %s lacks the security releases of %j", (version, dates) => {
-  const lacking = runtimeFaults(undefined, version);
+  const lacking = Runtime.faults(undefined, version);
   const named = (date: string): string => `Node ${version} lacks the security release of ${date}: `;
   expect(lacking.map((fault, index) => fault.startsWith(named(dates[index] ?? "")))).toEqual(
     dates.map(() => true),
@@ -39,13 +39,13 @@ test("no port has a second client-certificate policy, files over HTTP/2, or head
 });
 
 test("a fault of Deno has its number", () => {
-  expect(runtimeFaults("Deno").join()).toContain("denoland/deno#36788");
-  expect(runtimeFaults("Bun")).toEqual([]);
+  expect(Runtime.faults("Deno").join()).toContain("denoland/deno#36788");
+  expect(Runtime.faults("Bun")).toEqual([]);
 });
 
 test.each(["Deno", "Bun"] as const)("%s says in sentences what it keeps from a program", (name) => {
-  for (const each of runtimeLimits(name)) expect(each).toMatch(new RegExp(`^${name} .+[^.]$`));
-  expect(runtimeLimits(name)).not.toEqual([]);
+  for (const each of Runtime.limits(name)) expect(each).toMatch(new RegExp(`^${name} .+[^.]$`));
+  expect(Runtime.limits(name)).not.toEqual([]);
 });
 
 test("production.md names the Node that the image and a checkout have", () => {

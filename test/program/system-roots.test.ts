@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { readSystemRoots } from "../../src/program/system-roots.ts";
+import { SystemRoots } from "../../src/program/system-roots.ts";
 import { startTlsServer } from "../testkit/network/loopback-tls.ts";
 import { createTlsIdentity } from "../testkit/network/tls-identity.ts";
 import { runWell } from "../testkit/programs/child-process.ts";
@@ -18,12 +18,12 @@ test("the roots of a machine are those of its file and of its folders, each once
   await write("a/one.pem", one?.ca);
   await write("b/three.crt", three?.ca);
   await write("b/README", "no certificate");
-  const roots = readSystemRoots({
+  const roots = SystemRoots.read({
     SSL_CERT_FILE: join(folder, "bundle.pem"),
     SSL_CERT_DIR: `${folder}/a:${folder}/nowhere:${folder}/b`,
   });
   expect(roots.map(String).sort()).toEqual([one?.ca, two?.ca, three?.ca].sort());
-  expect(readSystemRoots({ SSL_CERT_FILE: "/nowhere", SSL_CERT_DIR: "/nowhere" })).toEqual([]);
+  expect(SystemRoots.read({ SSL_CERT_FILE: "/nowhere", SSL_CERT_DIR: "/nowhere" })).toEqual([]);
 });
 
 test("a connection without roots of its own trusts those of the machine beside Node's", async () => {

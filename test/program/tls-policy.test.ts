@@ -12,13 +12,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { createBootstrap } from "../../src/agent/envoy/envoy-bootstrap.ts";
 import { causeOf } from "../../src/foundation/errors.ts";
 import { HttpClient, parseTarget } from "../../src/program/http/http-client.ts";
-import {
-  callFault,
-  followCompliancePolicy,
-  groupOf,
-  policyFault,
-  postQuantumGroup,
-} from "../../src/program/tls-policy.ts";
+import { CompliancePolicy, Handshake } from "../../src/program/tls-policy.ts";
 import { issuerTables } from "../contract/service-under-test.ts";
 import { createTestAuthority } from "../testkit/agent/test-authority.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
@@ -67,17 +61,23 @@ async function serveWith(secrets: Readonly<Record<string, string>>) {
 
 test("by default a server agrees on the post-quantum group, serves classical clients, and counts each", async () => {
   const { shake, handshakes } = await serveWith({});
-  expect(await shake({})).toBe(postQuantumGroup);
+  expect(await shake({})).toBe(CompliancePolicy.postQuantumGroup);
   // Its key share for the first group is none that the server prefers.
-  expect(await shake({ ecdhCurve: `X25519:${postQuantumGroup}` })).toBe(postQuantumGroup);
+  expect(await shake({ ecdhCurve: `X25519:${CompliancePolicy.postQuantumGroup}` })).toBe(
+    CompliancePolicy.postQuantumGroup,
+  );
   expect(await shake({ ecdhCurve: "X25519" })).toBe("X25519");
   expect(await shake({ ecdhCurve: "P-256", maxVersion: "TLSv1.2" })).toMatch(/256/);
-  expect(await handshakes()).toEqual([`${postQuantumGroup}"} 2`, 'X25519"} 1', 'P-256"} 1']);
+  expect(await handshakes()).toEqual([
+    `${CompliancePolicy.postQuantumGroup}"} 2`,
+    'X25519"} 1',
+    'P-256"} 1',
+  ]);
 });
 
 test("under pqc a server refuses every other group, TLS 1.2 and ChaCha20", async () => {
   const { shake, handshakes, lines } = await serveWith({ COMPLIANCE_POLICY: "pqc" });
-  expect(await shake({})).toBe(postQuantumGroup);
+  expect(await shake({})).toBe(CompliancePolicy.postQuantumGroup);
   const others: ConnectionOptions[] = [
     { ecdhCurve: "X25519" },
     { ecdhCurve: "P-256:P-384" },
@@ -85,9 +85,9 @@ test("under pqc a server refuses every other group, TLS 1.2 and ChaCha20", async
     { ciphers: "TLS_CHACHA20_POLY1305_SHA256" },
   ];
   for (const each of others) expect(await shake(each)).toMatch(/^ERR_SSL_|ECONNRESET/);
-  expect(await handshakes()).toEqual([`${postQuantumGroup}"} 1`, 'none"} 4']);
+  expect(await handshakes()).toEqual([`${CompliancePolicy.postQuantumGroup}"} 1`, 'none"} 4']);
   expect(lines.filter((line) => line.includes("handshake-refused"))).toEqual([
-    expect.stringContaining(`a client without ${postQuantumGroup} was refused`),
+    expect.stringContaining(`a client without ${CompliancePolicy.postQuantumGroup} was refused`),
   ]);
 });
 
@@ -138,9 +138,13 @@ test("a client under pqc says why a classical server refuses it", async () => {
   await once(server.listen(0, "127.0.0.1"), "listening");
   try {
     const { port } = server.address() as AddressInfo;
-    const socket = connect({ port, host: "127.0.0.1", ecdhCurve: postQuantumGroup });
+    const socket = connect({
+      port,
+      host: "127.0.0.1",
+      ecdhCurve: CompliancePolicy.postQuantumGroup,
+    });
     const [error] = await once(socket, "error");
-    expect(callFault(error)).toMatch(
+    expect(Handshake.faultOf(error)).toMatch(
       /^the peer has no TLS version, group or cipher suite in common/,
     );
     expect(causeOf(error)).toContain("HANDSHAKE_FAILURE");
@@ -154,7 +158,7 @@ test.each([
   ["fips-140-3", "needs a validated module"],
   ["PQC", 'must be "pqc"'],
 ])("the policy %s is refused by every program, in one sentence", async (policy, why) => {
-  expect(policyFault(policy)).toContain(why);
+  expect(CompliancePolicy.faultIn(policy)).toContain(why);
   const program = startRampart(["authority", "list"], { COMPLIANCE_POLICY: policy });
   expect((await program.ended).exitCode).toBe(1);
   expect(program.lines.join("\n")).toMatch(`COMPLIANCE_POLICY: `);
@@ -185,7 +189,7 @@ test("the bootstrap of an Envoy under pqc offers that group and TLS 1.3 alone", 
     JSON.stringify(createBootstrap({ ...options, policy })).match(/"tls_params":\{[^}]*\}/g);
   expect(new Set(parameters("pqc"))).toEqual(
     new Set([
-      `"tls_params":{"tls_minimum_protocol_version":"TLSv1_3","tls_maximum_protocol_version":"TLSv1_3","ecdh_curves":["${postQuantumGroup}"]}`,
+      `"tls_params":{"tls_minimum_protocol_version":"TLSv1_3","tls_maximum_protocol_version":"TLSv1_3","ecdh_curves":["${CompliancePolicy.postQuantumGroup}"]}`,
     ]),
   );
   expect(parameters("pqc")).toHaveLength(6);
@@ -194,18 +198,18 @@ test("the bootstrap of an Envoy under pqc offers that group and TLS 1.3 alone", 
 
 test.each([
   ["5f", "other"],
-  ["b304020211ec", postQuantumGroup],
+  ["b304020211ec", CompliancePolicy.postQuantumGroup],
   ["b30302011d", "X25519"],
   ["b304020211eb", "other"],
   ["", "other"],
 ])("a session that ends in %s is of the group %s", (hex, group) => {
   const socket = { getSession: () => Buffer.from(hex, "hex") };
-  expect(groupOf(socket as TLSSocket)).toBe(group);
+  expect(Handshake.groupOf(socket as TLSSocket)).toBe(group);
 });
 
 test("a server of a Node that was started with TLS 1.3 alone serves no TLS 1.2", async () => {
   const { shake } = await serveWith({ NODE_OPTIONS: "--tls-min-v1.3" });
-  expect(await shake({ maxVersion: "TLSv1.3" })).toBe(postQuantumGroup);
+  expect(await shake({ maxVersion: "TLSv1.3" })).toBe(CompliancePolicy.postQuantumGroup);
   expect(await shake({ maxVersion: "TLSv1.2" })).toBe("ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION");
 });
 
@@ -233,7 +237,7 @@ async function firstMessageTo(server: Server, GODEBUG: string): Promise<[Buffer]
 
 test("pqc and GODEBUG with tlsmlkem=0 contradict each other", () => {
   const both = { COMPLIANCE_POLICY: "pqc", GODEBUG: "tlsmlkem=0" };
-  expect(() => followCompliancePolicy(both)).toThrow("pqc contradicts GODEBUG=tlsmlkem=0");
+  expect(() => CompliancePolicy.follow(both)).toThrow("pqc contradicts GODEBUG=tlsmlkem=0");
 });
 
 test("a handshake that a server never finishes is named, with what to try", async () => {

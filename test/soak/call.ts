@@ -8,7 +8,7 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../src/gen/istio/v1/auth/ca_pb.ts";
-import { createCertificatePath } from "../../src/transport/http/paths.ts";
+import { IssuingPath } from "../../src/transport/http/paths.ts";
 import { grpcFrame } from "../contract/rpc-calls.ts";
 
 /** The server that a caller calls, and the address of the loopback interface that it calls from. */
@@ -77,7 +77,7 @@ async function exchange(
 ): Promise<X509Certificate> {
   const stream = session.request({
     ":method": "POST",
-    ":path": createCertificatePath,
+    ":path": IssuingPath.createCertificate,
     "content-type": "application/grpc",
     te: "trailers",
     authorization: `Bearer ${token}`,

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { IssuerKeys, KeyState } from "../../src/authn/issuer-keys.ts";
-import { type AuthorityView, viewAt } from "../../src/ca/authority-view.ts";
-import { openStored } from "../../src/ca/opened-store.ts";
-import { rotate } from "../../src/ca/rotation/rotate.ts";
+import { AuthorityView } from "../../src/ca/authority-view.ts";
+import { OpenedStore } from "../../src/ca/opened-store.ts";
+import { Rotation } from "../../src/ca/rotation/rotate.ts";
 import { Statement } from "../../src/custody/statement.ts";
 import type { PushOutcome } from "../../src/delivery/push-to-cluster.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
@@ -18,8 +18,8 @@ let view: AuthorityView;
 
 beforeAll(async () => {
   const mint = createMemoryMint(await createKekRing());
-  await rotate(mint, addSeconds(now, -3600));
-  view = viewAt(await openStored(await mint.store.load(), mint), now);
+  await Rotation.rotate(mint, addSeconds(now, -3600));
+  view = AuthorityView.at(await OpenedStore.open(await mint.store.load(), mint), now);
 });
 
 function found(changes: Partial<CheckupSources> = {}, own: AuthorityView = view) {
@@ -38,14 +38,14 @@ test("counts the keys for tokens that no backup has", async () => {
   const mint = createMemoryMint(await createKekRing(), { inceptionDate: "2026-11-18" });
   const { trustDomain, keks } = mint;
   const before = addSeconds(now, -3 * 86_400);
-  await rotate(mint, before);
+  await Rotation.rotate(mint, before);
   const backup = async (madeAt: Date) =>
     mint.store.put(await Statement.seal("backup", { madeAt }, { trustDomain, keks }));
   const findings = async () =>
-    found({}, viewAt(await openStored(await mint.store.load(), mint), now));
+    found({}, AuthorityView.at(await OpenedStore.open(await mint.store.load(), mint), now));
   await backup(addSeconds(before, 600));
   expect(await findings()).toEqual([]);
-  await rotate({ ...mint, tokenAlgorithm: "ES256" }, addSeconds(before, 3600));
+  await Rotation.rotate({ ...mint, tokenAlgorithm: "ES256" }, addSeconds(before, 3600));
   const [[name, what] = []] = await findings();
   expect(name).toBe("backup-old");
   expect(what).toMatch(/^The last backup is of .*Z; 1 of 1 keys for tokens are in none\.$/);

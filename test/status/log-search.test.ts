@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Denial, toDenial } from "../../src/ca/denial.ts";
-import { formatEntry } from "../../src/ca/issuance/log-entry.ts";
+import { Denial } from "../../src/ca/denial.ts";
+import { LogEntry } from "../../src/ca/issuance/log-entry.ts";
 import type { DenialContent, RevocationContent } from "../../src/custody/record-kinds.ts";
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { SerialNumber } from "../../src/pki/encoding/serial-number.ts";
 import type { Statements } from "../../src/status/distrust.ts";
 import { LogSearch, LogSearchError, type SearchedLog } from "../../src/status/log-search.ts";
 import { parseCheckpoint } from "../../src/tlog/note/checkpoint.ts";
-import { formatBundle } from "../../src/tlog/tile.ts";
+import { Tile } from "../../src/tlog/tile.ts";
 import { clusterLocal, scheduleAfter } from "../testkit/ca/sealed-authorities.ts";
 import { tokenEntry } from "../testkit/log/token-entry.ts";
 import { type LoggedCa, startLoggedCa } from "../testkit/tlog/logged-ca.ts";
@@ -36,7 +36,7 @@ beforeAll(async () => {
 
 afterAll(() => logged.end());
 
-const deniedCart = toDenial({ subject: "ns/shop/sa/cart", knownFrom: new Date(0) }) as Denial;
+const deniedCart = Denial.parse({ subject: "ns/shop/sa/cart", knownFrom: new Date(0) }) as Denial;
 
 const namesOf = async (query: string, limit = 0): Promise<string[]> =>
   (await search.search({ query, limit, now })).entries.map(({ name }) => name);
@@ -70,7 +70,7 @@ describe("a search in the log", () => {
       tokenSubject: { sub: "repo:octo/r:ref:x", entry: "ci", claims: { environment: "Staging" } },
     });
     const { jti, audiences, expiresAt } = entry.token;
-    const bundle = formatBundle([formatEntry(entry)]);
+    const bundle = Tile.formatBundle([LogEntry.format(entry)]);
     const checkpoint = new TextEncoder().encode(
       `log.test\n1\n${"A".repeat(43)}=\n\n— log.test AAAAAAA=\n`,
     );
@@ -153,7 +153,7 @@ describe("a search beside the statements of operators", () => {
     return found.entries.map(({ distrust }) => distrust && [distrust.state, distrust.detail]);
   };
   const denialOf = (others: Partial<DenialContent>): Denial =>
-    toDenial({ subject: "ns/bank/sa/*", knownFrom: now, ...others }) ?? (undefined as never);
+    Denial.parse({ subject: "ns/bank/sa/*", knownFrom: now, ...others }) ?? (undefined as never);
   const revocationOf = async (authority: string): Promise<RevocationContent> => {
     const [entry] = (await search.search({ query: "ledger", limit: 1, now })).entries;
     const certificates = new Map([[SerialNumber.content(entry?.serialNumber ?? ""), 4e9]]);
@@ -231,7 +231,9 @@ describe("a log that is not as it should be", () => {
     const { size } = parseCheckpoint(
       new TextDecoder().decode(stored.get("checkpoint")).split("\n\n")[0]?.concat("\n") ?? "",
     );
-    const junk = formatBundle(Array.from({ length: size }, () => new TextEncoder().encode("junk")));
+    const junk = Tile.formatBundle(
+      Array.from({ length: size }, () => new TextEncoder().encode("junk")),
+    );
     const forged = published(async (_, path) => (path === "checkpoint" ? stored.get(path) : junk));
     const answer = await new LogSearch(forged, nothing).search({ query: "", limit: 0, now });
     expect(answer).toMatchObject({ entries: [], searched: size });
@@ -239,8 +241,8 @@ describe("a log that is not as it should be", () => {
 
   test("counts the entries of the newest sixteen bundles, as many as it searches", async () => {
     const checkpoint = new TextDecoder().decode(logged.objects.stored.get("checkpoint"));
-    const entry = formatEntry(tokenEntry());
-    const bundle = formatBundle(Array.from({ length: 256 }, () => entry));
+    const entry = LogEntry.format(tokenEntry());
+    const bundle = Tile.formatBundle(Array.from({ length: 256 }, () => entry));
     const long = published(async (_, path) =>
       path === "checkpoint"
         ? new TextEncoder().encode(checkpoint.replace("\n4\n", `\n${20 * 256}\n`))

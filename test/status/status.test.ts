@@ -1,13 +1,13 @@
 import { beforeAll, expect, test } from "vitest";
 import type { Authorities } from "../../src/ca/authorities.ts";
-import { viewAt } from "../../src/ca/authority-view.ts";
+import { AuthorityView } from "../../src/ca/authority-view.ts";
 import { Mint } from "../../src/ca/mint.ts";
-import { openStored } from "../../src/ca/opened-store.ts";
-import { rotate } from "../../src/ca/rotation/rotate.ts";
+import { OpenedStore } from "../../src/ca/opened-store.ts";
+import { Rotation } from "../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { CaError } from "../../src/foundation/errors.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { createStatus, type StatusSources } from "../../src/status/status.ts";
+import { Status, type StatusSources } from "../../src/status/status.ts";
 import { createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { tokenIssuer, tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
@@ -25,7 +25,7 @@ beforeAll(async () => {
 
 /** The authorities of a mint's store, read anew each time. */
 const authoritiesOf = (mint: MemoryMint): Authorities => ({
-  at: async (now) => viewAt(await openStored(await mint.store.load(), mint), now),
+  at: async (now) => AuthorityView.at(await OpenedStore.open(await mint.store.load(), mint), now),
   renew: async () => {},
 });
 
@@ -46,7 +46,7 @@ function statusOf(authorities: Authorities, changes: Changes = {}) {
   const { signers = new Map(), troubles = [], refusal, ...others } = changes;
   const mode = "required" as const;
   const issuanceLog = { mode, refusal: () => refusal, troubles: () => troubles };
-  return createStatus({
+  return Status.create({
     configuration: configurationOf({}),
     program: "a test",
     issuance: { authorities, signers, issuanceLog },
@@ -61,7 +61,7 @@ function statusOf(authorities: Authorities, changes: Changes = {}) {
 
 async function foundedMint(changes: Parameters<typeof createMemoryMint>[1] = {}) {
   const mint = createMemoryMint(keks, changes);
-  await rotate(mint, inception);
+  await Rotation.rotate(mint, inception);
   return mint;
 }
 
@@ -85,7 +85,7 @@ test("says who signs, since when and until when, and what comes", async () => {
 
 test("shows both authorities of a rotation, of which the former verifies once its successor signs", async () => {
   const mint = await foundedMint();
-  await rotate(mint, after(200));
+  await Rotation.rotate(mint, after(200));
   const overlap = after(355);
   const { signers } = await statusOf(authoritiesOf(mint)).at(overlap);
   const found = signers[0]?.authorities ?? [];

@@ -1,6 +1,6 @@
 import { exportJWK, type JWK } from "jose";
 import { expect } from "vitest";
-import { type Configuration, parseConfiguration } from "../../src/config/configuration.ts";
+import { Configuration } from "../../src/config/configuration.ts";
 import type { IssuerTable } from "../../src/config/issuer-table.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import { createTokenKey, jwksOf } from "./callers/tokens.ts";
@@ -55,7 +55,7 @@ const complete: Values = { ISSUERS: [{ issuer }], KEK: randomKek("2026-11") };
 
 /** A correct configuration, except for these values. */
 export const configurationOf = (changes: Values): Configuration =>
-  parseConfiguration({ ...complete, ...changes });
+  Configuration.parse({ ...complete, ...changes });
 
 export const issuersOf = (...tables: readonly unknown[]): readonly IssuerTable[] =>
   configurationOf({ ISSUERS: tables }).issuers;

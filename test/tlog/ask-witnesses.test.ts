@@ -4,16 +4,16 @@ import type { Tree } from "../../src/tlog/merkle.ts";
 import { createLogSigner, formatCheckpoint } from "../../src/tlog/note/checkpoint.ts";
 import { formatNote, formatSignature } from "../../src/tlog/note/note.ts";
 import { Policy } from "../../src/tlog/note/policy.ts";
-import { generateEd25519, rawPublicKey, VerifierKey } from "../../src/tlog/note/verifier-key.ts";
+import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { createCosigner, standInWitness } from "../testkit/tlog/stand-in-witness.ts";
 import { GrownTree } from "../testkit/tlog/trees.ts";
 
 const origin = "log.example.com/2026/0";
 const now = new Date("2026-11-22T00:00:00Z");
-const logKeys = await generateEd25519();
-const log = createLogSigner(origin, logKeys.privateKey, await rawPublicKey(logKeys.publicKey));
-const witnessKeys = await generateEd25519();
-const witnessPublic = await rawPublicKey(witnessKeys.publicKey);
+const logKeys = await VerifierKey.generate();
+const log = createLogSigner(origin, logKeys.privateKey, await VerifierKey.raw(logKeys.publicKey));
+const witnessKeys = await VerifierKey.generate();
+const witnessPublic = await VerifierKey.raw(witnessKeys.publicKey);
 const cosigner = createCosigner("w1.example.com", witnessKeys.privateKey, witnessPublic);
 
 async function signed(tree: Tree): Promise<string> {

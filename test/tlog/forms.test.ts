@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { leafHash } from "../../src/tlog/merkle.ts";
 import { Policy } from "../../src/tlog/note/policy.ts";
 import { LogProof } from "../../src/tlog/proof.ts";
-import { formatBundle, parseBundle, Tile } from "../../src/tlog/tile.ts";
+import { Tile } from "../../src/tlog/tile.ts";
 import { entryAt, GrownTree, tlogVectors } from "../testkit/tlog/trees.ts";
 
 const vectors = await tlogVectors<Record<string, string>>("notes.json");
@@ -70,8 +70,8 @@ describe("a bundle", () => {
   test("reads back its entries", () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 400 }), { maxLength: 20 }), (entries) => {
-        const octets = formatBundle(entries);
-        expect(parseBundle(octets, entries.length).map((each) => [...each])).toEqual(
+        const octets = Tile.formatBundle(entries);
+        expect(Tile.parseBundle(octets, entries.length).map((each) => [...each])).toEqual(
           entries.map((each) => [...each]),
         );
       }),
@@ -79,18 +79,20 @@ describe("a bundle", () => {
   });
 
   test("holds the longest entry, and none that is longer", () => {
-    expect(parseBundle(formatBundle([new Uint8Array(65_535)]), 1)[0]).toHaveLength(65_535);
-    expect(() => formatBundle([new Uint8Array(65_536)])).toThrow();
+    expect(Tile.parseBundle(Tile.formatBundle([new Uint8Array(65_535)]), 1)[0]).toHaveLength(
+      65_535,
+    );
+    expect(() => Tile.formatBundle([new Uint8Array(65_536)])).toThrow();
   });
 
   test.each([
-    ["one entry too many", formatBundle([entryAt(0), entryAt(1)]), 1],
-    ["one entry too few", formatBundle([entryAt(0)]), 2],
+    ["one entry too many", Tile.formatBundle([entryAt(0), entryAt(1)]), 1],
+    ["one entry too few", Tile.formatBundle([entryAt(0)]), 2],
     ["an octet too many", Uint8Array.of(0, 1, 9, 0), 1],
     ["an entry that is cut off", Uint8Array.of(0, 2, 9), 1],
     ["half a length", Uint8Array.of(0), 0],
   ])("is refused with %s", (_, octets, width) => {
-    expect(() => parseBundle(octets, width)).toThrow();
+    expect(() => Tile.parseBundle(octets, width)).toThrow();
   });
 });
 

@@ -6,7 +6,7 @@ import { openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { formatHead, LogRefusal, signCheckpoint } from "../../src/tlog/sequencer/open-log.ts";
 import { maximumWaiting, Sequencer } from "../../src/tlog/sequencer/sequencer.ts";
-import { checkpointPath } from "../../src/tlog/tile.ts";
+import { Tile } from "../../src/tlog/tile.ts";
 import { type MemoryObjects, memoryKeys, memoryParts } from "../testkit/tlog/memory-log.ts";
 import { entryAt } from "../testkit/tlog/trees.ts";
 
@@ -101,7 +101,7 @@ test("begins under an origin without a scheme alone, and goes on under any", asy
   const begun = await signCheckpoint(signer, origin, Frontier.empty());
   const head = { frontier: Frontier.empty(), settled: begun, signed: begun };
   parts.stage.save({ key: record, head: formatHead(head) });
-  await parts.objects.replace(checkpointPath, new TextEncoder().encode(begun));
+  await parts.objects.replace(Tile.checkpointPath, new TextEncoder().encode(begun));
   expect(await (await Sequencer.open(withScheme)).append(entryAt(0))).toEqual({ index: 0 });
 });
 

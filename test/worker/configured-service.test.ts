@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe } from "vitest";
-import { importKek } from "../../src/custody/kek.ts";
+import { Kek } from "../../src/custody/kek.ts";
 import { Base64 } from "../../src/pki/encoding/base64.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import { createWorker } from "../../src/worker/worker.ts";
@@ -33,7 +33,7 @@ async function openService(): Promise<ConfigurableService> {
   const [id = "", octets = ""] = env.KEK.split(":");
   return {
     store: createKvStore(env.AUTHORITIES),
-    keks: [await importKek(id, Base64.parse(octets) ?? new Uint8Array())],
+    keks: [await Kek.import(id, Base64.parse(octets) ?? new Uint8Array())],
     start: async (values) => {
       const worker = createWorker({ clock: () => new Date() });
       const environment = { ...env, ...values };

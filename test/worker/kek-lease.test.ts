@@ -1,7 +1,7 @@
 import { createScheduledController, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { type OpenPlatformKeys, openPlatformKeys } from "../../src/config/platform-keys.ts";
+import { type OpenPlatformKeys, PlatformKeys } from "../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../src/custody/key-service/operators-keys.ts";
 import { Hex } from "../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../src/pki/encoding/pem.ts";
@@ -40,7 +40,7 @@ async function start(kek: PlayedKek, values: object = {}) {
     createWorker({
       clock,
       openKeyCustody: (configuration, means) =>
-        openPlatformKeys(configuration, { ...means, fetch: kek.service.fetch }),
+        PlatformKeys.open(configuration, { ...means, fetch: kek.service.fetch }),
     });
   let isolate = newIsolate();
   const send = (request: Request) => isolate.fetch(request, environment);
@@ -202,7 +202,7 @@ test("a shard of the log that starts in an outage asks for its KEK in turns, and
     const fetch: typeof kek.service.fetch = (url, init) =>
       hangs ? new Promise(() => {}) : kek.service.fetch(url, init);
     const openHere: OpenPlatformKeys = (configuration, means) =>
-      openPlatformKeys(configuration, { ...means, fetch });
+      PlatformKeys.open(configuration, { ...means, fetch });
     const secrets = { KEK: kek.value, KEY_CREDENTIAL_AWSKMS: awsCredential };
     Object.assign(instance, {
       openKeyCustody: openHere,

@@ -3,7 +3,7 @@ import { ConfigurationError } from "../../foundation/errors.ts";
 import { SocketAddress } from "../../foundation/socket-address.ts";
 import { Duration, inEnglish, parsedText } from "../../foundation/text.ts";
 import { TrustDomain } from "../../pki/spiffe-id.ts";
-import { compliancePolicies } from "../../program/tls-policy.ts";
+import { CompliancePolicy } from "../../program/tls-policy.ts";
 import { port, proxyConfig } from "./proxy-config.ts";
 
 /** The spellings of `strconv.ParseBool`. */
@@ -102,7 +102,7 @@ const schema = z.object({
   /** Processors, rounded up. */
   ISTIO_CPU_LIMIT: z.prefault(z.pipe(goNumber, z.int().check(z.minimum(0), z.maximum(4096))), "0"),
   PROV_CERT: optionalText,
-  COMPLIANCE_POLICY: z._default(z.enum(compliancePolicies), ""),
+  COMPLIANCE_POLICY: z._default(z.enum(CompliancePolicy.all), ""),
   FILE_MOUNTED_CERTS: flag(),
   FILE_DEBOUNCE_DURATION: timerDuration("100ms"),
   OUTPUT_CERTS: optionalText,

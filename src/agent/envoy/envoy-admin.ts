@@ -1,10 +1,10 @@
 import { ResponseBody } from "../../foundation/fetch.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
 
 const usualTimeoutMilliseconds = 2_000;
 const maximumOctets = 64 << 20;
 
-const ask = fetchTrusting(undefined);
+const ask = NodeFetch.trusting(undefined);
 
 /** The sources of Envoy's configuration, and the counter of those that it took. */
 const discoveries = {

@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import { jsonIn } from "../../foundation/json.ts";
-import { readSmallFile, unlessMissing } from "../../program/files/small-file.ts";
+import { SmallFile, unlessMissing } from "../../program/files/small-file.ts";
 import {
   type Environment,
   type Variables,
@@ -131,7 +131,7 @@ type PodFields = Readonly<Record<string, string>>;
  * @throws OperatorError for a file that cannot be read.
  */
 export async function readPodFields(path: string): Promise<PodFields | undefined> {
-  const text = await unlessMissing(readSmallFile(path, maximumOctets));
+  const text = await unlessMissing(SmallFile.read(path, maximumOctets));
   return text === undefined ? undefined : parsePodFields(text);
 }
 

@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { basename, join } from "node:path";
 import { replaceFile } from "../../program/files/atomic-file.ts";
-import { readSmallFile } from "../../program/files/small-file.ts";
+import { SmallFile } from "../../program/files/small-file.ts";
 import { type Environment, parseVariables } from "../configuration/environment.ts";
 import { addressesOf } from "../configuration/xds-settings.ts";
 import { createMachineBootstrap } from "./xds-bootstrap.ts";
@@ -44,7 +44,7 @@ export async function envoyOptions(
 }
 
 async function overrideOption(path: string): Promise<EnvoyOption> {
-  return ["--config-yaml", await readSmallFile(path, maximumOverrideOctets)];
+  return ["--config-yaml", await SmallFile.read(path, maximumOverrideOctets)];
 }
 
 async function writtenBootstrap(environment: Environment, folder: string): Promise<EnvoyOption> {

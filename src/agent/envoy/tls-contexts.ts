@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import type { SocketAddress } from "../../foundation/socket-address.ts";
-import { type CompliancePolicy, postQuantumGroup } from "../../program/tls-policy.ts";
+import { CompliancePolicy } from "../../program/tls-policy.ts";
 import { defaultResource, rootResource } from "../secrets/secret-source.ts";
 
 /** A JSON object of Envoy's configuration. */
@@ -114,7 +114,7 @@ const tlsParameters: Json = {
 const postQuantumParameters: Json = {
   tls_minimum_protocol_version: "TLSv1_3",
   tls_maximum_protocol_version: "TLSv1_3",
-  ecdh_curves: [postQuantumGroup],
+  ecdh_curves: [CompliancePolicy.postQuantumGroup],
 };
 
 const common = (policy: CompliancePolicy): Json => ({

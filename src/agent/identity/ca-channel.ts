@@ -9,10 +9,10 @@ import {
   Http2SessionManager,
 } from "@connectrpc/connect-node";
 import { SingleFlight } from "../../foundation/shared-work.ts";
-import { parseCertificates, readPemFile, readRootFile } from "../../program/files/pem-file.ts";
+import { PemFile, parseCertificates } from "../../program/files/pem-file.ts";
 import { type ClientTls, connectSession, judgedBy, TlsAgent } from "../../program/http/tunnel.ts";
-import { trustSystemRoots } from "../../program/system-roots.ts";
-import { watchHandshake } from "../../program/tls-policy.ts";
+import { SystemRoots } from "../../program/system-roots.ts";
+import { Handshake } from "../../program/tls-policy.ts";
 import type { CaAddress, CaConnection, ConnectionFiles } from "../configuration/ca-settings.ts";
 
 /** The longest response that the agent reads. Twenty roots and a long chain are far shorter. */
@@ -129,7 +129,7 @@ class Sessions extends Http2SessionManager {
 
   async #connect(): Promise<void> {
     const next = await this.#open();
-    this.isInHandshake = watchHandshake(next);
+    this.isInHandshake = Handshake.watch(next);
     this.#opened.next = next;
   }
 }
@@ -154,8 +154,8 @@ export async function readConnectionTls(
   now: Date,
   known: ConnectionTrust,
 ): Promise<ClientTls> {
-  const pem = await readRootFile(rootFile);
-  if (pem === undefined) trustSystemRoots();
+  const pem = await PemFile.readRoots(rootFile);
+  if (pem === undefined) SystemRoots.trust();
   const ca = pem === undefined ? undefined : known.rootsFor(parseCertificates(pem)).join("");
   return {
     ...(ca !== undefined && { ca }),
@@ -176,8 +176,8 @@ async function readClientCertificate(
   known: ConnectionTrust,
 ): Promise<{ key: string; cert: string } | undefined> {
   const [key, cert] = await Promise.all([
-    readPemFile(files.key).catch(() => undefined),
-    readPemFile(files.chain).catch(() => undefined),
+    PemFile.read(files.key).catch(() => undefined),
+    PemFile.read(files.chain).catch(() => undefined),
   ]);
   const [leaf, ...others] = parseCertificates(cert ?? "");
   if (key === undefined || cert === undefined || leaf === undefined) return undefined;

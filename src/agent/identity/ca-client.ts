@@ -9,7 +9,7 @@ import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
 import { systemCode } from "../../program/files/small-file.ts";
-import { callFault, handshakeHint } from "../../program/tls-policy.ts";
+import { Handshake } from "../../program/tls-policy.ts";
 import type { RequestSettings } from "../configuration/ca-settings.ts";
 import type { CaChannel } from "./ca-channel.ts";
 import { readToken } from "./token.ts";
@@ -121,7 +121,7 @@ function tokenUnusable(error: unknown): never {
 /** Replaces an error of the deadline by one that says that the handshake took too long. */
 function outOfTime(error: unknown): unknown {
   const isLate = error instanceof ConnectError && error.code === Code.DeadlineExceeded;
-  return isLate ? new ConnectError(`it ${handshakeHint}`, error.code, {}, [], error) : error;
+  return isLate ? new ConnectError(`it ${Handshake.hint}`, error.code, {}, [], error) : error;
 }
 
 /** Whether the same call may succeed now. The agent's own faults last, and the CA may ask for a longer wait. */
@@ -138,7 +138,7 @@ function toIssuanceError(error: unknown): unknown {
     return new IssuanceError("authority-unreachable", error.cause.message, error);
   }
   const fault = isRefusal(error.code) ? "authority-refused" : "authority-unreachable";
-  const message = `${beginningOf(error)} ${callFault(error)}`;
+  const message = `${beginningOf(error)} ${Handshake.faultOf(error)}`;
   return new IssuanceError(fault, message, error, secondsToWait(error));
 }
 
@@ -199,7 +199,7 @@ export function issueThrough(
       metadata: impersonates ? { ImpersonatedIdentity: spiffeId } : { CertSigner: certSigner },
     };
     const onRetry = (error: ConnectError, log: OperationLog): void => {
-      const [code, detail] = [Code[error.code], callFault(error)];
+      const [code, detail] = [Code[error.code], Handshake.faultOf(error)];
       metrics.retried();
       log.operation({ event: "csr-retried", level: "warning", spiffeId, code, detail });
     };

@@ -18,7 +18,7 @@ import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
 import { crlsPem, parseCrls } from "../../program/bundle/documents.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
-import { readSmallFile, readSmallOctets, unlessMissing } from "../../program/files/small-file.ts";
+import { SmallFile, unlessMissing } from "../../program/files/small-file.ts";
 import type { CertificatePurpose } from "../configuration/ca-settings.ts";
 import type { CacheSettings } from "../configuration.ts";
 import {
@@ -184,7 +184,7 @@ const tagOctets = 16;
 
 /** Reads the key of a cache: a file with 32 octets in base64. @throws ConfigurationError */
 async function readCacheKey(file: string): Promise<Uint8Array> {
-  const text = await readSmallFile(file, maximumOctets).catch(() => "");
+  const text = await SmallFile.read(file, maximumOctets).catch(() => "");
   const key = Base64.parse(text.trim());
   if (key?.length === keyOctets) return key;
   throw new ConfigurationError([`RAMPART_CACHE_KEY_FILE: ${file} must hold 32 octets in base64`]);
@@ -210,7 +210,7 @@ async function readSealed(
   name: string,
   key: Uint8Array | undefined,
 ): Promise<string | undefined> {
-  const content = await unlessMissing(readSmallOctets(path, maximumOctets));
+  const content = await unlessMissing(SmallFile.readOctets(path, maximumOctets));
   if (!content) return undefined;
   return key ? open(content, name, key) : new TextDecoder().decode(content);
 }

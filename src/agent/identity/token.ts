@@ -3,8 +3,8 @@ import { OperatorError } from "../../foundation/errors.ts";
 import { FetchError, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
 import { Members } from "../../foundation/json.ts";
 import { bearerToken } from "../../foundation/text.ts";
-import { readTokenFileIfAny } from "../../program/files/small-file.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
+import { TokenFile } from "../../program/files/small-file.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
 import type { TokenEndpoint, TokenSource } from "../configuration/token-source.ts";
 
 /** How long a source may take. */
@@ -25,7 +25,7 @@ export async function readToken(
   signal: AbortSignal,
   timeoutMilliseconds: number = usualTimeoutMilliseconds,
 ): Promise<string | undefined> {
-  if (source.kind === "file") return readTokenFileIfAny(source.path);
+  if (source.kind === "file") return TokenFile.readIfAny(source.path);
   if (source.kind === "command") return runCommand(source.argv, signal, timeoutMilliseconds);
   const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMilliseconds)]);
   try {
@@ -38,7 +38,7 @@ export async function readToken(
 }
 
 /** The proxies of the environment are not asked for link-local addresses. */
-const fetch = fetchTrusting(undefined);
+const fetch = NodeFetch.trusting(undefined);
 
 /** @throws FetchError, or what the signal has as its reason. */
 async function askEndpoint(

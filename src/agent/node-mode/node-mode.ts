@@ -6,7 +6,7 @@ import { OperationLog } from "../../foundation/events.ts";
 import { JsonBounds, jsonIn } from "../../foundation/json.ts";
 import { CoalescedWork } from "../../foundation/shared-work.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { readSmallFile } from "../../program/files/small-file.ts";
+import { SmallFile } from "../../program/files/small-file.ts";
 import type { AgentConfiguration, AgentSubject } from "../configuration.ts";
 import type { CertificateCache } from "../identity/certificate-cache.ts";
 import type { Identities } from "../identity/identities.ts";
@@ -79,7 +79,7 @@ export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed>
   let fault: string | undefined = `${path} has not been read`;
   const reads = new CoalescedWork(async () => {
     try {
-      const workloads = parseWorkloadFile(await readSmallFile(path, maximumBytes), trustDomain);
+      const workloads = parseWorkloadFile(await SmallFile.read(path, maximumBytes), trustDomain);
       if (!listener.replaceAll(workloads)) throw new Error(tooManyWorkloads);
       fault = undefined;
       log.operation({ event: "workloads-read", level: "info", workloads: workloads.length });

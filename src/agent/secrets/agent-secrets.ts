@@ -1,5 +1,5 @@
 import { OperatorError } from "../../foundation/errors.ts";
-import { pemFault, readPemFile } from "../../program/files/pem-file.ts";
+import { PemFile } from "../../program/files/pem-file.ts";
 import { unlessMissing } from "../../program/files/small-file.ts";
 import type { AgentConfiguration } from "../configuration.ts";
 import type { Identities } from "../identity/identities.ts";
@@ -141,9 +141,9 @@ export function withCrls(
 }
 
 async function readCrls(file: string): Promise<string> {
-  const text = (await unlessMissing(readPemFile(file, maximumOctets))) ?? "";
+  const text = (await unlessMissing(PemFile.read(file, maximumOctets))) ?? "";
   if (text.trim() === "") return "";
-  const fault = pemFault(text, "X509 CRL");
+  const fault = PemFile.faultIn(text, "X509 CRL");
   if (fault === undefined) return text;
   throw new OperatorError(`${file} ${fault}`);
 }

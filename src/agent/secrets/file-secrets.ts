@@ -2,8 +2,8 @@ import { createPrivateKey } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { OperationLog } from "../../foundation/events.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
-import { parseCertificates, pemFault, readPemFile } from "../../program/files/pem-file.ts";
-import { systemRoots } from "../../program/system-roots.ts";
+import { PemFile, parseCertificates } from "../../program/files/pem-file.ts";
+import { SystemRoots } from "../../program/system-roots.ts";
 import { watchFile } from "./file-watch.ts";
 import type { Secret, SecretSource } from "./secret-source.ts";
 
@@ -69,20 +69,21 @@ async function withRetry<T>(work: () => Promise<T>, firstWait: number): Promise<
 async function read(resource: FileResource): Promise<Secret> {
   if (resource.kind === "certificate") return await readPair(resource);
   if (resource.kind === "system-roots") {
-    return { kind: "roots", pem: rootsIn(systemRoots()) };
+    return { kind: "roots", pem: rootsIn(SystemRoots.pem()) };
   }
-  return { kind: "roots", pem: rootsIn(await readPemFile(resource.file)) };
+  return { kind: "roots", pem: rootsIn(await PemFile.read(resource.file)) };
 }
 
 function rootsIn(pem: string): string {
   const roots = parseCertificates(pem);
-  if (roots.length === 0) throw new Error(`the file ${pemFault(pem) ?? "holds no certificate"}`);
+  if (roots.length === 0)
+    throw new Error(`the file ${PemFile.faultIn(pem) ?? "holds no certificate"}`);
   return roots.map((root) => root.toString()).join("");
 }
 
 async function readPair(files: { readonly chainFile: string; readonly keyFile: string }) {
-  const chainPem = await readPemFile(files.chainFile);
-  const privateKeyPem = await readPemFile(files.keyFile);
+  const chainPem = await PemFile.read(files.chainFile);
+  const privateKeyPem = await PemFile.read(files.keyFile);
   const [leaf] = parseCertificates(chainPem);
   if (!leaf?.checkPrivateKey(createPrivateKey(privateKeyPem))) {
     throw new Error("the key is not that of the certificate");

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
-import { readPemFileNow } from "../../program/files/pem-file.ts";
+import { PemFile } from "../../program/files/pem-file.ts";
 
 interface FileWatchOptions {
   /** How long a file must be left alone before it is read. */
@@ -61,7 +61,7 @@ function stateOf(path: string): string {
 
 /** Reads synchronously: the files are small, and are read seldom. */
 function digestOf(path: string, maximumOctets?: number): string | undefined {
-  const content = unlessAbsent(() => readPemFileNow(path, maximumOctets));
+  const content = unlessAbsent(() => PemFile.readNow(path, maximumOctets));
   return content && createHash("sha256").update(content).digest("hex");
 }
 

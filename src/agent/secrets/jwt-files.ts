@@ -5,7 +5,7 @@ import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { RenewalPlan } from "../../foundation/renewal-plan.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
-import { withinPlace } from "../../program/files/descriptor-path.ts";
+import { DescriptorPath } from "../../program/files/descriptor-path.ts";
 import type { JwtFile } from "../configuration.ts";
 import type { JwtSvids } from "../identity/jwt-svids.ts";
 import type { JwtBundles } from "../trust/bundles.ts";
@@ -78,7 +78,7 @@ export class JwtFiles {
 }
 
 async function write({ path, owner }: JwtFile, token: string): Promise<void> {
-  await withinPlace(dirname(path), (folder) =>
+  await DescriptorPath.withinPlace(dirname(path), (folder) =>
     replaceFile(join(folder, basename(path)), token, {
       mode: 0o600,
       give: owner && ((handle) => handle.chown(owner.uid, owner.gid)),

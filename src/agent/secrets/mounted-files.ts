@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import { Subscribers } from "../../foundation/subscribers.ts";
-import { parseCertificates, pemFault, readPemFileNow } from "../../program/files/pem-file.ts";
+import { PemFile, parseCertificates } from "../../program/files/pem-file.ts";
 import type { FileResource, FileSecretPorts } from "./file-secrets.ts";
 import { watchFile } from "./file-watch.ts";
 import { defaultResource, rootResource } from "./secret-source.ts";
@@ -107,7 +107,7 @@ interface PairFiles {
 function faultOfPair({ chainFile, keyFile }: PairFiles): string | undefined {
   try {
     const leaf = leafOf(chainFile);
-    const key = createPrivateKey(readPemFileNow(keyFile));
+    const key = createPrivateKey(PemFile.readNow(keyFile));
     return leaf?.checkPrivateKey(key) ? undefined : `${keyFile} is not the key of ${chainFile}`;
   } catch (error) {
     return `${chainFile} and ${keyFile}: ${codeOf(error)}`;
@@ -116,9 +116,9 @@ function faultOfPair({ chainFile, keyFile }: PairFiles): string | undefined {
 
 function faultOfRoots(file: string): string | undefined {
   try {
-    const pem = readPemFileNow(file);
+    const pem = PemFile.readNow(file);
     if (parseCertificates(pem).length > 0) return undefined;
-    return `${file} ${pemFault(pem) ?? "holds no certificate"}`;
+    return `${file} ${PemFile.faultIn(pem) ?? "holds no certificate"}`;
   } catch (error) {
     return `${file}: ${codeOf(error)}`;
   }
@@ -131,7 +131,7 @@ function expiry(chainFile: string, now: Date): string | undefined {
 }
 
 function leafOf(chainFile: string): X509Certificate | undefined {
-  return parseCertificates(readPemFileNow(chainFile))[0];
+  return parseCertificates(PemFile.readNow(chainFile))[0];
 }
 
 /** The code of a system's error. A parser's message may quote a key. */

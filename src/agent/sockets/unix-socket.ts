@@ -26,7 +26,7 @@ import { backoffs, retry } from "../../foundation/backoff.ts";
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { CallTimeout } from "../../foundation/headers.ts";
-import { descriptorPath } from "../../program/files/descriptor-path.ts";
+import { DescriptorPath } from "../../program/files/descriptor-path.ts";
 import { holdNames, Sessions, takePermit, UnreadResponses } from "./socket-bounds.ts";
 
 const attempts = 5;
@@ -65,7 +65,7 @@ async function permit(path: string, mode: number): Promise<void> {
   await using opened = await open(path, O_PATH | constants.O_NOFOLLOW);
   const found = await opened.stat();
   if (!found.isSocket()) throw new Error(`something else is in place of the socket ${path}`);
-  await chmod(descriptorPath(opened, path), mode);
+  await chmod(DescriptorPath.of(opened, path), mode);
 }
 
 const othersMayEnter = 0o001;

@@ -1,6 +1,6 @@
 import { type Counter, Registry } from "prom-client";
 import type { LogOutput } from "../../program/log-output.ts";
-import { addCounter, addLostLines, addReadSeries } from "../../program/metrics.ts";
+import { Metrics } from "../../program/metrics.ts";
 import type { IssuanceMetrics } from "../identity/ca-client.ts";
 
 interface MetricsView {
@@ -34,14 +34,20 @@ export class AgentMetrics implements IssuanceMetrics {
   );
 
   constructor(logOutput?: LogOutput) {
-    addLostLines(this.registry, logOutput);
+    Metrics.addLostLines(this.registry, logOutput);
   }
 
   /** Registers the gauges that read this view at each scrape. It is called once. */
   observe({ expiries, bundle, crlExpiries }: MetricsView, clock: () => Date): void {
     const secondsUntil = (instant: Date): number => (instant.getTime() - clock().getTime()) / 1000;
     const gauge = (name: string, help: string, read: ReadGauge, ...labelNames: string[]): void =>
-      addReadSeries(this.registry, { type: "gauge", name: named(name), help, labelNames, read });
+      Metrics.addReadSeries(this.registry, {
+        type: "gauge",
+        name: named(name),
+        help,
+        labelNames,
+        read,
+      });
     const ofEach = (label: string, ends: MetricsView["expiries"]): ReadGauge =>
       function* () {
         for (const [name, end] of ends()) yield [secondsUntil(end), { [label]: name }];
@@ -90,14 +96,14 @@ export class AgentMetrics implements IssuanceMetrics {
   }
 
   #ofCsrs(name: string, help: string): Counter<"request_type"> {
-    return addCounter(this.registry, named(name), help, "request_type");
+    return Metrics.addCounter(this.registry, named(name), help, "request_type");
   }
 
   #counter(name: string, help: string): Counter<never> {
-    return addCounter(this.registry, named(name), help);
+    return Metrics.addCounter(this.registry, named(name), help);
   }
 }
 
-type ReadGauge = Parameters<typeof addReadSeries>[1]["read"];
+type ReadGauge = Parameters<typeof Metrics.addReadSeries>[1]["read"];
 
 const named = (name: string): string => `istio_agent_${name}`;

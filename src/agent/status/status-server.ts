@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { SocketAddress } from "../../foundation/socket-address.ts";
 import { parseNoMore } from "../../program/http/http-exchange.ts";
-import { runtimeFaults } from "../../program/runtime.ts";
+import { Runtime } from "../../program/runtime.ts";
 import type { AgentStatus } from "../agent-status.ts";
 import type { ProxyControl } from "../envoy/envoy-process.ts";
 
@@ -114,7 +114,7 @@ async function answer(
     case "/readyz":
     case "/healthz/ready": {
       const { isReady, reasons } = await statusWithProxy(view);
-      const readiness = json({ isReady, reasons, runtime: runtimeFaults() });
+      const readiness = json({ isReady, reasons, runtime: Runtime.faults() });
       return end(response, isReady ? 200 : 503, "application/json", readiness);
     }
     case "/metrics":

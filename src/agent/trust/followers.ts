@@ -9,7 +9,7 @@ import {
   type FollowerState,
 } from "../../program/bundle/document-follower.ts";
 import { crlDocument, type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
-import { readRootFile } from "../../program/files/pem-file.ts";
+import { PemFile } from "../../program/files/pem-file.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 import type { ClientTls } from "../../program/http/tunnel.ts";
 import type { AgentConfiguration } from "../configuration.ts";
@@ -101,7 +101,7 @@ export function federatedBundleFollowers(
 
 /** The TLS options of the profile `https_web`: no client certificate, and the name of the host. */
 async function webTls(rootFile: string | undefined): Promise<ClientTls> {
-  const ca = await readRootFile(rootFile);
+  const ca = await PemFile.readRoots(rootFile);
   return ca === undefined ? {} : { ca };
 }
 

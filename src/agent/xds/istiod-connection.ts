@@ -4,7 +4,7 @@ import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import { type Pause, waitFor } from "../../foundation/pause.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 import { connectSession } from "../../program/http/tunnel.ts";
-import { handshakeHint, isInHandshake } from "../../program/tls-policy.ts";
+import { Handshake } from "../../program/tls-policy.ts";
 import type { ConnectionFiles } from "../configuration/ca-settings.ts";
 import type { IstiodSettings } from "../configuration/xds-settings.ts";
 import { type ConnectionTrust, readConnectionTls } from "../identity/ca-channel.ts";
@@ -112,7 +112,9 @@ async function connected(
   const opened = new Promise<true>((resolve) => session.once("connect", () => resolve(true)));
   const isOpen = await waitFor(opened, connectMilliseconds, until(signal, wait));
   if (!isOpen)
-    throw new Error(isInHandshake(session.socket) ? `it ${handshakeHint}` : "no answer in time");
+    throw new Error(
+      Handshake.isUnderWay(session.socket) ? `it ${Handshake.hint}` : "no answer in time",
+    );
 }
 
 /** Makes a wait end with the signal as well. */

@@ -1,5 +1,5 @@
 import type { Registry } from "prom-client";
-import { addCounter, addReadSeries } from "../../program/metrics.ts";
+import { Metrics } from "../../program/metrics.ts";
 import type { DiscoveryProtocol, RequestPeek } from "./discovery-protocol.ts";
 import { isExpected } from "./grpc.ts";
 import type { SeenResponse, StreamEnd } from "./xds-stream.ts";
@@ -110,7 +110,7 @@ export type XdsReport = ReturnType<XdsStatus["report"]>;
 /** The counters of the XDS proxy, under Istio's names. */
 function countersIn(registry: Registry) {
   const counter = <Label extends string = never>(name: string, help: string, ...of: Label[]) =>
-    addCounter(registry, `istio_agent_${name}`, help, ...of);
+    Metrics.addCounter(registry, `istio_agent_${name}`, help, ...of);
   return {
     failures: counter("istiod_connection_failures", "Connections that did not open."),
     istiodEnds: counter("istiod_connection_terminations", "Ends of istiod.", "type"),
@@ -124,7 +124,7 @@ function countersIn(registry: Registry) {
 function observeTypes(registry: Registry, report: () => XdsReport): void {
   type Read = (type: XdsReport["types"][number]) => number | undefined;
   const add = (type: "counter" | "gauge", name: string, help: string, value: Read): void =>
-    addReadSeries(registry, {
+    Metrics.addReadSeries(registry, {
       type,
       name: `istio_agent_${name}`,
       help,

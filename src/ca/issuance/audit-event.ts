@@ -109,12 +109,15 @@ const levels: Readonly<Record<AuditEvent["outcome"], Level>> = {
   failed: "error",
 };
 
-/** The log of a program that is a CA, or stands in front of one. */
-export function createEventLog(clock: () => Date, write: WriteLine): EventLog {
-  return {
-    ...OperationLog.create(clock, write),
-    // Written as `info` whatever the outcome, so that the audit trail is whole on one stream.
-    audit: (event) =>
-      write(OperationalEvent.formatLine(clock(), levels[event.outcome], event), "info"),
-  };
-}
+/** Creates logs. */
+export const EventLog = {
+  /** The log of a program that is a CA, or stands in front of one. */
+  create(clock: () => Date, write: WriteLine): EventLog {
+    return {
+      ...OperationLog.create(clock, write),
+      // Written as `info` whatever the outcome, so that the audit trail is whole on one stream.
+      audit: (event) =>
+        write(OperationalEvent.formatLine(clock(), levels[event.outcome], event), "info"),
+    };
+  },
+};

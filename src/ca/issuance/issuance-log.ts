@@ -62,14 +62,17 @@ export interface Recording {
   readonly audit: Pick<AuditEvent, "log" | "logIndex" | "logEntry">;
 }
 
-/** The refusal of a certificate whose entry a log did not take, and why. */
-export const logUnavailable = (why: string, cause?: unknown): CaError =>
-  new CaError({ reason: "log-unavailable", why }, `the issuance log: ${why}`, cause);
+/** The failures of a log. */
+export const IssuanceLog = {
+  /** The refusal of a certificate whose entry a log did not take, and why. */
+  unavailable: (why: string, cause?: unknown): CaError =>
+    new CaError({ reason: "log-unavailable", why }, `the issuance log: ${why}`, cause),
 
-/** Any failure of a log as {@link logUnavailable}. */
-export function toLogUnavailable(error: unknown): CaError {
-  return error instanceof CaError ? error : logUnavailable(messageOf(error), error);
-}
+  /** Any failure of a log as {@link IssuanceLog.unavailable}. */
+  toUnavailable(error: unknown): CaError {
+    return error instanceof CaError ? error : IssuanceLog.unavailable(messageOf(error), error);
+  },
+};
 
 /** What a CA has issued: to a caller, or a certificate to itself. */
 export type Issued =

@@ -123,24 +123,55 @@ export type TokenEntry = Readonly<z.output<typeof tokenSchema>>;
  */
 export type LogEntry = CertificateEntry | TokenEntry;
 
-/**
- * The octets of an entry: its version, the length of the certificate, the certificate, JSON. A token has a
- * certificate of no length.
- *
- * An entry is written in the lowest version that has its fields, which older readers know.
- */
-export function formatEntry(entry: LogEntry): Bytes {
-  const { certificate, ...rest } = entry.kind === "token" ? { ...entry, certificate: none } : entry;
-  const { kind, ...first } = rest;
-  const isFirst =
-    kind === "certificate" &&
-    Object.keys({ ...decision, ...claimed }).every((name) => !hasField(rest, name));
-  const head = new Uint8Array(3);
-  head[0] = isFirst ? 1 : laterVersion(entry);
-  new DataView(head.buffer).setUint16(1, certificate.length);
-  const json = new TextEncoder().encode(JSON.stringify(isFirst ? first : rest));
-  return concatBytes(head, certificate, json);
-}
+/** Formats and parses entries. */
+export const LogEntry = {
+  /**
+   * The octets of an entry: its version, the length of the certificate, the certificate, JSON. A token has a
+   * certificate of no length.
+   *
+   * An entry is written in the lowest version that has its fields, which older readers know.
+   */
+  format(entry: LogEntry): Bytes {
+    const { certificate, ...rest } =
+      entry.kind === "token" ? { ...entry, certificate: none } : entry;
+    const { kind, ...first } = rest;
+    const isFirst =
+      kind === "certificate" &&
+      Object.keys({ ...decision, ...claimed }).every((name) => !hasField(rest, name));
+    const head = new Uint8Array(3);
+    head[0] = isFirst ? 1 : laterVersion(entry);
+    new DataView(head.buffer).setUint16(1, certificate.length);
+    const json = new TextEncoder().encode(JSON.stringify(isFirst ? first : rest));
+    return concatBytes(head, certificate, json);
+  },
+
+  /**
+   * Parses an entry of the issuance log, of the first or the second format.
+   * @throws LogError `form` if it is malformed.
+   */
+  parse(octets: Uint8Array): LogEntry {
+    const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
+    const version = octets.length < 3 ? 0 : view.getUint8(0);
+    if (version < 1 || version > 3) throw malformed();
+    const end = 3 + view.getUint16(1);
+    if (end > octets.length) throw malformed();
+    try {
+      const json = parseJson(octets.subarray(end));
+      const certificate = octets.slice(3, end) as Bytes;
+      const rest = version === 1 ? firstOf(json) : laterSchema.parse(json);
+      if (version !== 1 && version !== laterVersion(rest)) throw malformed();
+      if (rest.kind === "certificate") return { certificate, ...rest };
+      if (certificate.length > 0) throw malformed();
+      return rest;
+    } catch (error) {
+      throw malformed(error);
+    }
+  },
+
+  /** The DER of an entry's certificate; `undefined` of a token's. */
+  certificateOf: (entry: LogEntry): Bytes | undefined =>
+    entry.kind === "token" ? undefined : entry.certificate,
+};
 
 const none: Bytes = new Uint8Array();
 
@@ -150,37 +181,10 @@ const laterVersion = ({ tokenSubject }: Pick<LogEntry, "tokenSubject">): 2 | 3 =
 const hasField = (entry: object, name: string): boolean =>
   (entry as Readonly<Record<string, unknown>>)[name] !== undefined;
 
-/**
- * Parses an entry of the issuance log, of the first or the second format.
- * @throws LogError `form` if it is malformed.
- */
-export function parseEntry(octets: Uint8Array): LogEntry {
-  const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
-  const version = octets.length < 3 ? 0 : view.getUint8(0);
-  if (version < 1 || version > 3) throw malformed();
-  const end = 3 + view.getUint16(1);
-  if (end > octets.length) throw malformed();
-  try {
-    const json = parseJson(octets.subarray(end));
-    const certificate = octets.slice(3, end) as Bytes;
-    const rest = version === 1 ? firstOf(json) : laterSchema.parse(json);
-    if (version !== 1 && version !== laterVersion(rest)) throw malformed();
-    if (rest.kind === "certificate") return { certificate, ...rest };
-    if (certificate.length > 0) throw malformed();
-    return rest;
-  } catch (error) {
-    throw malformed(error);
-  }
-}
-
 const firstOf = (json: unknown): z.output<typeof certificateSchema> => ({
   kind: "certificate",
   ...firstSchema.parse(json),
 });
-
-/** The DER of an entry's certificate; `undefined` of a token's. */
-export const certificateOf = (entry: LogEntry): Bytes | undefined =>
-  entry.kind === "token" ? undefined : entry.certificate;
 
 function malformed(cause?: unknown): LogError {
   return new LogError("form", "not an entry of an issuance log", cause);

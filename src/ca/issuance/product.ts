@@ -6,7 +6,7 @@ import type { TokenAlgorithm } from "../../pki/jose/token-key.ts";
 import { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../../pki/x509/intermediate.ts";
 import type { Authorities } from "../authorities.ts";
-import { intermediateSigner, maximumServingNames, servingSigner } from "./signer-names.ts";
+import { CertSigner, maximumServingNames } from "./signer-names.ts";
 import type { NamedSigner } from "./signers.ts";
 
 /**
@@ -72,11 +72,11 @@ export function orderFor(
 ): Order {
   const { certSigner: name } = request;
   if (name === "") return { authorities, product: { kind: "workload" } };
-  if (name === servingSigner) {
+  if (name === CertSigner.serving) {
     const dnsNames = servingNames(caller, request.dnsNames ?? []);
     if (dnsNames) return { authorities, product: { kind: "serving", dnsNames } };
   }
-  if (name === intermediateSigner) {
+  if (name === CertSigner.intermediate) {
     const rights = intermediateRights(caller, spiffeId !== caller.spiffeId);
     return { authorities, product: { kind: "intermediate", rights } };
   }
@@ -102,7 +102,7 @@ export function signerNameOf(product: CertificateProduct): string | undefined {
     case "serving":
       return undefined;
     case "intermediate":
-      return intermediateSigner;
+      return CertSigner.intermediate;
   }
 }
 

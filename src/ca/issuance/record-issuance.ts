@@ -1,18 +1,17 @@
-import { hidesTokenSubject, proofKindOf } from "../../authn/caller.ts";
+import { Caller } from "../../authn/caller.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import { Hex } from "../../pki/encoding/bytes.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import {
   type AppendOnlyLog,
-  type IssuanceLog,
+  IssuanceLog,
   type Issued,
   type IssuedToCaller,
   type LoggedAuthority,
   type Recording,
-  toLogUnavailable,
 } from "./issuance-log.ts";
-import { type CertificateEntry, formatEntry, type LogEntry } from "./log-entry.ts";
+import { type CertificateEntry, LogEntry } from "./log-entry.ts";
 
 /**
  * Creates the log that records what a CA issues: it appends the entry of each certificate and token, after those of
@@ -28,14 +27,14 @@ async function record(
   entry: LogEntry,
   { view, signal, audit }: Recording,
 ): Promise<void> {
-  const octets = formatEntry(entry);
+  const octets = LogEntry.format(entry);
   try {
     const { origin, index } = await append(octets, signal, authoritiesOf(view, entry.at));
     audit.log = origin;
     audit.logIndex = index;
   } catch (error) {
     audit.log = "unlogged";
-    if (mode === "required") throw toLogUnavailable(error);
+    if (mode === "required") throw IssuanceLog.toUnavailable(error);
     audit.logEntry = Base64.format(octets);
   }
 }
@@ -53,7 +52,7 @@ function authoritiesOf(view: AuthorityView, at: string): readonly LoggedAuthorit
   const certificates = [...trustBundle.roots, ...(issuer?.authority.intermediates ?? [])];
   const entries = certificates.map((certificate) => ({
     name: Hex.format(leafHash(certificate)),
-    entry: formatEntry({ kind: "certificate", certificate, at, proof: "authority" }),
+    entry: LogEntry.format({ kind: "certificate", certificate, at, proof: "authority" }),
   }));
   authoritiesOfViews.set(view, entries);
   return entries;
@@ -84,7 +83,7 @@ function circumstancesOf({
   const issuer = caller.issuer ?? caller.provedBy;
   return {
     at: at.toISOString(),
-    proof: proofKindOf(caller),
+    proof: Caller.proofKindOf(caller),
     cluster: issuer?.cluster,
     issuer: issuer?.name,
     callerSerialNumber: shown?.serialNumber,
@@ -97,6 +96,6 @@ function circumstancesOf({
     node,
     tokenId,
     tokenSubject:
-      caller.tokenSubject ?? (shown && hidesTokenSubject(caller) ? "unknown" : undefined),
+      caller.tokenSubject ?? (shown && Caller.hidesTokenSubject(caller) ? "unknown" : undefined),
   };
 }

@@ -1,8 +1,11 @@
-/** The `CertSigner` of a request for a serving certificate. */
-export const servingSigner = "serving";
+/** The names of signers in requests. */
+export const CertSigner = {
+  /** The `CertSigner` of a request for a serving certificate. */
+  serving: "serving" as const,
 
-/** The `CertSigner` of a request for an intermediate CA. */
-export const intermediateSigner = "intermediate";
+  /** The `CertSigner` of a request for an intermediate CA. */
+  intermediate: "intermediate" as const,
+};
 
 /** The most DNS names of a serving certificate: as many as a table may give to a gateway. */
 export const maximumServingNames = 32;

@@ -16,7 +16,7 @@ export interface Rule extends RuleTable {
 }
 
 /** The rule that decides, and what comes of it. */
-export interface Decision {
+interface Decision {
   /** The rule; `undefined` if none matches. */
   readonly rule: Rule | undefined;
   /** Whether the rule matches for certain: no attribute that it needs is hidden. */

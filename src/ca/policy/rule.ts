@@ -97,29 +97,32 @@ const rule = z.strictObject({
 
 const plainText = z.string().check(z.minLength(1), z.maxLength(1024));
 
-/** A request as a person describes it. One that says nothing else is for a workload, by its token. */
-export const question = z.strictObject({
-  cluster: z.optional(plainText),
-  issuer: z.optional(plainText),
-  namespace: plainText,
-  account: plainText,
-  caller: z.optional(z.strictObject({ namespace: plainText, account: plainText })),
-  node: z.optional(plainText),
-  proof: z._default(z.enum(proofs), "token"),
-  signer: z.optional(plainText),
-  product: z._default(z.enum(products), "workload"),
-  audiences: z.optional(z.array(plainText).check(z.maxLength(8))),
-  requested: z.prefault(Duration.seconds, "0s"),
-  key_type: z._default(z.enum(keyTypeNames), "EC-P256"),
-  claims: z.optional(z.record(z.string(), z.union([plainText, z.readonly(z.array(plainText))]))),
-});
+/** Parses questions. */
+export const Question = {
+  /** A request as a person describes it. One that says nothing else is for a workload, by its token. */
+  schema: z.strictObject({
+    cluster: z.optional(plainText),
+    issuer: z.optional(plainText),
+    namespace: plainText,
+    account: plainText,
+    caller: z.optional(z.strictObject({ namespace: plainText, account: plainText })),
+    node: z.optional(plainText),
+    proof: z._default(z.enum(proofs), "token"),
+    signer: z.optional(plainText),
+    product: z._default(z.enum(products), "workload"),
+    audiences: z.optional(z.array(plainText).check(z.maxLength(8))),
+    requested: z.prefault(Duration.seconds, "0s"),
+    key_type: z._default(z.enum(keyTypeNames), "EC-P256"),
+    claims: z.optional(z.record(z.string(), z.union([plainText, z.readonly(z.array(plainText))]))),
+  }),
+};
 
 /** A parsed request of `rampart policy explain` or a test case: what the policy is asked about. */
-export type Question = z.output<typeof question>;
+export type Question = z.output<typeof Question.schema>;
 
 /** A case of `rampart policy test`; what `expect` leaves out may be anything. */
 const testCase = z.strictObject({
-  asks: question,
+  asks: Question.schema,
   expect: z.strictObject({
     /** The name of the rule that decides; empty for none. */
     rule: z.optional(z.string()),
@@ -141,8 +144,11 @@ const table = z.strictObject({
   ),
 });
 
-/** `POLICY`: a table, or the same as JSON in a text. */
-export const policyTable = z.pipe(jsonText, table);
+/** Parses policies. */
+export const PolicyTable = {
+  /** `POLICY`: a table, or the same as JSON in a text. */
+  schema: z.pipe(jsonText, table),
+};
 
 /** An ordered list of rules. The first one that fits a request decides. */
 export type PolicyTable = z.output<typeof table>;

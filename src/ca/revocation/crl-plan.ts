@@ -116,10 +116,13 @@ export type CrlLifetime = Pick<CrlLengths, "lifetimeSeconds">;
 
 const hour = 3600;
 
-/**
- * A CRL lasts as long as leaves usually do, between an hour and a day. So a CA that is down stops a mesh
- * by its CRLs no earlier than by leaves that cannot be renewed.
- */
-export function crlLifetime({ defaultSeconds }: LeafLifetimes): CrlLifetime {
-  return { lifetimeSeconds: Math.min(24 * hour, Math.max(hour, defaultSeconds)) };
-}
+/** Derives the lifetime of CRLs. */
+export const CrlLifetime = {
+  /**
+   * A CRL lasts as long as leaves usually do, between an hour and a day. So a CA that is down stops a mesh
+   * by its CRLs no earlier than by leaves that cannot be renewed.
+   */
+  of({ defaultSeconds }: LeafLifetimes): CrlLifetime {
+    return { lifetimeSeconds: Math.min(24 * hour, Math.max(hour, defaultSeconds)) };
+  },
+};

@@ -92,7 +92,9 @@ export class SignedCrls {
     const view = await authorities.at(now);
     const input = {
       period: crlPeriodAt(this.#configuration, now),
-      issuers: issuersOfCrls(view).filter(({ authority }) => UnsignedCrl.maySign(authority)),
+      issuers: PublishedCrls.issuersIn(view).filter(({ authority }) =>
+        UnsignedCrl.maySign(authority),
+      ),
       inBundle: new Set(view.crlIssuers.map(({ authority }) => authority.id)),
       revocations: [...configuredRevocations, ...view.revocations],
       roots: rootCrlsIn(view),
@@ -140,11 +142,42 @@ export class SignedCrls {
   }
 }
 
-/** Every authority whose leaves may be revoked. */
-export const issuersOfCrls = ({ crlIssuers, apart }: AuthorityView): readonly OpenAuthority[] => [
-  ...crlIssuers,
-  ...apart,
-];
+/** Who issues the CRLs, and which are missing. */
+export const PublishedCrls = {
+  /** Every authority whose leaves may be revoked. */
+  issuersIn: ({ crlIssuers, apart }: AuthorityView): readonly OpenAuthority[] => [
+    ...crlIssuers,
+    ...apart,
+  ],
+
+  /**
+   * One sentence for each CA of which the mesh has no CRL. Some verifiers check whole paths: OpenSSL with
+   * `-crl_check_all`, and Envoy. They refuse every leaf below such a CA once they have a CRL of another one.
+   */
+  gapsIn(view: AuthorityView): readonly string[] {
+    const { crlIssuers, trustBundle } = view;
+    const withCrl = rootCrlsIn(view);
+    const authorities = crlIssuers.map(({ authority }) => authority);
+    const [able, unable] = [
+      authorities.filter(UnsignedCrl.maySign),
+      authorities.filter((each) => !UnsignedCrl.maySign(each)),
+    ];
+    const uncovered = trustBundle.roots.filter(
+      (der) =>
+        !authorities.some(({ certificate }) => Bytes.equal(certificate.der, der)) &&
+        !withCrl.some(({ crl }) => Crl.isOf(crl, Crl.issuer(Certificate.parse(der)))),
+    );
+    return able.length === 0
+      ? []
+      : [
+          ...unable.map(({ id }) => `the authority ${id} has no CRL: its key usage lacks cRLSign`),
+          ...uncovered.map(
+            (root) =>
+              `no CRL of the root with the SHA-256 fingerprint ${fingerprintOf(root)} is known`,
+          ),
+        ];
+  },
+};
 
 function isSame(a: CrlInput, b: CrlInput): boolean {
   return (
@@ -166,32 +199,4 @@ async function publishedOf({ crl, root }: RootCrl): Promise<PublishedCrl> {
 
 async function digestOf(bytes: Bytes): Promise<string> {
   return Hex.format(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes), 0, 16));
-}
-
-/**
- * One sentence for each CA of which the mesh has no CRL. Some verifiers check whole paths: OpenSSL with
- * `-crl_check_all`, and Envoy. They refuse every leaf below such a CA once they have a CRL of another one.
- */
-export function crlGapsIn(view: AuthorityView): readonly string[] {
-  const { crlIssuers, trustBundle } = view;
-  const withCrl = rootCrlsIn(view);
-  const authorities = crlIssuers.map(({ authority }) => authority);
-  const [able, unable] = [
-    authorities.filter(UnsignedCrl.maySign),
-    authorities.filter((each) => !UnsignedCrl.maySign(each)),
-  ];
-  const uncovered = trustBundle.roots.filter(
-    (der) =>
-      !authorities.some(({ certificate }) => Bytes.equal(certificate.der, der)) &&
-      !withCrl.some(({ crl }) => Crl.isOf(crl, Crl.issuer(Certificate.parse(der)))),
-  );
-  return able.length === 0
-    ? []
-    : [
-        ...unable.map(({ id }) => `the authority ${id} has no CRL: its key usage lacks cRLSign`),
-        ...uncovered.map(
-          (root) =>
-            `no CRL of the root with the SHA-256 fingerprint ${fingerprintOf(root)} is known`,
-        ),
-      ];
 }

@@ -13,7 +13,7 @@ import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import { Mint } from "../mint.ts";
-import { type OpenedStore, openStored } from "../opened-store.ts";
+import { OpenedStore } from "../opened-store.ts";
 import { type CrlLengths, planCrl } from "./crl-plan.ts";
 
 /** The stored CRL of a root, which a key in a key service has signed. */
@@ -102,7 +102,7 @@ function rootOf({ crlRoot }: Mint): [string, CertificateSigner][] {
 /** The rotation has said already which records do not open. */
 async function openQuietly(mint: Mint): Promise<OpenedStore> {
   const log = { ...mint.log, operation: () => {} };
-  return openStored(await mint.store.load(), { ...mint, log });
+  return OpenedStore.open(await mint.store.load(), { ...mint, log });
 }
 
 async function keepCrl(

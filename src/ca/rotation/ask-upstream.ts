@@ -8,7 +8,7 @@ import { CaCertificate } from "../../pki/path/certification-path.ts";
 import { VerifiedAuthority } from "../../pki/path/verified-authority.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import type { Mint } from "../mint.ts";
-import { openStored } from "../opened-store.ts";
+import { OpenedStore } from "../opened-store.ts";
 import { type UpstreamAnswer, UpstreamError } from "../upstream-authority.ts";
 import { installIntermediate } from "./install-intermediate.ts";
 
@@ -34,7 +34,7 @@ export async function askUpstream(
   if (!upstream) throw new Error("AUTHORITY_ROOT is upstream, and no CA upstream was composed");
   const request = await IntermediateRequest.create(trustDomain, authorityKey);
   const lifetimeSeconds = phaseLengths.signingSeconds + 2 * Schedule.leadSeconds(phaseLengths);
-  const { authorities } = await openStored(await mint.store.load(), mint);
+  const { authorities } = await OpenedStore.open(await mint.store.load(), mint);
   const knownRoots = authorities.flatMap(({ roots }) => roots);
   const answer = await upstream({ csr: request.csr, lifetimeSeconds, knownRoots });
   try {

@@ -32,27 +32,35 @@ export interface TaintForecast {
   readonly trustedUntil: Readonly<Record<Departure, Date>>;
 }
 
-/** Every event from now up to the last one of the next authority, which is not minted yet if it is its own root. */
-export function forecastRotation(
-  state: RotationState,
-  lengths: PhaseLengths,
-  now: Date,
-): ForecastEvent[] {
-  const authorities = Taint.apply(state.authorities, state.taints);
-  const events = [
-    ...(state.authorityRoot === "self" ? mintEvents(authorities, lengths, now) : []),
-    ...authorities.flatMap(eventsOf),
-  ];
-  const roots = Taint.apply(state.additionalRoots, state.taints).flatMap(
-    ({ id, schedule }): ForecastEvent[] => [
-      { at: schedule.publishedFrom, id, event: "published" },
-      { at: schedule.retiresAt, id, event: "leaves bundle" },
-    ],
-  );
-  return [...events, ...roots]
-    .filter(({ at }) => at >= now)
-    .toSorted((a, b) => a.at.getTime() - b.at.getTime());
-}
+/** What the next rotations do. */
+export const Forecast = {
+  /** Every event from now up to the last one of the next authority, which is not minted yet if it is its own root. */
+  rotation(state: RotationState, lengths: PhaseLengths, now: Date): ForecastEvent[] {
+    const authorities = Taint.apply(state.authorities, state.taints);
+    const events = [
+      ...(state.authorityRoot === "self" ? mintEvents(authorities, lengths, now) : []),
+      ...authorities.flatMap(eventsOf),
+    ];
+    const roots = Taint.apply(state.additionalRoots, state.taints).flatMap(
+      ({ id, schedule }): ForecastEvent[] => [
+        { at: schedule.publishedFrom, id, event: "published" },
+        { at: schedule.retiresAt, id, event: "leaves bundle" },
+      ],
+    );
+    return [...events, ...roots]
+      .filter(({ at }) => at >= now)
+      .toSorted((a, b) => a.at.getTime() - b.at.getTime());
+  },
+
+  /** The effects of a taint, for each authority that is still in the bundle and not tainted. */
+  taints(store: OpenedStore, lengths: PhaseLengths, now: Date): TaintForecast[] {
+    const tainted = new Set(store.taints.map(({ id }) => id));
+    return store.openAuthorities
+      .map(({ authority }) => authority)
+      .filter(({ id, schedule }) => !tainted.has(id) && schedule.retiresAt > now)
+      .map((authority) => forecastTaint(store, authority, lengths, now));
+  },
+};
 
 function mintEvents(
   authorities: readonly ScheduledAuthority[],
@@ -75,19 +83,6 @@ function eventsOf({ id, schedule }: ScheduledAuthority): ForecastEvent[] {
     { at: schedule.signsUntil, id, event: "stops signing" },
     { at: schedule.retiresAt, id, event: "leaves bundle" },
   ];
-}
-
-/** The effects of a taint, for each authority that is still in the bundle and not tainted. */
-export function forecastTaints(
-  store: OpenedStore,
-  lengths: PhaseLengths,
-  now: Date,
-): TaintForecast[] {
-  const tainted = new Set(store.taints.map(({ id }) => id));
-  return store.openAuthorities
-    .map(({ authority }) => authority)
-    .filter(({ id, schedule }) => !tainted.has(id) && schedule.retiresAt > now)
-    .map((authority) => forecastTaint(store, authority, lengths, now));
 }
 
 function forecastTaint(

@@ -12,7 +12,7 @@ import { UnsignedCrl } from "../../pki/x509/crl/signed-crl.ts";
 import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { addAuthority, type Mint } from "../mint.ts";
-import { type OpenedStore, openStored } from "../opened-store.ts";
+import { OpenedStore } from "../opened-store.ts";
 
 /** An intermediate whose path and key were verified. */
 export interface NewIntermediate {
@@ -38,7 +38,7 @@ export async function installIntermediate(
   requireNoPath(verified);
   for (const { der, title } of verified.path) requireReadable(mint, der, title);
   for (const der of otherRoots) requireReadable(mint, der, "a root beside its own");
-  const store = await openStored(await mint.store.load(), mint);
+  const store = await OpenedStore.open(await mint.store.load(), mint);
   requireNewKey(store, verified);
   const schedule = scheduleFor(mint, store, verified, now);
   const [own] = verified.certificates.roots;

@@ -5,52 +5,49 @@ import { IntermediateRequest } from "../../pki/authority/new-authority.ts";
 import { wholeSeconds } from "../../pki/x509/validity.ts";
 import { Mint } from "../mint.ts";
 
-/** Makes a key, seals it, and stores it with its CSR. The key is never anywhere else. */
-export async function makeRequest(
-  mint: Mint,
-  now: Date,
-): Promise<Pick<AuthorityRequest, "id" | "csr">> {
-  const { extractablePrivateKey, ...request } = await IntermediateRequest.create(
-    mint.trustDomain,
-    mint.authorityKey,
-  );
-  const requested = { ...request, requestedAt: wholeSeconds(now) };
-  await Mint.storeRecord(
-    mint,
-    await KeyedStatement.seal("request", requested, extractablePrivateKey, mint),
-  );
-  mint.log.operation({
-    event: "intermediate-requested",
-    level: "info",
-    detail: "a request for an intermediate is in the store, with its key sealed",
-    authority: request.id,
-  });
-  return request;
-}
+/** The intermediate that an operator has another CA sign. */
+export const RequestedIntermediate = {
+  /** Makes a key, seals it, and stores it with its CSR. The key is never anywhere else. */
+  async request(mint: Mint, now: Date): Promise<Pick<AuthorityRequest, "id" | "csr">> {
+    const { extractablePrivateKey, ...request } = await IntermediateRequest.create(
+      mint.trustDomain,
+      mint.authorityKey,
+    );
+    const requested = { ...request, requestedAt: wholeSeconds(now) };
+    await Mint.storeRecord(
+      mint,
+      await KeyedStatement.seal("request", requested, extractablePrivateKey, mint),
+    );
+    mint.log.operation({
+      event: "intermediate-requested",
+      level: "info",
+      detail: "a request for an intermediate is in the store, with its key sealed",
+      authority: request.id,
+    });
+    return request;
+  },
 
-/**
- * Deletes a request with its key: no certificate for it can be installed any more. The caller has found the request; an
- * unknown id is deleted in vain.
- */
-export async function withdrawRequest(mint: Mint, id: string): Promise<void> {
-  await mint.store.delete({ kind: "request", id });
-  mint.log.operation({
-    event: "request-withdrawn",
-    level: "info",
-    detail: "a request for an intermediate was deleted, with its key",
-    authority: id,
-  });
-}
+  /**
+   * Deletes a request with its key: no certificate for it can be installed any more. The caller has found the request; an
+   * unknown id is deleted in vain.
+   */
+  async withdraw(mint: Mint, id: string): Promise<void> {
+    await mint.store.delete({ kind: "request", id });
+    mint.log.operation({
+      event: "request-withdrawn",
+      level: "info",
+      detail: "a request for an intermediate was deleted, with its key",
+      authority: id,
+    });
+  },
 
-/** The key of an open request, for the record of its authority. @throws RecordError */
-export async function requestedKey(
-  mint: Mint,
-  { id }: Pick<AuthorityRequest, "id">,
-): Promise<CryptoKey> {
-  const stored = await mint.store.load();
-  const record = stored.find(
-    (each): each is StoredRecord => each.kind === "request" && each.id === id,
-  );
-  if (!record) throw new Error("an opened request that the store does not hold");
-  return (await KeyedStatement.open("request", record, mint)).privateKey;
-}
+  /** The key of an open request, for the record of its authority. @throws RecordError */
+  async keyOf(mint: Mint, { id }: Pick<AuthorityRequest, "id">): Promise<CryptoKey> {
+    const stored = await mint.store.load();
+    const record = stored.find(
+      (each): each is StoredRecord => each.kind === "request" && each.id === id,
+    );
+    if (!record) throw new Error("an opened request that the store does not hold");
+    return (await KeyedStatement.open("request", record, mint)).privateKey;
+  },
+};

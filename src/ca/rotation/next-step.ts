@@ -15,28 +15,44 @@ export interface NextStep {
   readonly signsUntil: Date | undefined;
 }
 
-/** The next step of a store; `undefined` where authorities are their own roots. */
-export function nextStepOf(store: OpenedStore): NextStep | undefined {
-  const { authorityRoot, authorities, requests } = store;
-  if (authorityRoot === "self") return undefined;
-  const byPerson = requests.length > 0 ? "install" : "request";
-  const act = authorityRoot === "upstream" ? "ask" : byPerson;
-  if (authorities.length === 0) {
-    return { act, due: undefined, deadline: undefined, signsUntil: undefined };
-  }
-  return { act, ...successionIn(store) };
-}
+/** The next step of a store, and how it is reported. */
+export const NextStep = {
+  /** The next step of a store; `undefined` where authorities are their own roots. */
+  of(store: OpenedStore): NextStep | undefined {
+    const { authorityRoot, authorities, requests } = store;
+    if (authorityRoot === "self") return undefined;
+    const byPerson = requests.length > 0 ? "install" : "request";
+    const act = authorityRoot === "upstream" ? "ask" : byPerson;
+    if (authorities.length === 0) {
+      return { act, due: undefined, deadline: undefined, signsUntil: undefined };
+    }
+    return { act, ...successionIn(store) };
+  },
+
+  /** The instants at which {@link NextStep.reasonsAt} may change. */
+  changes(store: OpenedStore): readonly Date[] {
+    const step = NextStep.of(store);
+    return step?.due && step.deadline
+      ? [reportedFrom(store, step.due, step.deadline), step.deadline]
+      : [];
+  },
+
+  /** One sentence about an intermediate that is due and not there. */
+  reasonsAt(store: OpenedStore, now: Date): string[] {
+    const step = NextStep.of(store);
+    if (!step?.due || !step.deadline || !step.signsUntil) return [];
+    if (now < reportedFrom(store, step.due, step.deadline)) return [];
+    const [until, deadline] = [step.signsUntil, step.deadline].map((each) => each.toISOString());
+    const isLate = now > step.deadline;
+    const when = isLate
+      ? `is late: the last authority signs until ${until}, and verifiers may not know a new root in time`
+      : `is due: it must be installed by ${deadline}`;
+    return [`the next intermediate ${when}; ${missing[step.act]}`];
+  },
+};
 
 function successionIn({ authorities, taints, phaseLengths }: OpenedStore): Succession {
   return Succession.of(Taint.apply(authorities, taints), phaseLengths);
-}
-
-/** The instants at which {@link successionReasonsAt} may change. */
-export function successionChanges(store: OpenedStore): readonly Date[] {
-  const step = nextStepOf(store);
-  return step?.due && step.deadline
-    ? [reportedFrom(store, step.due, step.deadline), step.deadline]
-    : [];
 }
 
 /** A CA upstream gets an hour, or a tenth of the spare time, for its answer before anybody is told. */
@@ -44,19 +60,6 @@ function reportedFrom({ authorityRoot }: OpenedStore, due: Date, deadline: Date)
   if (authorityRoot === "offline") return due;
   const tenth = (deadline.getTime() - due.getTime()) / 10_000;
   return earlier(addSeconds(due, 3600), addSeconds(due, tenth));
-}
-
-/** One sentence about an intermediate that is due and not there. */
-export function successionReasonsAt(store: OpenedStore, now: Date): string[] {
-  const step = nextStepOf(store);
-  if (!step?.due || !step.deadline || !step.signsUntil) return [];
-  if (now < reportedFrom(store, step.due, step.deadline)) return [];
-  const [until, deadline] = [step.signsUntil, step.deadline].map((each) => each.toISOString());
-  const isLate = now > step.deadline;
-  const when = isLate
-    ? `is late: the last authority signs until ${until}, and verifiers may not know a new root in time`
-    : `is due: it must be installed by ${deadline}`;
-  return [`the next intermediate ${when}; ${missing[step.act]}`];
 }
 
 const missing: Readonly<Record<NextStep["act"], string>> = {

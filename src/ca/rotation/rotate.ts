@@ -12,60 +12,72 @@ import { Schedule } from "../../pki/authority/schedule.ts";
 import { Taint } from "../../pki/authority/taint.ts";
 import { exposuresAt, missingTaintsAt, unrecordedTaintsAt } from "../authority-view.ts";
 import { carryOutKeyPlan, Mint, planKeys } from "../mint.ts";
-import { type OpenedStore, openStored } from "../opened-store.ts";
+import { OpenedStore } from "../opened-store.ts";
 import { expiredRevocations } from "../revocation/revocations.ts";
 import { askUpstream } from "./ask-upstream.ts";
-import { successionReasonsAt } from "./next-step.ts";
+import { NextStep } from "./next-step.ts";
 
-/**
- * Reads every record and carries out the acts that are due: it founds, mints, prunes, and reseals under
- * the newest KEK.
- *
- * Runs may be missed, late, doubled, or read an old list. No run changes a record that another may write,
- * so together they make at most one authority too many. A step that fails does not stop the others.
- *
- * @throws AggregateError with every fault, after all other steps; the platform then shows a failed run.
- */
-export async function rotate(mint: Mint, now: Date): Promise<void> {
-  const stored = await mint.store.load();
-  if (stored.some(({ kind }) => kind === "authority")) founded.add(mint.store);
-  else {
-    try {
-      await foundUnlessLost(mint, now);
-      return await carryOutKeyPlan(mint, planKeys(mint, undefined, now));
-    } catch (fault) {
-      logFault(mint, fault);
-      throw fault;
+/** Rotates authorities. */
+export const Rotation = {
+  /**
+   * Reads every record and carries out the acts that are due: it founds, mints, prunes, and reseals under
+   * the newest KEK.
+   *
+   * Runs may be missed, late, doubled, or read an old list. No run changes a record that another may write,
+   * so together they make at most one authority too many. A step that fails does not stop the others.
+   *
+   * @throws AggregateError with every fault, after all other steps; the platform then shows a failed run.
+   */
+  async rotate(mint: Mint, now: Date): Promise<void> {
+    const stored = await mint.store.load();
+    if (stored.some(({ kind }) => kind === "authority")) founded.add(mint.store);
+    else {
+      try {
+        await foundUnlessLost(mint, now);
+        return await carryOutKeyPlan(mint, planKeys(mint, undefined, now));
+      } catch (fault) {
+        logFault(mint, fault);
+        throw fault;
+      }
     }
-  }
-  const opened = await openStored(stored, mint);
-  const refused = new Set(opened.refusals.map(RecordName.key));
-  const readable = stored.filter((record) => !refused.has(RecordName.key(record)));
-  const done = opened.authorities.length > 0 ? await carryOut(mint, opened, readable, now) : [];
-  const faults = done.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
-  for (const fault of faults) logFault(mint, fault);
-  logExposures(mint, opened, now);
-  const all = [...opened.refusals.map(({ refusal }) => refusal), ...faults];
-  if (all.length > 0) throw new AggregateError(all, `the rotation met ${all.length} faults`);
-}
+    const opened = await OpenedStore.open(stored, mint);
+    const refused = new Set(opened.refusals.map(RecordName.key));
+    const readable = stored.filter((record) => !refused.has(RecordName.key(record)));
+    const done = opened.authorities.length > 0 ? await carryOut(mint, opened, readable, now) : [];
+    const faults = done.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
+    for (const fault of faults) logFault(mint, fault);
+    logExposures(mint, opened, now);
+    const all = [...opened.refusals.map(({ refusal }) => refusal), ...faults];
+    if (all.length > 0) throw new AggregateError(all, `the rotation met ${all.length} faults`);
+  },
+
+  /**
+   * Rotates the unnamed authorities and those of every named signer. An error of one does not stop the others, and is
+   * thrown at the end.
+   */
+  async rotateAll(mints: readonly Mint[], now: Date): Promise<void> {
+    const runs = await Promise.allSettled(mints.map((mint) => Rotation.rotate(mint, now)));
+    // Runs after the rotation, so that a new root has a CRL before the bundle contains the root.
+    const keep = mints.find(({ crlRoot }) => crlRoot)?.crlRoot?.keep;
+    runs.push(...(await Promise.allSettled([keep?.(mints, now)])));
+    const faults = runs.flatMap((run) => (run.status === "rejected" ? [run.reason] : []));
+    const [first, ...more] = faults;
+    if (more.length > 0) throw new AggregateError(faults, `${faults.length} rotations met faults`);
+    if (first !== undefined) throw first;
+  },
+
+  /**
+   * Creates the first authority; the caller has seen that the store is empty. The upstream CA signs its certificate if the
+   * configuration names one. An authority that joins a mesh is published before it signs.
+   */
+  async found(mint: Mint, now: Date): Promise<void> {
+    if (mint.authorityRoot === "upstream") await askUpstream(mint, undefined, now);
+    else await Mint.mintAuthority(mint, inceptionSchedule(mint, now));
+  },
+};
 
 function logFault({ log }: Mint, fault: unknown): void {
   log.operation({ event: "rotation-fault", level: "error", detail: messageOf(fault) });
-}
-
-/**
- * Rotates the unnamed authorities and those of every named signer. An error of one does not stop the others, and is
- * thrown at the end.
- */
-export async function rotateAll(mints: readonly Mint[], now: Date): Promise<void> {
-  const runs = await Promise.allSettled(mints.map((mint) => rotate(mint, now)));
-  // Runs after the rotation, so that a new root has a CRL before the bundle contains the root.
-  const keep = mints.find(({ crlRoot }) => crlRoot)?.crlRoot?.keep;
-  runs.push(...(await Promise.allSettled([keep?.(mints, now)])));
-  const faults = runs.flatMap((run) => (run.status === "rejected" ? [run.reason] : []));
-  const [first, ...more] = faults;
-  if (more.length > 0) throw new AggregateError(faults, `${faults.length} rotations met faults`);
-  if (first !== undefined) throw first;
 }
 
 async function carryOut(
@@ -183,7 +195,7 @@ function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
   for (const detail of missingTaintsAt(opened, now)) {
     log.operation({ event: "taint-missing", level: "warning", detail });
   }
-  for (const detail of successionReasonsAt(opened, now)) {
+  for (const detail of NextStep.reasonsAt(opened, now)) {
     log.operation({ event: "intermediate-due", level: "warning", detail });
   }
 }
@@ -222,16 +234,7 @@ export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
         "a store that was emptied must be restored, a new one needs today's date",
     );
   }
-  await foundAuthority(mint, now);
-}
-
-/**
- * Creates the first authority; the caller has seen that the store is empty. The upstream CA signs its certificate if the
- * configuration names one. An authority that joins a mesh is published before it signs.
- */
-export async function foundAuthority(mint: Mint, now: Date): Promise<void> {
-  if (mint.authorityRoot === "upstream") await askUpstream(mint, undefined, now);
-  else await Mint.mintAuthority(mint, inceptionSchedule(mint, now));
+  await Rotation.found(mint, now);
 }
 
 /** The schedule of the first authority in the store. */

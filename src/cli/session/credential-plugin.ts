@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { resolve } from "node:path";
 import { promisify } from "node:util";
 import * as z from "zod/mini";
-import { isSecretKey } from "../../config/secrets.ts";
+import { Secrets } from "../../config/secrets.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { parseJson } from "../../foundation/json.ts";
 import { systemCode } from "../../program/files/small-file.ts";
@@ -96,7 +96,7 @@ export function childEnvironment(
   more: Readonly<Record<string, string>> = {},
 ): NodeJS.ProcessEnv {
   const entries = Object.entries(own).filter(
-    ([name]) => name !== "RAMPART_PASSPHRASE" && !isSecretKey(name),
+    ([name]) => name !== "RAMPART_PASSPHRASE" && !Secrets.has(name),
   );
   return { ...Object.fromEntries(entries), ...more };
 }

@@ -5,17 +5,12 @@ import { credentialName } from "../../config/secrets.ts";
 import { dayOf, isOver } from "../../config/signer-table.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { OperatorError } from "../../foundation/errors.ts";
-import { readConfigurationFile } from "../../node/files/configuration-file.ts";
-import {
-  openFileStore,
-  openSignerStores,
-  viewFileStore,
-  viewSignerStore,
-} from "../../node/files/file-store.ts";
+import { ConfigurationFile } from "../../node/files/configuration-file.ts";
+import { FileStore } from "../../node/files/file-store.ts";
 import { readyUrlAt } from "../../node/files/places.ts";
-import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../node/serve/serve-configuration.ts";
 import type { BucketPlace, NamespacePlace } from "../../node/stores/store-place.ts";
-import { bucketStores, openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
+import { ReplicaStores } from "../../node/stores/stores.ts";
 import type { CertificateFiles } from "../../node/tls.ts";
 import { kvStores } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/failures.ts";
@@ -89,7 +84,7 @@ async function readServeValues(
   environment: NodeJS.ProcessEnv,
 ): Promise<Record<string, unknown> | undefined> {
   if (!config.endsWith(".toml")) return undefined;
-  const values = await orOperatorError(() => readConfigurationFile(config, environment));
+  const values = await orOperatorError(() => ConfigurationFile.read(config, environment));
   return "STORE_DIRECTORY" in values || "STORE" in values ? values : undefined;
 }
 
@@ -147,7 +142,7 @@ async function openServed(
   environment: NodeJS.ProcessEnv,
 ): Promise<Deployment> {
   return orOperatorError(async () => {
-    const { ca, store, ...own } = parseServeConfiguration(values, environment);
+    const { ca, store, ...own } = ServeConfiguration.parse(values, environment);
     const { certificateFiles, monitoringListen } = own;
     const files = { certificateFiles, readyUrl: readyUrlAt(monitoringListen), environment };
     switch (store.kind) {
@@ -170,8 +165,8 @@ async function openDirectory(
   const files = { storeDirectory: directory, ca: configuration };
   return {
     configuration,
-    store: isDry ? viewFileStore(directory) : await openFileStore(directory),
-    signerStore: isDry ? viewSignerStore(directory) : await openSignerStores(files),
+    store: isDry ? FileStore.view(directory) : await FileStore.open(directory),
+    signerStore: isDry ? FileStore.viewSigner(directory) : await FileStore.openSigners(files),
     place: `files in ${directory}`,
     directory,
     close: async () => {},
@@ -196,7 +191,7 @@ async function openBucketStores(
 ): Promise<OpenedDeployment> {
   return {
     configuration,
-    ...(await bucketStores(place, () => new Date())),
+    ...(await ReplicaStores.inBucket(place, () => new Date())),
     place: `objects of ${place.url}/${place.prefix}`.replace(/\/$/, ""),
     close: async () => {},
   };
@@ -210,11 +205,11 @@ async function openNamespace(
 ): Promise<OpenedDeployment> {
   const { namespace, apiServer } = place;
   const { client, server } = apiServer
-    ? { client: await openNamespaceServer(place), server: apiServer.server }
+    ? { client: await ReplicaStores.openServer(place), server: apiServer.server }
     : await readKubeconfig(undefined, undefined, environment);
   return {
     configuration,
-    ...secretStores(client, namespace, server),
+    ...ReplicaStores.inSecrets(client, namespace, server),
     place: `Secrets of namespace ${namespace} at ${server}`,
     close: async () => {},
   };

@@ -5,11 +5,11 @@ import * as z from "zod/mini";
 import { OperatorError } from "../../foundation/errors.ts";
 import { type Fetch, FetchError, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
 import { inEnglish } from "../../foundation/text.ts";
-import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
-import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
-import { readSmallFile, unlessMissing } from "../../program/files/small-file.ts";
-import { fetchWith } from "../../program/http/http-client.ts";
-import { parseProxy } from "../../program/http/proxies.ts";
+import { KubernetesClient } from "../../kubernetes/client.ts";
+import { Listing } from "../../kubernetes/list-pages.ts";
+import { SmallFile, unlessMissing } from "../../program/files/small-file.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
+import { ProxyServer } from "../../program/http/proxies.ts";
 import { judgedBy } from "../../program/http/tunnel.ts";
 import { type Credential, pluginSchema, runPlugin } from "./credential-plugin.ts";
 
@@ -159,20 +159,20 @@ export async function readKubeconfig(
     ? await runPlugin(login.exec, folderOf(path), { ...cluster, ca }, environment)
     : await credentialOf(login, folderOf(path));
   const { "tls-server-name": serverName, "proxy-url": proxyUrl } = cluster;
-  const proxy = proxyUrl ? parseProxy(proxyUrl, `${found.path}: proxy-url`) : undefined;
+  const proxy = proxyUrl ? ProxyServer.parse(proxyUrl, `${found.path}: proxy-url`) : undefined;
   const tls = {
     ...(ca !== undefined && { ca }),
     ...(cert && key && { cert, key }),
     ...(serverName && judgedBy(serverName)),
   };
-  const fetch = fetchWith(tls, "anywhere", proxy && (() => proxy));
+  const fetch = NodeFetch.with(tls, "anywhere", proxy && (() => proxy));
   const server = cluster.server.replace(/\/+$/, "");
   return {
     name,
     server,
     ca,
     read: (at) => readFrom(`${server}${at}`, fetch, token),
-    client: createKubernetesClient({ server, credential: () => token }, fetch),
+    client: KubernetesClient.create({ server, credential: () => token }, fetch),
   };
 }
 
@@ -214,7 +214,7 @@ async function textOf(
  * @throws OperatorError if it cannot be read or is too long.
  */
 export function readFileText(path: string): Promise<string> {
-  return readSmallFile(path, maximumFileOctets, { mayBePipe: true });
+  return SmallFile.read(path, maximumFileOctets, { mayBePipe: true });
 }
 
 /** Drops the parser's message, which quotes the file and its credentials. */
@@ -234,7 +234,7 @@ async function readFrom(url: string, fetch: Fetch, token: string): Promise<strin
   };
   try {
     const response = await fetch(url, { headers, signal: AbortSignal.timeout(10_000) });
-    const text = await ResponseBody.readText(response, maximumPageOctets);
+    const text = await ResponseBody.readText(response, Listing.maximumPageOctets);
     if (response.status === 200) return text;
     throw new FetchError(`answered with status ${response.status}`);
   } catch (error) {

@@ -4,16 +4,12 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Unstable_Config } from "wrangler";
-import {
-  type Configuration,
-  configurationKeys,
-  parseConfiguration,
-} from "../../config/configuration.ts";
+import { Configuration } from "../../config/configuration.ts";
 import { credentialName } from "../../config/secrets.ts";
 import { DnsName } from "../../foundation/addresses.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { parseJson } from "../../foundation/json.ts";
-import { refuseSecrets } from "../../node/files/configuration-file.ts";
+import { ConfigurationFile } from "../../node/files/configuration-file.ts";
 import { otherRuntime } from "../../program/runtime.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/failures.ts";
@@ -93,10 +89,10 @@ export function readConfiguration(
   kekHint: string,
 ): Configuration {
   const values = Object.entries(variables).filter(
-    ([name]) => configurationKeys.includes(name) || credentialName.test(name),
+    ([name]) => Configuration.keys.includes(name) || credentialName.test(name),
   );
   try {
-    return parseConfiguration(Object.fromEntries(values));
+    return Configuration.parse(Object.fromEntries(values));
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     const hint = "KEK" in variables ? "" : `\nKEK: ${kekHint}`;
@@ -121,7 +117,7 @@ export async function readConfig(
     throw new OperatorError(`${config} has no environment ${env}`);
   }
   const place = "belongs in `wrangler secret put`, and for `npm start` in .dev.vars";
-  await orOperatorError(async () => refuseSecrets(read.vars, place));
+  await orOperatorError(async () => ConfigurationFile.refuseSecrets(read.vars, place));
   return read;
 }
 

@@ -1,7 +1,7 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Mint } from "../../ca/mint.ts";
-import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
+import { OpenedStore } from "../../ca/opened-store.ts";
 import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream-authority.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import {
@@ -11,7 +11,7 @@ import {
 } from "../../custody/authority-store.ts";
 import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { unopenedRecords } from "../../status/authorities.ts";
+import { AuthorityStatus } from "../../status/authorities.ts";
 import { errorsOf, explainingSignals, logOf } from "../terminal/failures.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
@@ -149,13 +149,13 @@ const askNobody: UpstreamAuthority = async () => {
 /** Loads the store and unseals its records. Records that do not open are among its `refusals`. */
 export async function openStore({ mint }: Session): Promise<OpenedStore> {
   const stored = await mint.store.load();
-  return openStored(stored, mint);
+  return OpenedStore.open(stored, mint);
 }
 
 /** {@link openStore} for a verb that writes. @throws OperatorError if the CA could not open what this KEK seals. */
 export async function openToWrite(session: Session): Promise<OpenedStore> {
   const store = await openStore(session);
-  const unopened = unopenedRecords(store);
+  const unopened = AuthorityStatus.unopenedIn(store);
   if (unopened === undefined) return store;
   throw new OperatorError(`${unopened} Compare KEK with your copy of it: nothing was written`);
 }

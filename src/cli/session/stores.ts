@@ -1,13 +1,13 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
-import { mintsOf, openStores } from "../../config/ca-stores.ts";
+import { CaStores } from "../../config/ca-stores.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { kekOctets } from "../../custody/kek.ts";
+import { Kek } from "../../custody/kek.ts";
 import type { KeyServices } from "../../custody/key-service/key-service.ts";
 import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { nodeKeyCustody } from "../../node/key-service/key-custody.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 
@@ -23,14 +23,14 @@ export async function storesAt(
     store,
     signerStore,
     cryptoProvider: nodeCryptoProvider,
-    fetching: { fetchTrusting },
+    fetching: { fetchTrusting: NodeFetch.trusting },
     mayLackCredential: true,
     log,
     clock: () => now,
     keyCustody: nodeKeyCustody(configuration, environment, () => new Date()),
   };
-  const stores = await openStores(configuration, platform);
-  return { ...stores, ...mintsOf(stores, configuration, platform) };
+  const stores = await CaStores.open(configuration, platform);
+  return { ...stores, ...CaStores.mints(stores, configuration, platform) };
 }
 
 /** The authorities of a CA now, those of named signers included; `undefined` if the store cannot be read. */
@@ -53,7 +53,7 @@ export async function openKeyServices(
   options: DeploymentChoice,
 ): Promise<{ readonly configuration: Configuration; readonly keyServices: KeyServices }> {
   // A CA that is new has no KEK yet, and no KEK is used here but one that is named.
-  const none = `none:${Buffer.alloc(kekOctets).toString("base64")}`;
+  const none = `none:${Buffer.alloc(Kek.octets).toString("base64")}`;
   const choice = { ...options, dryRun: true, mayBeNew: true };
   const { configuration, close } = await openDeployment(
     choice,

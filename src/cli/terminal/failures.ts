@@ -1,10 +1,10 @@
-import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts";
+import { EventLog } from "../../ca/issuance/audit-event.ts";
 import { UpstreamError } from "../../ca/upstream-authority.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import type { OperationalEvent } from "../../foundation/events.ts";
 import { pause } from "../../foundation/pause.ts";
 import { systemCode } from "../../program/files/small-file.ts";
-import { exitCodeOf, watchSignals } from "../../program/signals.ts";
+import { Signals } from "../../program/signals.ts";
 import { exitCodes } from "./command-line.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -58,7 +58,7 @@ export async function repeatedly(
   everySeconds: number,
   work: (ending: AbortSignal) => Promise<unknown>,
 ): Promise<void> {
-  using signals = watchSignals();
+  using signals = Signals.watch();
   const ending = new AbortController();
   void signals.signal.then(() => ending.abort());
   while (!ending.signal.aborted) {
@@ -88,18 +88,18 @@ export function endingWithOutput({ stdout, stderr }: NodeJS.Process): void {
  * gives to a program that the signal has ended.
  */
 export function explainingSignals(terminal: Terminal, consequence?: string): Disposable {
-  const watch = watchSignals();
+  const watch = Signals.watch();
   void watch.signal.then((name) => {
     const interrupted = `rampart: interrupted by ${name}`;
     terminal.notice(consequence === undefined ? interrupted : `${interrupted}: ${consequence}`);
-    process.exit(exitCodeOf(name));
+    process.exit(Signals.exitCodeOf(name));
   });
   return watch;
 }
 
 /** A log in lines of JSON, or in sentences for a person. The standard output is for the answer of the verb. */
 export function logOf(terminal: Terminal): EventLog {
-  const log = createEventLog(terminal.clock, (line) => terminal.notice(line));
+  const log = EventLog.create(terminal.clock, (line) => terminal.notice(line));
   const operation: EventLog["operation"] = (event) => {
     // The verb itself says why it has no KEK.
     if (event.event === "kek-unavailable") return;

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { deniedForms, toDenial } from "../../ca/denial.ts";
+import { Denial } from "../../ca/denial.ts";
 import { Mint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { deniableSubject, isShownByToken } from "../../config/distrust.ts";
@@ -7,7 +7,7 @@ import { type DenialContent, statementKinds } from "../../custody/record-kinds.t
 import { OperatorError } from "../../foundation/errors.ts";
 import { Duration, instant } from "../../foundation/text.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
-import { type DenialStatus, denialStatuses, endsLater } from "../../status/distrust.ts";
+import { DenialStatus, Distrust } from "../../status/distrust.ts";
 import {
   answerList,
   type ChangeOptions,
@@ -45,7 +45,7 @@ export function denyCommand(terminal: Terminal): Command {
     .option("--json", "print JSON")
     .action(inSession(terminal, list));
   addPlaceChangeOptions(deny.command("add"))
-    .argument("<subject>", deniedForms)
+    .argument("<subject>", Denial.forms)
     .description("give no certificate, by token, certificate, node proxy or gateway")
     .option(
       "--until <time>",
@@ -73,7 +73,7 @@ async function list(session: Session, options: SessionOptions): Promise<void> {
 const denialsIn = (
   { configuration, now }: Session,
   { denials }: OpenedStore,
-): readonly DenialStatus[] => denialStatuses(denials, configuration.configuredDenials, now);
+): readonly DenialStatus[] => DenialStatus.all(denials, configuration.configuredDenials, now);
 
 /**
  * Denies a subject after a confirmation. A subject that is denied for as long already is left as it is.
@@ -84,7 +84,9 @@ export async function add(session: Session, typed: string, options: AddOptions):
   const subject = subjectOf(session, typed);
   const asked = denialOf(session, subject, options, session.now);
   const { denials } = await openToWrite(session);
-  const standing = denials.find((each) => each.subject === subject && !endsLater(asked, each));
+  const standing = denials.find(
+    (each) => each.subject === subject && !Distrust.endsLater(asked, each),
+  );
   if (standing) {
     return terminal.print(
       `${subject} is denied already ${endOf(standing)}: nothing was written. To end that sooner, remove the denial first.`,
@@ -133,8 +135,8 @@ function denialOf(
 
 /** The subject of which a CA can know somebody, as the CA compares it. @throws OperatorError */
 function subjectOf({ configuration }: Session, typed: string): string {
-  if (!toDenial({ subject: typed, knownFrom: new Date(0) })) {
-    throw usageError(`${JSON.stringify(typed)} is none of ${deniedForms}`);
+  if (!Denial.parse({ subject: typed, knownFrom: new Date(0) })) {
+    throw usageError(`${JSON.stringify(typed)} is none of ${Denial.forms}`);
   }
   const read = deniableSubject(typed, configuration);
   if ("fault" in read) throw new OperatorError(read.fault);
@@ -206,7 +208,7 @@ export function formatDenials(
 /** The entry of `DENIED` that states a denial, in TOML. */
 export function formatDenied(denial: DenialContent): string {
   const { subject, knownFrom, until, why } = denial;
-  const read = toDenial(denial);
+  const read = Denial.parse(denial);
   const members = [
     `subject = ${JSON.stringify(subject)}`,
     ...(read && isShownByToken(read) ? [`since = "${knownFrom.toISOString()}"`] : []),

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
-import { formatWrappedKek, kekRing } from "../../config/keks.ts";
-import { kekOctets } from "../../custody/kek.ts";
+import { ConfiguredKeks } from "../../config/keks.ts";
+import { Kek } from "../../custody/kek.ts";
 import { openWrapped } from "../../custody/key-service/kek-lease.ts";
 import { wrapKek } from "../../custody/key-service/operators-keys.ts";
 import { OperatorError } from "../../foundation/errors.ts";
@@ -97,14 +97,14 @@ async function wrap(
   requireId(id);
   const octets =
     known === undefined
-      ? new Uint8Array(randomBytes(kekOctets))
+      ? new Uint8Array(randomBytes(Kek.octets))
       : "octets" in known
         ? known.octets
         : await ofKeyService(openWrapped(known, trustDomain, keyServices));
   const entries: string[] = [];
   for (const uri of keys) {
     const wrapped = wrapKek({ id, octets }, uri, trustDomain, keyServices);
-    entries.push(formatWrappedKek(await ofKeyService(wrapped)));
+    entries.push(ConfiguredKeks.format(await ofKeyService(wrapped)));
   }
   terminal.print(entries.join(","));
   terminal.noticeNext(nextSteps);
@@ -119,12 +119,14 @@ async function unwrap(terminal: Terminal, options: SessionOptions, id: string): 
 }
 
 function requireId(id: string): void {
-  if (!kekRing.safeParse(`${id}:${Buffer.alloc(kekOctets).toString("base64")}`).success)
+  if (
+    !ConfiguredKeks.schema.safeParse(`${id}:${Buffer.alloc(Kek.octets).toString("base64")}`).success
+  )
     throw usageError("a KEK's id is 1 to 64 letters, digits, dots, - and _");
 }
 
 function printNew(terminal: Terminal, id: string): void {
-  const entry = `${id}:${randomBytes(kekOctets).toString("base64")}`;
+  const entry = `${id}:${randomBytes(Kek.octets).toString("base64")}`;
   requireId(id);
   terminal.print(entry);
   terminal.noticeNext(nextSteps);

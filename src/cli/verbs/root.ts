@@ -8,7 +8,7 @@ import { AdditionalRoot } from "../../pki/authority/trust-bundle.ts";
 import { Bytes } from "../../pki/encoding/bytes.ts";
 import { CaCertificate } from "../../pki/path/certification-path.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
-import { authoritiesIn } from "../../status/authorities.ts";
+import { AuthorityStatus } from "../../status/authorities.ts";
 import {
   answerList,
   type ChangeOptions,
@@ -68,7 +68,7 @@ export function rootCommand(terminal: Terminal): Command {
 async function list(session: Session, options: SessionOptions): Promise<void> {
   const { terminal, now } = session;
   const store = await openStore(session);
-  const roots = authoritiesIn(store, now).filter(({ kind }) => kind === "additional root");
+  const roots = AuthorityStatus.allIn(store, now).filter(({ kind }) => kind === "additional root");
   answerList(session, store, roots, options, () =>
     formatAuthorities(terminal, roots, "The store holds no additional root."),
   );

@@ -2,11 +2,9 @@ import * as z from "zod/mini";
 import type { CrlRoot } from "../../ca/mint.ts";
 import {
   certificatesIn,
-  rampartProtocol,
   type UpstreamAuthority,
   UpstreamError,
-  type UpstreamProtocol,
-  vaultProtocol,
+  UpstreamProtocol,
 } from "../../ca/upstream-authority.ts";
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import { FetchError, type Fetching, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
@@ -143,8 +141,8 @@ function protocolOf(
   { kind, mount }: UpstreamTable,
   { trustDomain }: UpstreamConfiguration,
 ): UpstreamProtocol {
-  if (kind === "rampart") return rampartProtocol;
-  return vaultProtocol(mount, {
+  if (kind === "rampart") return UpstreamProtocol.rampart;
+  return UpstreamProtocol.vault(mount, {
     name: (csr) =>
       Intermediate.nameOf(
         trustDomain,

@@ -1,7 +1,7 @@
 import { html } from "hono/html";
 import type { ForecastEvent } from "../../ca/rotation/forecast.ts";
-import { type AuthorityStatus, isStepDue, nextActs } from "../../status/authorities.ts";
-import { type Severity, withCommands } from "../../status/finding.ts";
+import { type AuthorityStatus, nextActs, SignerStatus } from "../../status/authorities.ts";
+import { Finding } from "../../status/finding.ts";
 import type { CaStatus } from "../../status/status.ts";
 import { badge, count, foreign, instant, type Markup, shortHex } from "./format.ts";
 
@@ -74,7 +74,7 @@ function nextStep({ signers, now }: CaStatus): Markup {
   if (!step) return html``;
   const { what, command } = nextActs[step.act];
   const sentence = `${what.charAt(0).toUpperCase()}${what.slice(1)}${command ? `: ${command}` : ""}.`;
-  return html`<div class="${isStepDue(step, now) ? "attention" : "note"}">
+  return html`<div class="${SignerStatus.isStepDue(step, now) ? "attention" : "note"}">
     <h2>Next step under your own root</h2>
     <p>${sentence}</p>
     <dl>
@@ -97,7 +97,7 @@ export function eventSentence({ id, event }: ForecastEvent): Markup {
   return html`${id === "next" ? html`The next authority` : shortHex(id)} ${verbs[event]}`;
 }
 
-const severities: Readonly<Record<Severity, Markup>> = {
+const severities: Readonly<Record<Finding["severity"], Markup>> = {
   note: badge("plain", "note"),
   warning: badge("warn", "warning"),
   error: badge("bad", "error"),
@@ -119,7 +119,7 @@ export function checkup(
         why,
         remedy,
       }) => html`<li>${severities[severity]} <strong>${foreign(what)}</strong>
-      <div>${foreign(why)}</div>${remedyPart(withCommands(remedy, typed))}
+      <div>${foreign(why)}</div>${remedyPart(Finding.withCommands(remedy, typed))}
       <div class="quiet">${name}</div></li>`,
     )}</ul>`;
 }

@@ -1,7 +1,7 @@
 import { Members } from "../../foundation/json.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import { fingerprintOf } from "../../pki/encoding/bytes.ts";
-import { type AwsKeys, awsDomain, signedHeaders } from "./aws-signature.ts";
+import { AwsKeys } from "./aws-signature.ts";
 import { type Credential, KeyServiceError, type OpenKey } from "./key-service.ts";
 import {
   type Access,
@@ -9,9 +9,9 @@ import {
   type Asked,
   callsTo,
   digestOf,
-  faultIn,
   octetsIn,
   requireSameKey,
+  ServiceCall,
   textsIn,
 } from "./service-call.ts";
 
@@ -37,7 +37,7 @@ export const awsKey: OpenKey = ({ origin, path, uri }, means) => {
   const [, owner = "", region = "", name = ""] = arnPattern.exec(path) ?? [];
   if (name === "") return undefined;
   const arn = owner + name;
-  const url = `${origin ?? `https://kms.${region}.${awsDomain(region)}`}/`;
+  const url = `${origin ?? `https://kms.${region}.${AwsKeys.domain(region)}`}/`;
 
   const ask = callsTo(means, {
     obtain: async () => awsKeysIn(await means.credential("awskms"), means.clock()),
@@ -108,7 +108,7 @@ async function signed(
   const headers = { "x-amz-target": `TrentService.${action}` };
   const digest = fingerprintOf(new TextEncoder().encode(content));
   const request = { method: "POST", url: new URL(url), headers, digest };
-  const all = await signedHeaders(request, keys, [region, "kms"], now);
+  const all = await AwsKeys.signedHeaders(request, keys, [region, "kms"], now);
   const type = { "content-type": "application/x-amz-json-1.1" };
   return { method: "POST", headers: { ...all, ...type }, body: content };
 }
@@ -116,5 +116,5 @@ async function signed(
 function faultOf(answer: Answer, words: { readonly right: string; readonly place: string }) {
   const { __type, message, Message } = answer.members;
   const [, code = ""] = /(?:^|#)([A-Za-z]{1,64})$/.exec(`${__type ?? ""}`) ?? [];
-  return faultIn(answer, dialect, `${code} ${message ?? Message}`, words, code);
+  return ServiceCall.faultIn(answer, dialect, `${code} ${message ?? Message}`, words, code);
 }

@@ -18,32 +18,39 @@ interface SignedRequest {
   readonly digest: string;
 }
 
-/** The headers of a request with its signature: Signature Version 4 of AWS, over all of them and the body. */
-export async function signedHeaders(
-  { method, url, headers, digest }: SignedRequest,
-  { accessKeyId, secretAccessKey, sessionToken }: AwsKeys,
-  [region, service]: readonly [region: string, service: string],
-  now: Date,
-): Promise<Record<string, string>> {
-  const date = now.toISOString().replace(/[:-]|\.\d{3}/g, "");
-  const signed = {
-    ...headers,
-    "x-amz-date": date,
-    ...(sessionToken && { "x-amz-security-token": sessionToken }),
-  };
-  const lines = Object.entries({ host: url.host, ...signed }).toSorted();
-  const names = lines.map(([name]) => name).join(";");
-  const head = lines.map(([name, value]) => `${name}:${value}\n`).join("");
-  const parts = [method, url.pathname, url.search.slice(1), head, names, digest];
-  const day = [date.slice(0, 8), region, service, "aws4_request"];
-  const scope = day.join("/");
-  const asked = fingerprintOf(text.encode(parts.join("\n")));
-  const said = ["AWS4-HMAC-SHA256", date, scope, asked].join("\n");
-  let key = text.encode(`AWS4${secretAccessKey}`) as Bytes;
-  for (const part of [...day, said]) key = await hmac(key, part);
-  const authorization = `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope}, SignedHeaders=${names}, Signature=${Hex.format(key)}`;
-  return { ...signed, authorization };
-}
+/** Signs requests to AWS. */
+export const AwsKeys = {
+  /** The headers of a request with its signature: Signature Version 4 of AWS, over all of them and the body. */
+  async signedHeaders(
+    { method, url, headers, digest }: SignedRequest,
+    { accessKeyId, secretAccessKey, sessionToken }: AwsKeys,
+    [region, service]: readonly [region: string, service: string],
+    now: Date,
+  ): Promise<Record<string, string>> {
+    const date = now.toISOString().replace(/[:-]|\.\d{3}/g, "");
+    const signed = {
+      ...headers,
+      "x-amz-date": date,
+      ...(sessionToken && { "x-amz-security-token": sessionToken }),
+    };
+    const lines = Object.entries({ host: url.host, ...signed }).toSorted();
+    const names = lines.map(([name]) => name).join(";");
+    const head = lines.map(([name, value]) => `${name}:${value}\n`).join("");
+    const parts = [method, url.pathname, url.search.slice(1), head, names, digest];
+    const day = [date.slice(0, 8), region, service, "aws4_request"];
+    const scope = day.join("/");
+    const asked = fingerprintOf(text.encode(parts.join("\n")));
+    const said = ["AWS4-HMAC-SHA256", date, scope, asked].join("\n");
+    let key = text.encode(`AWS4${secretAccessKey}`) as Bytes;
+    for (const part of [...day, said]) key = await hmac(key, part);
+    const authorization = `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope}, SignedHeaders=${names}, Signature=${Hex.format(key)}`;
+    return { ...signed, authorization };
+  },
+
+  /** The domain of AWS's services in a region; that of the usual partition for an unknown one. */
+  domain: (region = ""): string =>
+    partitions.find(([prefix]) => region.startsWith(prefix))?.[1] ?? "amazonaws.com",
+};
 
 const text = new TextEncoder();
 
@@ -62,7 +69,3 @@ const partitions: readonly (readonly [string, string])[] = [
   ["us-isof-", "csp.hci.ic.gov"],
   ["eu-isoe-", "cloud.adc-e.uk"],
 ];
-
-/** The domain of AWS's services in a region; that of the usual partition for an unknown one. */
-export const awsDomain = (region = ""): string =>
-  partitions.find(([prefix]) => region.startsWith(prefix))?.[1] ?? "amazonaws.com";

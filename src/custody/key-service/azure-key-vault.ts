@@ -7,11 +7,10 @@ import {
   type Access,
   callsTo,
   digestOf,
-  faultIn,
-  grant,
   octetsIn,
   readyToken,
   requireSameKey,
+  ServiceCall,
   textsIn,
   withBearer,
 } from "./service-call.ts";
@@ -44,7 +43,7 @@ export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
       const error = Members.of(answer.members["error"]);
       const said = `${Members.of(error["innererror"])["code"] ?? error["code"]}`;
       const right = `${act.slice(1) || "get"} on the key`;
-      return faultIn(answer, dialect, said, { right, place: "in this vault" });
+      return ServiceCall.faultIn(answer, dialect, said, { right, place: "in this vault" });
     },
   });
   const call: Call = async (act, body) => {
@@ -92,7 +91,7 @@ async function tokenFor(
   } = Members.of(given);
   const login = { ...Members.of(given), password: password ?? assertion };
   const [tenant = "", client_id = "", proof = ""] = textsIn(login, ["tenant", "appId", "password"]);
-  return grant(fetch, `${authority}/${encodeURIComponent(tenant)}/oauth2/v2.0/token`, {
+  return ServiceCall.grant(fetch, `${authority}/${encodeURIComponent(tenant)}/oauth2/v2.0/token`, {
     grant_type: "client_credentials",
     client_id,
     scope: `${resource}/.default`,

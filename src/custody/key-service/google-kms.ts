@@ -11,12 +11,11 @@ import {
   type Access,
   callsTo,
   digestOf,
-  faultIn,
-  grant,
   octetsIn,
   octetsOfPem,
   readyToken,
   requireSameKey,
+  ServiceCall,
   textsIn,
   withBearer,
 } from "./service-call.ts";
@@ -57,7 +56,7 @@ export const googleKey: OpenKey = ({ uri, origin }, means) => {
     fault: (answer, act) => {
       const said = `${Members.of(answer.members["error"])["message"]}`;
       const right = `cloudkms.cryptoKeyVersions.${rights[act]}`;
-      return faultIn(answer, dialect, said, { right, place });
+      return ServiceCall.faultIn(answer, dialect, said, { right, place });
     },
   });
 
@@ -136,7 +135,7 @@ async function tokenFor({ fetch, clock, credential }: KeyServiceContext): Promis
   const key = await crypto.subtle.importKey("pkcs8", pkcs8, algorithm, false, ["sign"]);
   const said = claims.join(".");
   const signature = new Uint8Array(await crypto.subtle.sign(algorithm, key, text.encode(said)));
-  return grant(fetch, aud, {
+  return ServiceCall.grant(fetch, aud, {
     grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
     assertion: `${said}.${Base64.formatUrl(signature)}`,
   });

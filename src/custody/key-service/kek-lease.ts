@@ -4,7 +4,7 @@ import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import { Bytes } from "../../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
-import { type HeldKeks, importKek, type Kek, type KekRing, kekOctets, markOf } from "../kek.ts";
+import { type HeldKeks, Kek, type KekRing, markOf } from "../kek.ts";
 import { firstOf, KeyServiceError, type KeyServices } from "./key-service.ts";
 
 /** A KEK that key services open: by each of these keys, the first that answers. */
@@ -187,7 +187,7 @@ export class KekLease implements HeldKeks {
     const { signers, trustDomain, keyServices } = this.#parts;
     const octets = "octets" in kek ? kek.octets : await openWrapped(kek, trustDomain, keyServices);
     const names = [undefined, ...signers];
-    const keks = await Promise.all(names.map((name) => importKek(kek.id, octets, name)));
+    const keks = await Promise.all(names.map((name) => Kek.import(kek.id, octets, name)));
     if (!("octets" in kek)) octets.fill(0);
     return keks;
   }
@@ -215,7 +215,7 @@ export async function openWrapped(
   const open = async ({ uri, ciphertext }: WrappedKek["wrappings"][number]): Promise<Bytes> => {
     const octets = await keyServices(uri).unwrap(ciphertext, contextOf(trustDomain, id));
     const isIt =
-      octets.length === kekOctets && Bytes.equal(await markOf(octets, trustDomain, id), mark);
+      octets.length === Kek.octets && Bytes.equal(await markOf(octets, trustDomain, id), mark);
     if (isIt) return octets;
     throw new KeyServiceError(
       `opened another KEK than the one that was wrapped for ${trustDomain}`,

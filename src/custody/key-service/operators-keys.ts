@@ -16,7 +16,7 @@ import {
   type ServiceKey,
   type ServiceName,
 } from "./key-service.ts";
-import { octetsIn, octetsOfPem, textOf } from "./service-call.ts";
+import { octetsIn, octetsOfPem, ServiceCall } from "./service-call.ts";
 import { rootFor, wrongKind } from "./service-root.ts";
 import * as transit from "./vault-transit.ts";
 
@@ -60,7 +60,7 @@ const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
     types: "a KEK takes aes256-gcm96, a root ecdsa-p256, ecdsa-p384 or RSA",
     wrap: async ({ call }, octets, context) => {
       const body = { plaintext: Base64.format(octets), associated_data: transit.boundTo(context) };
-      const wrapped = textOf(await call("encrypt/*", body), "ciphertext");
+      const wrapped = ServiceCall.textOf(await call("encrypt/*", body), "ciphertext");
       return new TextEncoder().encode(wrapped) as Bytes;
     },
     publicKey: async ({ call, uri }) => {

@@ -25,53 +25,101 @@ const maximumOctets = 65_536;
 /** Text that fits into a header. The error that Node throws for any other text might quote a credential. */
 const headerPattern = /^[ -~]{0,20000}$/;
 
-/** Sends a request whose answer is bounded in time and size. No redirect is followed. @throws KeyServiceError */
-export async function ask(fetch: Fetch, url: string, init: Asked): Promise<Answer> {
-  if (!Object.values(init.headers).every((value) => headerPattern.test(value)))
-    throw new KeyServiceError("takes a credential of one line of visible ASCII alone");
-  const signal = init.signal ?? AbortSignal.timeout(timeoutMilliseconds);
-  const read = async (): Promise<Answer> => {
-    const response = await fetch(url, { ...init, redirect: "manual", signal });
-    const text = await ResponseBody.readText(response, maximumOctets);
-    return { status: response.status, text, members: Members.of(jsonIn(text)) };
-  };
-  const answer = await read().catch((error: unknown) => {
-    throw new KeyServiceError(toFetchError(error, "did not answer").message, { cause: error });
-  });
-  const { status } = answer;
-  if (status < 300 || status >= 400) return answer;
-  throw new KeyServiceError(`redirects elsewhere (status ${status})`);
-}
+/** Calls of key services and of those that give them credentials. */
+export const ServiceCall = {
+  /** Sends a request whose answer is bounded in time and size. No redirect is followed. @throws KeyServiceError */
+  async ask(fetch: Fetch, url: string, init: Asked): Promise<Answer> {
+    if (!Object.values(init.headers).every((value) => headerPattern.test(value)))
+      throw new KeyServiceError("takes a credential of one line of visible ASCII alone");
+    const signal = init.signal ?? AbortSignal.timeout(timeoutMilliseconds);
+    const read = async (): Promise<Answer> => {
+      const response = await fetch(url, { ...init, redirect: "manual", signal });
+      const text = await ResponseBody.readText(response, maximumOctets);
+      return { status: response.status, text, members: Members.of(jsonIn(text)) };
+    };
+    const answer = await read().catch((error: unknown) => {
+      throw new KeyServiceError(toFetchError(error, "did not answer").message, { cause: error });
+    });
+    const { status } = answer;
+    if (status < 300 || status >= 400) return answer;
+    throw new KeyServiceError(`redirects elsewhere (status ${status})`);
+  },
+
+  /** A POST of JSON, or a GET where there is no body. */
+  inJson: (body?: object, headers: Readonly<Record<string, string>> = {}) => ({
+    method: body ? "POST" : "GET",
+    headers: { "content-type": "application/json", ...headers },
+    body: body ? JSON.stringify(body) : null,
+  }),
+
+  /** A POST with these fields as `application/x-www-form-urlencoded`. */
+  inForm: (fields: Readonly<Record<string, string>>) => ({
+    method: "POST",
+    headers: { "content-type": "application/x-www-form-urlencoded" },
+    body: new URLSearchParams(fields).toString(),
+  }),
+
+  /** A member that must be a text. @throws KeyServiceError */
+  textOf(members: Members, name: string): string {
+    const value = members[name];
+    if (typeof value === "string" && value !== "") return value;
+    throw new KeyServiceError(`answered without ${name}`);
+  },
+
+  /** Remembers what lets in. It is asked for again a minute before it ends, or as soon as it is refused. */
+  remembered<T>(obtain: (now: Date) => Promise<Access<T>>) {
+    let known: { readonly pass: T; readonly until: number } | undefined;
+    return async (now: Date, isRefused = false): Promise<T> => {
+      if (known && now.getTime() < known.until && !isRefused) return known.pass;
+      const { pass, seconds } = await obtain(now);
+      known = { pass, until: now.getTime() + 1000 * Math.min(seconds - 60, 43_200) };
+      return pass;
+    };
+  },
+
+  /**
+   * Requests the token of an OAuth grant. One without `expires_in` ends at once.
+   *
+   * @throws KeyServiceError for a URL that is not https, a status other than 200, and an answer without a token.
+   */
+  async grant(
+    fetch: Fetch,
+    url: string,
+    fields: Readonly<Record<string, string>>,
+  ): Promise<Access<string>> {
+    if (!isSafeToFetch(url))
+      throw new KeyServiceError("cannot be asked: its credential must name an https URL");
+    const answer = await ServiceCall.ask(fetch, url, ServiceCall.inForm(fields));
+    if (answer.status === 200) return tokenIn(answer.members);
+    throw ServiceCall.faultIn(answer, refusal, `${answer.members["error_description"]}`);
+  },
+
+  /**
+   * Finds the sentence for a service's error. @param code The service's own name for it, if the sentence is to have it.
+   */
+  faultIn(
+    { status }: Answer,
+    dialect: Dialect,
+    said: string,
+    words: Words = {},
+    code = "",
+  ): KeyServiceError {
+    const all = [...Object.entries(dialect), ...Object.entries(ofAnyService)];
+    const known = all.find(([, form]) => form.test(`${status} ${said}`));
+    const sentence = known ? sentences[known[0] as keyof typeof sentences] : "refused";
+    const filled = sentence.replace(/\{(\w+)\}/g, (_, name) => `${words[name as keyof Words]}`);
+    return new KeyServiceError(`${filled} (status ${status}${code && `, ${code}`})`);
+  },
+};
 
 /** A request whose headers can be looked at. */
 export interface Asked extends RequestInit {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** A POST of JSON, or a GET where there is no body. */
-export const inJson = (body?: object, headers: Readonly<Record<string, string>> = {}) => ({
-  method: body ? "POST" : "GET",
-  headers: { "content-type": "application/json", ...headers },
-  body: body ? JSON.stringify(body) : null,
-});
-
-/** A POST with these fields as `application/x-www-form-urlencoded`. */
-export const inForm = (fields: Readonly<Record<string, string>>) => ({
-  method: "POST",
-  headers: { "content-type": "application/x-www-form-urlencoded" },
-  body: new URLSearchParams(fields).toString(),
-});
-
-/** A member that must be a text. @throws KeyServiceError */
-export function textOf(members: Members, name: string): string {
-  const value = members[name];
-  if (typeof value === "string" && value !== "") return value;
-  throw new KeyServiceError(`answered without ${name}`);
-}
-
 /** Octets in base64, unless they are written otherwise. @throws KeyServiceError */
 export function octetsIn(members: Members, name: string, parse = Base64.parse): Bytes {
-  const octets = parse(textOf(members, name));
+  const octets = parse(ServiceCall.textOf(members, name));
   if (octets) return octets;
   throw new KeyServiceError(`answered a ${name} that cannot be decoded`);
 }
@@ -99,39 +147,11 @@ export interface Access<T> {
   readonly seconds: number;
 }
 
-/** Remembers what lets in. It is asked for again a minute before it ends, or as soon as it is refused. */
-export function remembered<T>(obtain: (now: Date) => Promise<Access<T>>) {
-  let known: { readonly pass: T; readonly until: number } | undefined;
-  return async (now: Date, isRefused = false): Promise<T> => {
-    if (known && now.getTime() < known.until && !isRefused) return known.pass;
-    const { pass, seconds } = await obtain(now);
-    known = { pass, until: now.getTime() + 1000 * Math.min(seconds - 60, 43_200) };
-    return pass;
-  };
-}
-
 /** A token as OAuth answers it. @throws KeyServiceError */
 export const tokenIn = (members: Members): Access<string> => ({
-  pass: textOf(members, "access_token"),
+  pass: ServiceCall.textOf(members, "access_token"),
   seconds: Number(members["expires_in"]) || 0,
 });
-
-/**
- * Requests the token of an OAuth grant. One without `expires_in` ends at once.
- *
- * @throws KeyServiceError for a URL that is not https, a status other than 200, and an answer without a token.
- */
-export async function grant(
-  fetch: Fetch,
-  url: string,
-  fields: Readonly<Record<string, string>>,
-): Promise<Access<string>> {
-  if (!isSafeToFetch(url))
-    throw new KeyServiceError("cannot be asked: its credential must name an https URL");
-  const answer = await ask(fetch, url, inForm(fields));
-  if (answer.status === 200) return tokenIn(answer.members);
-  throw faultIn(answer, refusal, `${answer.members["error_description"]}`);
-}
 
 /** The texts of a credential by their names. @throws KeyServiceError */
 export function textsIn(credential: Credential, names: readonly string[]): string[] {
@@ -184,23 +204,6 @@ export const refusal: Dialect = {
   credential: /^/,
 };
 
-/**
- * Finds the sentence for a service's error. @param code The service's own name for it, if the sentence is to have it.
- */
-export function faultIn(
-  { status }: Answer,
-  dialect: Dialect,
-  said: string,
-  words: Words = {},
-  code = "",
-): KeyServiceError {
-  const all = [...Object.entries(dialect), ...Object.entries(ofAnyService)];
-  const known = all.find(([, form]) => form.test(`${status} ${said}`));
-  const sentence = known ? sentences[known[0] as keyof typeof sentences] : "refused";
-  const filled = sentence.replace(/\{(\w+)\}/g, (_, name) => `${words[name as keyof Words]}`);
-  return new KeyServiceError(`${filled} (status ${status}${code && `, ${code}`})`);
-}
-
 /** How one service is called, as far as the services differ. Each is called by JSON over HTTPS. */
 interface Wire<T> {
   readonly obtain: () => Promise<Access<T>>;
@@ -213,17 +216,17 @@ interface Wire<T> {
 
 /** A request with a JSON body, authorized by a bearer token. */
 export const withBearer = (token: string, _: string, body?: object): Asked =>
-  inJson(body, { authorization: `Bearer ${token}` });
+  ServiceCall.inJson(body, { authorization: `Bearer ${token}` });
 
 /** Asks a service to do an act with a key. @throws KeyServiceError unless the status is 200 */
 export function callsTo<T>(
   { fetch, clock }: KeyServiceContext,
   { obtain, url, request, isRefused = ({ status }) => status === 401, fault }: Wire<T>,
 ): Call {
-  const access = remembered(obtain);
+  const access = ServiceCall.remembered(obtain);
   return async (act, body) => {
     const send = async (again = false): Promise<Answer> =>
-      ask(fetch, url(act), await request(await access(clock(), again), act, body));
+      ServiceCall.ask(fetch, url(act), await request(await access(clock(), again), act, body));
     let answer = await send();
     // The token may have been revoked before it expired, so a new one is obtained once.
     if (isRefused(answer)) answer = await send(true);

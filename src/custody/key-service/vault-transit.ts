@@ -2,16 +2,7 @@ import { Members } from "../../foundation/json.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { type Call, KeyServiceError, type OpenKey, type WrappingContext } from "./key-service.ts";
-import {
-  ask,
-  callsTo,
-  faultIn,
-  inJson,
-  octetsIn,
-  refusal,
-  textOf,
-  textsIn,
-} from "./service-call.ts";
+import { callsTo, octetsIn, refusal, ServiceCall, textsIn } from "./service-call.ts";
 
 const pathPattern = /^\/([A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*)\/keys\/([A-Za-z0-9_.-]{1,128})$/;
 
@@ -47,22 +38,34 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
     const login = { auth: "auth/kubernetes/login", ...credential };
     const [jwt, auth = ""] = textsIn(login, ["jwt", "auth"]);
     const body = { role: Members.of(credential)["role"], jwt };
-    const answer = await ask(means.fetch, base + auth, inJson(body, headers));
+    const answer = await ServiceCall.ask(
+      means.fetch,
+      base + auth,
+      ServiceCall.inJson(body, headers),
+    );
     const said = `${answer.members["errors"]}`;
-    if (answer.status !== 200) throw faultIn(answer, refusal, said, {}, `at ${auth}`);
+    if (answer.status !== 200) throw ServiceCall.faultIn(answer, refusal, said, {}, `at ${auth}`);
     const got = Members.of(answer.members["auth"]);
-    return { pass: textOf(got, "client_token"), seconds: Number(got["lease_duration"]) || 0 };
+    return {
+      pass: ServiceCall.textOf(got, "client_token"),
+      seconds: Number(got["lease_duration"]) || 0,
+    };
   }
 
   const asked = callsTo(means, {
     obtain,
     url: (act) => `${base}${mount}/${act}`,
-    request: (token, _, body) => inJson(body, { ...headers, "x-vault-token": token }),
+    request: (token, _, body) => ServiceCall.inJson(body, { ...headers, "x-vault-token": token }),
     isRefused: ({ status }) => status === 403,
     fault: (answer, act) => {
       const right = `${act.startsWith("keys/") ? "read" : "update"} on ${mount}/${act}`;
       const words = { right, place: "or no transit engine at this mount" };
-      return faultIn(answer, dialect, `${answer.members["errors"] ?? answer.text}`, words);
+      return ServiceCall.faultIn(
+        answer,
+        dialect,
+        `${answer.members["errors"] ?? answer.text}`,
+        words,
+      );
     },
   });
   const call: Call = async (act, body) =>
@@ -90,7 +93,8 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
 
 /** @param version Of the key that was asked; 0 for the latest. @throws KeyServiceError */
 function signatureIn(answer: Members, version: number): Bytes {
-  const [, signed, base64 = ""] = /^vault:v(\d+):(.*)$/.exec(textOf(answer, "signature")) ?? [];
+  const [, signed, base64 = ""] =
+    /^vault:v(\d+):(.*)$/.exec(ServiceCall.textOf(answer, "signature")) ?? [];
   const octets = Base64.parse(base64);
   if (octets && (version === 0 || Number(signed) === version)) return octets;
   throw new KeyServiceError("answered no signature of this version of the key");

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parseForm } from "../../config/form.ts";
+import { ConfigurationForm } from "../../config/form.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import {
@@ -77,7 +77,7 @@ export function parseDistributeConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment,
 ) {
-  const read = parseForm(schema, values);
+  const read = ConfigurationForm.parse(schema, values);
   return {
     ...upstreamPlaceOf(read),
     places: rootPlacesOf(read, environment),

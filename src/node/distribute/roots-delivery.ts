@@ -4,11 +4,11 @@ import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import type { RootDelivery } from "../../delivery/root-delivery.ts";
 import { OperationLog } from "../../foundation/events.ts";
-import { crlConfigMap } from "../../kubernetes/names.ts";
+import { ConfigMapName } from "../../kubernetes/names.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
-import { addReadGauge, unixTime } from "../../program/metrics.ts";
-import { recur } from "../../program/recurrence.ts";
+import { Metrics } from "../../program/metrics.ts";
+import { Recurrence } from "../../program/recurrence.ts";
 import { openApiServer, type RootPlaces } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
 import { DeliveryProgress, type RootsReport } from "./delivery-progress.ts";
@@ -50,7 +50,7 @@ export async function refreshRoots(
   const { configMap, clusterTrustBundles } = places;
   const { deliversCrls } = places;
   const crlMaps = deliversCrls
-    ? createConfigMapDelivery(client, crlConfigMap, log, signal, { digest })
+    ? createConfigMapDelivery(client, ConfigMapName.ofCrls, log, signal, { digest })
     : undefined;
   const crls = crlMaps && createWork(trust.crls, [crlMaps]);
   let waiting = { pem: "", until: clock() };
@@ -80,7 +80,7 @@ export async function refreshRoots(
     for (const each of both) await each?.(clock());
   };
   const failed = (error: unknown): void => OperationLog.logFault(log, "delivery-failed", error);
-  const delivering = recur(deliver, deliverySeconds, failed, pause);
+  const delivering = Recurrence.start(deliver, deliverySeconds, failed, pause);
   return {
     report: () => {
       const works = crls ? [roots, crls] : [roots];
@@ -129,7 +129,7 @@ export function addRootGauges(
   { report }: Pick<RefreshingRoots, "report">,
 ): void {
   const gauge = (name: string, help: string, read: (now: RootsReport) => number) =>
-    addReadGauge(registry, { name, help, read: () => read(report()) });
+    Metrics.addReadGauge(registry, { name, help, read: () => read(report()) });
   gauge(
     "rampart_distribute_bundle_sequence",
     "The trust bundle that is being delivered.",
@@ -138,7 +138,7 @@ export function addRootGauges(
   gauge(
     "rampart_distribute_delivered_since_timestamp",
     "When every place got the trust bundle, in Unix time.",
-    ({ since }) => unixTime(since),
+    ({ since }) => Metrics.unixTime(since),
   );
   gauge(
     "rampart_distribute_namespaces_delivered",

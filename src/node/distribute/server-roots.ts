@@ -5,10 +5,10 @@ import { OperationLog } from "../../foundation/events.ts";
 import { LatestWrites } from "../../foundation/shared-work.ts";
 import { MeshRoots } from "../../program/bundle/mesh-roots.ts";
 import { replaceFile } from "../../program/files/atomic-file.ts";
-import { parseCertificates, readPemFile, readRootFile } from "../../program/files/pem-file.ts";
+import { PemFile, parseCertificates } from "../../program/files/pem-file.ts";
 import { unlessMissing } from "../../program/files/small-file.ts";
 import type { UpstreamPlace } from "../files/places.ts";
-import { leaveToOwner, makeFolder, ownerOf } from "../files/store-owner.ts";
+import { StoreOwner } from "../files/store-owner.ts";
 
 /**
  * The roots by which a program knows the CA. Where the file of them has had a root of the mesh, the roots of the bundle
@@ -42,7 +42,7 @@ export class ServerRoots {
 
   /** Reads the file anew. @throws OperatorError when it cannot be read. */
   async read(): Promise<string | undefined> {
-    this.#file = await readRootFile(this.#path);
+    this.#file = await PemFile.readRoots(this.#path);
     if (!this.#isRecalled) await this.#recall();
     return this.#choose();
   }
@@ -86,7 +86,7 @@ class RootCache {
 
   async read(): Promise<string | undefined> {
     try {
-      return await unlessMissing(readPemFile(this.#file));
+      return await unlessMissing(PemFile.read(this.#file));
     } catch (error) {
       OperationLog.logFault(this.#log, "cache-unread", error);
       return undefined;
@@ -105,9 +105,9 @@ class RootCache {
 
   async #replace(record: string): Promise<void> {
     const folder = this.#folder;
-    const give = (file: FileHandle) => leaveToOwner(file, folder);
+    const give = (file: FileHandle) => StoreOwner.leaveFile(file, folder);
     try {
-      await makeFolder(folder, await ownerOf(folder));
+      await StoreOwner.makeFolder(folder, await StoreOwner.of(folder));
       await replaceFile(this.#file, record, { mode: 0o600, give });
     } catch (error) {
       OperationLog.logFault(this.#log, "cache-unwritten", error);

@@ -1,4 +1,4 @@
-import { maximumContentOctets } from "../../delivery/root-config-map.ts";
+import { HeldRoots } from "../../delivery/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
@@ -209,8 +209,8 @@ function contentOf(tell: (why: string) => void) {
       const times = crls.map(({ thisUpdate }) => thisUpdate.getTime() / 1000);
       latest = { crls, pem, sequence: Math.max(0, ...times) };
     }
-    const isTooLong = latest.pem.length > maximumContentOctets;
-    const why = isTooLong ? `they have more than ${maximumContentOctets} octets` : missing;
+    const isTooLong = latest.pem.length > HeldRoots.maximumOctets;
+    const why = isTooLong ? `they have more than ${HeldRoots.maximumOctets} octets` : missing;
     if (why !== undefined && why !== logged) tell(`no proxy gets CRLs: ${why}`);
     logged = why;
     return isTooLong ? { pem: "", sequence: latest.sequence } : latest;

@@ -1,14 +1,14 @@
 import { parse, TomlDate, TomlError } from "smol-toml";
-import { areDigests, isSecretKey } from "../../config/secrets.ts";
+import { Secrets } from "../../config/secrets.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { type FileKinds, readSmallFile } from "../../program/files/small-file.ts";
+import { type FileKinds, SmallFile } from "../../program/files/small-file.ts";
 
 /** Room for a thousand tables of issuers with their keys. */
 const maximumOctets = 16 * 1024 * 1024;
 
 /** Keys that the environment may set: secrets, and the paths of files with secrets. */
-const isOfEnvironment = (key: string): boolean => isSecretKey(key) || credentialFileName.test(key);
+const isOfEnvironment = (key: string): boolean => Secrets.has(key) || credentialFileName.test(key);
 
 /** The variables that look like a key and that nothing reads: misspelt secrets, other keys, and files for secrets. */
 export const unreadVariables = (
@@ -19,7 +19,7 @@ export const unreadVariables = (
     .filter((name) => environment[name] !== undefined && !isOfEnvironment(name))
     .flatMap((name) => {
       const isMeant = (key: string): boolean =>
-        isLike(name, key) || (isSecretKey(key) && isLike(name, `${key}_FILE`));
+        isLike(name, key) || (Secrets.has(key) && isLike(name, `${key}_FILE`));
       const key = keys.includes(name) ? name : keys.find(isMeant);
       return key === undefined ? [] : [{ name, key }];
     });
@@ -37,61 +37,64 @@ function isLike(name: string, key: string): boolean {
   );
 }
 
-/**
- * Warns of variables that look like keys of the configuration and that no program reads, because an operator who set
- * one relies on it.
- */
-export function warnOfUnread(
-  keys: readonly string[],
-  environment: Readonly<Record<string, string | undefined>>,
-  { operation }: OperationLog,
-): void {
-  for (const { name, key } of unreadVariables(keys, environment)) {
-    const detail = `looks like the key ${key} of the configuration, and nothing reads it in the environment`;
-    operation({ event: "variable-ignored", level: "warning", name, detail });
-  }
-}
+/** Reads configuration files. */
+export const ConfigurationFile = {
+  /**
+   * Warns of variables that look like keys of the configuration and that no program reads, because an operator who set
+   * one relies on it.
+   */
+  warnOfUnread(
+    keys: readonly string[],
+    environment: Readonly<Record<string, string | undefined>>,
+    { operation }: OperationLog,
+  ): void {
+    for (const { name, key } of unreadVariables(keys, environment)) {
+      const detail = `looks like the key ${key} of the configuration, and nothing reads it in the environment`;
+      operation({ event: "variable-ignored", level: "warning", name, detail });
+    }
+  },
 
-/**
- * The keys and values of a `rampart.toml`, unchecked, and the secrets of the environment.
- *
- * @throws ConfigurationError for a file that cannot be read, is not TOML, or holds a secret.
- */
-export async function readConfigurationFile(
-  path: string,
-  environment: Readonly<Record<string, string | undefined>>,
-  kinds: FileKinds = { mayBePipe: true },
-): Promise<Record<string, unknown>> {
-  const written = parseToml(await readText(path, kinds), path);
-  const fromEnvironment = Object.entries(environment).flatMap(([key, value]) =>
-    isOfEnvironment(key) && value !== undefined ? [[key, value.trim()]] : [],
-  );
-  const given = Object.fromEntries(fromEnvironment);
-  refuseSecrets(written, "belongs in the environment", given);
-  return { ...written, ...given };
-}
+  /**
+   * The keys and values of a `rampart.toml`, unchecked, and the secrets of the environment.
+   *
+   * @throws ConfigurationError for a file that cannot be read, is not TOML, or holds a secret.
+   */
+  async read(
+    path: string,
+    environment: Readonly<Record<string, string | undefined>>,
+    kinds: FileKinds = { mayBePipe: true },
+  ): Promise<Record<string, unknown>> {
+    const written = parseToml(await readText(path, kinds), path);
+    const fromEnvironment = Object.entries(environment).flatMap(([key, value]) =>
+      isOfEnvironment(key) && value !== undefined ? [[key, value.trim()]] : [],
+    );
+    const given = Object.fromEntries(fromEnvironment);
+    ConfigurationFile.refuseSecrets(written, "belongs in the environment", given);
+    return { ...written, ...given };
+  },
 
-/**
- * Requires that a configuration file has no secret. Digests of console tokens are none.
- * @throws ConfigurationError for a secret, and for digests that the environment would hide.
- */
-export function refuseSecrets(
-  written: Readonly<Record<string, unknown>>,
-  place: string,
-  given: Readonly<Record<string, unknown>> = {},
-): void {
-  const faults = Object.entries(written).flatMap(([key, value]) => {
-    if (!isSecretKey(key)) return [];
-    if (key !== "CONSOLE_TOKENS" || !areDigests(value))
-      return [`${key}: is a secret, which ${place}`];
-    return key in given ? [`${key}: stands in the environment as well: give one of the two`] : [];
-  });
-  if (faults.length > 0) throw new ConfigurationError(faults);
-}
+  /**
+   * Requires that a configuration file has no secret. Digests of console tokens are none.
+   * @throws ConfigurationError for a secret, and for digests that the environment would hide.
+   */
+  refuseSecrets(
+    written: Readonly<Record<string, unknown>>,
+    place: string,
+    given: Readonly<Record<string, unknown>> = {},
+  ): void {
+    const faults = Object.entries(written).flatMap(([key, value]) => {
+      if (!Secrets.has(key)) return [];
+      if (key !== "CONSOLE_TOKENS" || !Secrets.areDigests(value))
+        return [`${key}: is a secret, which ${place}`];
+      return key in given ? [`${key}: stands in the environment as well: give one of the two`] : [];
+    });
+    if (faults.length > 0) throw new ConfigurationError(faults);
+  },
+};
 
 async function readText(path: string, kinds: FileKinds): Promise<string> {
   try {
-    return await readSmallFile(path, maximumOctets, kinds);
+    return await SmallFile.read(path, maximumOctets, kinds);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     throw new ConfigurationError([error.message]);

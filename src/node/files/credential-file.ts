@@ -1,12 +1,12 @@
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Credential } from "../../kubernetes/client.ts";
-import { readTokenFile } from "../../program/files/small-file.ts";
+import { TokenFile } from "../../program/files/small-file.ts";
 
 /** The credential in a file: a bearer token, or in a form of its own. */
 export function credentialInFile(
   path: string,
-  readFile: (path: string) => Promise<string> = readTokenFile,
+  readFile: (path: string) => Promise<string> = TokenFile.read,
 ): Credential {
   return async () => {
     try {

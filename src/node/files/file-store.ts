@@ -1,19 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { type FileHandle, open, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import {
-  type AuthorityStore,
-  maximumRecordOctets,
-  maximumRecords,
-  RecordName,
-  recordKinds,
-  type StoredRecord,
-} from "../../custody/authority-store.ts";
+import { AuthorityStore, RecordName, type StoredRecord } from "../../custody/authority-store.ts";
 import type { RecordKind } from "../../custody/record-kinds.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { flushFolder, replaceFile } from "../../program/files/atomic-file.ts";
 import { systemCode } from "../../program/files/small-file.ts";
-import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
+import { asOwner, giveToOwner, StoreOwner } from "./store-owner.ts";
 
 /** How many files are open at once, because the connections of callers need descriptors as well. */
 const filesAtOnce = 16;
@@ -22,112 +15,112 @@ const recordName = /^([0-9a-f][0-9a-f-]{1,127})\.json$/;
 /** Older versions left out `.json`. */
 const unfinishedName = /^\.[0-9a-f][0-9a-f-]{1,127}(?:\.json)?\.[0-9a-f-]{36}$/;
 
-/**
- * The store in a directory of this machine: one file a record, such as `authorities/<id>.json`, readable
- * by its owner alone.
- *
- * `put` writes a record to a temporary file, flushes it to the disk, and renames it. So a reader in any
- * process sees the whole record or its predecessor, and a confirmed record survives a power failure.
- * Several processes may share the directory.
- *
- * Every file belongs to the owner of the folder of authorities, who runs the server. A file that root
- * writes becomes that owner's. No other user can write.
- *
- * @param main The directory whose owner a new store gets.
- * @throws OperatorError when the directory is another user's, or is open to every user. Error when it
- *   can neither be used nor created.
- */
-export async function openFileStore(
-  directory: string,
-  main: string = directory,
-): Promise<AuthorityStore> {
-  await asOwner(directory, () => prepare(directory, main));
-  return {
-    load: () => loadAll(directory),
-    put: async (record, before) => {
-      if (before !== undefined && (await load(directory, record))?.value !== before) {
-        return false;
-      }
-      const path = pathOf(directory, record);
-      await asOwner(dirname(path), () => put(path, record.value));
-      return true;
-    },
-    delete: async (name) => {
-      const path = pathOf(directory, name);
-      await asOwner(dirname(path), () => rm(path, { force: true }));
-      await flushFolder(dirname(path));
-    },
-    tryWriting: () => tryWriting(folderOf(directory, "authority")),
-  };
-}
+/** Stores in folders. */
+export const FileStore = {
+  /**
+   * The store in a directory of this machine: one file a record, such as `authorities/<id>.json`, readable
+   * by its owner alone.
+   *
+   * `put` writes a record to a temporary file, flushes it to the disk, and renames it. So a reader in any
+   * process sees the whole record or its predecessor, and a confirmed record survives a power failure.
+   * Several processes may share the directory.
+   *
+   * Every file belongs to the owner of the folder of authorities, who runs the server. A file that root
+   * writes becomes that owner's. No other user can write.
+   *
+   * @param main The directory whose owner a new store gets.
+   * @throws OperatorError when the directory is another user's, or is open to every user. Error when it
+   *   can neither be used nor created.
+   */
+  async open(directory: string, main: string = directory): Promise<AuthorityStore> {
+    await asOwner(directory, () => prepare(directory, main));
+    return {
+      load: () => loadAll(directory),
+      put: async (record, before) => {
+        if (before !== undefined && (await load(directory, record))?.value !== before) {
+          return false;
+        }
+        const path = pathOf(directory, record);
+        await asOwner(dirname(path), () => put(path, record.value));
+        return true;
+      },
+      delete: async (name) => {
+        const path = pathOf(directory, name);
+        await asOwner(dirname(path), () => rm(path, { force: true }));
+        await flushFolder(dirname(path));
+      },
+      tryWriting: () => tryWriting(folderOf(directory, "authority")),
+    };
+  },
+
+  /**
+   * A store in a directory that nothing is written to, neither a record nor a folder. A directory that does
+   * not exist is an empty store.
+   */
+  view(directory: string): AuthorityStore {
+    const refuse = async (): Promise<never> => {
+      throw new Error("a store that is only looked at is not written to");
+    };
+    const isThere = async (): Promise<boolean> =>
+      (await stat(folderOf(directory, "authority")).catch(ignoring("ENOENT"))) !== undefined;
+    return {
+      load: async () => ((await isThere()) ? loadAll(directory, lacking) : []),
+      put: refuse,
+      delete: refuse,
+    };
+  },
+
+  /** The stores of named signers, each in a subdirectory of its own. */
+  async openSigners({
+    storeDirectory,
+    ca: { signers },
+  }: SignerDirectories): Promise<(signer: string) => AuthorityStore> {
+    const stores = new Map<string, AuthorityStore>();
+    for (const { name } of signers) {
+      const directory = signerDirectory(storeDirectory, name);
+      stores.set(name, await FileStore.open(directory, storeDirectory));
+    }
+    return (signer) => {
+      const store = stores.get(signer);
+      if (store) return store;
+      throw new Error("a signer without a store");
+    };
+  },
+
+  /** The stores of named signers, for looking alone. */
+  viewSigner:
+    (storeDirectory: string) =>
+    (signer: string): AuthorityStore =>
+      FileStore.view(signerDirectory(storeDirectory, signer)),
+};
 
 /** Writes as much as the longest record has, and removes it. What a power failure leaves, the next start removes. */
 async function tryWriting(folder: string): Promise<void> {
   const path = join(folder, `.00.${randomUUID()}`);
   try {
     await using file = await open(path, "wx", 0o600);
-    const { bytesWritten } = await file.write(Buffer.alloc(maximumRecordOctets));
-    if (bytesWritten < maximumRecordOctets) throw new Error("the disk is full");
+    const { bytesWritten } = await file.write(Buffer.alloc(AuthorityStore.maximumRecordOctets));
+    if (bytesWritten < AuthorityStore.maximumRecordOctets) throw new Error("the disk is full");
   } finally {
     await rm(path, { force: true });
   }
 }
 
-/**
- * A store in a directory that nothing is written to, neither a record nor a folder. A directory that does
- * not exist is an empty store.
- */
-export function viewFileStore(directory: string): AuthorityStore {
-  const refuse = async (): Promise<never> => {
-    throw new Error("a store that is only looked at is not written to");
-  };
-  const isThere = async (): Promise<boolean> =>
-    (await stat(folderOf(directory, "authority")).catch(ignoring("ENOENT"))) !== undefined;
-  return {
-    load: async () => ((await isThere()) ? loadAll(directory, lacking) : []),
-    put: refuse,
-    delete: refuse,
-  };
-}
-
 async function prepare(directory: string, main: string): Promise<void> {
-  const owner = await ownerOf(folderOf(main, "authority"));
-  await makeFolder(directory, owner);
+  const owner = await StoreOwner.of(folderOf(main, "authority"));
+  await StoreOwner.makeFolder(directory, owner);
   const { mode } = await stat(directory);
   if ((mode & 0o007) !== 0) {
     throw new OperatorError(
       `${directory} is open to every user of the machine: \`chmod o-rwx ${directory}\``,
     );
   }
-  for (const kind of recordKinds) {
+  for (const kind of RecordName.kinds) {
     const folder = folderOf(directory, kind);
-    await makeFolder(folder, owner);
+    await StoreOwner.makeFolder(folder, owner);
     await asOwner(folder, () => sweep(folder));
   }
 }
-
-/** The stores of named signers, each in a subdirectory of its own. */
-export async function openSignerStores({
-  storeDirectory,
-  ca: { signers },
-}: SignerDirectories): Promise<(signer: string) => AuthorityStore> {
-  const stores = new Map<string, AuthorityStore>();
-  for (const { name } of signers) {
-    const directory = signerDirectory(storeDirectory, name);
-    stores.set(name, await openFileStore(directory, storeDirectory));
-  }
-  return (signer) => {
-    const store = stores.get(signer);
-    if (store) return store;
-    throw new Error("a signer without a store");
-  };
-}
-
-/** The stores of named signers, for looking alone. */
-export const viewSignerStore =
-  (storeDirectory: string) =>
-  (signer: string): AuthorityStore =>
-    viewFileStore(signerDirectory(storeDirectory, signer));
 
 const signerDirectory = (storeDirectory: string, signer: string): string =>
   join(storeDirectory, "signers", signer);
@@ -149,10 +142,10 @@ async function loadAll(
   directory: string,
   onFault: (error: unknown) => undefined = failing,
 ): Promise<StoredRecord[]> {
-  const lists = recordKinds.map((kind) => list(directory, kind, onFault));
+  const lists = RecordName.kinds.map((kind) => list(directory, kind, onFault));
   const names = (await Promise.all(lists)).flat();
-  if (names.length > maximumRecords) {
-    throw new Error(`more than ${maximumRecords} records in ${directory}`);
+  if (names.length > AuthorityStore.maximumRecords) {
+    throw new Error(`more than ${AuthorityStore.maximumRecords} records in ${directory}`);
   }
   const records: StoredRecord[] = [];
   for (let i = 0; i < names.length; i += filesAtOnce) {
@@ -182,7 +175,9 @@ async function load(directory: string, name: RecordName): Promise<StoredRecord |
 
 async function readText(file: FileHandle): Promise<string> {
   const { size } = await file.stat();
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(size, maximumRecordOctets)));
+  const { buffer, bytesRead } = await file.read(
+    Buffer.alloc(Math.min(size, AuthorityStore.maximumRecordOctets)),
+  );
   return buffer.toString("utf8", 0, bytesRead);
 }
 

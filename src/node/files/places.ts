@@ -1,12 +1,12 @@
 import * as z from "zod/mini";
-import { clusterName, signerName, together, trustDomainText } from "../../config/form.ts";
+import { ConfigurationForm, clusterName, signerName, trustDomainText } from "../../config/form.ts";
 import { Host } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { SocketAddress } from "../../foundation/socket-address.ts";
 import { baseUrl, parsedText } from "../../foundation/text.ts";
-import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
-import { configMapName, usualConfigMap } from "../../kubernetes/names.ts";
-import { fetchTrustingFile } from "../../program/http/http-client.ts";
+import { KubernetesClient } from "../../kubernetes/client.ts";
+import { ConfigMapName, configMapName } from "../../kubernetes/names.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
 import { credentialInFile } from "./credential-file.ts";
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -69,14 +69,14 @@ export async function openApiServer({
   serverRootsFile,
   tokenFile,
 }: ApiServerPlace): Promise<KubernetesClient> {
-  const fetch = await fetchTrustingFile(serverRootsFile);
-  return createKubernetesClient({ server, credential: credentialInFile(tokenFile) }, fetch);
+  const fetch = await NodeFetch.trustingFile(serverRootsFile);
+  return KubernetesClient.create({ server, credential: credentialInFile(tokenFile) }, fetch);
 }
 
 /** The keys of any program that delivers roots. docs/how-to/distribute.md explains them. */
 export const placeKeys = {
   ...apiServerKeys,
-  CONFIG_MAP: z._default(configMapName, usualConfigMap),
+  CONFIG_MAP: z._default(configMapName, ConfigMapName.ofRoots),
   CONFIG_MAPS: z._default(z.boolean(), true),
   CRL_CONFIG_MAPS: z._default(z.boolean(), false),
   CLUSTER_TRUST_BUNDLE: z._default(
@@ -94,7 +94,7 @@ type PlaceValues = ApiServerValues & z.infer<z.ZodMiniObject<typeof placeKeys>>;
  * @throws ConfigurationError with every error; also if they are delivered nowhere.
  */
 export function rootPlacesOf(read: PlaceValues, environment: Environment) {
-  const { place, configMap } = together({
+  const { place, configMap } = ConfigurationForm.together({
     place: () => apiServerPlaceOf(read, environment),
     configMap: () => {
       if (read.CONFIG_MAPS) return read.CONFIG_MAP;

@@ -11,38 +11,50 @@ interface Owner {
   readonly gid: number;
 }
 
-/** The owner of a folder, or of the nearest folder above it that exists. */
-export async function ownerOf(path: string): Promise<Owner> {
-  try {
-    return await stat(path);
-  } catch (error) {
-    if (systemCode(error) !== "ENOENT" || dirname(path) === path) throw error;
-    return ownerOf(dirname(path));
-  }
-}
+/** Files belong to the owner of their store. */
+export const StoreOwner = {
+  /** The owner of a folder, or of the nearest folder above it that exists. */
+  async of(path: string): Promise<Owner> {
+    try {
+      return await stat(path);
+    } catch (error) {
+      if (systemCode(error) !== "ENOENT" || dirname(path) === path) throw error;
+      return StoreOwner.of(dirname(path));
+    }
+  },
 
-/**
- * Makes a folder and the missing folders above it. As root it gives them to the owner.
- *
- * @returns The topmost folder that it has made; `undefined` if all existed.
- */
-export async function makeFolder(
-  path: string,
-  owner: Owner,
-  mode = 0o700,
-): Promise<string | undefined> {
-  const first = await mkdir(path, { recursive: true, mode }).catch(async (fault: unknown) => {
-    // On a read-only file system Node reports ENOENT here; without the option it reports the true error.
-    if (systemCode(fault) !== "ENOENT") throw fault;
-    await mkdir(path, { mode });
-    return path;
-  });
-  if (first === undefined || !isRoot()) return first;
-  for (let made = path; ; made = dirname(made)) {
-    await lchown(made, owner.uid, owner.gid);
-    if (made === first || dirname(made) === made) return first;
-  }
-}
+  /**
+   * Makes a folder and the missing folders above it. As root it gives them to the owner.
+   *
+   * @returns The topmost folder that it has made; `undefined` if all existed.
+   */
+  async makeFolder(path: string, owner: Owner, mode = 0o700): Promise<string | undefined> {
+    const first = await mkdir(path, { recursive: true, mode }).catch(async (fault: unknown) => {
+      // On a read-only file system Node reports ENOENT here; without the option it reports the true error.
+      if (systemCode(fault) !== "ENOENT") throw fault;
+      await mkdir(path, { mode });
+      return path;
+    });
+    if (first === undefined || !isRoot()) return first;
+    for (let made = path; ; made = dirname(made)) {
+      await lchown(made, owner.uid, owner.gid);
+      if (made === first || dirname(made) === made) return first;
+    }
+  },
+
+  /** Leaves a new file to the owner of its folder, if root makes it. What other users make stays theirs. */
+  async leaveFile(file: FileHandle, folder: string): Promise<void> {
+    if (!isRoot()) return;
+    const { uid, gid } = await stat(folder);
+    await file.chown(uid, gid);
+  },
+
+  /** SQLite gives the files beside a database to the owner of the database. */
+  openFile(path: string): DatabaseSync {
+    makeOwnedFile(path);
+    return new DatabaseSync(path);
+  },
+};
 
 /**
  * Gives a new file to the owner of its folder, who could not read it otherwise. Only root can. Where the
@@ -55,13 +67,6 @@ export async function giveToOwner(file: FileHandle, folder: string): Promise<voi
   if (uid === owner.uid) return;
   if (!isRoot()) throw foreign(folder, owner);
   await file.chown(owner.uid, owner.gid);
-}
-
-/** Leaves a new file to the owner of its folder, if root makes it. What other users make stays theirs. */
-export async function leaveToOwner(file: FileHandle, folder: string): Promise<void> {
-  if (!isRoot()) return;
-  const { uid, gid } = await stat(folder);
-  await file.chown(uid, gid);
 }
 
 /**
@@ -92,7 +97,7 @@ export async function asOwner<T>(folder: string, work: () => Promise<T>): Promis
   } catch (error) {
     const code = systemCode(error);
     if (code !== "EACCES" && code !== "EPERM") throw error;
-    const owner = await ownerOf(folder).catch(() => undefined);
+    const owner = await StoreOwner.of(folder).catch(() => undefined);
     if (owner === undefined || owner.uid === process.geteuid?.()) throw error;
     throw foreign(folder, owner);
   }
@@ -122,7 +127,7 @@ const isRoot = (): boolean => process.geteuid?.() === 0;
  * @throws Error with `code` when the file is locked, is no database, or cannot be written.
  */
 export function openDatabase(path: string, tables: string): DatabaseSync {
-  const database = openFile(path);
+  const database = StoreOwner.openFile(path);
   database.exec(`
     PRAGMA locking_mode = EXCLUSIVE;
     PRAGMA journal_mode = WAL;
@@ -130,10 +135,4 @@ export function openDatabase(path: string, tables: string): DatabaseSync {
     ${tables}
   `);
   return database;
-}
-
-/** SQLite gives the files beside a database to the owner of the database. */
-export function openFile(path: string): DatabaseSync {
-  makeOwnedFile(path);
-  return new DatabaseSync(path);
 }

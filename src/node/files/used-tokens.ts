@@ -4,7 +4,7 @@ import type { UseToken } from "../../ca/issuance/single-use.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { systemCode } from "../../program/files/small-file.ts";
-import { makeFolder, ownerOf } from "./store-owner.ts";
+import { StoreOwner } from "./store-owner.ts";
 
 /** The most tokens that are remembered: each is an empty file, and its name takes 90 octets. */
 const maximumTokens = 100_000;
@@ -21,7 +21,7 @@ export function usedTokensIn(storeDirectory: string, maximum = maximumTokens): U
   let pruning: Promise<void> | undefined;
   let known = 0;
   const prune = async (now: Date): Promise<void> => {
-    await makeFolder(folder, await ownerOf(folder));
+    await StoreOwner.makeFolder(folder, await StoreOwner.of(folder));
     const names = await readdir(folder);
     const over = names.filter((name) => !(Number(name.split("-", 1)[0]) * 1000 > now.getTime()));
     for (const name of over) await rm(join(folder, name), { force: true });

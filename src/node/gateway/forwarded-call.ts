@@ -1,16 +1,16 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Registry } from "prom-client";
 import { parseClientCertificate } from "../../authn/client-certificate.ts";
-import { forwardingHeaders, forwardsHeader } from "../../authn/forwarding-headers.ts";
+import { ForwardingHeaders } from "../../authn/forwarding-headers.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError, messageOf, OperatorError, rejectCredential } from "../../foundation/errors.ts";
 import type { Level } from "../../foundation/events.ts";
 import { RequestId, TraceContext } from "../../foundation/headers.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { addCounter } from "../../program/metrics.ts";
+import { Metrics } from "../../program/metrics.ts";
 import { toConnectError, unavailableError } from "../../transport/rpc/connect-error.ts";
-import { forwardedPeerHeader, gatewayHeader, type Peer } from "../../transport/rpc/rpc.ts";
+import { Peer } from "../../transport/rpc/rpc.ts";
 import type { UnaryCall } from "../../transport/rpc/unary-call.ts";
 import type { SlowCalls } from "./slow-calls.ts";
 import {
@@ -130,12 +130,12 @@ async function credentialsFor(
   { header, peer: { clientCertificate, address }, isProvedByMessage = false }: ForwardedCall,
 ): Promise<readonly [Credential, (Credential | undefined)?]> {
   // The CA would take the token of a gateway before this one for the caller's own.
-  if (header.get(forwardsHeader) !== null)
+  if (header.get(ForwardingHeaders.forwards) !== null)
     throw rejectCredential("form", "another gateway has forwarded it, and one hop counts");
   const { authorization: gateway } = await ownAuthorization();
   const door = {
-    ...(gateway !== undefined && { [gatewayHeader]: gateway }),
-    ...(address !== undefined && { [forwardedPeerHeader]: address }),
+    ...(gateway !== undefined && { [Peer.gatewayHeader]: gateway }),
+    ...(address !== undefined && { [Peer.forwardedHeader]: address }),
   };
   const clusterid = header.get("clusterid");
   const cluster = clusterid !== null && { clusterid };
@@ -149,7 +149,7 @@ async function credentialsFor(
   try {
     // A connection may outlive the certificate that opened it.
     const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
-    const client = forwardingHeaders(Pem.format("CERTIFICATE", clientCertificate), spiffeId);
+    const client = ForwardingHeaders.of(Pem.format("CERTIFICATE", clientCertificate), spiffeId);
     return [{ ...(await credentials()), ...door, ...client }, byToken];
   } catch (error) {
     const isOfCertificate = error instanceof CaError || error instanceof OperatorError;
@@ -227,7 +227,7 @@ function endingOf(error: unknown, isSent: boolean): CallEnding {
 
 /** Registers the metric of forwarded calls. @returns The function that counts one. */
 export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) => void {
-  const calls = addCounter(
+  const calls = Metrics.addCounter(
     registry,
     "rampart_gateway_calls_total",
     "Calls by what happened upstream: answered, refused, unavailable, abandoned, rejected, failed.",

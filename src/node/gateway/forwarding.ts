@@ -9,17 +9,13 @@ import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { RetryAfter } from "../../foundation/headers.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
-import {
-  createCertificatePath,
-  createJwtSvidPath,
-  tokenExchangePath,
-} from "../../transport/http/paths.ts";
+import { IssuingPath } from "../../transport/http/paths.ts";
 import { createFallback } from "../../transport/rpc/fallback.ts";
 import { fastPathFor } from "../../transport/rpc/fast-path.ts";
-import { bodyInTime } from "../../transport/rpc/request-body.ts";
+import { RequestBody } from "../../transport/rpc/request-body.ts";
 import {
   type HttpAbilities,
-  peerKey,
+  Peer,
   type RpcResponse,
   type RpcService,
 } from "../../transport/rpc/rpc.ts";
@@ -35,12 +31,12 @@ export function forwardingRpcs(forwarding: Forwarding): ReadonlyMap<string, RpcS
   const { createCertificate, createJwtSvid } = forwarding.upstream;
   const certificates = IstioCertificateService.method.createCertificate;
   return new Map([
-    [createCertificatePath, forwardingRpc(forwarding, certificates, createCertificate)],
+    [IssuingPath.createCertificate, forwardingRpc(forwarding, certificates, createCertificate)],
     [
-      createJwtSvidPath,
+      IssuingPath.createJwtSvid,
       forwardingRpc(forwarding, JwtSvidService.method.createJwtSvid, createJwtSvid),
     ],
-    [tokenExchangePath, forwardingExchange(forwarding)],
+    [IssuingPath.tokenExchange, forwardingExchange(forwarding)],
   ]);
 }
 
@@ -65,12 +61,12 @@ function forwardingRpc<I extends DescMessage, O extends DescMessage>(
       return fromBinary(method.output, answer) as MessageInitShape<O>;
     },
     async ({ requestHeader: header, signal, values, timeoutMs }) => {
-      const call = { header, signal, timeoutMs: timeoutMs(), peer: values.get(peerKey) };
+      const call = { header, signal, timeoutMs: timeoutMs(), peer: values.get(Peer.key) };
       values.set(sendingKey, await admit(forwarding, call));
     },
   );
   return async (request) => {
-    const peer = request.contextValues?.get(peerKey) ?? {};
+    const peer = request.contextValues?.get(Peer.key) ?? {};
     const fastPath = fastPathFor(request, platform);
     return fastPath
       ? fastPath(request, (call) => forward(forwarding, { ...call, peer }, send))
@@ -90,8 +86,8 @@ function forwardingExchange(forwarding: Forwarding): RpcService {
       const wait = answer.headers[RetryAfter.header];
       return oauthAnswer(answer.status, Uint8Array.from(answer.octets), wait);
     };
-    const peer = contextValues?.get(peerKey) ?? {};
-    const message = () => bodyInTime(body(), signal);
+    const peer = contextValues?.get(Peer.key) ?? {};
+    const message = () => RequestBody.inTime(body(), signal);
     const call = { header, signal, timeoutMs: undefined, message, peer, isProvedByMessage: true };
     try {
       return await forward(forwarding, call, send);

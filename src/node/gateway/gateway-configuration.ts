@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parseForm, together } from "../../config/form.ts";
+import { ConfigurationForm } from "../../config/form.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import {
   accessKeys,
@@ -39,10 +39,10 @@ export function parseGatewayConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment = {},
 ) {
-  const read = parseForm(schema, values);
+  const read = ConfigurationForm.parse(schema, values);
   return {
     ...upstreamAccessOf(read),
-    ...together({
+    ...ConfigurationForm.together({
       certificateFiles: () => certificateFilesOf(read),
       /** Where in its cluster the gateway delivers the CA's roots. */
       rootPlaces: () => (read.DELIVER_ROOTS ? rootPlacesOf(read, environment) : undefined),

@@ -1,6 +1,6 @@
 import { generateKeyPair, X509Certificate } from "node:crypto";
 import { isDeepStrictEqual, promisify } from "node:util";
-import { servingSigner } from "../../ca/issuance/signer-names.ts";
+import { CertSigner } from "../../ca/issuance/signer-names.ts";
 import { OperationLog } from "../../foundation/events.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { isIssuedBy } from "../../program/bundle/mesh-roots.ts";
@@ -13,7 +13,7 @@ import { type RefreshingRoots, refreshRoots } from "../distribute/roots-delivery
 import { followUpstreamTrust, type UpstreamTrust } from "../distribute/upstream-trust.ts";
 import type { ServerContext } from "../server.ts";
 import {
-  certificateInFiles,
+  CertificateFiles,
   renewalOf,
   type ServingCertificate,
   type ServingCertificateSource,
@@ -121,7 +121,7 @@ function servingCertificate(
   { published }: UpstreamTrust,
   ending: AbortSignal,
 ): ServingCertificateSource {
-  if (certificateFiles) return certificateInFiles(certificateFiles);
+  if (certificateFiles) return CertificateFiles.read(certificateFiles);
   const certificate = certificatesFrom(upstream, credentials, ending);
   return createRefreshing({
     fetch: () => requestCertificate(certificate),
@@ -151,7 +151,7 @@ const generate = promisify(generateKeyPair);
 async function requestCertificate(certificate: CertificateSource): Promise<ServingCertificate> {
   const key = await generate("ec", { namedCurve: "P-256" });
   const csrPem = await createCertificateRequest(key, undefined);
-  const chain = await certificate({ csrPem, metadata: { CertSigner: servingSigner } });
+  const chain = await certificate({ csrPem, metadata: { CertSigner: CertSigner.serving } });
   const keyPem = key.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
   return { chainPem: chain.join(""), keyPem };
 }

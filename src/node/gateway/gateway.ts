@@ -4,8 +4,8 @@ import { untilEnding } from "../../foundation/pause.ts";
 import { addReadyGauge, begin, type Program } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { waiting } from "../../transport/http/long-poll.ts";
-import { tokenExchangePath } from "../../transport/http/paths.ts";
-import { unavailable } from "../../transport/http/polled-endpoint.ts";
+import { IssuingPath } from "../../transport/http/paths.ts";
+import { PolledEndpoint } from "../../transport/http/polled-endpoint.ts";
 import { createProbedApp } from "../../transport/http/probes.ts";
 import type { Peer, RpcService } from "../../transport/rpc/rpc.ts";
 import type { RootsReport } from "../distribute/delivery-progress.ts";
@@ -72,7 +72,7 @@ async function openGateway(
     clock: program.clock,
     ending: life.ending,
   });
-  app.onError(() => unavailable(program.clock()));
+  app.onError(() => PolledEndpoint.unavailable(program.clock()));
   const fetch: Routes["fetch"] = async (request, peer) => {
     peers.set(request, peer);
     return app.fetch(request);
@@ -149,7 +149,7 @@ function routesOf(
       if (!forward) throw new Error(`nothing is forwarded at ${path}`);
       return forward(request);
     };
-    return [path, path === tokenExchangePath ? rpc : measured(path, rpc)];
+    return [path, path === IssuingPath.tokenExchange ? rpc : measured(path, rpc)];
   });
   return {
     rpcs: new Map([...forwarded, ...forCallers.rpcs]),

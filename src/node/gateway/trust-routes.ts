@@ -7,11 +7,9 @@ import { crlsPem } from "../../program/bundle/documents.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import { LongPolls, type Waiter } from "../../transport/http/long-poll.ts";
 import {
-  createPolledEndpoint,
+  PolledEndpoint,
   type Publisher,
   type ReadDocument,
-  readWritten,
-  representationOf,
 } from "../../transport/http/polled-endpoint.ts";
 import type { UpstreamTrust } from "../distribute/upstream-trust.ts";
 import { Turn } from "../limits/turn.ts";
@@ -33,7 +31,7 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
   const publisher: Publisher = { clock, longPollLimits, bundleMaximumAgeSeconds: 1 };
   const longPolls = new LongPolls(() => longPollLimits, waiterOf, ending);
   const add = (path: string, read: ReadDocument) =>
-    app.get(path, createPolledEndpoint(publisher, longPolls, read));
+    app.get(path, PolledEndpoint.create(publisher, longPolls, read));
   const roots = async (): Promise<ReturnType<UpstreamTrust["roots"]>> => {
     if (!trust().roots()) await Turn.aside(() => untilEnding(trust().asked, ending));
     return trust().roots();
@@ -47,26 +45,31 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
   };
   add(
     "/bundle.pem",
-    readWritten(roots, ({ pem }) => representationOf(pem, "application/x-pem-file")),
+    PolledEndpoint.readWritten(roots, ({ pem }) =>
+      PolledEndpoint.representationOf(pem, "application/x-pem-file"),
+    ),
   );
   add(
     "/bundle.json",
-    readWritten(wholeBundle, async ({ pem, sequence, jwtKeys }) => {
+    PolledEndpoint.readWritten(wholeBundle, async ({ pem, sequence, jwtKeys }) => {
       const ders = parseCertificates(pem).map(({ raw }) => Uint8Array.from(raw));
       const bundle = await toSpiffeBundle(ders, sequence, trust().published.refreshSeconds());
       const keys = [
         ...bundle.keys,
         ...jwtKeys.map((key) => ({ ...KeySet.toJwk(key), use: "jwt-svid" })),
       ];
-      return representationOf(`${JSON.stringify({ ...bundle, keys })}\n`, "application/json");
+      return PolledEndpoint.representationOf(
+        `${JSON.stringify({ ...bundle, keys })}\n`,
+        "application/json",
+      );
     }),
   );
-  const lists = createPolledEndpoint(
+  const lists = PolledEndpoint.create(
     publisher,
     longPolls,
-    readWritten(
+    PolledEndpoint.readWritten(
       async () => trust().document(),
-      (crls) => representationOf(crlsPem(crls), "application/x-pem-file"),
+      (crls) => PolledEndpoint.representationOf(crlsPem(crls), "application/x-pem-file"),
     ),
   );
   app.get("/crl.pem", async (c: Context) => {

@@ -6,14 +6,10 @@ import { FetchError } from "../../foundation/fetch.ts";
 import { RetryAfter } from "../../foundation/headers.ts";
 import { jsonIn } from "../../foundation/json.ts";
 import { jsonText } from "../../foundation/text.ts";
-import { readTokenFile } from "../../program/files/small-file.ts";
+import { TokenFile } from "../../program/files/small-file.ts";
 import { HttpClient, parseTarget } from "../../program/http/http-client.ts";
 import type { WholeAnswer } from "../../program/http/http-exchange.ts";
-import {
-  createCertificatePath,
-  createJwtSvidPath,
-  tokenExchangePath,
-} from "../../transport/http/paths.ts";
+import { IssuingPath } from "../../transport/http/paths.ts";
 import { gatewaySentence } from "../../transport/rpc/connect-error.ts";
 
 /** The CA behind a gateway or a signer. */
@@ -65,7 +61,7 @@ export function tokenInFile(
   clock: () => Date,
 ): GatewayCredentials {
   return async () => {
-    const token = await readTokenFile(path);
+    const token = await TokenFile.read(path);
     const claims = Buffer.from(token.split(".")[1] ?? "", "base64url").toString();
     const { exp = Infinity } = claimsSchema.safeParse(claims).data ?? {};
     if (1000 * exp > clock().getTime()) return { authorization: `Bearer ${token}`, clusterid };
@@ -126,10 +122,10 @@ export function openUpstream(url: string, roots: () => string | undefined): Upst
       throw refusalIn(answer, codes);
     };
   };
-  const postForm = poster(tokenExchangePath);
+  const postForm = poster(IssuingPath.tokenExchange);
   return {
-    createCertificate: rpc(createCertificatePath),
-    createJwtSvid: rpc(createJwtSvidPath, codesOfTokens),
+    createCertificate: rpc(IssuingPath.createCertificate),
+    createJwtSvid: rpc(IssuingPath.createJwtSvid, codesOfTokens),
     exchangeToken: async (form, { headers, signal }) => {
       const answer = await postForm(form, { ...headers, "accept-encoding": "identity" }, signal);
       if (isOfOauth(answer)) return answer;

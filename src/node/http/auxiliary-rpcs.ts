@@ -16,7 +16,7 @@ import {
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { readLater } from "../../transport/rpc/fallback.ts";
-import { peerKey } from "../../transport/rpc/rpc.ts";
+import { Peer } from "../../transport/rpc/rpc.ts";
 import { Shares } from "../limits/shares.ts";
 import type { Rpc, Rpcs } from "./routes.ts";
 
@@ -74,7 +74,7 @@ type HoldStream = <T>(context: HandlerContext, stream: AsyncIterable<T>) => Asyn
 function holdStreams(): HoldStream {
   const held = new Shares<never, "streams">({ streams: 0 });
   return async function* hold({ values }, stream) {
-    const address = CallerAddress.of(values.get(peerKey).address);
+    const address = CallerAddress.of(values.get(Peer.key).address);
     if (held.of(address).network.amounts.streams >= maximumStreams - held.inAll("streams")) {
       throw new ConnectError("too many hold a stream already", Code.ResourceExhausted);
     }

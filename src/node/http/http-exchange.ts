@@ -3,8 +3,8 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import { CallTimeout } from "../../foundation/headers.ts";
 import { pathOf as requestPathOf } from "../../transport/http/paths.ts";
-import { sharedOctetsOf, sharedParts } from "../../transport/http/shared-octets.ts";
-import { maximumBodyOctets, messageTooLarge, tooSlow } from "../../transport/rpc/request-body.ts";
+import { SharedOctets } from "../../transport/http/shared-octets.ts";
+import { RequestBody } from "../../transport/rpc/request-body.ts";
 import type { Peer, RpcRequest } from "../../transport/rpc/rpc.ts";
 import type { Permit } from "../limits/exchanges.ts";
 import type { Routes, StreamedResponse } from "./routes.ts";
@@ -37,7 +37,7 @@ export async function skipRest(stream: Readable, timeoutMilliseconds: number): P
   let octets = 0;
   stream.on("data", (chunk: Buffer) => {
     octets += chunk.length;
-    if (octets > maximumBodyOctets) skipped.resolve();
+    if (octets > RequestBody.maximumOctets) skipped.resolve();
   });
   stream.once("end", skipped.resolve);
   stream.once("close", skipped.resolve);
@@ -87,9 +87,9 @@ export async function sendBody(
   permit: Pick<Permit, "reserve">,
   ended: () => void = () => {},
 ): Promise<void> {
-  const shared = sharedOctetsOf(response);
+  const shared = SharedOctets.of(response);
   let last: Uint8Array | undefined;
-  for await (const chunk of shared ? sharedParts(shared) : (response.body ?? [])) {
+  for await (const chunk of shared ? SharedOctets.parts(shared) : (response.body ?? [])) {
     if (last) await writeChunk(stream, last, permit);
     if (isOver(stream)) return;
     last = chunk;
@@ -187,12 +187,12 @@ export function bodyOf(
       chunks.push(chunk);
       if (chunks.length === mostChunks) chunks.splice(0, mostChunks, Buffer.concat(chunks));
       hold(chunk.length);
-      if (octets > maximumBodyOctets) refuse(messageTooLarge);
+      if (octets > RequestBody.maximumOctets) refuse(RequestBody.tooLarge);
     };
     const cut = (): void => refuse(callerGone);
     const end = (): void => settle(async () => wholeOf(chunks));
     const timeoutMs = timeoutOf(headers);
-    const timer = timeoutMs && setTimeout(() => refuse(tooSlow), timeoutMs);
+    const timer = timeoutMs && setTimeout(() => refuse(RequestBody.tooSlow), timeoutMs);
     if (stream.readableEnded) return end();
     if (stream.destroyed) return cut();
     stream.on("data", take).once("end", end).once("error", cut).once("close", cut);

@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
-import { headersOf, parseNoMore } from "../../program/http/http-exchange.ts";
+import { parseNoMore, RawHeaders } from "../../program/http/http-exchange.ts";
 import { isGrpcContentType } from "../../transport/rpc/grpc-frames.ts";
-import { type Peer, peerKey } from "../../transport/rpc/rpc.ts";
+import { Peer } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Permit } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
@@ -139,8 +139,8 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
     return;
   }
   const call = () => {
-    const header = headersOf(rawHeaders);
-    const contextValues = createContextValues().set(peerKey, peer);
+    const header = RawHeaders.toHeaders(rawHeaders);
+    const contextValues = createContextValues().set(Peer.key, peer);
     const [url, signal] = [`${anyOrigin}${target}`, hangUpOf(outgoing)];
     return { httpVersion, method, url, header, headers: () => header, signal, contextValues };
   };

@@ -7,8 +7,8 @@ import {
 } from "node:http2";
 import { createContextValues } from "@connectrpc/connect";
 import type { AnswerFields } from "../../foundation/headers.ts";
-import { fieldsOf, headersOf } from "../../program/http/http-exchange.ts";
-import { type Peer, peerKey } from "../../transport/rpc/rpc.ts";
+import { RawHeaders } from "../../program/http/http-exchange.ts";
+import { Peer } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Permit } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
@@ -157,9 +157,9 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
     method,
     url: `${anyOrigin}${target}`,
     signal: hangUpOf(stream),
-    header: fieldsOf(rawHeaders),
-    headers: () => headersOf(rawHeaders),
-    contextValues: createContextValues().set(peerKey, peer),
+    header: RawHeaders.toFields(rawHeaders),
+    headers: () => RawHeaders.toHeaders(rawHeaders),
+    contextValues: createContextValues().set(Peer.key, peer),
   });
   const arrival = { path: pathOf(target), incoming: stream, headers, call, peer, permit };
   const response = await answerOf(routes, arrival);

@@ -4,7 +4,7 @@ import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { systemCode } from "../../program/files/small-file.ts";
-import { type Recurrence, recur } from "../../program/recurrence.ts";
+import { Recurrence } from "../../program/recurrence.ts";
 import type { ServerCredentials, ServingCertificate, ServingCertificateSource } from "../tls.ts";
 import type { TlsListener } from "./tls-listener.ts";
 
@@ -43,7 +43,12 @@ export class RenewingListener {
     // A caller may close the listener without awaiting this, and Node ends at an unhandled rejection.
     this.#opened.promise.catch(() => {});
     const failed = (error: unknown) => this.#report(error);
-    this.#refreshing = recur(() => this.#refresh(), refreshSeconds, failed, renewal.pause);
+    this.#refreshing = Recurrence.start(
+      () => this.#refresh(),
+      refreshSeconds,
+      failed,
+      renewal.pause,
+    );
   }
 
   /** Rejects when it cannot listen there. */

@@ -3,9 +3,9 @@ import { Registry } from "prom-client";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { runtimeFaults } from "../../program/runtime.ts";
+import { Runtime } from "../../program/runtime.ts";
 import { issuingPaths } from "../../transport/http/paths.ts";
-import { shareOctets } from "../../transport/http/shared-octets.ts";
+import { SharedOctets } from "../../transport/http/shared-octets.ts";
 import type { Peer, RpcRequest, RpcResponse } from "../../transport/rpc/rpc.ts";
 
 /** A request to a streaming RPC, whose body has not been read yet. */
@@ -48,7 +48,7 @@ export interface OperatorPage {
 async function withFaults(answer: Response): Promise<Response> {
   const { status, headers } = answer;
   const state: object = Object(await answer.json());
-  return Response.json({ ...state, runtime: runtimeFaults() }, { status, headers });
+  return Response.json({ ...state, runtime: Runtime.faults() }, { status, headers });
 }
 
 /**
@@ -86,5 +86,5 @@ function sharedScrape(metrics: () => Promise<string>): () => Promise<Response> {
   };
   const scrapes = new SingleFlight<Bytes>();
   const scraped = async (): Promise<Bytes> => new TextEncoder().encode(await metrics());
-  return async () => shareOctets(await scrapes.join(scraped), { headers });
+  return async () => SharedOctets.share(await scrapes.join(scraped), { headers });
 }

@@ -1,6 +1,6 @@
 import { Code } from "@connectrpc/connect";
 import { Histogram, type Registry } from "prom-client";
-import { addCounter } from "../../program/metrics.ts";
+import { Metrics } from "../../program/metrics.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
 import { statusCodeOf } from "../../transport/rpc/status-code.ts";
 
@@ -15,8 +15,8 @@ export function createRpcMetrics(
   registry: Registry,
 ): (path: string, rpc: RpcService) => RpcService {
   const begun = "RPCs that have begun.";
-  const started = addCounter(registry, "grpc_server_started_total", begun, ...methodLabels);
-  const handled = addCounter(
+  const started = Metrics.addCounter(registry, "grpc_server_started_total", begun, ...methodLabels);
+  const handled = Metrics.addCounter(
     registry,
     "grpc_server_handled_total",
     "RPCs that were answered, by the code of the answer.",

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { CallerAddress } from "../../foundation/caller-address.ts";
 import type { Port } from "../../program/program.ts";
-import { groupOf } from "../../program/tls-policy.ts";
+import { Handshake } from "../../program/tls-policy.ts";
 import type { ListenAddress } from "../files/places.ts";
 import type { Guard } from "../limits/guard.ts";
 import { type BeginHandshake, Handshakes } from "../limits/handshakes.ts";
@@ -37,7 +37,7 @@ export async function listenWithTls(
     const client = clientOf(socket, verification);
     const { below = socket, done } = underWay.get(endOf(socket)) ?? {};
     done?.(client.shown !== "unacceptable");
-    guard.agreed(groupOf(socket));
+    guard.agreed(Handshake.groupOf(socket));
     const protocol = socket.alpnProtocol === "h2" ? "h2" : "http/1.1";
     // The verification may have taken so much CPU that the address was banned meanwhile.
     if (guard.connections.isBanned(CallerAddress.of(socket.remoteAddress))) socket.destroy();

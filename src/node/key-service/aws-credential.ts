@@ -1,12 +1,12 @@
 import { awsKeysIn } from "../../custody/key-service/aws-kms.ts";
-import { type AwsKeys, awsDomain } from "../../custody/key-service/aws-signature.ts";
+import { AwsKeys } from "../../custody/key-service/aws-signature.ts";
 import { type Credential, KeyServiceError } from "../../custody/key-service/key-service.ts";
-import { inForm, remembered } from "../../custody/key-service/service-call.ts";
+import { ServiceCall } from "../../custody/key-service/service-call.ts";
 import { isSafeToFetch } from "../../foundation/addresses.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import type { Members } from "../../foundation/json.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
-import { readSmallFile, readTokenFile } from "../../program/files/small-file.ts";
+import { SmallFile, TokenFile } from "../../program/files/small-file.ts";
 import type { Environment } from "../files/places.ts";
 import { askFor, askMetadata, type Machine, machineWith } from "./cloud-credentials.ts";
 
@@ -44,7 +44,7 @@ export type FindAwsKeys = (now: Date) => Promise<AwsKeys>;
 export function awsKeysOf(environment: Environment): FindAwsKeys | undefined {
   const credential = awsCredentialOf(machineWith(environment), "S3_CREDENTIALS_FILE");
   if (!credential) return undefined;
-  const access = remembered(async (now) => awsKeysIn(await credential(), now));
+  const access = ServiceCall.remembered(async (now) => awsKeysIn(await credential(), now));
   const flight = new SingleFlight<AwsKeys>();
   return async (now) => {
     const keys = await flight.join(() => access(now));
@@ -63,7 +63,7 @@ const maximumOctets = 65_536;
  */
 export function awsKeysInFile(path: string): FindAwsKeys {
   return async () => {
-    const keys = toKeys(parseDefaultProfile(await readSmallFile(path, maximumOctets)));
+    const keys = toKeys(parseDefaultProfile(await SmallFile.read(path, maximumOctets)));
     if (keys) return keys;
     throw new OperatorError(`${path} must hold aws_access_key_id and aws_secret_access_key`);
   };
@@ -117,12 +117,12 @@ async function assumeRole(machine: Machine, file: string): Promise<Credential> {
     throw new KeyServiceError(
       "cannot be asked: AWS_ROLE_ARN is required beside AWS_WEB_IDENTITY_TOKEN_FILE",
     );
-  const form = inForm({
+  const form = ServiceCall.inForm({
     Action: "AssumeRoleWithWebIdentity",
     Version: "2011-06-15",
     RoleArn: role,
     RoleSessionName: session,
-    WebIdentityToken: await readTokenFile(file),
+    WebIdentityToken: await TokenFile.read(file),
   });
   const { text } = await askFor(sts, machine, stsUrl(environment), form);
   const inXml = (name: string) => [
@@ -137,7 +137,7 @@ const sts = "STS of AWS";
 /** @throws KeyServiceError */
 function stsUrl(environment: Machine["environment"]): string {
   const region = environment["AWS_REGION"] ?? environment["AWS_DEFAULT_REGION"];
-  const usual = `https://sts.${region ? `${region}.` : ""}${awsDomain(region)}/`;
+  const usual = `https://sts.${region ? `${region}.` : ""}${AwsKeys.domain(region)}/`;
   const url = environment["AWS_ENDPOINT_URL_STS"] ?? usual;
   if (isSafeToFetch(url)) return url;
   throw new KeyServiceError("cannot be asked: AWS_ENDPOINT_URL_STS must be an https URL");
@@ -149,7 +149,7 @@ async function ofContainer(machine: Machine, url: string): Promise<Credential> {
     AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE: file,
     AWS_CONTAINER_AUTHORIZATION_TOKEN: given = "",
   } = machine.environment;
-  const token = file ? await readTokenFile(file) : given;
+  const token = file ? await TokenFile.read(file) : given;
   const headers = token === "" ? {} : { authorization: token };
   const what = "the container's endpoint";
   return keysIn(what, (await askMetadata(what, machine, url, { headers })).members);

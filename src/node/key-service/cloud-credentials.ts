@@ -1,23 +1,15 @@
 import * as z from "zod/mini";
-import { credentialIn } from "../../config/platform-keys.ts";
+import { PlatformKeys } from "../../config/platform-keys.ts";
 import {
   type Credential,
   type KeyServiceContext,
   KeyServiceError,
 } from "../../custody/key-service/key-service.ts";
-import {
-  type Answer,
-  type Asked,
-  ask,
-  faultIn,
-  grant,
-  inJson,
-  textOf,
-} from "../../custody/key-service/service-call.ts";
+import { type Answer, type Asked, ServiceCall } from "../../custody/key-service/service-call.ts";
 import { isSafeToFetch } from "../../foundation/addresses.ts";
 import { jsonIn, Members } from "../../foundation/json.ts";
-import { readSmallFile, readTokenFile } from "../../program/files/small-file.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
+import { SmallFile, TokenFile } from "../../program/files/small-file.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
 import { accountTokenFile, type Environment } from "../files/places.ts";
 
 /** What a machine has, in which the credential of a cloud is looked for. */
@@ -28,7 +20,7 @@ export interface Machine extends Pick<KeyServiceContext, "fetch"> {
 /** A variable without a value is one that is not set, to the tools of all clouds. */
 export const machineWith = (variables: Environment): Machine => ({
   environment: Object.fromEntries(Object.entries(variables).filter(([, value]) => value)),
-  fetch: fetchTrusting(undefined),
+  fetch: NodeFetch.trusting(undefined),
 });
 
 /** A metadata service is next door: where none is, its address may answer nothing at all. */
@@ -56,9 +48,9 @@ export async function askFor(
   init: Asked,
 ): Promise<Answer> {
   try {
-    const answer = await ask(fetch, url, init);
+    const answer = await ServiceCall.ask(fetch, url, init);
     if (answer.status === 200) return answer;
-    throw faultIn(answer, { expired: /expired/i }, answer.text);
+    throw ServiceCall.faultIn(answer, { expired: /expired/i }, answer.text);
   } catch (error) {
     if (!(error instanceof KeyServiceError)) throw error;
     throw new KeyServiceError(`cannot be asked: ${what} ${error.message}`, { cause: error });
@@ -83,11 +75,11 @@ export const askMetadata = (
  */
 export async function findVaultCredential(
   { environment }: Machine,
-  given: Credential = credentialIn(environment["VAULT_TOKEN"]?.trim() ?? ""),
+  given: Credential = PlatformKeys.credentialIn(environment["VAULT_TOKEN"]?.trim() ?? ""),
 ): Promise<Credential> {
   if (typeof given === "string" || given["jwt"] !== undefined) return given;
   const { jwt_file: file = accountTokenFile, ...others } = given;
-  return { ...others, jwt: await readTokenFile(`${file}`) };
+  return { ...others, jwt: await TokenFile.read(`${file}`) };
 }
 
 /**
@@ -107,7 +99,7 @@ export async function findAzureCredential(
     AZURE_AUTHORITY_HOST: authority,
   } = machine.environment;
   if (tenant && appId && (password || file)) {
-    const proof = password ? { password } : { assertion: await readTokenFile(file ?? "") };
+    const proof = password ? { password } : { assertion: await TokenFile.read(file ?? "") };
     return { tenant, appId, authority: authority?.replace(/\/$/, ""), ...proof };
   }
   return ofManagedIdentity(machine, { resource, ...(appId && { client_id: appId }) }, now);
@@ -153,7 +145,8 @@ export async function findGoogleCredential(
 ): Promise<Credential> {
   const { GOOGLE_APPLICATION_CREDENTIALS: file, GCE_METADATA_HOST: host = "169.254.169.254" } =
     machine.environment;
-  const found = given ?? (file ? credentialIn(await readSmallFile(file, 32_768)) : undefined);
+  const found =
+    given ?? (file ? PlatformKeys.credentialIn(await SmallFile.read(file, 32_768)) : undefined);
   if (found !== undefined)
     return Members.of(found)["type"] === "external_account"
       ? federated(machine, found, now)
@@ -186,24 +179,27 @@ async function federated(machine: Machine, given: Credential, now: Date): Promis
     );
   const { credential_source, service_account_impersonation_url: url } = account;
   const { file, format } = credential_source;
-  const text = (await readSmallFile(file, 32_768)).trim();
+  const text = (await SmallFile.read(file, 32_768)).trim();
   const field = format?.type === "json" ? format.subject_token_field_name : undefined;
-  const { pass, seconds } = await grant(machine.fetch, account.token_url, {
+  const { pass, seconds } = await ServiceCall.grant(machine.fetch, account.token_url, {
     grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
     requested_token_type: "urn:ietf:params:oauth:token-type:access_token",
-    subject_token: field === undefined ? text : textOf(Members.of(jsonIn(text)), field),
+    subject_token: field === undefined ? text : ServiceCall.textOf(Members.of(jsonIn(text)), field),
     subject_token_type: account.subject_token_type,
     audience: account.audience,
     // IAM, which impersonates, takes no narrower one.
     scope: url === undefined ? scope : "https://www.googleapis.com/auth/cloud-platform",
   });
   if (url === undefined) return { access_token: pass, expires_in: seconds };
-  const asked = inJson({ scope: [scope], lifetime: "3600s" }, { authorization: `Bearer ${pass}` });
+  const asked = ServiceCall.inJson(
+    { scope: [scope], lifetime: "3600s" },
+    { authorization: `Bearer ${pass}` },
+  );
   const what = "the service account of its federation";
   const { members } = await askFor(what, machine, url, asked);
-  const end = Date.parse(textOf(members, "expireTime"));
+  const end = Date.parse(ServiceCall.textOf(members, "expireTime"));
   return {
-    access_token: textOf(members, "accessToken"),
+    access_token: ServiceCall.textOf(members, "accessToken"),
     expires_in: (end - now.getTime()) / 1000,
   };
 }

@@ -1,10 +1,6 @@
 import type { Configuration } from "../../config/configuration.ts";
-import { holdKeks } from "../../config/keks.ts";
-import {
-  type OpenPlatformKeys,
-  openPlatformKeys,
-  type PlatformKeys,
-} from "../../config/platform-keys.ts";
+import { ConfiguredKeks } from "../../config/keks.ts";
+import { type OpenPlatformKeys, PlatformKeys } from "../../config/platform-keys.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import type { Environment } from "../files/places.ts";
@@ -24,7 +20,7 @@ export function nodeKeyCustody(
   clock: () => Date,
 ): PlatformKeys {
   const machine = machineWith(variables);
-  return openPlatformKeys(configuration, {
+  return PlatformKeys.open(configuration, {
     fetch: machine.fetch,
     clock,
     monotonic: () => performance.now(),
@@ -59,5 +55,5 @@ export async function openKeysHere(
   const keyCustody = nodeKeyCustody(configuration, environment, clock);
   const inBackground = freezes ? undefined : () => {};
   const means = { clock, log, shareWork: shareAside, inBackground, keyCustody };
-  return { keks: await holdKeks(configuration, means), keyCustody };
+  return { keks: await ConfiguredKeks.hold(configuration, means), keyCustody };
 }

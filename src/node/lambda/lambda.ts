@@ -1,27 +1,23 @@
-import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts";
-import { rotateAll } from "../../ca/rotation/rotate.ts";
+import { EventLog } from "../../ca/issuance/audit-event.ts";
+import { Rotation } from "../../ca/rotation/rotate.ts";
 import { createPushes } from "../../config/cluster-access.ts";
-import { compose } from "../../config/composition.ts";
-import { configurationKeys } from "../../config/configuration.ts";
+import { Composition } from "../../config/composition.ts";
+import { Configuration } from "../../config/configuration.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import type { WriteLine } from "../../foundation/events.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
-import { logProxies } from "../../program/http/proxies.ts";
-import { createMisconfiguredApp, createRoutes } from "../../transport/http/routes.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
+import { EnvironmentProxies } from "../../program/http/proxies.ts";
+import { CaRoutes } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
-import { readConfigurationFile, warnOfUnread } from "../files/configuration-file.ts";
+import { ConfigurationFile } from "../files/configuration-file.ts";
 import type { Environment } from "../files/places.ts";
 import { openKeysHere } from "../key-service/key-custody.ts";
 import { openBucketLog } from "../log/bucket-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
-import {
-  parseServeConfiguration,
-  type ServeConfiguration,
-  serveKeys,
-} from "../serve/serve-configuration.ts";
+import { ServeConfiguration } from "../serve/serve-configuration.ts";
 import { bucketQuotas } from "../serve/token-buckets.ts";
-import { openReplicaStores } from "../stores/stores.ts";
+import { ReplicaStores } from "../stores/stores.ts";
 import { isScheduled, type LambdaAnswer, lambdaLimits, parseRequest, toAnswer } from "./events.ts";
 
 /** An instance that has read its configuration. */
@@ -43,7 +39,7 @@ interface LambdaOptions {
 export function createLambda(
   options: LambdaOptions,
 ): (event: unknown) => Promise<LambdaAnswer | undefined> {
-  const log = createEventLog(options.clock, options.write);
+  const log = EventLog.create(options.clock, options.write);
   const starting = new SingleFlight<Instance>();
 
   /** A start that has failed for another reason than its configuration is tried again with the next event. */
@@ -65,15 +61,19 @@ export function createLambda(
 async function start(options: LambdaOptions, log: EventLog): Promise<Instance> {
   try {
     const { file, environment } = options;
-    warnOfUnread([...configurationKeys, ...serveKeys], environment, log);
-    const values = await readConfigurationFile(file, environment);
+    ConfigurationFile.warnOfUnread(
+      [...Configuration.keys, ...ServeConfiguration.keys],
+      environment,
+      log,
+    );
+    const values = await ConfigurationFile.read(file, environment);
     return await startConfigured(parseLambdaConfiguration(values, environment), options, log);
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     for (const detail of error.faults) {
       log.operation({ event: "configuration-fault", level: "error", detail });
     }
-    const app = createMisconfiguredApp(error.faults);
+    const app = CaRoutes.misconfigured(error.faults);
     const runCron = (): Promise<void> => Promise.reject(error);
     return { answer: async (request) => app.fetch(request), runCron };
   }
@@ -84,7 +84,7 @@ export function parseLambdaConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment,
 ): ServeConfiguration {
-  const configuration = parseServeConfiguration(values, environment);
+  const configuration = ServeConfiguration.parse(values, environment);
   if (configuration.store.kind === "s3") {
     return { ...configuration, ca: { ...configuration.ca, bundleWaitSeconds: 0 } };
   }
@@ -100,13 +100,18 @@ async function startConfigured(
   for (const detail of lambdaLimits) {
     log.operation({ event: "platform-limits", level: "info", detail });
   }
-  logProxies(log);
+  EnvironmentProxies.log(log);
   for (const detail of ca.warnings) {
     log.operation({ event: "configuration-warning", level: "warning", detail });
   }
   const { propagationSeconds } = ca.phaseLengths;
   const { signal } = new AbortController();
-  const stores = await openReplicaStores(configuration, { log, clock, propagationSeconds, signal });
+  const stores = await ReplicaStores.open(configuration, {
+    log,
+    clock,
+    propagationSeconds,
+    signal,
+  });
   const keys = await openKeysHere(ca, configuration.environment, { clock, log, freezes: true });
   const means = { ...keys, trustDomain: ca.trustDomain, log, clock };
   const issuanceLog =
@@ -114,8 +119,8 @@ async function startConfigured(
     configuration.logPlace &&
     (await openBucketLog(configuration.logPlace, { ...means, configuration: ca.log }));
   await issuanceLog?.prove();
-  const fetching = { fetchTrusting };
-  const composition = await compose(ca, {
+  const fetching = { fetchTrusting: NodeFetch.trusting };
+  const composition = await Composition.compose(ca, {
     store: stores.store,
     signerStore: stores.signerStore,
     storeLagSeconds: stores.lagSeconds,
@@ -131,14 +136,16 @@ async function startConfigured(
   const { certificateAuthority, mint, signerMints } = composition;
   const { deliver } = createPushes(ca, certificateAuthority, fetching, { limits: pushLimits, log });
   const peers = new WeakMap<Request, Peer>();
-  const app = createRoutes(certificateAuthority, (request) => peers.get(request) ?? {});
+  const app = CaRoutes.create(certificateAuthority, (request) => peers.get(request) ?? {});
   return {
     answer: async (request, peer) => {
       peers.set(request, peer);
       return app.fetch(request);
     },
     runCron: async () => {
-      const rotating = stores.inTurn(() => rotateAll([mint, ...signerMints.values()], clock()));
+      const rotating = stores.inTurn(() =>
+        Rotation.rotateAll([mint, ...signerMints.values()], clock()),
+      );
       const results = await Promise.allSettled([rotating, issuanceLog?.publish()]);
       await stores.pushInTurn(() => deliver(clock()));
       for (const each of results) if (each.status === "rejected") throw each.reason;

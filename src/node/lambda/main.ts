@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { WriteLine } from "../../foundation/events.ts";
-import { prepareConnections } from "../../program/http/proxies.ts";
+import { EnvironmentProxies } from "../../program/http/proxies.ts";
 import { createLambda } from "./lambda.ts";
 
 const { LAMBDA_TASK_ROOT = process.cwd() } = process.env;
 
-prepareConnections(process.env);
+EnvironmentProxies.prepare(process.env);
 
 /** The handler of an AWS Lambda function, beside whose code `rampart.toml` lies. */
 export const handler: ReturnType<typeof createLambda> = createLambda({

@@ -1,9 +1,9 @@
 import type { EventEmitter } from "node:events";
 import { Counter, type Registry } from "prom-client";
 import { CallerAddress } from "../../foundation/caller-address.ts";
-import { addReadGauge } from "../../program/metrics.ts";
+import { Metrics } from "../../program/metrics.ts";
 import type { Program } from "../../program/program.ts";
-import { refusedByPolicy } from "../../program/tls-policy.ts";
+import { CompliancePolicy } from "../../program/tls-policy.ts";
 import { type Connection, Connections } from "./connections.ts";
 import { type Exchange, Exchanges, type Permit } from "./exchanges.ts";
 import type { LimitReached, Limits } from "./limits.ts";
@@ -129,12 +129,12 @@ export function openGuard(
 ): Guard {
   const guard = createGuard(limits, countLimits(registry), thisProcess(), prove);
   life.endsWith("the limits of callers", guard.end);
-  addReadGauge(registry, {
+  Metrics.addReadGauge(registry, {
     name: "rampart_connections",
     help: "Established connections of callers.",
     read: () => guard.connections.count,
   });
-  addReadGauge(registry, {
+  Metrics.addReadGauge(registry, {
     name: "rampart_requests_under_way",
     help: "Requests of callers that have no whole answer yet.",
     read: () => guard.exchanges.count,
@@ -144,7 +144,7 @@ export function openGuard(
     ...guard,
     agreed,
     disagreed: (error, remoteAddress) => {
-      const detail = refusedByPolicy(error);
+      const detail = CompliancePolicy.refused(error);
       if (detail === undefined) return;
       agreed("none");
       const address = CallerAddress.of(remoteAddress);

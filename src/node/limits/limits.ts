@@ -35,7 +35,7 @@ const members = {
 
 const schema = z.strictObject(members);
 
-/** The most that callers may hold of one process at once. Addresses are those of {@link addressOf}. */
+/** The most that callers may hold of one process at once. Addresses are those of {@link CallerAddress.of}. */
 export type Limits = Readonly<z.output<typeof schema>>;
 
 /** The table `LIMITS`. docs/reference/limits.md explains its members. */

@@ -1,6 +1,6 @@
 import { CallerAddress } from "../../foundation/caller-address.ts";
 import { waitBriefly } from "../../program/promise-sharing.ts";
-import { forwardedPeerHeader, gatewayHeader } from "../../transport/rpc/rpc.ts";
+import { Peer } from "../../transport/rpc/rpc.ts";
 
 /** The headers of a request, as Node gives them. */
 export type ArrivedHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -54,7 +54,7 @@ export class TrustedProxies {
   ): { readonly proxy: string; readonly address: string } | undefined {
     const proxy = this.#verdictOn(credentialIn(headers))?.proxy;
     if (proxy === undefined) return undefined;
-    const forwarded = headers[forwardedPeerHeader];
+    const forwarded = headers[Peer.forwardedHeader];
     const isAddress = typeof forwarded === "string" && forwarded.length <= longestAddress;
     const caller = isAddress ? CallerAddress.of(forwarded) : "";
     return { proxy: proxy, address: CallerAddress.behind(proxy, caller) };
@@ -101,7 +101,7 @@ export class TrustedProxies {
   }
 }
 
-function credentialIn({ [gatewayHeader]: credential }: ArrivedHeaders): string | undefined {
+function credentialIn({ [Peer.gatewayHeader]: credential }: ArrivedHeaders): string | undefined {
   const isOne = typeof credential === "string" && credential.length <= maximumLength;
   return isOne ? credential : undefined;
 }

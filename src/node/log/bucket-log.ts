@@ -1,9 +1,4 @@
-import {
-  type IssuanceLog,
-  type LogPosition,
-  logUnavailable,
-  toLogUnavailable,
-} from "../../ca/issuance/issuance-log.ts";
+import { IssuanceLog, type LogPosition } from "../../ca/issuance/issuance-log.ts";
 import { recordingIn } from "../../ca/issuance/record-issuance.ts";
 import { backoffs, retry } from "../../foundation/backoff.ts";
 import { CaError, causeOf } from "../../foundation/errors.ts";
@@ -11,22 +6,17 @@ import { OperationLog } from "../../foundation/events.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import { Bytes } from "../../pki/encoding/bytes.ts";
-import { fetchTrustingFile } from "../../program/http/http-client.ts";
-import { recur } from "../../program/recurrence.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
+import { Recurrence } from "../../program/recurrence.ts";
 import type { Frontier } from "../../tlog/frontier.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import type { Hash } from "../../tlog/merkle.ts";
 import { rootAt } from "../../tlog/proof.ts";
 import { LogRefusal, stagedTree } from "../../tlog/sequencer/open-log.ts";
 import type { Sequencer } from "../../tlog/sequencer/sequencer.ts";
-import {
-  type LogObjects,
-  publishVerifierKey,
-  readVerifierKey,
-  StagedBatch,
-} from "../../tlog/sequencer/storage.ts";
-import { Tile, tileWidth } from "../../tlog/tile.ts";
-import { type LogShard, type PublishedLog, publishLog } from "../../transport/http/log-routes.ts";
+import { LogObjects, StagedBatch } from "../../tlog/sequencer/storage.ts";
+import { Tile } from "../../tlog/tile.ts";
+import { type LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import type { BucketAnswer } from "../stores/bucket-client.ts";
 import { createSteadyClient } from "../stores/bucket-promises.ts";
 import { BucketSpace } from "../stores/bucket-space.ts";
@@ -87,7 +77,7 @@ export class BucketLog {
       refusal: () => this.#ownShard.refusal,
       troubles: () => this.#ownShard.troubles,
     });
-    this.publishedLog = publishLog({
+    this.publishedLog = PublishedLog.publish({
       shards: async () => (await Promise.all(this.#shards.map((each) => each.described()))).flat(),
       read: async (name, path) => this.#shards[Number(name)]?.read(path),
       readers,
@@ -119,9 +109,9 @@ export class BucketLog {
     const ignore = (): void => {};
     const { intervalSeconds } = configuration;
     const publishOwn = (): Promise<void> => this.#ownShard.publish();
-    const publication = recur(publishOwn, intervalSeconds, ignore, pause);
+    const publication = Recurrence.start(publishOwn, intervalSeconds, ignore, pause);
     const lookSeconds = Math.max(shortestLookSeconds, 2 * intervalSeconds);
-    const looks = recur(() => this.#finishOthers(), lookSeconds, ignore, pause);
+    const looks = Recurrence.start(() => this.#finishOthers(), lookSeconds, ignore, pause);
     return async () => {
       await Promise.all([publication.end(), looks.end()]);
       await publishOwn().catch(ignore);
@@ -201,7 +191,7 @@ class Shard {
 
   /** How readers find it; none before it has begun. */
   async described(): Promise<LogShard[]> {
-    const verifierKey = await readVerifierKey(this.read);
+    const verifierKey = await LogObjects.readVerifierKey(this.read);
     if (verifierKey === undefined) return [];
     return [{ shard: this.#name, origin: this.#origin, verifierKey }];
   }
@@ -213,21 +203,24 @@ class Shard {
       const index = await this.#withLog(async (opened) => {
         for (const each of attempted) if (await hasEntry(opened, each, entry)) return each;
         const { sequencer, stage } = opened;
-        if (stagedIn(stage) >= 2 * maximumStaged) throw logUnavailable("it is not published");
+        if (stagedIn(stage) >= 2 * maximumStaged)
+          throw IssuanceLog.unavailable("it is not published");
         const result = await sequencer.append(entry, authorities);
         if ("index" in result) {
           attempted.push(result.index);
           await stage.commit();
           return result.index;
         }
-        throw stage.isOutdated ? new Overtaken(result.detail) : logUnavailable(result.detail);
+        throw stage.isOutdated
+          ? new Overtaken(result.detail)
+          : IssuanceLog.unavailable(result.detail);
       });
       this.#refused = undefined;
       return { origin: this.#origin, index };
     } catch (error) {
       // `/readyz` answers anybody, so it does not have the address of the bucket, which the audit event has.
       if (!(error instanceof CaError)) this.#refused ??= causeOf(error);
-      throw toLogUnavailable(error);
+      throw IssuanceLog.toUnavailable(error);
     }
   }
 
@@ -258,7 +251,7 @@ class Shard {
         await stage.commit();
         this.#refused = undefined;
         // Not only when it begins: the process that has begun the log may have ended before.
-        if (!this.#hasKey) await publishVerifierKey(objects, sequencer);
+        if (!this.#hasKey) await LogObjects.publishVerifierKey(objects, sequencer);
         this.#hasKey = true;
       });
       this.#trouble = undefined;
@@ -364,10 +357,10 @@ async function hasEntry(
   const staged = stage.confirmed.batches.find(
     ({ first, count }) => first <= index && index < first + count,
   );
-  const tile = { level: 0, index: Math.floor(index / tileWidth), width: tileWidth };
+  const tile = { level: 0, index: Math.floor(index / Tile.fullWidth), width: Tile.fullWidth };
   const octets = staged ? undefined : await objects.read(Tile.path(tile));
-  const hashes = staged ? StagedBatch.hashes(staged) : octets && Tile.parse(octets, tileWidth);
-  const found = hashes?.[index - (staged?.first ?? tile.index * tileWidth)];
+  const hashes = staged ? StagedBatch.hashes(staged) : octets && Tile.parse(octets, Tile.fullWidth);
+  const found = hashes?.[index - (staged?.first ?? tile.index * Tile.fullWidth)];
   return found !== undefined && Bytes.equal(found, hashEntry(entry));
 }
 
@@ -379,7 +372,7 @@ export async function openBucketLog(
   place: BucketPlace,
   parts: Omit<BucketLogParts, "objects" | "prove">,
 ): Promise<BucketLog> {
-  const fetch = await fetchTrustingFile(place.rootsFile);
+  const fetch = await NodeFetch.trustingFile(place.rootsFile);
   const space = new BucketSpace(place, fetch, parts.clock);
   const objects = bucketObjects(place, fetch, parts.clock);
   return new BucketLog({ ...parts, objects, prove: () => space.prove() });

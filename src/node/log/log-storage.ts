@@ -13,13 +13,13 @@ import type {
   StagedBatch,
   StagedTexts,
 } from "../../tlog/sequencer/storage.ts";
-import { leaveToOwner, makeFolder, openDatabase, ownerOf } from "../files/store-owner.ts";
+import { openDatabase, StoreOwner } from "../files/store-owner.ts";
 
 type Octets = Uint8Array<ArrayBuffer>;
 
 const ownershipIn = (folder: string): FileOwnership => ({
   mode: 0o600,
-  give: (file) => leaveToOwner(file, folder),
+  give: (file) => StoreOwner.leaveFile(file, folder),
 });
 
 /**
@@ -35,7 +35,7 @@ export function fileObjects(parent: string, flush: typeof flushFolder = flushFol
   async function makeFolders(folder: string): Promise<void> {
     if (flushed.has(folder)) return;
     await makeFolders(dirname(folder));
-    await makeFolder(folder, await ownerOf(parent));
+    await StoreOwner.makeFolder(folder, await StoreOwner.of(parent));
     await flush(dirname(folder));
     flushed.add(folder);
   }

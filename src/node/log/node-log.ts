@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
-import { type IssuanceLog, logUnavailable } from "../../ca/issuance/issuance-log.ts";
+import { IssuanceLog } from "../../ca/issuance/issuance-log.ts";
 import { recordingIn } from "../../ca/issuance/record-issuance.ts";
 import type { LogConfiguration } from "../../config/optional-parts.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
@@ -12,21 +12,16 @@ import { OperationLog } from "../../foundation/events.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
-import { type Recurrence, recur } from "../../program/recurrence.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
+import { Recurrence } from "../../program/recurrence.ts";
 import { askConfigured } from "../../tlog/ask-witnesses.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import type { Hash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { Sequencer, type SequencerParts } from "../../tlog/sequencer/sequencer.ts";
-import {
-  type LogObjects,
-  type LogStage,
-  publishVerifierKey,
-  readVerifierKey,
-} from "../../tlog/sequencer/storage.ts";
-import { type LogShard, type PublishedLog, publishLog } from "../../transport/http/log-routes.ts";
-import { makeFolder, ownerOf } from "../files/store-owner.ts";
+import { LogObjects, type LogStage } from "../../tlog/sequencer/storage.ts";
+import { type LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
+import { StoreOwner } from "../files/store-owner.ts";
 import { fileObjects, openSqliteStage, readObject, type SqliteStage } from "./log-storage.ts";
 
 /** What every log of a server is made of. */
@@ -81,12 +76,12 @@ export class NodeLog {
         const sequencer = this.#sequencer ?? (await this.#open());
         const result = await sequencer.append(entry, authorities);
         if ("index" in result) return { origin, index: result.index };
-        throw logUnavailable(result.detail);
+        throw IssuanceLog.unavailable(result.detail);
       },
       refusal: () => this.#refusal,
       troubles: () => [this.#trouble, this.#refusal].filter((each) => each !== undefined),
     });
-    this.publishedLog = publishLog({
+    this.publishedLog = PublishedLog.publish({
       shards: () => shardsIn(directory, configuration.origin),
       read: (name, path) => readObject(join(directory, name, "public", path)),
       readers,
@@ -103,7 +98,7 @@ export class NodeLog {
   static async open(parts: NodeLogParts): Promise<NodeLog> {
     const directory = logDirectory(parts.storeDirectory, parts.configuration.origin);
     const folder = join(directory, String(parts.shard));
-    await makeFolder(join(folder, "public"), await ownerOf(parts.storeDirectory));
+    await StoreOwner.makeFolder(join(folder, "public"), await StoreOwner.of(parts.storeDirectory));
     const log = new NodeLog(parts, directory, folder);
     await log.#open().catch((error) => {
       if (isAway(error)) return;
@@ -111,7 +106,7 @@ export class NodeLog {
       throw error;
     });
     const { intervalSeconds } = parts.configuration;
-    log.#publication = recur(
+    log.#publication = Recurrence.start(
       () => log.#publish(),
       intervalSeconds,
       () => {},
@@ -153,7 +148,7 @@ export class NodeLog {
 
   async #openOnce(): Promise<Sequencer> {
     const sequencer = await openSequencer(this.#parts, this.#storage);
-    await publishVerifierKey(this.#storage.objects, sequencer);
+    await LogObjects.publishVerifierKey(this.#storage.objects, sequencer);
     this.#sequencer = sequencer;
     this.#closed = undefined;
     return sequencer;
@@ -219,7 +214,7 @@ export async function openSequencer(
     hashEntry,
     yieldTurn: () => new Promise(setImmediate),
     askWitnesses: askConfigured(configuration.witnesses, {
-      fetch: fetchTrusting(undefined),
+      fetch: NodeFetch.trusting(undefined),
       read: opened.objects.read,
       log,
     }),
@@ -238,7 +233,7 @@ async function shardsIn(directory: string, origin: string): Promise<readonly Log
   const names = (await readdir(directory)).filter((name) => /^[0-9]{1,3}$/.test(name));
   const shards = await Promise.all(
     names.map(async (shard): Promise<LogShard[]> => {
-      const verifierKey = await readVerifierKey((path) =>
+      const verifierKey = await LogObjects.readVerifierKey((path) =>
         readObject(join(directory, shard, "public", path)),
       );
       if (verifierKey === undefined) return [];

@@ -13,7 +13,7 @@ import {
   StagedBatch,
   type StagedTexts,
 } from "../../tlog/sequencer/storage.ts";
-import { checkpointPath, formatBundle, parseBundle, Tile, tileWidth } from "../../tlog/tile.ts";
+import { Tile } from "../../tlog/tile.ts";
 
 type Octets = Uint8Array<ArrayBuffer>;
 
@@ -142,11 +142,11 @@ export class ObjectStage implements LogStage {
   /** Whether a path is that of a full bundle that this stage has written or read. */
   hasBundle(path: string): boolean {
     const { level, index, width } = Tile.parsePath(path) ?? {};
-    const isBundle = level === "entries" && width === tileWidth && index !== undefined;
+    const isBundle = level === "entries" && width === Tile.fullWidth && index !== undefined;
     return (
       isBundle &&
-      index * tileWidth >= this.#bundledFrom &&
-      (index + 1) * tileWidth <= this.#bundledUpTo
+      index * Tile.fullWidth >= this.#bundledFrom &&
+      (index + 1) * Tile.fullWidth <= this.#bundledUpTo
     );
   }
 
@@ -271,14 +271,14 @@ export class ObjectStage implements LogStage {
       const { batches } = this.#confirmed;
       const start = Math.max(this.#bundledFrom, bundleEnd(batches[0]?.first ?? 0));
       const first = Math.max(this.#bundledUpTo, start);
-      const next = first + tileWidth;
+      const next = first + Tile.fullWidth;
       if ((endOf(batches) ?? 0) < next) return;
       if (first > this.#bundledUpTo) this.#bundledFrom = first;
       const inside = batches.filter((each) => each.first < next && each.first + each.count > first);
       const entries = inside.flatMap((each) =>
         StagedBatch.entries(each).slice(Math.max(0, first - each.first), next - each.first),
       );
-      const octets = formatBundle(entries);
+      const octets = Tile.formatBundle(entries);
       const stored = await create(this.#objects, bundlePath(first), octets);
       // Another bundle is a matter for the publication, which refuses it.
       if (!stored || !Bytes.equal(stored, octets)) return;
@@ -307,8 +307,8 @@ export class ObjectStage implements LogStage {
     if (!stored) return;
     const { key, head, named, bundled = { from: 0, to: 0 }, batches } = parse(stored.octets);
     const firsts = Array.from(
-      { length: Math.ceil(Math.max(0, bundled.to - bundled.from) / tileWidth) },
-      (_, i) => bundled.from + i * tileWidth,
+      { length: Math.ceil(Math.max(0, bundled.to - bundled.from) / Tile.fullWidth) },
+      (_, i) => bundled.from + i * Tile.fullWidth,
     );
     const before = await Promise.all(firsts.map((first) => this.#readBundle(first)));
     const inside = batches.map((each) => this.#cut(decode(each), bundled.to));
@@ -320,7 +320,11 @@ export class ObjectStage implements LogStage {
   async #readBundle(first: number): Promise<StagedBatch> {
     const stored = await this.#objects.read(bundlePath(first));
     if (!stored) throw new LogError("missing", `the staged entries from ${first} on are gone`);
-    return StagedBatch.of(first, parseBundle(stored.octets, tileWidth), this.#means.hashEntry);
+    return StagedBatch.of(
+      first,
+      Tile.parseBundle(stored.octets, Tile.fullWidth),
+      this.#means.hashEntry,
+    );
   }
 
   /** A batch without its entries before an index, which a bundle has. */
@@ -337,10 +341,10 @@ const endOf = (batches: readonly StagedBatch[]): number | undefined => {
 };
 
 /** The beginning of the first bundle of which every entry is at this index or after it. */
-const bundleEnd = (from: number): number => Math.ceil(from / tileWidth) * tileWidth;
+const bundleEnd = (from: number): number => Math.ceil(from / Tile.fullWidth) * Tile.fullWidth;
 
 const bundlePath = (first: number): string =>
-  Tile.path({ level: "entries", index: first / tileWidth, width: tileWidth });
+  Tile.path({ level: "entries", index: first / Tile.fullWidth, width: Tile.fullWidth });
 
 const isSame = (one: StagedBatch, other?: StagedBatch): boolean =>
   one.first === other?.first && Buffer.compare(one.octets, other.octets) === 0;
@@ -380,7 +384,7 @@ export function publishedObjects(objects: ConditionalObjects, stage: ObjectStage
   return {
     read: async (path) => {
       const stored = await objects.read(path);
-      if (path === checkpointPath) checkpoint = stored?.version;
+      if (path === Tile.checkpointPath) checkpoint = stored?.version;
       return stored?.octets;
     },
     create: async (path, octets) => {

@@ -7,7 +7,7 @@ import type { HeldKeks } from "../../custody/kek.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { Certificate } from "../../pki/x509/certificate.ts";
-import { addCounter, addReadGauge, type ReadGauge, unixTime } from "../../program/metrics.ts";
+import { Metrics, type ReadGauge } from "../../program/metrics.ts";
 
 /** Istio's names for errors in signing (docs/explanation/istio.md). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
@@ -52,7 +52,7 @@ const errorsByReason: Readonly<Record<Reason, SignError | "authentication">> = {
  */
 export function countingLog(log: EventLog, registry: Registry): EventLog {
   const counter = <Label extends string = never>(name: string, help: string, ...labels: Label[]) =>
-    addCounter(registry, name, help, ...labels);
+    Metrics.addCounter(registry, name, help, ...labels);
   const calls = counter("citadel_server_csr_count", "Requests for a certificate.");
   const failures = counter(
     "citadel_server_authentication_failure_count",
@@ -109,7 +109,7 @@ const authorityGauges: readonly AuthorityGauge[] = [
   {
     name: "citadel_server_root_cert_expiry_seconds",
     help: "How long the first root is valid.",
-    read: ({ trustBundle }, now) => expiryOf(trustBundle.roots[0]) - unixTime(now),
+    read: ({ trustBundle }, now) => expiryOf(trustBundle.roots[0]) - Metrics.unixTime(now),
   },
   {
     name: "citadel_server_cert_chain_expiry_timestamp",
@@ -119,7 +119,7 @@ const authorityGauges: readonly AuthorityGauge[] = [
   {
     name: "citadel_server_cert_chain_expiry_seconds",
     help: "How long the certificate that signs is valid.",
-    read: ({ issuer }, now) => expiryOf(issuer?.authority.certificate.der) - unixTime(now),
+    read: ({ issuer }, now) => expiryOf(issuer?.authority.certificate.der) - Metrics.unixTime(now),
   },
   {
     name: "rampart_trust_bundle_roots",
@@ -129,14 +129,14 @@ const authorityGauges: readonly AuthorityGauge[] = [
   {
     name: "rampart_signs_until_timestamp",
     help: "When the authority that signs stops, in Unix time: a successor must sign by then.",
-    read: ({ issuer }) => unixTime(issuer?.authority.schedule.signsUntil),
+    read: ({ issuer }) => Metrics.unixTime(issuer?.authority.schedule.signsUntil),
   },
   {
     name: "rampart_successor_signs_from_timestamp",
     help: "When the next authority begins to sign, in Unix time; NaN before there is one.",
     read: ({ store }, now) => {
       const authorities = store.openAuthorities.map(({ authority }) => authority);
-      return unixTime(SigningAuthority.nextAt(authorities, now)?.schedule.signsFrom);
+      return Metrics.unixTime(SigningAuthority.nextAt(authorities, now)?.schedule.signsFrom);
     },
   },
 ];
@@ -164,7 +164,7 @@ export function addAuthorityGauges(
   };
   // The processes of one server read one store.
   const shared = { aggregator: "first" } as const;
-  addReadGauge(registry, {
+  Metrics.addReadGauge(registry, {
     ...shared,
     name: "rampart_ready",
     help: "1 when the program can do its work now.",
@@ -172,20 +172,20 @@ export function addAuthorityGauges(
       valueNow(async (view, now) => ((await readinessIn(view, issuance(), now)).ready ? 1 : 0), 0),
   });
   for (const { read, ...gauge } of authorityGauges) {
-    addReadGauge(registry, { ...gauge, ...shared, read: () => valueNow(read, Number.NaN) });
+    Metrics.addReadGauge(registry, { ...gauge, ...shared, read: () => valueNow(read, Number.NaN) });
   }
 }
 
 /** When this process may hold its KEK no longer; NaN for a KEK without a lease. */
 export function addKekGauge(registry: Registry, { until }: HeldKeks): void {
-  addReadGauge(registry, {
+  Metrics.addReadGauge(registry, {
     name: "rampart_kek_held_until_timestamp",
     help: "When the lease of the KEK ends, in Unix time, unless a key service opens it again; NaN without a lease.",
     aggregator: "min",
-    read: () => unixTime(until()),
+    read: () => Metrics.unixTime(until()),
   });
 }
 
 function expiryOf(der: Uint8Array<ArrayBuffer> | undefined): number {
-  return unixTime(der && Certificate.parse(der).toBeSigned.validity.notAfter);
+  return Metrics.unixTime(der && Certificate.parse(der).toBeSigned.validity.notAfter);
 }

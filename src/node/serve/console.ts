@@ -1,17 +1,12 @@
 import type { Composition } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import {
-  type Console,
-  type ConsoleScript,
-  createConsole,
-  scriptHeaders,
-} from "../../console/console.ts";
-import { createOperatorGuard, portGuard } from "../../console/operator-guard.ts";
+import { Console, ConsoleScript } from "../../console/console.ts";
+import { OperatorGuard } from "../../console/operator-guard.ts";
 import { build } from "../../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
 import type { PeerProcesses } from "../../program/metrics.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
-import { createStatus } from "../../status/status.ts";
+import { Status } from "../../status/status.ts";
 import type { ServerContext } from "../server.ts";
 import type { RecurringPush } from "./recurring-work.ts";
 
@@ -28,9 +23,9 @@ export function serveConsole(parts: ServeConsoleParts): Console {
   const { configuration, composition, counts, push } = parts;
   const { certificateAuthority, issuers, accessKeys } = composition;
   const guard = configuration.console
-    ? createOperatorGuard(configuration.console, accessKeys)
-    : portGuard;
-  const status = createStatus({
+    ? OperatorGuard.create(configuration.console, accessKeys)
+    : OperatorGuard.ofPort;
+  const status = Status.create({
     configuration,
     issuers,
     push,
@@ -43,7 +38,7 @@ export function serveConsole(parts: ServeConsoleParts): Console {
   });
   const { clock, log } = certificateAuthority;
   const { wordsFor = (words: string): string => words } = parts;
-  return createConsole({ status, guard, clock, log, script, hasTrailers: true, wordsFor });
+  return Console.create({ status, guard, clock, log, script, hasTrailers: true, wordsFor });
 }
 
 /** Loaded when a browser asks for it: few processes ever show their console. */
@@ -52,7 +47,7 @@ const script: ConsoleScript = {
   integrity: scriptIntegrity,
   answer: async () => {
     const { script } = await import("../../gen/console/script.ts");
-    return new Response(script, { headers: scriptHeaders });
+    return new Response(script, { headers: ConsoleScript.headers });
   },
 };
 

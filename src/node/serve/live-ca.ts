@@ -1,19 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
-import { type CaStores, openStores } from "../../config/ca-stores.ts";
-import { type Composition, composeOn, type Platform } from "../../config/composition.ts";
+import { CaStores } from "../../config/ca-stores.ts";
+import { Composition, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { createReloadPools, type ReloadPools } from "../../config/token-issuers.ts";
+import { ReloadPools } from "../../config/token-issuers.ts";
 import type { Console } from "../../console/console.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
 import type { LongPollLimits } from "../../transport/http/long-poll.ts";
-import {
-  createCertificatePath,
-  createJwtSvidPath,
-  type issuingPaths,
-  tokenExchangePath,
-} from "../../transport/http/paths.ts";
+import { IssuingPath, type issuingPaths } from "../../transport/http/paths.ts";
 import {
   createCertificateService,
   createJwtSvidService,
@@ -25,7 +20,7 @@ import { rpcsOf } from "../http/auxiliary-rpcs.ts";
 import type { Rpcs } from "../http/routes.ts";
 import type { ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
-import { certificateInFiles, type ServingCertificateSource } from "../tls.ts";
+import { CertificateFiles, type ServingCertificateSource } from "../tls.ts";
 import { serveConsole } from "./console.ts";
 import { CurrentCredentials } from "./current-credentials.ts";
 import { pushRoots, type RecurringPush } from "./recurring-work.ts";
@@ -77,10 +72,10 @@ export class LiveCa {
 
   /** Opens the stores of a CA, and composes it on them. @throws ConfigurationError */
   static async open(first: ServeConfiguration, means: LiveCaMeans): Promise<LiveCa> {
-    const pools = createReloadPools();
+    const pools = ReloadPools.create();
     const credentials = new CurrentCredentials();
     const ca = withCredentials(first.ca, credentials);
-    const stores = await openStores(ca, { ...means.platform, publishes: true });
+    const stores = await CaStores.open(ca, { ...means.platform, publishes: true });
     return new LiveCa(first, { means, stores, pools, credentials });
   }
 
@@ -115,7 +110,7 @@ export class LiveCa {
     const { context, counts, pushInTurn } = this.#means;
     const ca = withCredentials(wanted.ca, this.#credentials);
     const configuration = { ...wanted, ca };
-    const composition = composeOn(this.#stores, ca, this.#platform);
+    const composition = Composition.composeOn(this.#stores, ca, this.#platform);
     const { certificateAuthority } = composition;
     const { issuance } = certificateAuthority;
     // A push outlives a change of the revocations, so it reads the source that counts now.
@@ -135,9 +130,9 @@ export class LiveCa {
       console,
       consoleRpcs: rpcsOf(console.handlers),
       issuing: {
-        [createCertificatePath]: createCertificateService(certificateAuthority, abilities),
-        [createJwtSvidPath]: createJwtSvidService(certificateAuthority, abilities),
-        [tokenExchangePath]: createTokenExchange(certificateAuthority),
+        [IssuingPath.createCertificate]: createCertificateService(certificateAuthority, abilities),
+        [IssuingPath.createJwtSvid]: createJwtSvidService(certificateAuthority, abilities),
+        [IssuingPath.tokenExchange]: createTokenExchange(certificateAuthority),
       },
       certificateAt:
         sameCertificate(configuration, before) ?? servingCertificate(configuration, issuance),
@@ -215,7 +210,7 @@ function servingCertificate(
   { authorities, issuanceLog }: Issuance,
 ): ServingCertificateSource {
   return certificateFiles
-    ? certificateInFiles(certificateFiles)
+    ? CertificateFiles.read(certificateFiles)
     : ownCertificate({ dnsNames, authorities, leafLifetimes, issuanceLog });
 }
 

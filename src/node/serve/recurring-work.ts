@@ -1,6 +1,6 @@
 import type { Registry } from "prom-client";
 import type { Mint } from "../../ca/mint.ts";
-import { rotateAll } from "../../ca/rotation/rotate.ts";
+import { Rotation } from "../../ca/rotation/rotate.ts";
 import { createPushes, type PushSource } from "../../config/cluster-access.ts";
 import type { Composition } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
@@ -10,8 +10,8 @@ import { messageOf } from "../../foundation/errors.ts";
 import { OperationLog } from "../../foundation/events.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
-import { addReadSeries, unixTime } from "../../program/metrics.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
+import { Metrics } from "../../program/metrics.ts";
 import type { PluggedInImport, ServerContext } from "../server.ts";
 import type { ReplicaStores } from "../stores/stores.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
@@ -46,7 +46,7 @@ export function rotationOf(
     try {
       await inTurn(async () => {
         await importChanged(mint, clock());
-        await rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
+        await Rotation.rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
       });
     } catch {
       // A failed rotation has logged its faults, and the next one retries.
@@ -120,7 +120,7 @@ export function pushRoots(
   { log, clock, fetchTimeoutMilliseconds, peerProcesses }: ServerContext,
   inTurn: ReplicaStores["pushInTurn"],
 ): RecurringPush {
-  const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
+  const fetching = { fetchTrusting: NodeFetch.trusting, fetchTimeoutMilliseconds };
   const parts = { limits, log };
   const { roots, crls, deliver } = createPushes(configuration, source, fetching, parts);
   const isIdle = roots.clusters.length === 0 && crls.clusters.length === 0;
@@ -156,7 +156,7 @@ export function pushRoots(
 /** Adds the metrics of the delivery, one series for each cluster. */
 export function addPushGauges(registry: Registry, outcomes: ClusterPush["outcomes"]): void {
   const gauge = (name: string, help: string, read: (outcome: PushOutcome) => number) =>
-    addReadSeries(registry, {
+    Metrics.addReadSeries(registry, {
       type: "gauge",
       name,
       help,
@@ -182,7 +182,7 @@ export function addPushGauges(registry: Registry, outcomes: ClusterPush["outcome
   gauge(
     "rampart_push_delivered_since_timestamp",
     "When the last of them got the bundle, in Unix time.",
-    ({ since }) => unixTime(since),
+    ({ since }) => Metrics.unixTime(since),
   );
   gauge("rampart_push_delivered", "1 when all of them have the bundle.", ({ fault }) =>
     fault === undefined ? 1 : 0,

@@ -1,10 +1,10 @@
 import * as z from "zod/mini";
-import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
-import { dnsName, parseForm, partition, together } from "../../config/form.ts";
+import { Configuration } from "../../config/configuration.ts";
+import { ConfigurationForm, dnsName } from "../../config/form.ts";
 import { logKeys } from "../../config/optional-parts.ts";
 import { keyServiceCredential } from "../../config/secrets.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
-import { readSmallFile } from "../../program/files/small-file.ts";
+import { SmallFile } from "../../program/files/small-file.ts";
 import { credentialFileName } from "../files/configuration-file.ts";
 import { credentialInFile } from "../files/credential-file.ts";
 import { type Environment, filePath, listenAddress } from "../files/places.ts";
@@ -34,83 +34,93 @@ const serveSchema = z.strictObject({
   ...servingKeys,
 });
 
-/** The names of these keys, in the order of the table in docs/reference/serve.md. */
-export const serveKeys: readonly string[] = Object.keys(serveSchema.shape);
+/** Parses configurations. */
+export const ServeConfiguration = {
+  /** The names of these keys, in the order of the table in docs/reference/serve.md. */
+  keys: Object.keys(serveSchema.shape) satisfies readonly string[],
 
-/**
- * The keys that count only after a restart: those of ports and stores, those that other machines rely on, and
- * those that decide how authorities are opened. docs/how-to/reload.md explains each.
- */
-export const serveRestartKeys: readonly string[] = [
-  "TRUST_DOMAIN",
-  "AUTHORITY_ROOT",
-  "PROPAGATION_INTERVAL",
-  "CRL",
-  "JWT_ISSUER",
-  ...Object.keys(logKeys),
-  "KEK_LEASE",
-  "KEK",
-  ...Object.keys(storeKeys),
-  "IMPORT_DIRECTORY",
-  "PLAINTEXT_LISTEN",
-  "LISTEN",
-  "MONITORING_LISTEN",
-  "DIAGNOSTIC_RPCS",
-];
+  /**
+   * The keys that count only after a restart: those of ports and stores, those that other machines rely on, and
+   * those that decide how authorities are opened. docs/how-to/reload.md explains each.
+   */
+  restartKeys: [
+    "TRUST_DOMAIN",
+    "AUTHORITY_ROOT",
+    "PROPAGATION_INTERVAL",
+    "CRL",
+    "JWT_ISSUER",
+    ...Object.keys(logKeys),
+    "KEK_LEASE",
+    "KEK",
+    ...Object.keys(storeKeys),
+    "IMPORT_DIRECTORY",
+    "PLAINTEXT_LISTEN",
+    "LISTEN",
+    "MONITORING_LISTEN",
+    "DIAGNOSTIC_RPCS",
+  ] satisfies readonly string[],
 
-/**
- * Parses the keys of every platform and those of `rampart serve`.
- *
- * @param environment The variables by which a pod finds its API server.
- * @throws ConfigurationError
- */
-export function parseServeConfiguration(
-  values: Readonly<Record<string, unknown>>,
-  environment: Environment = {},
-) {
-  const [own, others] = partition(values, (key) => serveKeys.includes(key));
-  const [files, shared] = partition(others, (key) => credentialFileName.test(key));
-  const given = Object.keys(own).filter((key) => own[key] !== undefined);
-  const { ca, serving, credentialFiles } = together({
-    ca: () => parseConfiguration(shared, propagationOf[storeKindOf(own)]),
-    serving: () => {
-      const form = parseForm(serveSchema, own);
-      const store = () => storePlaceOf(form, given, environment);
-      return { form, ...together({ store, certificateFiles: () => certificateFilesOf(form) }) };
-    },
-    credentialFiles: () => parseForm(z.record(z.string(), filePath), files),
-  });
-  const { form, store, certificateFiles } = serving;
-  const { clusterCredentials, logPlace } = together({
-    oneReader: () => requireOneReader(store, ca),
-    logPlace: () => logPlaceOf(form, store, ca.log?.origin, environment),
-    plugged: () => requirePlugged(form.IMPORT_DIRECTORY, ca),
-    clusterCredentials: () => withFiles(ca.clusterCredentials, credentialFiles),
-  });
-  return {
-    ca: { ...ca, clusterCredentials },
-    store,
-    /** Where the issuance log is in a bucket. */
-    logPlace,
-    /** The directory from which a plugged-in CA is imported whenever it changes. */
-    importDirectory: form.IMPORT_DIRECTORY,
-    listen: form.LISTEN,
-    plaintextListen: form.PLAINTEXT_LISTEN,
-    monitoringListen: form.MONITORING_LISTEN,
-    servingNames: form.SERVING_NAMES,
-    certificateFiles,
-    diagnosticRpcs: form.DIAGNOSTIC_RPCS,
-    limits: form.LIMITS,
-    perMinute: { caller: form.CALLER_QUOTA, issuer: form.ISSUER_QUOTA },
-    /** The log of this process: each of several processes has its own. */
-    logShard: 0,
-    /** Where the tools of a cloud leave its credentials. */
-    environment,
-  };
-}
+  /**
+   * Parses the keys of every platform and those of `rampart serve`.
+   *
+   * @param environment The variables by which a pod finds its API server.
+   * @throws ConfigurationError
+   */
+  parse(values: Readonly<Record<string, unknown>>, environment: Environment = {}) {
+    const [own, others] = ConfigurationForm.partition(values, (key) =>
+      ServeConfiguration.keys.includes(key),
+    );
+    const [files, shared] = ConfigurationForm.partition(others, (key) =>
+      credentialFileName.test(key),
+    );
+    const given = Object.keys(own).filter((key) => own[key] !== undefined);
+    const { ca, serving, credentialFiles } = ConfigurationForm.together({
+      ca: () => Configuration.parse(shared, propagationOf[storeKindOf(own)]),
+      serving: () => {
+        const form = ConfigurationForm.parse(serveSchema, own);
+        const store = () => storePlaceOf(form, given, environment);
+        return {
+          form,
+          ...ConfigurationForm.together({
+            store,
+            certificateFiles: () => certificateFilesOf(form),
+          }),
+        };
+      },
+      credentialFiles: () => ConfigurationForm.parse(z.record(z.string(), filePath), files),
+    });
+    const { form, store, certificateFiles } = serving;
+    const { clusterCredentials, logPlace } = ConfigurationForm.together({
+      oneReader: () => requireOneReader(store, ca),
+      logPlace: () => logPlaceOf(form, store, ca.log?.origin, environment),
+      plugged: () => requirePlugged(form.IMPORT_DIRECTORY, ca),
+      clusterCredentials: () => withFiles(ca.clusterCredentials, credentialFiles),
+    });
+    return {
+      ca: { ...ca, clusterCredentials },
+      store,
+      /** Where the issuance log is in a bucket. */
+      logPlace,
+      /** The directory from which a plugged-in CA is imported whenever it changes. */
+      importDirectory: form.IMPORT_DIRECTORY,
+      listen: form.LISTEN,
+      plaintextListen: form.PLAINTEXT_LISTEN,
+      monitoringListen: form.MONITORING_LISTEN,
+      servingNames: form.SERVING_NAMES,
+      certificateFiles,
+      diagnosticRpcs: form.DIAGNOSTIC_RPCS,
+      limits: form.LIMITS,
+      perMinute: { caller: form.CALLER_QUOTA, issuer: form.ISSUER_QUOTA },
+      /** The log of this process: each of several processes has its own. */
+      logShard: 0,
+      /** Where the tools of a cloud leave its credentials. */
+      environment,
+    };
+  },
+};
 
 /** The configuration of `rampart serve`: that of every CA, and its own. */
-export type ServeConfiguration = Readonly<ReturnType<typeof parseServeConfiguration>>;
+export type ServeConfiguration = Readonly<ReturnType<typeof ServeConfiguration.parse>>;
 
 /** Refuses keys that need a store with one reader if several replicas may read it. */
 function requireOneReader({ kind }: StorePlace, { phaseLengths }: Configuration): void {
@@ -146,5 +156,5 @@ function withFiles(
 /** The credential for a key service may be JSON in lines. */
 const readerOf = (name: string) =>
   keyServiceCredential.test(name)
-    ? async (file: string) => (await readSmallFile(file, 32_768)).trim()
+    ? async (file: string) => (await SmallFile.read(file, 32_768)).trim()
     : undefined;

@@ -4,14 +4,14 @@ import { provedGateway } from "../../authn/forwarded-certificate.ts";
 import type { Platform } from "../../config/composition.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
-import { fetchTrusting } from "../../program/http/http-client.ts";
-import { metricsOfAll } from "../../program/metrics.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
+import { Metrics } from "../../program/metrics.ts";
 import { begin, type Port, type Program } from "../../program/program.ts";
 import { waitBriefly } from "../../program/promise-sharing.ts";
-import { type Recurrence, recur } from "../../program/recurrence.ts";
+import { Recurrence } from "../../program/recurrence.ts";
 import { countingCalls, IssuanceCounts } from "../../status/issuance.ts";
 import { issuingPaths } from "../../transport/http/paths.ts";
-import { createRoutes, isReady } from "../../transport/http/routes.ts";
+import { CaRoutes } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 import { requireCredentials } from "../files/credential-file.ts";
 import { usedTokensIn } from "../files/used-tokens.ts";
@@ -33,12 +33,7 @@ import { openBucketLog } from "../log/bucket-log.ts";
 import { type LogParts, NodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
-import {
-  openReplicaStores,
-  pollSeconds,
-  type ReplicaStores,
-  WatchedStore,
-} from "../stores/stores.ts";
+import { pollSeconds, ReplicaStores, WatchedStore } from "../stores/stores.ts";
 import { addAuthorityGauges, addKekGauge, countingLog } from "./ca-metrics.ts";
 import { countedCalls } from "./console.ts";
 import { LiveCa } from "./live-ca.ts";
@@ -102,9 +97,13 @@ async function openStorage(
   const { signal } = watching;
   program.life.endsWith("the watches", () => watching.abort());
   const { propagationSeconds } = ca.phaseLengths;
-  const opened = await openReplicaStores(configuration, { ...program, propagationSeconds, signal });
+  const opened = await ReplicaStores.open(configuration, {
+    ...program,
+    propagationSeconds,
+    signal,
+  });
   const watched = new WatchedStore(opened.store, program.log);
-  const polling = recur(watched.poll, pollSeconds, () => {}, program.pause);
+  const polling = Recurrence.start(watched.poll, pollSeconds, () => {}, program.pause);
   program.life.endsWith("the looks at the store", polling.end);
   const keys = await openKeysHere(configuration.ca, configuration.environment, program);
   const useToken = store.kind === "directory" ? usedTokensIn(store.directory) : undefined;
@@ -159,14 +158,14 @@ async function openPorts(
     () => rotation?.end(),
   );
   const routes = routesOf(live, registry, life.ending);
-  const metrics = metricsOfAll(registry, peerProcesses);
+  const metrics = Metrics.ofAll(registry, peerProcesses);
   const monitoring = createMonitoringRoutes(routes, metrics, pageOf(live));
   const monitoringAddress = await program.monitor(
     listenInPlaintext(monitoring, configuration.monitoringListen),
   );
   if (configuration.plaintextListen)
     plaintext = await listenInPlaintext(routes, configuration.plaintextListen, guard);
-  rotation = recur(
+  rotation = Recurrence.start(
     rotationOf(live.current, program, stores),
     longestRotationSeconds,
     () => {},
@@ -220,7 +219,11 @@ function platformHere(
   const watchPods = createPodWatch(clock, watching);
   const lengths = { storeLagSeconds: lagSeconds, longestRefreshSeconds };
   const records = { store, signerStore, storeFault, ...keys, ...lengths };
-  const fetching = { fetchTrusting, fetchTimeoutMilliseconds, aside: Turn.aside };
+  const fetching = {
+    fetchTrusting: NodeFetch.trusting,
+    fetchTimeoutMilliseconds,
+    aside: Turn.aside,
+  };
   const node = {
     cryptoProvider: nodeCryptoProvider,
     fetching,
@@ -243,9 +246,9 @@ function routesOf(
     path,
     measured(path, (request) => current().issuing[path](request)),
   ]);
-  const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca));
+  const isServing = async (): Promise<boolean> => !ending.aborted && (await CaRoutes.isReady(ca));
   const peers = new WeakMap<Request, Peer>();
-  const app = createRoutes(ca, (request) => peers.get(request) ?? {}, ending);
+  const app = CaRoutes.create(ca, (request) => peers.get(request) ?? {}, ending);
   const where = current().configuration.diagnosticRpcs;
   const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, where, ending);
   return {

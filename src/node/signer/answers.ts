@@ -3,11 +3,11 @@ import type { EventName, OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { sparing } from "../../foundation/sparing-log.ts";
-import { type KubernetesClient, logServerFault } from "../../kubernetes/client.ts";
+import { KubernetesClient } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
-import { watchCollection } from "../../kubernetes/watch.ts";
+import { WatchedCollection } from "../../kubernetes/watch.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
-import { recur } from "../../program/recurrence.ts";
+import { Recurrence } from "../../program/recurrence.ts";
 import type { CertificateSource } from "../gateway/certificate-source.ts";
 import {
   answerPodCertificate,
@@ -154,7 +154,7 @@ function watchedQueue<Request>(
   const warn = (event: EventName, detail: string, fields = {}): void => {
     if (!signal.aborted) few.operation({ event, level: "warning", detail, signer, ...fields });
   };
-  const requests = watchCollection<Request>({
+  const requests = WatchedCollection.watch<Request>({
     client,
     listing,
     keep,
@@ -205,8 +205,11 @@ export function answerRequests(
     });
   }
 
-  const fault = (error: unknown): void => logServerFault(log, "request-not-answered", error);
-  const running = queues.map((queue) => recur(() => queue.work(), pollSeconds, fault, pause));
+  const fault = (error: unknown): void =>
+    KubernetesClient.logFault(log, "request-not-answered", error);
+  const running = queues.map((queue) =>
+    Recurrence.start(() => queue.work(), pollSeconds, fault, pause),
+  );
   const { promise: aborted, resolve } = Promise.withResolvers<void>();
   signal.addEventListener("abort", () => resolve(), { once: true });
   if (signal.aborted) resolve();

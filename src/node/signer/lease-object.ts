@@ -39,7 +39,13 @@ export function leaseObject(send: SendRequest, { namespace, name }: LeaseName): 
     write: async (lease, now, version) => {
       const metadata = { name, namespace, ...(version && { resourceVersion: version }) };
       const body = { apiVersion, kind: "Lease", metadata, spec: specOf(lease, now) };
-      return writeUnlessConflict(send, { collection, namespace, name, body, version });
+      return writeUnlessConflict(send, {
+        collection,
+        namespace,
+        name,
+        body,
+        version,
+      });
     },
   };
 }

@@ -1,10 +1,6 @@
 import * as z from "zod/mini";
 import { FetchError } from "../../foundation/fetch.ts";
-import {
-  type KubernetesClient,
-  maximumObjectOctets,
-  type SendRequest,
-} from "../../kubernetes/client.ts";
+import { KubernetesClient, type SendRequest } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import { objectName } from "../../kubernetes/names.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
@@ -143,7 +139,12 @@ export async function podCertificatesVersion(
 export function podCertificateListing(version: PodCertificatesVersion, signer: string): Listing {
   const selector = encodeURIComponent(`spec.signerName=${signer}`);
   const path = `${group}/${version}/podcertificaterequests?fieldSelector=${selector}`;
-  return { path, pageSize: 250, maximumRequests: 400, objectOctets: maximumObjectOctets };
+  return {
+    path,
+    pageSize: 250,
+    maximumRequests: 400,
+    objectOctets: KubernetesClient.maximumObjectOctets,
+  };
 }
 
 /**

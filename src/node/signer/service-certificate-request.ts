@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { FetchError } from "../../foundation/fetch.ts";
-import { type KubernetesClient, maximumObjectOctets } from "../../kubernetes/client.ts";
+import { KubernetesClient } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import type { BoundAccount } from "../../kubernetes/pods.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
@@ -120,7 +120,7 @@ export function serviceCertificateListing(signer: string): Listing {
     path: `${collection}?fieldSelector=${selector}`,
     pageSize: 100,
     maximumRequests: 400,
-    objectOctets: maximumObjectOctets,
+    objectOctets: KubernetesClient.maximumObjectOctets,
   };
 }
 

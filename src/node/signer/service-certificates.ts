@@ -1,7 +1,7 @@
 import "reflect-metadata/lite";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from "@peculiar/x509";
-import { maximumServingNames, servingSigner } from "../../ca/issuance/signer-names.ts";
+import { CertSigner, maximumServingNames } from "../../ca/issuance/signer-names.ts";
 import { DnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
@@ -55,7 +55,7 @@ export function serviceCertificates(
         csrPem,
         requestedSeconds: Math.min(expirationSeconds, maximumSeconds),
         metadata: {
-          CertSigner: servingSigner,
+          CertSigner: CertSigner.serving,
           DnsNames: [...dnsNames],
           ...namesOf(requester),
         },

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { accountName, parseForm, signerName } from "../../config/form.ts";
+import { accountName, ConfigurationForm, signerName } from "../../config/form.ts";
 import { globList, globs } from "../../foundation/globs.ts";
 import { Duration, parsedText } from "../../foundation/text.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
@@ -104,7 +104,7 @@ export function parseSignerConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment,
 ) {
-  const read = parseForm(schema, values);
+  const read = ConfigurationForm.parse(schema, values);
   return {
     ...upstreamAccessOf(read),
     signers: read.SIGNERS.map(({ maximum_lifetime, ...each }) => ({

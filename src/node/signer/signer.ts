@@ -5,9 +5,9 @@ import { messageOf } from "../../foundation/errors.ts";
 import { OperationLog, type Readiness } from "../../foundation/events.ts";
 import { LeaseCandidate } from "../../foundation/lease.ts";
 import type { Pause } from "../../foundation/pause.ts";
-import { addCounter, addReadGauge } from "../../program/metrics.ts";
+import { Metrics } from "../../program/metrics.ts";
 import { begin, type RunningProgram } from "../../program/program.ts";
-import { type Recurrence, recur } from "../../program/recurrence.ts";
+import { Recurrence } from "../../program/recurrence.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import type { ServerRoots } from "../distribute/server-roots.ts";
 import { UpstreamBundle } from "../distribute/upstream-bundle.ts";
@@ -120,17 +120,23 @@ function readinessOf({ isLeading, reasons }: Signing): Readiness & { readonly le
 
 function countAnswers(registry: Registry): Answered {
   const help = "Answers to requests of Kubernetes: pod or service; issued, denied or failed.";
-  const answers = addCounter(registry, "rampart_signer_answers_total", help, "kind", "outcome");
+  const answers = Metrics.addCounter(
+    registry,
+    "rampart_signer_answers_total",
+    help,
+    "kind",
+    "outcome",
+  );
   return (kind, outcome) => answers.inc({ kind, outcome });
 }
 
 function addGauges(registry: Registry, current: () => Signing): void {
-  addReadGauge(registry, {
+  Metrics.addReadGauge(registry, {
     name: "rampart_signer_leading",
     help: "1 when this process holds the lease.",
     read: () => (current().isLeading() ? 1 : 0),
   });
-  addReadGauge(registry, {
+  Metrics.addReadGauge(registry, {
     name: "rampart_signer_pending",
     help: "Requests that await an answer.",
     read: () => current().pending(),
@@ -169,7 +175,7 @@ export class Leadership {
     const { log, pause } = election;
     const fault = (error: unknown): void =>
       OperationLog.logFault(log, "fault", error, { level: "error" });
-    this.#campaigning = recur(() => this.#campaign(), retrySeconds, fault, pause);
+    this.#campaigning = Recurrence.start(() => this.#campaign(), retrySeconds, fault, pause);
   }
 
   isLeading(): boolean {

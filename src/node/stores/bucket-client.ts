@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { signedHeaders } from "../../custody/key-service/aws-signature.ts";
+import { AwsKeys } from "../../custody/key-service/aws-signature.ts";
 import { KeyServiceError } from "../../custody/key-service/key-service.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import {
@@ -115,7 +115,7 @@ async function signed(
     headers: { ...condition, "x-amz-content-sha256": digest },
     digest,
   };
-  const headers = await signedHeaders(request, keys, [region, "s3"], now);
+  const headers = await AwsKeys.signedHeaders(request, keys, [region, "s3"], now);
   return [url.href, { method, headers, ...(method === "PUT" && { body }) }];
 }
 

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { maximumRecordOctets } from "../../custody/authority-store.ts";
+import { AuthorityStore } from "../../custody/authority-store.ts";
 import { KeyServiceError } from "../../custody/key-service/key-service.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { Semaphore, SingleFlight } from "../../foundation/shared-work.ts";
-import { fetchTrustingFile } from "../../program/http/http-client.ts";
+import { NodeFetch } from "../../program/http/http-client.ts";
 import type { ListedObject } from "./bucket-answers.ts";
 import { type BucketAnswer, listObjects, type SendToBucket } from "./bucket-client.ts";
 import { createSteadyClient, requirePromises } from "./bucket-promises.ts";
@@ -42,7 +42,7 @@ export async function openBucket(
   clock: () => Date,
   recentSeconds?: number,
 ): Promise<BucketSpace> {
-  const fetch = await fetchTrustingFile(place.rootsFile);
+  const fetch = await NodeFetch.trustingFile(place.rootsFile);
   await place.credentials(clock()).catch((error: unknown) => {
     if (!(error instanceof KeyServiceError)) throw error;
   });
@@ -232,7 +232,7 @@ interface BucketObject extends StoredObject {
 
 const heading = "rampart object 1 ";
 const pattern = /^rampart object 1 ([0-9a-f-]{36})\n/;
-const maximumObjectOctets = maximumRecordOctets + heading.length + 37;
+const maximumObjectOctets = AuthorityStore.maximumRecordOctets + heading.length + 37;
 
 /** An object of any other form counts as empty: readers refuse such a record, and must not overlook it. */
 function toObject(answer: BucketAnswer): BucketObject | undefined {

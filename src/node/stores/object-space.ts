@@ -1,9 +1,4 @@
-import {
-  type AuthorityStore,
-  maximumRecordOctets,
-  maximumRecords,
-  RecordName,
-} from "../../custody/authority-store.ts";
+import { AuthorityStore, RecordName } from "../../custody/authority-store.ts";
 
 /** An object in a service that several machines reach. */
 export interface StoredObject {
@@ -70,8 +65,8 @@ export function createSharedStore(space: ObjectSpace, prefix = ""): AuthoritySto
         const names = key.startsWith(prefix) ? RecordName.parse(key.slice(prefix.length)) : [];
         return names.map((name) => ({ ...name, value }));
       });
-      if (records.length > maximumRecords) {
-        throw new Error(`more than ${maximumRecords} records in the store`);
+      if (records.length > AuthorityStore.maximumRecords) {
+        throw new Error(`more than ${AuthorityStore.maximumRecords} records in the store`);
       }
       return records;
     },
@@ -90,8 +85,8 @@ export const signerStoreIn =
     createSharedStore(space, `signers/${signer}/`);
 
 function requireLength(value: string): void {
-  if (new TextEncoder().encode(value).length > maximumRecordOctets) {
-    throw new Error(`a record has at most ${maximumRecordOctets} octets`);
+  if (new TextEncoder().encode(value).length > AuthorityStore.maximumRecordOctets) {
+    throw new Error(`a record has at most ${AuthorityStore.maximumRecordOctets} octets`);
   }
 }
 

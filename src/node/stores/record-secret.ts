@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { maximumObjectOctets } from "../../kubernetes/client.ts";
+import { KubernetesClient } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 
@@ -86,5 +86,5 @@ export const recordListing = (namespace: string): Listing => ({
   path: `${secretsPath(namespace)}?fieldSelector=${encodeURIComponent(`type=${secretType}`)}`,
   pageSize: 100,
   maximumRequests: 200,
-  objectOctets: maximumObjectOctets,
+  objectOctets: KubernetesClient.maximumObjectOctets,
 });

@@ -1,13 +1,12 @@
-import { maximumRecordOctets } from "../../custody/authority-store.ts";
+import { AuthorityStore } from "../../custody/authority-store.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import {
-  type KubernetesClient,
-  maximumObjectOctets,
+  KubernetesClient,
   type SendRequest,
   writeUnlessConflict,
 } from "../../kubernetes/client.ts";
-import { listPages } from "../../kubernetes/list-pages.ts";
-import { type WatchedCollection, watchCollection } from "../../kubernetes/watch.ts";
+import { Listing } from "../../kubernetes/list-pages.ts";
+import { WatchedCollection } from "../../kubernetes/watch.ts";
 import {
   maximumObjects,
   maximumSpaceOctets,
@@ -37,10 +36,10 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
   async function list(): Promise<ReadonlyMap<string, StoredObject>> {
     const objects = new Map<string, StoredObject>();
     let octets = 0;
-    for await (const page of listPages(send, recordListing(namespace))) {
+    for await (const page of Listing.pages(send, recordListing(namespace))) {
       if (page.isFirst) objects.clear();
       for (const object of page.items) {
-        const secret = parseRecordSecret(object, maximumRecordOctets);
+        const secret = parseRecordSecret(object, AuthorityStore.maximumRecordOctets);
         if (!secret) continue;
         objects.set(secret.key, secret);
         octets += secret.value.length;
@@ -53,19 +52,32 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
   return {
     list,
     read: async (key) => {
-      const json = await send({ path: pathOf(key), maximumOctets: maximumObjectOctets });
+      const json = await send({
+        path: pathOf(key),
+        maximumOctets: KubernetesClient.maximumObjectOctets,
+      });
       if (json === undefined) return undefined;
-      const secret = parseRecordSecret(json, maximumRecordOctets);
+      const secret = parseRecordSecret(json, AuthorityStore.maximumRecordOctets);
       // Not absent: the name is taken by something else, and every write to it would conflict.
       return secret ?? Promise.reject(foreignSecret(namespace, key));
     },
     write: (key, value, version) => {
       const body = recordSecret(key, value, version);
       const name = secretName(key);
-      return writeUnlessConflict(send, { collection, namespace, name, body, version });
+      return writeUnlessConflict(send, {
+        collection,
+        namespace,
+        name,
+        body,
+        version,
+      });
     },
     remove: async (key) => {
-      await send({ method: "DELETE", path: pathOf(key), maximumOctets: maximumObjectOctets });
+      await send({
+        method: "DELETE",
+        path: pathOf(key),
+        maximumOctets: KubernetesClient.maximumObjectOctets,
+      });
     },
   };
 }
@@ -117,7 +129,7 @@ export class WatchedSecrets implements ObjectSpace {
     this.#clock = watch.clock;
     this.#trustedMilliseconds = 1000 * stalenessFactor * watch.watchSeconds;
     this.read = space.read;
-    this.#watched = watchCollection<RecordSecret>({
+    this.#watched = WatchedCollection.watch<RecordSecret>({
       ...watch,
       listing: recordListing(namespace),
       bound: {
@@ -126,7 +138,7 @@ export class WatchedSecrets implements ObjectSpace {
         octetsOf: ({ value }) => value.length,
       },
       keep: (object) => {
-        const secret = parseRecordSecret(object, maximumRecordOctets);
+        const secret = parseRecordSecret(object, AuthorityStore.maximumRecordOctets);
         return secret && [secret.key, secret];
       },
       changed: (before, after) => {

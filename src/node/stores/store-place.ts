@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import type { Propagation } from "../../config/configuration.ts";
-import { awsDomain } from "../../custody/key-service/aws-signature.ts";
+import { AwsKeys } from "../../custody/key-service/aws-signature.ts";
 import { DnsName } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { baseUrl } from "../../foundation/text.ts";
@@ -222,7 +222,7 @@ export type BucketPlace = Readonly<ReturnType<typeof bucketPlaceOf>>;
 /** AWS wants the bucket in the name of the host; other services are sure to take it in the path. */
 function bucketUrl(values: BucketValues): string {
   const { STORE_BUCKET: bucket = "", S3_REGION: given, S3_ENDPOINT: endpoint } = values;
-  const service = endpoint ?? `https://s3.${given}.${awsDomain(given)}`;
+  const service = endpoint ?? `https://s3.${given}.${AwsKeys.domain(given)}`;
   // A certificate for *.s3.… has no room for another dot.
   const usual = endpoint === undefined && !bucket.includes(".") ? "host" : "path";
   if ((values.S3_ADDRESSING ?? usual) === "path") return `${service}/${bucket}`;

@@ -5,7 +5,7 @@ import { ConfigurationError, causeOf, messageOf } from "../../foundation/errors.
 import type { OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
-import { openFileStore, openSignerStores } from "../files/file-store.ts";
+import { FileStore } from "../files/file-store.ts";
 import { openApiServer } from "../files/places.ts";
 import { openBucket } from "./bucket-space.ts";
 import { createSharedStore, type ObjectSpace, signerStoreIn } from "./object-space.ts";
@@ -41,31 +41,53 @@ interface StoresConfiguration {
   readonly ca: { readonly signers: readonly { readonly name: string }[] };
 }
 
-/** Opens the stores of a server. @throws OperatorError, ConfigurationError */
-export async function openReplicaStores(
-  { store: place, ca }: StoresConfiguration,
-  context: StoreContext,
-): Promise<ReplicaStores> {
-  if (place.kind === "directory") {
-    const { directory } = place;
+/** Stores that replicas share. */
+export const ReplicaStores = {
+  /** Opens the stores of a server. @throws OperatorError, ConfigurationError */
+  async open(
+    { store: place, ca }: StoresConfiguration,
+    context: StoreContext,
+  ): Promise<ReplicaStores> {
+    if (place.kind === "directory") {
+      const { directory } = place;
+      return {
+        store: await FileStore.open(directory),
+        signerStore: await FileStore.openSigners({ storeDirectory: directory, ca }),
+        inTurn: (work) => work(),
+        pushInTurn: (work) => work(),
+        lagSeconds: 0,
+      };
+    }
+    if (place.kind === "s3") {
+      const lagSeconds = pollSecondsOf(context.propagationSeconds);
+      return { ...shareTurns(await polledSpace(place, lagSeconds, context), context), lagSeconds };
+    }
+    const client = await ReplicaStores.openServer(place);
     return {
-      store: await openFileStore(directory),
-      signerStore: await openSignerStores({ storeDirectory: directory, ca }),
-      inTurn: (work) => work(),
-      pushInTurn: (work) => work(),
-      lagSeconds: 0,
+      ...shareTurns(watchedSpace(client, place, context), context),
+      lagSeconds: stalenessFactor * watchSecondsOf(context.propagationSeconds),
     };
-  }
-  if (place.kind === "s3") {
-    const lagSeconds = pollSecondsOf(context.propagationSeconds);
-    return { ...shareTurns(await polledSpace(place, lagSeconds, context), context), lagSeconds };
-  }
-  const client = await openNamespaceServer(place);
-  return {
-    ...shareTurns(watchedSpace(client, place, context), context),
-    lagSeconds: stalenessFactor * watchSecondsOf(context.propagationSeconds),
-  };
-}
+  },
+
+  /** The stores in a bucket, each read whenever it is asked. @throws OperatorError */
+  async inBucket(place: BucketPlace, clock: () => Date): Promise<Stores> {
+    return storesIn(await openBucket(place, clock));
+  },
+
+  /** The stores in the Secrets of a namespace, each read whenever it is asked. */
+  inSecrets({ send }: Pick<KubernetesClient, "send">, namespace: string, server: string): Stores {
+    return storesIn(withRetries(createSecretSpace(send, namespace), serviceOf(server)));
+  },
+
+  /**
+   * Opens a client of the API server that has a store's Secrets.
+   * @throws ConfigurationError outside of a cluster if the configuration names no API server.
+   */
+  async openServer({ apiServer }: NamespacePlace): Promise<KubernetesClient> {
+    if (apiServer) return openApiServer(apiServer);
+    throw new ConfigurationError(["KUBERNETES_SERVER: is required outside of a cluster"]);
+  },
+};
 
 /** A process that waits for its service starts, and is not ready. @throws OperatorError */
 async function polledSpace(
@@ -89,11 +111,6 @@ const pollSecondsOf = (propagationSeconds: number): number => eighthOf(propagati
 
 /** Two thirds of the trust in a silent watch. */
 const watchSecondsOf = (propagationSeconds: number): number => eighthOf(propagationSeconds, 10);
-
-/** The stores in a bucket, each read whenever it is asked. @throws OperatorError */
-export async function bucketStores(place: BucketPlace, clock: () => Date): Promise<Stores> {
-  return storesIn(await openBucket(place, clock));
-}
 
 function watchedSpace(
   client: KubernetesClient,
@@ -150,32 +167,12 @@ function reporting(
   };
 }
 
-/** The stores in the Secrets of a namespace, each read whenever it is asked. */
-export function secretStores(
-  { send }: Pick<KubernetesClient, "send">,
-  namespace: string,
-  server: string,
-): Stores {
-  return storesIn(withRetries(createSecretSpace(send, namespace), serviceOf(server)));
-}
-
 const storesIn = (space: ObjectSpace): Stores => ({
   store: createSharedStore(space),
   signerStore: signerStoreIn(space),
 });
 
 const serviceOf = (server = ""): string => `the API server ${server}`;
-
-/**
- * Opens a client of the API server that has a store's Secrets.
- * @throws ConfigurationError outside of a cluster if the configuration names no API server.
- */
-export async function openNamespaceServer({
-  apiServer,
-}: NamespacePlace): Promise<KubernetesClient> {
-  if (apiServer) return openApiServer(apiServer);
-  throw new ConfigurationError(["KUBERNETES_SERVER: is required outside of a cluster"]);
-}
 
 /** Most runs of a rotation write nothing, so a look finds out first that nothing could be written. */
 export const pollSeconds = 60;

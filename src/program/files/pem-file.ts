@@ -4,71 +4,68 @@ import { OperatorError } from "../../foundation/errors.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import { DerReader, Tag } from "../../pki/encoding/der-reader.ts";
 import { Pem, PemError } from "../../pki/encoding/pem.ts";
-import { readSmallOctets } from "./small-file.ts";
+import { SmallFile } from "./small-file.ts";
 
 /** Four times the bundle of an operating system. */
 export const maximumPemOctets: number = 1024 * 1024;
 
-/** Reads certificates, CRLs or a key, with any octets around them. @throws OperatorError as {@link readSmallOctets}. */
-export async function readPemFile(
-  path: string,
-  maximumOctets: number = maximumPemOctets,
-): Promise<string> {
-  const octets = await readSmallOctets(path, maximumOctets);
-  return Buffer.from(octets).toString("latin1");
-}
+/** Reads files of PEM. */
+export const PemFile = {
+  /** Reads certificates, CRLs or a key, with any octets around them. @throws OperatorError as {@link SmallFile.readOctets}. */
+  async read(path: string, maximumOctets: number = maximumPemOctets): Promise<string> {
+    const octets = await SmallFile.readOctets(path, maximumOctets);
+    return Buffer.from(octets).toString("latin1");
+  },
+
+  /**
+   * Reads a PEM file synchronously, for a probe or a watch that needs the content at once.
+   *
+   * @throws OperatorError if it is not a regular file or is longer than `maximumOctets`; otherwise the system's error.
+   */
+  readNow(path: string, maximumOctets: number = maximumPemOctets): string {
+    // Otherwise to open a pipe would wait for its writer, and stop the process.
+    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const file = fstatSync(descriptor);
+      if (file.isFile() && file.size <= maximumOctets) return readFileSync(descriptor, "latin1");
+    } finally {
+      closeSync(descriptor);
+    }
+    throw new OperatorError(`${path} is not a file of at most ${maximumOctets} octets`);
+  },
+
+  /**
+   * Reads the roots that authenticate a server, PEM.
+   *
+   * @returns `undefined` where no file is named: the roots of the system.
+   * @throws OperatorError for a file that cannot be read, holds no certificate, or holds a damaged one:
+   *   OpenSSL would silently trust fewer roots.
+   */
+  async readRoots(path: string | undefined): Promise<string | undefined> {
+    if (path === undefined) return undefined;
+    const pem = await PemFile.read(path);
+    const fault = PemFile.faultIn(pem);
+    if (fault !== undefined) throw new OperatorError(`${path} ${fault}`);
+    if (!Pem.certificates(pem).every(parseCertificate)) {
+      throw new OperatorError(`${path} holds a certificate that cannot be read`);
+    }
+    return pem;
+  },
+
+  /** Why a text has no blocks of this kind, following the name of the text; `undefined` if it has some. */
+  faultIn(pem: string, wanted: "CERTIFICATE" | "X509 CRL" = "CERTIFICATE"): string | undefined {
+    try {
+      const isThere = Pem.blocks(pem).some(({ label }) => label === wanted);
+      return isThere ? undefined : `holds no ${wanted === "X509 CRL" ? "CRL" : "certificate"}`;
+    } catch (error) {
+      if (error instanceof PemError) return error.message;
+      throw error;
+    }
+  },
+};
 
 /**
- * Reads a PEM file synchronously, for a probe or a watch that needs the content at once.
- *
- * @throws OperatorError if it is not a regular file or is longer than `maximumOctets`; otherwise the system's error.
- */
-export function readPemFileNow(path: string, maximumOctets: number = maximumPemOctets): string {
-  // Otherwise to open a pipe would wait for its writer, and stop the process.
-  const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    const file = fstatSync(descriptor);
-    if (file.isFile() && file.size <= maximumOctets) return readFileSync(descriptor, "latin1");
-  } finally {
-    closeSync(descriptor);
-  }
-  throw new OperatorError(`${path} is not a file of at most ${maximumOctets} octets`);
-}
-
-/**
- * Reads the roots that authenticate a server, PEM.
- *
- * @returns `undefined` where no file is named: the roots of the system.
- * @throws OperatorError for a file that cannot be read, holds no certificate, or holds a damaged one:
- *   OpenSSL would silently trust fewer roots.
- */
-export async function readRootFile(path: string | undefined): Promise<string | undefined> {
-  if (path === undefined) return undefined;
-  const pem = await readPemFile(path);
-  const fault = pemFault(pem);
-  if (fault !== undefined) throw new OperatorError(`${path} ${fault}`);
-  if (!Pem.certificates(pem).every(parseCertificate)) {
-    throw new OperatorError(`${path} holds a certificate that cannot be read`);
-  }
-  return pem;
-}
-
-/** Why a text has no blocks of this kind, following the name of the text; `undefined` if it has some. */
-export function pemFault(
-  pem: string,
-  wanted: "CERTIFICATE" | "X509 CRL" = "CERTIFICATE",
-): string | undefined {
-  try {
-    const isThere = Pem.blocks(pem).some(({ label }) => label === wanted);
-    return isThere ? undefined : `holds no ${wanted === "X509 CRL" ? "CRL" : "certificate"}`;
-  } catch (error) {
-    if (error instanceof PemError) return error.message;
-    throw error;
-  }
-}
-
-/**
- * The certificates of a PEM text, in order; none where {@link pemFault} finds one. As Istio does, it skips a block
+ * The certificates of a PEM text, in order; none where {@link PemFile.faultIn} finds one. As Istio does, it skips a block
  * that is no certificate.
  */
 export function parseCertificates(pem: string): readonly X509Certificate[] {

@@ -11,57 +11,56 @@ export interface FileKinds {
   readonly mayBePipe?: boolean;
 }
 
-/**
- * Reads a file as text.
- *
- * @throws OperatorError as {@link readSmallOctets}, and for text that is not UTF-8.
- */
-export async function readSmallFile(
-  path: string,
-  maximumOctets: number,
-  kinds?: FileKinds,
-): Promise<string> {
-  const octets = await readSmallOctets(path, maximumOctets, kinds);
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(octets);
-  } catch {
-    throw new OperatorError(`${path} is not text in UTF-8`);
-  }
-}
+/** Reads small files. */
+export const SmallFile = {
+  /**
+   * Reads a file as text.
+   *
+   * @throws OperatorError as {@link SmallFile.readOctets}, and for text that is not UTF-8.
+   */
+  async read(path: string, maximumOctets: number, kinds?: FileKinds): Promise<string> {
+    const octets = await SmallFile.readOctets(path, maximumOctets, kinds);
+    try {
+      return new TextDecoder("utf-8", { fatal: true }).decode(octets);
+    } catch {
+      throw new OperatorError(`${path} is not text in UTF-8`);
+    }
+  },
 
-/** Whether a file has this text. What cannot be read, or is a pipe or a device, has another. */
-export const holdsText = (path: string, text: string): Promise<boolean> =>
-  readSmallFile(path, Buffer.byteLength(text)).then(
-    (held) => held === text,
-    () => false,
-  );
+  /** Whether a file has this text. What cannot be read, or is a pipe or a device, has another. */
+  holds: (path: string, text: string): Promise<boolean> =>
+    SmallFile.read(path, Buffer.byteLength(text)).then(
+      (held) => held === text,
+      () => false,
+    ),
 
-/**
- * Reads a file whole. A folder, a device or a longer file is refused.
- *
- * @throws OperatorError It names the file and never quotes it. Its cause is the system's error, if any.
- */
-export async function readSmallOctets(
-  path: string,
-  maximumOctets: number,
-  { mayBePipe = false }: FileKinds = {},
-): Promise<Uint8Array> {
-  try {
-    // Opening a pipe would wait for its writer.
-    const found = await stat(path);
-    const isPipe = mayBePipe && found.isFIFO();
-    const isShort = found.isFile() && found.size <= maximumOctets;
-    const octets = isPipe
-      ? await readPipe(path, maximumOctets)
-      : isShort && (await readAtMost(path, found.size));
-    if (octets) return octets;
-  } catch (cause) {
-    const code = systemCode(cause) ?? "no reason given";
-    const why = code === "ENOENT" ? "does not exist" : `cannot be read: ${code}`;
-    throw new OperatorError(`${path} ${why}`, { cause });
-  }
-  throw new OperatorError(`${path} is not a file of at most ${maximumOctets} octets`);
-}
+  /**
+   * Reads a file whole. A folder, a device or a longer file is refused.
+   *
+   * @throws OperatorError It names the file and never quotes it. Its cause is the system's error, if any.
+   */
+  async readOctets(
+    path: string,
+    maximumOctets: number,
+    { mayBePipe = false }: FileKinds = {},
+  ): Promise<Uint8Array> {
+    try {
+      // Opening a pipe would wait for its writer.
+      const found = await stat(path);
+      const isPipe = mayBePipe && found.isFIFO();
+      const isShort = found.isFile() && found.size <= maximumOctets;
+      const octets = isPipe
+        ? await readPipe(path, maximumOctets)
+        : isShort && (await readAtMost(path, found.size));
+      if (octets) return octets;
+    } catch (cause) {
+      const code = systemCode(cause) ?? "no reason given";
+      const why = code === "ENOENT" ? "does not exist" : `cannot be read: ${code}`;
+      throw new OperatorError(`${path} ${why}`, { cause });
+    }
+    throw new OperatorError(`${path} is not a file of at most ${maximumOctets} octets`);
+  },
+};
 
 /** The value, or `undefined` if the file does not exist. */
 export async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefined> {
@@ -103,22 +102,25 @@ async function readAtMost(path: string, maximumOctets: number): Promise<Uint8Arr
 
 const maximumOctets = 16_384;
 
-/**
- * Reads the bearer token in a file, without the white space around it. Each call reads it anew, because
- * a kubelet or Vault's agent replaces the file.
- *
- * @throws OperatorError for a file that cannot be read, or holds no token.
- */
-export async function readTokenFile(path: string): Promise<string> {
-  return requireToken((await readSmallFile(path, maximumOctets)).trim(), path);
-}
+/** Reads files that hold a token. */
+export const TokenFile = {
+  /**
+   * Reads the bearer token in a file, without the white space around it. Each call reads it anew, because
+   * a kubelet or Vault's agent replaces the file.
+   *
+   * @throws OperatorError for a file that cannot be read, or holds no token.
+   */
+  async read(path: string): Promise<string> {
+    return requireToken((await SmallFile.read(path, maximumOctets)).trim(), path);
+  },
 
-/** {@link readTokenFile}, but `undefined` for a missing or empty file. */
-export async function readTokenFileIfAny(path: string): Promise<string | undefined> {
-  const text = await unlessMissing(readSmallFile(path, maximumOctets));
-  const token = text?.trim();
-  return token ? requireToken(token, path) : undefined;
-}
+  /** {@link TokenFile.read}, but `undefined` for a missing or empty file. */
+  async readIfAny(path: string): Promise<string | undefined> {
+    const text = await unlessMissing(SmallFile.read(path, maximumOctets));
+    const token = text?.trim();
+    return token ? requireToken(token, path) : undefined;
+  },
+};
 
 function requireToken(text: string, path: string): string {
   if (bearerToken.test(text)) return text;

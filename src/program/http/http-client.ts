@@ -10,25 +10,20 @@ import { isIP, type LookupFunction } from "node:net";
 import { Readable } from "node:stream";
 import { urlToHttpOptions } from "node:url";
 import { Host } from "../../foundation/addresses.ts";
-import {
-  type AddressScope,
-  type Fetch,
-  FetchError,
-  type FetchTrusting,
-} from "../../foundation/fetch.ts";
-import { readRootFile } from "../files/pem-file.ts";
+import { type AddressScope, type Fetch, FetchError } from "../../foundation/fetch.ts";
+import { PemFile } from "../files/pem-file.ts";
 import { systemCode } from "../files/small-file.ts";
 import {
   type AnswerReader,
   type ExchangeOptions,
   exchange,
-  headersOf,
   notAnswered,
+  RawHeaders,
   readHead,
   readWhole,
   type WholeAnswer,
 } from "./http-exchange.ts";
-import { environmentProxy, type ProxyFor, type ProxyServer } from "./proxies.ts";
+import { EnvironmentProxies, type ProxyFor, type ProxyServer } from "./proxies.ts";
 import { type ClientTls, probeMilliseconds, TlsAgent } from "./tunnel.ts";
 
 /** The URL of requests. A caller parses it once for all of them. */
@@ -81,7 +76,7 @@ export class HttpClient {
     tls: ClientTls,
     maximumConnections: number,
     reach: AddressScope = "anywhere",
-    proxyFor: ProxyFor = environmentProxy,
+    proxyFor: ProxyFor = EnvironmentProxies.proxyFor,
   ) {
     this.#isPublic = reach === "public";
     this.#proxyFor = proxyFor;
@@ -214,31 +209,35 @@ const maximumConnections = 32;
 /** Some servers refuse a request without a user agent, and this client decompresses no answer. */
 const usualHeaders = { "accept-encoding": "identity", "user-agent": "rampart" };
 
-/**
- * Node's own `fetch` cannot trust a CA for some requests alone, and a hostile answer can end the process.
- * After it rejects an answer with too many encodings, the body fails with an error that no code handles.
- */
-export const fetchTrusting: FetchTrusting = (roots, reach) =>
-  fetchWith(roots === undefined ? {} : { ca: roots }, reach);
+/** `fetch` on Node. */
+export const NodeFetch = {
+  /**
+   * Node's own `fetch` cannot trust a CA for some requests alone, and a hostile answer can end the process.
+   * After it rejects an answer with too many encodings, the body fails with an error that no code handles.
+   */
+  trusting(roots: string | undefined, reach?: AddressScope): Fetch {
+    return NodeFetch.with(roots === undefined ? {} : { ca: roots }, reach);
+  },
 
-/** `fetch` with these roots, and the certificate that it shows. */
-export function fetchWith(tls: ClientTls, reach?: AddressScope, proxyFor?: ProxyFor): Fetch {
-  return fetchBy(new HttpClient(tls, maximumConnections, reach, proxyFor), async () => undefined);
-}
+  /** `fetch` with these roots, and the certificate that it shows. */
+  with(tls: ClientTls, reach?: AddressScope, proxyFor?: ProxyFor): Fetch {
+    return fetchBy(new HttpClient(tls, maximumConnections, reach, proxyFor), async () => undefined);
+  },
 
-/**
- * `fetch` that trusts the roots of a file as they are at each request, because a kubelet swaps them when a cluster's CA
- * rotates. While the file cannot be read, the last ones count.
- *
- * @throws OperatorError when the file cannot be read at first.
- */
-export async function fetchTrustingFile(path: string | undefined): Promise<Fetch> {
-  let known = await readRootFile(path);
-  return fetchBy(new HttpClient({}, maximumConnections), async () => {
-    known = await readRootFile(path).catch(() => known);
-    return known;
-  });
-}
+  /**
+   * `fetch` that trusts the roots of a file as they are at each request, because a kubelet swaps them when a cluster's CA
+   * rotates. While the file cannot be read, the last ones count.
+   *
+   * @throws OperatorError when the file cannot be read at first.
+   */
+  async trustingFile(path: string | undefined): Promise<Fetch> {
+    let known = await PemFile.readRoots(path);
+    return fetchBy(new HttpClient({}, maximumConnections), async () => {
+      known = await PemFile.readRoots(path).catch(() => known);
+      return known;
+    });
+  },
+};
 
 function fetchBy(client: HttpClient, roots: () => Promise<string | undefined>): Fetch {
   return async (url, { method = "GET", headers, body, signal }) => {
@@ -259,7 +258,7 @@ const bodiless: readonly number[] = [204, 205, 304];
 /** @throws FetchError for a status that `Response` cannot carry. */
 function toResponse(answer: IncomingMessage): Response {
   const { statusCode: status = 0 } = answer;
-  const init = { status, headers: headersOf(answer.rawHeaders) };
+  const init = { status, headers: RawHeaders.toHeaders(answer.rawHeaders) };
   if (status < 200 || status > 599) {
     answer.destroy();
     throw new FetchError(`answered with status ${status}`);

@@ -2,7 +2,7 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:h
 import type { Socket } from "node:net";
 import { AnswerTooLong, FetchError, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
 import type { HeaderFields } from "../../foundation/headers.ts";
-import { handshakeHint, isInHandshake } from "../tls-policy.ts";
+import { Handshake } from "../tls-policy.ts";
 
 /** The body of a request, and the limits of its exchange. */
 export interface ExchangeOptions {
@@ -63,10 +63,16 @@ export function exchange<Answer>(
       reject(error);
     };
     const outOfTime = (): FetchError =>
-      new FetchError(isInHandshake(request.socket) ? handshakeHint : "did not answer in time");
+      new FetchError(
+        Handshake.isUnderWay(request.socket) ? Handshake.hint : "did not answer in time",
+      );
     const abandon = (): void => {
       const { name } = Object(signal?.reason);
-      fail(name === "TimeoutError" && isInHandshake(request.socket) ? outOfTime() : signal?.reason);
+      fail(
+        name === "TimeoutError" && Handshake.isUnderWay(request.socket)
+          ? outOfTime()
+          : signal?.reason,
+      );
     };
     const timer = setTimeout(() => fail(outOfTime()), timeoutMilliseconds);
     request.on("information", () => {
@@ -138,36 +144,39 @@ export function parseNoMore({ parser }: Socket & { parser?: { onIncoming: () => 
   if (parser) parser.onIncoming = () => 2;
 }
 
-/**
- * The headers of a request, with every value of a repeated one. Node's own object keeps only the first
- * `authorization`, and a proxy in front may have verified the second.
- */
-export function headersOf(rawHeaders: readonly string[]): Headers {
-  const headers = new Headers();
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? "";
-    if (!name.startsWith(":")) headers.append(name, rawHeaders[i + 1] ?? "");
-  }
-  return headers;
-}
+/** The header lines of a message as Node reads them. */
+export const RawHeaders = {
+  /**
+   * The headers of a request, with every value of a repeated one. Node's own object keeps only the first
+   * `authorization`, and a proxy in front may have verified the second.
+   */
+  toHeaders(rawHeaders: readonly string[]): Headers {
+    const headers = new Headers();
+    for (let i = 0; i < rawHeaders.length; i += 2) {
+      const name = rawHeaders[i] ?? "";
+      if (!name.startsWith(":")) headers.append(name, rawHeaders[i + 1] ?? "");
+    }
+    return headers;
+  },
 
-/**
- * The same fields of an HTTP/2 request, whose names are in lower case, without `Headers`: that costs as
- * much as writing a certificate does.
- */
-export function fieldsOf(rawHeaders: readonly string[]): HeaderFields {
-  return {
-    get: (name) => {
-      let value: string | null = null;
-      for (let i = 0; i < rawHeaders.length; i += 2) {
-        if (rawHeaders[i] !== name) continue;
-        const one = withoutSpace(rawHeaders[i + 1] ?? "");
-        value = value === null ? one : `${value}, ${one}`;
-      }
-      return value;
-    },
-  };
-}
+  /**
+   * The same fields of an HTTP/2 request, whose names are in lower case, without `Headers`: that costs as
+   * much as writing a certificate does.
+   */
+  toFields(rawHeaders: readonly string[]): HeaderFields {
+    return {
+      get: (name) => {
+        let value: string | null = null;
+        for (let i = 0; i < rawHeaders.length; i += 2) {
+          if (rawHeaders[i] !== name) continue;
+          const one = withoutSpace(rawHeaders[i + 1] ?? "");
+          value = value === null ? one : `${value}, ${one}`;
+        }
+        return value;
+      },
+    };
+  },
+};
 
 /** Fetch, "normalize": a value has no white space around it. */
 const withoutSpace = (value: string): string => value.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, "");

@@ -32,28 +32,50 @@ export type ProxyFor = (peer: Peer) => ProxyServer | undefined;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * Reads what the environment says, as Go's `httpproxy` does: `HTTPS_PROXY` for TLS, `HTTP_PROXY` for plaintext, and
- * `NO_PROXY` for the servers that are reached without one; each in lower case too.
- *
- * @throws OperatorError for a value that is no URL of an HTTP proxy. It does not quote the value.
- */
-export function readProxies(environment: Environment): EnvironmentProxies {
-  const secure = proxyIn(environment, "HTTPS_PROXY");
-  const plain = proxyIn(environment, "HTTP_PROXY");
-  const isExempt = parseExemptions(either(environment, "NO_PROXY"));
-  const except = either(environment, "NO_PROXY") && ", except to the servers of NO_PROXY";
-  return {
-    proxyFor: (peer) => {
-      const proxy = peer.isTls ? secure : plain;
-      return proxy && !isNear(peer.host) && !isExempt(peer) ? proxy : undefined;
-    },
-    sentences: [
-      ...(secure ? [`TLS goes through ${secure.shown} (HTTPS_PROXY)${except}`] : []),
-      ...(plain ? [`HTTP in plaintext goes through ${plain.shown} (HTTP_PROXY)${except}`] : []),
-    ],
-  };
-}
+/** The proxies of this process. */
+export const EnvironmentProxies = {
+  /**
+   * Reads what the environment says, as Go's `httpproxy` does: `HTTPS_PROXY` for TLS, `HTTP_PROXY` for plaintext, and
+   * `NO_PROXY` for the servers that are reached without one; each in lower case too.
+   *
+   * @throws OperatorError for a value that is no URL of an HTTP proxy. It does not quote the value.
+   */
+  read(environment: Environment): EnvironmentProxies {
+    const secure = proxyIn(environment, "HTTPS_PROXY");
+    const plain = proxyIn(environment, "HTTP_PROXY");
+    const isExempt = parseExemptions(either(environment, "NO_PROXY"));
+    const except = either(environment, "NO_PROXY") && ", except to the servers of NO_PROXY";
+    return {
+      proxyFor: (peer) => {
+        const proxy = peer.isTls ? secure : plain;
+        return proxy && !isNear(peer.host) && !isExempt(peer) ? proxy : undefined;
+      },
+      sentences: [
+        ...(secure ? [`TLS goes through ${secure.shown} (HTTPS_PROXY)${except}`] : []),
+        ...(plain ? [`HTTP in plaintext goes through ${plain.shown} (HTTP_PROXY)${except}`] : []),
+      ],
+    };
+  },
+
+  /** Has every connection of this process go by the environment, before it opens the first. @throws OperatorError */
+  prepare(environment: Environment): void {
+    current = EnvironmentProxies.read(environment);
+    const usual = getDefaultAutoSelectFamilyAttemptTimeout?.() ?? 0;
+    setDefaultAutoSelectFamilyAttemptTimeout?.(Math.max(attemptMilliseconds, usual));
+  },
+
+  /** The choice of the environment that {@link EnvironmentProxies.prepare} has read. */
+  proxyFor: ((peer) => current.proxyFor(peer)) satisfies ProxyFor,
+
+  /** What {@link EnvironmentProxies.prepare} has read, in sentences without a password. */
+  sentences: (): readonly string[] => current.sentences,
+
+  /** Says which connections go through a proxy. */
+  log(log: OperationLog): void {
+    for (const detail of current.sentences)
+      log.operation({ event: "connections-proxied", level: "info", detail });
+  },
+};
 
 /** The HTTP proxies that the environment names. */
 export interface EnvironmentProxies {
@@ -67,50 +89,34 @@ let current: EnvironmentProxies = { proxyFor: () => undefined, sentences: [] };
 /** How long Node tries one address of a server before the next: one family may be dead, and the other slow. */
 const attemptMilliseconds = 2_500;
 
-/** Has every connection of this process go by the environment, before it opens the first. @throws OperatorError */
-export function prepareConnections(environment: Environment): void {
-  current = readProxies(environment);
-  const usual = getDefaultAutoSelectFamilyAttemptTimeout?.() ?? 0;
-  setDefaultAutoSelectFamilyAttemptTimeout?.(Math.max(attemptMilliseconds, usual));
-}
-
-/** The choice of the environment that {@link prepareConnections} has read. */
-export const environmentProxy: ProxyFor = (peer) => current.proxyFor(peer);
-
-/** What {@link prepareConnections} has read, in sentences without a password. */
-export const proxySentences = (): readonly string[] => current.sentences;
-
-/** Says which connections go through a proxy. */
-export function logProxies(log: OperationLog): void {
-  for (const detail of current.sentences)
-    log.operation({ event: "connections-proxied", level: "info", detail });
-}
-
 const either = (environment: Environment, name: string): string =>
   environment[name] || environment[name.toLowerCase()] || "";
 
 function proxyIn(environment: Environment, name: string): ProxyServer | undefined {
   const text = either(environment, name);
-  return text === "" ? undefined : parseProxy(text, name);
+  return text === "" ? undefined : ProxyServer.parse(text, name);
 }
 
-/** Parses the URL of a proxy. @param name What names it, for the error. @throws OperatorError */
-export function parseProxy(text: string, name: string): ProxyServer {
-  const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
-  const isTls = url?.protocol === "https:";
-  if (!url?.hostname || (!isTls && url.protocol !== "http:"))
-    throw new OperatorError(
-      `${name}: must be http://[user:password@]host[:port], or https for TLS to the proxy; SOCKS is not spoken`,
-    );
-  const credential = url.username && `${decoded(url.username)}:${decoded(url.password)}`;
-  return {
-    isTls,
-    host: url.hostname.replace(/^\[|\]$/g, ""),
-    port: Number(url.port) || (isTls ? 443 : 80),
-    shown: `${url.protocol}//${url.host}`,
-    authorization: credential ? `Basic ${Buffer.from(credential).toString("base64")}` : undefined,
-  };
-}
+/** Parses proxies. */
+export const ProxyServer = {
+  /** Parses the URL of a proxy. @param name What names it, for the error. @throws OperatorError */
+  parse(text: string, name: string): ProxyServer {
+    const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
+    const isTls = url?.protocol === "https:";
+    if (!url?.hostname || (!isTls && url.protocol !== "http:"))
+      throw new OperatorError(
+        `${name}: must be http://[user:password@]host[:port], or https for TLS to the proxy; SOCKS is not spoken`,
+      );
+    const credential = url.username && `${decoded(url.username)}:${decoded(url.password)}`;
+    return {
+      isTls,
+      host: url.hostname.replace(/^\[|\]$/g, ""),
+      port: Number(url.port) || (isTls ? 443 : 80),
+      shown: `${url.protocol}//${url.host}`,
+      authorization: credential ? `Basic ${Buffer.from(credential).toString("base64")}` : undefined,
+    };
+  },
+};
 
 /** What is no percent-encoding stands for itself. */
 function decoded(text: string): string {

@@ -10,9 +10,9 @@ import {
 } from "node:tls";
 import { Host } from "../../foundation/addresses.ts";
 import { systemCode } from "../files/small-file.ts";
-import { trustSystemRoots } from "../system-roots.ts";
-import { watchHandshake } from "../tls-policy.ts";
-import { environmentProxy, type Peer, type ProxyFor, type ProxyServer } from "./proxies.ts";
+import { SystemRoots } from "../system-roots.ts";
+import { Handshake } from "../tls-policy.ts";
+import { EnvironmentProxies, type Peer, type ProxyFor, type ProxyServer } from "./proxies.ts";
 
 /** Options of TLS: roots instead of the system's, a client certificate, the name by which the server is judged. */
 export type ClientTls = SecureContextOptions &
@@ -79,7 +79,7 @@ export class TlsAgent extends HttpsAgent {
   /** Whether the latest connection waits for a server to finish the handshake. */
   isInHandshake = (): boolean => false;
 
-  constructor(options: AgentOptions, proxyFor: ProxyFor = environmentProxy) {
+  constructor(options: AgentOptions, proxyFor: ProxyFor = EnvironmentProxies.proxyFor) {
     super(options);
     this.#proxyFor = proxyFor;
   }
@@ -88,11 +88,11 @@ export class TlsAgent extends HttpsAgent {
     ...[options, done]: Parameters<HttpsAgent["createConnection"]>
   ): ReturnType<HttpsAgent["createConnection"]> {
     const { host, port, ca } = options;
-    if (ca === undefined) trustSystemRoots();
+    if (ca === undefined) SystemRoots.trust();
     const peer = { isTls: true, host: host ?? "", port: Number(port) };
     const proxy = this.#proxyFor(peer);
     const follow = (connection: Duplex | null | undefined): typeof connection => {
-      if (connection instanceof Socket) this.isInHandshake = watchHandshake(connection);
+      if (connection instanceof Socket) this.isInHandshake = Handshake.watch(connection);
       return connection;
     };
     if (!proxy || !done) return follow(super.createConnection(options, done));
@@ -120,7 +120,7 @@ export async function connectSession(origin: string, tls: ClientTls): Promise<So
   const isTls = protocol === "https:";
   const host = hostname.replace(/^\[|\]$/g, "");
   const peer = { isTls: true, host, port: Number(port) || (isTls ? 443 : 80) };
-  const proxy = environmentProxy(peer);
+  const proxy = EnvironmentProxies.proxyFor(peer);
   const tunnel = proxy && (await openTunnel(proxy, peer));
   if (!isTls) return tunnel ?? connectTcp(peer);
   const servername = tls.servername ?? (isIP(host) === 0 ? host : "");

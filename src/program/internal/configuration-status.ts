@@ -1,5 +1,5 @@
 import type { Registry } from "prom-client";
-import { addReadGauge, addReadSeries, type ReadGauge, unixTime } from "../metrics.ts";
+import { Metrics, type ReadGauge } from "../metrics.ts";
 
 /** The state of a configuration that may change while its program runs. */
 export interface ConfigurationStatus {
@@ -52,7 +52,7 @@ const gauges: readonly StatusGauge[] = [
     name: "rampart_configuration_reload_success_timestamp",
     help: "When the configuration file was last read without a fault, in Unix time.",
     aggregator: "min",
-    read: ({ lastSuccess }) => unixTime(lastSuccess),
+    read: ({ lastSuccess }) => Metrics.unixTime(lastSuccess),
   },
   {
     name: "rampart_configuration_keys_awaiting_restart",
@@ -69,9 +69,9 @@ export function addConfigurationMetrics(
 ): void {
   if (!status) return;
   for (const { read, ...gauge } of gauges) {
-    addReadGauge(registry, { ...gauge, read: () => read(status()) });
+    Metrics.addReadGauge(registry, { ...gauge, read: () => read(status()) });
   }
-  addReadSeries(registry, {
+  Metrics.addReadSeries(registry, {
     type: "counter",
     name: "rampart_configuration_reloads_total",
     help: "Configurations that were read again: applied, refused.",

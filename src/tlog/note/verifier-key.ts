@@ -53,6 +53,16 @@ export const VerifierKey = {
     if (Hex.format(key.keyId) === id) return key;
     throw new LogError("form", "a verifier key with the id of another one");
   },
+
+  /** A new key. The private half can be exported once, to seal it. */
+  async generate(): Promise<CryptoKeyPair> {
+    return (await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"])) as CryptoKeyPair;
+  },
+
+  /** The 32 octets of a public key. */
+  async raw(key: CryptoKey): Promise<Bytes> {
+    return new Uint8Array((await crypto.subtle.exportKey("raw", key)) as ArrayBuffer);
+  },
 };
 
 function keyIdOf(name: string, use: KeyUse, publicKey: Bytes): Bytes {
@@ -89,14 +99,4 @@ export async function verifyEd25519(
 /** Signs with Ed25519 (RFC 8032). @returns 64 octets. */
 export async function signEd25519(key: CryptoKey, message: Bytes): Promise<Bytes> {
   return new Uint8Array(await crypto.subtle.sign(algorithm, key, message));
-}
-
-/** A new key. The private half can be exported once, to seal it. */
-export async function generateEd25519(): Promise<CryptoKeyPair> {
-  return (await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"])) as CryptoKeyPair;
-}
-
-/** The 32 octets of a public key. */
-export async function rawPublicKey(key: CryptoKey): Promise<Bytes> {
-  return new Uint8Array((await crypto.subtle.exportKey("raw", key)) as ArrayBuffer);
 }

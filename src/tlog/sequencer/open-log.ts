@@ -8,7 +8,7 @@ import type { Tree } from "../merkle.ts";
 import { formatCheckpoint, openCheckpointText } from "../note/checkpoint.ts";
 import { formatNote, type NoteSigner } from "../note/note.ts";
 import type { VerifierKey } from "../note/verifier-key.ts";
-import { checkpointPath } from "../tile.ts";
+import { Tile } from "../tile.ts";
 import { planPublication, type Staged } from "./internal/publication.ts";
 import { type LogKeys, type LogObjects, type OpenedLogKey, StagedBatch } from "./storage.ts";
 
@@ -44,7 +44,7 @@ export class LogRefusal extends Error {
 export async function openLog(parts: LogParts): Promise<OpenedLog> {
   const { stage, objects, keys, origin } = parts;
   const texts = stage.texts();
-  const published = await objects.read(checkpointPath);
+  const published = await objects.read(Tile.checkpointPath);
   if (!texts) {
     if (published) throw refusal(origin, "a checkpoint is published, but the stage is empty");
     const [scheme] = /^[a-z][a-z0-9.-]*:\/\//i.exec(origin) ?? [];
@@ -86,7 +86,7 @@ async function beginLog({ origin, stage, objects, keys }: LogParts): Promise<Ope
   const signed = await signCheckpoint(signer, origin, frontier);
   const head = { frontier, settled: signed, signed };
   stage.save({ key: record, head: formatHead(head) });
-  await objects.replace(checkpointPath, new TextEncoder().encode(signed));
+  await objects.replace(Tile.checkpointPath, new TextEncoder().encode(signed));
   return { signer, head };
 }
 

@@ -5,7 +5,7 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { parseCheckpoint } from "../note/checkpoint.ts";
 import { formatNote, type NoteSignature, parseNote } from "../note/note.ts";
 import { VerifierKey } from "../note/verifier-key.ts";
-import { checkpointPath, maximumEntryOctets, tileWidth } from "../tile.ts";
+import { maximumEntryOctets, Tile } from "../tile.ts";
 import { planPublication, writeObjects } from "./internal/publication.ts";
 import {
   formatHead,
@@ -236,9 +236,12 @@ async function publishOnce(parts: SequencerParts, { signer, head }: OpenedLog): 
   const cosignatures = (await askWitnesses?.(signed)) ?? [];
   const { text, signatures } = parseNote(signed);
   const published = formatNote({ text, signatures: [...signatures, ...cosignatures] });
-  await objects.replace(checkpointPath, new TextEncoder().encode(published));
+  await objects.replace(Tile.checkpointPath, new TextEncoder().encode(published));
   const next = { frontier, settled: signed, signed };
   // The entries of a partial bundle stay, because its next version repeats them.
-  stage.save({ head: formatHead(next) }, Math.floor(frontier.size / tileWidth) * tileWidth);
+  stage.save(
+    { head: formatHead(next) },
+    Math.floor(frontier.size / Tile.fullWidth) * Tile.fullWidth,
+  );
   return { signer, head: next };
 }

@@ -2,7 +2,7 @@ import { concatBytes } from "../../foundation/octets.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { type Hash, hashOctets } from "../merkle.ts";
 import type { NoteSigner } from "../note/note.ts";
-import { formatBundle, parseBundle, Tile } from "../tile.ts";
+import { Tile } from "../tile.ts";
 
 /** Entries that were appended together. */
 export interface StagedBatch {
@@ -18,7 +18,7 @@ export type HashEntry = (entry: Bytes) => Hash;
 
 export const StagedBatch = {
   of(first: number, entries: readonly Bytes[], hashEntry: HashEntry): StagedBatch {
-    const octets = concatBytes(...entries.map(hashEntry), formatBundle(entries));
+    const octets = concatBytes(...entries.map(hashEntry), Tile.formatBundle(entries));
     return { first, count: entries.length, octets };
   },
 
@@ -28,7 +28,7 @@ export const StagedBatch = {
 
   /** @throws LogError `form` */
   entries: ({ count, octets }: StagedBatch): readonly Bytes[] =>
-    parseBundle(octets.subarray(count * hashOctets), count),
+    Tile.parseBundle(octets.subarray(count * hashOctets), count),
 };
 
 /** The small texts of a log: its sealed key, and what it has committed to. */
@@ -86,16 +86,19 @@ export interface OpenedLogKey {
 /** The path of the object with the key by which readers verify a log. */
 const verifierKeyPath = "vkey";
 
-/** Publishes the verifier key of an open log, unless it is there. */
-export async function publishVerifierKey(
-  { create }: Pick<LogObjects, "create">,
-  { verifierKey }: { readonly verifierKey: string | undefined },
-): Promise<void> {
-  await create(verifierKeyPath, new TextEncoder().encode(`${verifierKey}\n`));
-}
+/** The verifier key among the objects of a log. */
+export const LogObjects = {
+  /** Publishes the verifier key of an open log, unless it is there. */
+  async publishVerifierKey(
+    { create }: Pick<LogObjects, "create">,
+    { verifierKey }: { readonly verifierKey: string | undefined },
+  ): Promise<void> {
+    await create(verifierKeyPath, new TextEncoder().encode(`${verifierKey}\n`));
+  },
 
-/** The published verifier key; `undefined` for a log that has not begun. */
-export async function readVerifierKey(read: LogObjects["read"]): Promise<string | undefined> {
-  const octets = await read(verifierKeyPath);
-  return octets && new TextDecoder().decode(octets).trim();
-}
+  /** The published verifier key; `undefined` for a log that has not begun. */
+  async readVerifierKey(read: LogObjects["read"]): Promise<string | undefined> {
+    const octets = await read(verifierKeyPath);
+    return octets && new TextDecoder().decode(octets).trim();
+  },
+};

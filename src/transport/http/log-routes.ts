@@ -1,6 +1,6 @@
 import type { Context, Hono } from "hono";
 import { fingerprintOf } from "../../pki/encoding/bytes.ts";
-import { checkpointPath, Tile } from "../../tlog/tile.ts";
+import { Tile } from "../../tlog/tile.ts";
 
 /** One shard of a log, as its readers find it. */
 export interface LogShard {
@@ -27,11 +27,14 @@ export interface PublishedLog extends ReadableLog {
   readonly addRoutes: (app: Hono) => void;
 }
 
-/** Publishes a log over HTTP. */
-export const publishLog = (log: ReadableLog): PublishedLog => ({
-  ...log,
-  addRoutes: (app) => addLogRoutes(app, log),
-});
+/** Publishes logs. */
+export const PublishedLog = {
+  /** Publishes a log over HTTP. */
+  publish: (log: ReadableLog): PublishedLog => ({
+    ...log,
+    addRoutes: (app) => addLogRoutes(app, log),
+  }),
+};
 
 const shardPattern = /^[0-9]{1,3}$/;
 const prefix = /^\/log\/([^/]*)\/(.*)$/;
@@ -44,7 +47,7 @@ function addLogRoutes(app: Hono, log: ReadableLog): void {
   app.get("/log/*", async (c) => {
     const [, shard = "", path = ""] = prefix.exec(c.req.path) ?? [];
     const tile = Tile.parsePath(path);
-    if (!shardPattern.test(shard) || !(tile || path === checkpointPath)) return c.notFound();
+    if (!shardPattern.test(shard) || !(tile || path === Tile.checkpointPath)) return c.notFound();
     const isPublic = log.hasPublicTiles && tile?.level !== "entries";
     if (!isPublic && !(await isReader(c, log))) return unauthorized(c);
     const octets = await log.read(shard, path);

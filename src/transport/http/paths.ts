@@ -1,14 +1,21 @@
-/** The path of Istio's RPC CreateCertificate. */
-export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
+/** The paths at which callers get what the CA issues. */
+export const IssuingPath = {
+  /** The path of Istio's RPC CreateCertificate. */
+  createCertificate: "/istio.v1.auth.IstioCertificateService/CreateCertificate" as const,
 
-/** The path of the RPC CreateJwtSvid. */
-export const createJwtSvidPath = "/rampart.jwt.v1.JwtSvidService/CreateJwtSvid";
+  /** The path of the RPC CreateJwtSvid. */
+  createJwtSvid: "/rampart.jwt.v1.JwtSvidService/CreateJwtSvid" as const,
 
-/** The path at which tokens are exchanged (RFC 8693). */
-export const tokenExchangePath = "/token";
+  /** The path at which tokens are exchanged (RFC 8693). */
+  tokenExchange: "/token" as const,
+};
 
 /** The paths at which callers get what the CA issues. */
-export const issuingPaths = [createCertificatePath, createJwtSvidPath, tokenExchangePath] as const;
+export const issuingPaths = [
+  IssuingPath.createCertificate,
+  IssuingPath.createJwtSvid,
+  IssuingPath.tokenExchange,
+] as const;
 
 /**
  * The path of a request as it is written. Every path has one spelling: a rule of an edge or a proxy for a path

@@ -4,7 +4,7 @@ import { type Bytes, Hex } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { retrySoon, unavailableSentence } from "../rpc/connect-error.ts";
 import type { LongPoll, LongPolls } from "./long-poll.ts";
-import { shareOctets } from "./shared-octets.ts";
+import { SharedOctets } from "./shared-octets.ts";
 
 /** A document in its current state. */
 export interface Representation {
@@ -14,16 +14,73 @@ export interface Representation {
   readonly etag: string;
 }
 
-/** A text that is tagged by its hash; an empty one is no document. */
-export async function representationOf(
-  text: string,
-  contentType: string,
-): Promise<Representation | undefined> {
-  const body = new TextEncoder().encode(text);
-  if (body.length === 0) return undefined;
-  const digest = await crypto.subtle.digest("SHA-256", body);
-  return { body, contentType, etag: `"${Hex.format(new Uint8Array(digest, 0, 16))}"` };
-}
+/** Endpoints whose documents callers poll. */
+export const PolledEndpoint = {
+  /** A text that is tagged by its hash; an empty one is no document. */
+  async representationOf(text: string, contentType: string): Promise<Representation | undefined> {
+    const body = new TextEncoder().encode(text);
+    if (body.length === 0) return undefined;
+    const digest = await crypto.subtle.digest("SHA-256", body);
+    return { body, contentType, etag: `"${Hex.format(new Uint8Array(digest, 0, 16))}"` };
+  },
+
+  /** Memoizes a serialized document: `write` runs again only when `read` resolves to another object. */
+  readWritten<Content extends object>(
+    read: () => Promise<Content | undefined>,
+    write: (content: Content) => Promise<Representation | undefined> | Representation | undefined,
+  ): ReadDocument {
+    let latest: { content: Content; document: Representation | undefined } | undefined;
+    return async () => {
+      const content = await read();
+      if (!content || latest?.content === content) return content && latest?.document;
+      const document = await write(content);
+      latest = { content, document };
+      return document;
+    };
+  },
+
+  /** The answer while there is nothing to publish, or the store cannot be read. */
+  unavailable(now: Date): Response {
+    const headers = { ...retrySoon(now), "content-type": "text/plain; charset=UTF-8" };
+    return new Response(`${unavailableSentence}\n`, { status: 503, headers });
+  },
+
+  /**
+   * An endpoint for a document, which revalidates by its entity tag (RFC 9110 §13.1.2). A request with
+   * `Prefer: wait` (RFC 7240 §4.3) is a long poll. It gets a changed document at once, and 304 only at the
+   * end of its wait.
+   */
+  create(
+    ca: Publisher,
+    longPolls: LongPolls,
+    readDocument: ReadDocument,
+  ): (c: Context) => Promise<Response> {
+    const { read, readAgain } = createReader(ca, readDocument);
+    return async (c) => {
+      const seconds = parseWaitSeconds(c.req.header("prefer"));
+      const longPoll = longPolls.enter(seconds, ca.clock(), c.req.raw);
+      try {
+        const ifNoneMatch = c.req.header("if-none-match");
+        let current = await read();
+        if (longPoll && !mustSend(current, ifNoneMatch)) {
+          const hasChanged = async (): Promise<boolean> => {
+            const before = current;
+            current = await readAgain();
+            return current !== before && mustSend(current, ifNoneMatch);
+          };
+          await longPoll.hold(hasChanged, c.req.raw.signal);
+        }
+        if (!current) return PolledEndpoint.unavailable(ca.clock());
+        const headers = headersOf(current, longPoll, ca.bundleMaximumAgeSeconds);
+        if (!mustSend(current, ifNoneMatch)) return c.body(null, 304, headers);
+        const fields = { ...headers, "content-type": current.contentType };
+        return SharedOctets.share(current.body, { headers: fields });
+      } finally {
+        longPoll?.leave();
+      }
+    };
+  },
+};
 
 /** What publishes documents. */
 export type Publisher = Pick<
@@ -36,63 +93,6 @@ export type Publisher = Pick<
  * is none to publish.
  */
 export type ReadDocument = () => Promise<Representation | undefined>;
-
-/** Memoizes a serialized document: `write` runs again only when `read` resolves to another object. */
-export function readWritten<Content extends object>(
-  read: () => Promise<Content | undefined>,
-  write: (content: Content) => Promise<Representation | undefined> | Representation | undefined,
-): ReadDocument {
-  let latest: { content: Content; document: Representation | undefined } | undefined;
-  return async () => {
-    const content = await read();
-    if (!content || latest?.content === content) return content && latest?.document;
-    const document = await write(content);
-    latest = { content, document };
-    return document;
-  };
-}
-
-/** The answer while there is nothing to publish, or the store cannot be read. */
-export function unavailable(now: Date): Response {
-  const headers = { ...retrySoon(now), "content-type": "text/plain; charset=UTF-8" };
-  return new Response(`${unavailableSentence}\n`, { status: 503, headers });
-}
-
-/**
- * An endpoint for a document, which revalidates by its entity tag (RFC 9110 §13.1.2). A request with
- * `Prefer: wait` (RFC 7240 §4.3) is a long poll. It gets a changed document at once, and 304 only at the
- * end of its wait.
- */
-export function createPolledEndpoint(
-  ca: Publisher,
-  longPolls: LongPolls,
-  readDocument: ReadDocument,
-): (c: Context) => Promise<Response> {
-  const { read, readAgain } = createReader(ca, readDocument);
-  return async (c) => {
-    const seconds = parseWaitSeconds(c.req.header("prefer"));
-    const longPoll = longPolls.enter(seconds, ca.clock(), c.req.raw);
-    try {
-      const ifNoneMatch = c.req.header("if-none-match");
-      let current = await read();
-      if (longPoll && !mustSend(current, ifNoneMatch)) {
-        const hasChanged = async (): Promise<boolean> => {
-          const before = current;
-          current = await readAgain();
-          return current !== before && mustSend(current, ifNoneMatch);
-        };
-        await longPoll.hold(hasChanged, c.req.raw.signal);
-      }
-      if (!current) return unavailable(ca.clock());
-      const headers = headersOf(current, longPoll, ca.bundleMaximumAgeSeconds);
-      if (!mustSend(current, ifNoneMatch)) return c.body(null, 304, headers);
-      const fields = { ...headers, "content-type": current.contentType };
-      return shareOctets(current.body, { headers: fields });
-    } finally {
-      longPoll?.leave();
-    }
-  };
-}
 
 interface Reader {
   readonly read: ReadDocument;

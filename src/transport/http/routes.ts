@@ -2,7 +2,7 @@ import { type ContextValues, createContextValues } from "@connectrpc/connect";
 import type { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { readinessIn } from "../../ca/readiness.ts";
-import { crlGapsIn } from "../../ca/revocation/published-crls.ts";
+import { PublishedCrls } from "../../ca/revocation/published-crls.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
@@ -10,17 +10,11 @@ import { createCertificateService, createJwtSvidService } from "../rpc/certifica
 import { isGrpcContentType } from "../rpc/grpc-frames.ts";
 import { newAudit } from "../rpc/internal/audited-call.ts";
 import { requestBody } from "../rpc/request-body.ts";
-import {
-  type Peer,
-  peerKey,
-  type RpcRequest,
-  type RpcResponse,
-  type RpcService,
-} from "../rpc/rpc.ts";
+import { Peer, type RpcRequest, type RpcResponse, type RpcService } from "../rpc/rpc.ts";
 import { createTokenExchange } from "../rpc/token-exchange.ts";
 import { LongPolls, type Waiter, waiting } from "./long-poll.ts";
-import { createCertificatePath, createJwtSvidPath, pathOf, tokenExchangePath } from "./paths.ts";
-import { unavailable } from "./polled-endpoint.ts";
+import { IssuingPath, pathOf } from "./paths.ts";
+import { PolledEndpoint } from "./polled-endpoint.ts";
 import { createProbedApp } from "./probes.ts";
 import {
   addCrlRoutes,
@@ -34,57 +28,69 @@ import {
 /** The answers over fetch, which has no trailers. */
 const withoutTrailers = { hasTrailers: false };
 
-/**
- * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, CRLs, the documents of tokens, and the
- * RPCs.
- *
- * @param ending Aborted when the server ends; every long poll is then answered.
- */
-export function createRoutes(
-  ca: CertificateAuthority,
-  peerOf: PeerOf = () => ({}),
-  ending?: AbortSignal,
-): Hono {
-  const app = createProbedApp(() => readinessOf(ca));
-  const waiterOf = (request: Request): Waiter => waiting(peerOf(request));
-  const longPolls = new LongPolls(() => ca.longPollLimits, waiterOf, ending);
-  const handlerOf = (rpc: RpcService) => createFetchHandler(ca, rpc, peerOf);
-  const createCertificate = handlerOf(createCertificateService(ca, withoutTrailers));
-  app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
-  const createJwtSvid = handlerOf(createJwtSvidService(ca, withoutTrailers));
-  app.all(createJwtSvidPath, (c) => createJwtSvid(c.req.raw));
-  const exchangeToken = handlerOf(createTokenExchange(ca));
-  app.all(tokenExchangePath, (c) => exchangeToken(c.req.raw));
-  addJwtRoutes(app, ca, longPolls);
-  app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));
-  app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
-  addSignerBundles(app, ca, longPolls);
-  if (ca.crls) addCrlRoutes(app, ca, ca.crls, longPolls);
-  ca.publishedLog?.addRoutes(app);
-  const faulty = (error: unknown): Response => {
-    // A refusal is no defect, and the load of the store has logged why it failed, once for all requests.
-    if (!(error instanceof CaError)) {
-      ca.log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
-    }
-    return unavailable(ca.clock());
-  };
-  app.onError(faulty);
-  const { fetch } = app;
-  // Nearly every request is the RPC, and the router costs as much as reading its headers.
-  app.fetch = (request, ...rest) =>
-    pathOf(request) === createCertificatePath
-      ? createCertificate(request).catch(faulty)
-      : fetch(request, ...rest);
-  return app;
-}
+/** The routes of a CA. */
+export const CaRoutes = {
+  /**
+   * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, CRLs, the documents of tokens, and the
+   * RPCs.
+   *
+   * @param ending Aborted when the server ends; every long poll is then answered.
+   */
+  create(ca: CertificateAuthority, peerOf: PeerOf = () => ({}), ending?: AbortSignal): Hono {
+    const app = createProbedApp(() => readinessOf(ca));
+    const waiterOf = (request: Request): Waiter => waiting(peerOf(request));
+    const longPolls = new LongPolls(() => ca.longPollLimits, waiterOf, ending);
+    const handlerOf = (rpc: RpcService) => createFetchHandler(ca, rpc, peerOf);
+    const createCertificate = handlerOf(createCertificateService(ca, withoutTrailers));
+    app.all(IssuingPath.createCertificate, (c) => createCertificate(c.req.raw));
+    const createJwtSvid = handlerOf(createJwtSvidService(ca, withoutTrailers));
+    app.all(IssuingPath.createJwtSvid, (c) => createJwtSvid(c.req.raw));
+    const exchangeToken = handlerOf(createTokenExchange(ca));
+    app.all(IssuingPath.tokenExchange, (c) => exchangeToken(c.req.raw));
+    addJwtRoutes(app, ca, longPolls);
+    app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));
+    app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
+    addSignerBundles(app, ca, longPolls);
+    if (ca.crls) addCrlRoutes(app, ca, ca.crls, longPolls);
+    ca.publishedLog?.addRoutes(app);
+    const faulty = (error: unknown): Response => {
+      // A refusal is no defect, and the load of the store has logged why it failed, once for all requests.
+      if (!(error instanceof CaError)) {
+        ca.log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
+      }
+      return PolledEndpoint.unavailable(ca.clock());
+    };
+    app.onError(faulty);
+    const { fetch } = app;
+    // Nearly every request is the RPC, and the router costs as much as reading its headers.
+    app.fetch = (request, ...rest) =>
+      pathOf(request) === IssuingPath.createCertificate
+        ? createCertificate(request).catch(faulty)
+        : fetch(request, ...rest);
+    return app;
+  },
+
+  /** Whether a certificate could be signed now. */
+  async isReady(ca: CertificateAuthority): Promise<boolean> {
+    return (await readinessOf(ca)).ready;
+  },
+
+  /**
+   * The app in place of a CA whose configuration is invalid. `/readyz` names the faulty keys. Every RPC gets
+   * 503, because the same request succeeds once the operator has mended them.
+   */
+  misconfigured(faults: readonly string[]): Hono {
+    const reasons = faults.map((fault) => `configuration: ${fault}`);
+    const app = createProbedApp(() => ({ ready: false, reasons }));
+    app.all("*", (c) =>
+      c.json({ code: "unavailable", message: "certificate authority is not configured" }, 503),
+    );
+    return app;
+  },
+};
 
 async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
   return ca.issuance.authorities.at(ca.clock());
-}
-
-/** Whether a certificate could be signed now. */
-export async function isReady(ca: CertificateAuthority): Promise<boolean> {
-  return (await readinessOf(ca)).ready;
 }
 
 /** Whether the CA can sign now. It may give reasons even if it can, such as a record that does not open. */
@@ -96,25 +102,12 @@ async function readinessOf(
     const { issuer } = view;
     const { ready, reasons } = await readinessIn(view, ca.issuance, ca.clock());
     const authority = issuer && { authority: issuer.authority.id };
-    const gaps = ca.crls ? crlGapsIn(view) : [];
+    const gaps = ca.crls ? PublishedCrls.gapsIn(view) : [];
     return { ready, ...authority, reasons: [...view.reasons, ...reasons, ...gaps] };
   } catch (error) {
     if (error instanceof CaError) return { ready: false, reasons: [error.message] };
     throw error;
   }
-}
-
-/**
- * The app in place of a CA whose configuration is invalid. `/readyz` names the faulty keys. Every RPC gets
- * 503, because the same request succeeds once the operator has mended them.
- */
-export function createMisconfiguredApp(faults: readonly string[]): Hono {
-  const reasons = faults.map((fault) => `configuration: ${fault}`);
-  const app = createProbedApp(() => ({ ready: false, reasons }));
-  app.all("*", (c) =>
-    c.json({ code: "unavailable", message: "certificate authority is not configured" }, 503),
-  );
-  return app;
 }
 
 /** The peer of a request, as the platform knows it. */
@@ -130,7 +123,7 @@ export function createFetchHandler(
     const peer = peerOf(request);
     if (isGrpcContentType(request.headers.get("content-type")))
       return refuseNativeGrpc(ca, request.headers, peer);
-    const contextValues = createContextValues().set(peerKey, peer);
+    const contextValues = createContextValues().set(Peer.key, peer);
     return toResponse(await rpc(rpcRequestOf(request, contextValues)));
   };
 }

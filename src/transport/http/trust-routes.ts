@@ -7,12 +7,7 @@ import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import { TokenKey } from "../../pki/jose/token-key.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { LongPolls } from "./long-poll.ts";
-import {
-  createPolledEndpoint,
-  type Representation,
-  readWritten,
-  representationOf,
-} from "./polled-endpoint.ts";
+import { PolledEndpoint, type Representation } from "./polled-endpoint.ts";
 
 /** A format of the published trust bundle. */
 export interface BundleFormat {
@@ -61,11 +56,11 @@ export function createBundleEndpoint(
       return ca.longPollLimits;
     },
   };
-  const written = readWritten(
+  const written = PolledEndpoint.readWritten(
     async () => authorities()?.at(ca.clock()),
-    async (view) => representationOf(await format.write(view), format.contentType),
+    async (view) => PolledEndpoint.representationOf(await format.write(view), format.contentType),
   );
-  return createPolledEndpoint(publisher, longPolls, written);
+  return PolledEndpoint.create(publisher, longPolls, written);
 }
 
 /** Adds the bundle of each named signer as PEM: the mesh's bundle with the roots that are kept out of it. */
@@ -94,13 +89,13 @@ export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: Lon
   const format = (name: "discovery" | "keySet"): BundleFormat => ({
     contentType: "application/json",
     maximumAgeSeconds: documentMaximumAgeSeconds,
-    write: async (view) => (await jwtDocuments(ca.issuance.tokens ?? tokens, view))[name],
+    write: async (view) => (await TrustDocuments.jwt(ca.issuance.tokens ?? tokens, view))[name],
   });
   const path = issuerPath(tokens);
   const endpoint = (name: "discovery" | "keySet") =>
     createBundleEndpoint(ca, longPolls, format(name));
-  app.get(`${path}${discoveryPath}`, endpoint("discovery"));
-  app.get(`${path}${keySetPath}`, endpoint("keySet"));
+  app.get(`${path}${TrustDocuments.discoveryPath}`, endpoint("discovery"));
+  app.get(`${path}${TrustDocuments.keySetPath}`, endpoint("keySet"));
 }
 
 /** DER (RFC 2585 §4.2). */
@@ -122,19 +117,19 @@ export function addCrlRoutes(
   crls: CrlSource,
   longPolls: LongPolls,
 ): void {
-  const all = readWritten(() => crls(ca.clock()), pemOf);
-  app.get("/crl.pem", createPolledEndpoint(ca, longPolls, all));
+  const all = PolledEndpoint.readWritten(() => crls(ca.clock()), pemOf);
+  app.get("/crl.pem", PolledEndpoint.create(ca, longPolls, all));
 
   const crlOf = async (id: string): Promise<PublishedCrl | undefined> =>
     (await crls(ca.clock())).crls.find(({ authority }) => authority === id);
-  const endpoints = new Map<string, ReturnType<typeof createPolledEndpoint>>();
-  const endpointOf = (id: string): ReturnType<typeof createPolledEndpoint> => {
+  const endpoints = new Map<string, ReturnType<typeof PolledEndpoint.create>>();
+  const endpointOf = (id: string): ReturnType<typeof PolledEndpoint.create> => {
     const known = endpoints.get(id);
     if (known) return known;
-    const made = createPolledEndpoint(
+    const made = PolledEndpoint.create(
       ca,
       longPolls,
-      readWritten(() => crlOf(id), derOf),
+      PolledEndpoint.readWritten(() => crlOf(id), derOf),
     );
     if (endpoints.size >= maximumAuthorities) endpoints.clear();
     endpoints.set(id, made);
@@ -160,11 +155,38 @@ const derOf = ({ der, digest }: PublishedCrl): Representation => ({
 
 const weakTag = (digest: string): string => `W/"${digest}"`;
 
-/** The path of the discovery document below the issuer (OpenID Connect Discovery 1.0 §4). */
-export const discoveryPath = "/.well-known/openid-configuration";
+/** The documents by which others trust this CA. */
+export const TrustDocuments = {
+  /** The path of the discovery document below the issuer (OpenID Connect Discovery 1.0 §4). */
+  discoveryPath: "/.well-known/openid-configuration" as const,
 
-/** The path of the JWK Set that verifies JWT-SVIDs. */
-export const keySetPath = "/.well-known/jwks.json";
+  /** The path of the JWK Set that verifies JWT-SVIDs. */
+  keySetPath: "/.well-known/jwks.json" as const,
+
+  /** The documents of an issuer. Nothing else changes them than the keys that are published. */
+  async jwt(
+    { issuer, algorithm }: TokenPolicy,
+    { tokenKeys, validFrom, store }: Pick<AuthorityView, "tokenKeys" | "validFrom" | "store">,
+  ): Promise<JwtDocuments> {
+    const algorithms = new Set([algorithm, ...tokenKeys.map((key) => key.algorithm)]);
+    const keys = await Promise.all(tokenKeys.map(TokenKey.toJwk));
+    const discovery = {
+      issuer,
+      jwks_uri: `${issuer}${TrustDocuments.keySetPath}`,
+      response_types_supported: ["id_token"],
+      subject_types_supported: ["public"],
+      id_token_signing_alg_values_supported: [...algorithms].toSorted(),
+    };
+    // Published even without keys, because a relying party that gets no set would keep the tainted key.
+    const isPublished = store.tokenKeys.some(({ schedule }) => schedule.publishedFrom <= validFrom);
+    // Several relying parties skip keys of the use `jwt-svid`.
+    const published = { keys: keys.map((key) => ({ ...key, use: "sig" })) };
+    return {
+      discovery: `${JSON.stringify(discovery)}\n`,
+      keySet: isPublished ? `${JSON.stringify(published)}\n` : "",
+    };
+  },
+};
 
 /**
  * How long a cache may keep a document. Relying parties that ask in parallel need some time; the hour that a key
@@ -177,30 +199,6 @@ interface JwtDocuments {
   readonly discovery: string;
   /** A JWK Set; an empty text before the first key is published. After a taint of the only key it has no keys. */
   readonly keySet: string;
-}
-
-/** The documents of an issuer. Nothing else changes them than the keys that are published. */
-export async function jwtDocuments(
-  { issuer, algorithm }: TokenPolicy,
-  { tokenKeys, validFrom, store }: Pick<AuthorityView, "tokenKeys" | "validFrom" | "store">,
-): Promise<JwtDocuments> {
-  const algorithms = new Set([algorithm, ...tokenKeys.map((key) => key.algorithm)]);
-  const keys = await Promise.all(tokenKeys.map(TokenKey.toJwk));
-  const discovery = {
-    issuer,
-    jwks_uri: `${issuer}${keySetPath}`,
-    response_types_supported: ["id_token"],
-    subject_types_supported: ["public"],
-    id_token_signing_alg_values_supported: [...algorithms].toSorted(),
-  };
-  // Published even without keys, because a relying party that gets no set would keep the tainted key.
-  const isPublished = store.tokenKeys.some(({ schedule }) => schedule.publishedFrom <= validFrom);
-  // Several relying parties skip keys of the use `jwt-svid`.
-  const published = { keys: keys.map((key) => ({ ...key, use: "sig" })) };
-  return {
-    discovery: `${JSON.stringify(discovery)}\n`,
-    keySet: isPublished ? `${JSON.stringify(published)}\n` : "",
-  };
 }
 
 /** The path of an issuer's URL, below which its documents are. */

@@ -22,7 +22,7 @@ import {
   trailersFlag,
 } from "./grpc-frames.ts";
 import { requireFewValues } from "./internal/message-bound.ts";
-import { bodyInTime, maximumBodyOctets } from "./request-body.ts";
+import { RequestBody } from "./request-body.ts";
 import type { HttpAbilities, RpcResponse, RpcService } from "./rpc.ts";
 
 /** Answers a message that Connect has parsed. */
@@ -48,8 +48,8 @@ export function createFallback<I extends DescMessage, O extends DescMessage>(
     grpc: hasTrailers,
     grpcWeb: true,
     connect: true,
-    readMaxBytes: maximumBodyOctets,
-    writeMaxBytes: 4 * maximumBodyOctets,
+    readMaxBytes: RequestBody.maximumOctets,
+    writeMaxBytes: 4 * RequestBody.maximumOctets,
     requestGate: async (context) => {
       context.values.set(signalKey, context.signal);
       await admit?.(context);
@@ -60,7 +60,8 @@ export function createFallback<I extends DescMessage, O extends DescMessage>(
   return async (request) => {
     const contextValues = request.contextValues ?? createContextValues();
     // Connect makes the signal of a call before it reads the body.
-    const read = () => bodyInTime(request.body(), contextValues.get(signalKey) ?? request.signal);
+    const read = () =>
+      RequestBody.inTime(request.body(), contextValues.get(signalKey) ?? request.signal);
     const body = readLater(read, method.input, request.header);
     const header = CallTimeout.cap(request.headers());
     return complete(await handler({ ...request, header, body, contextValues }));

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { maximumBodyOctets, messageTooLarge } from "./request-body.ts";
+import { RequestBody } from "./request-body.ts";
 
 /** A frame begins with an octet of flags and four octets of length (gRPC over HTTP/2, Requests). */
 export const frameHeadOctets = 5;
@@ -36,7 +36,7 @@ export function parseFrames(body: Uint8Array): Frame[] {
   for (let at = 0; at < body.length; ) {
     const start = at + frameHeadOctets;
     const length = start <= body.length ? view.getUint32(at + 1) : 0;
-    if (length > maximumBodyOctets) throw messageTooLarge();
+    if (length > RequestBody.maximumOctets) throw RequestBody.tooLarge();
     const end = start + length;
     if (end > body.length) throw halfAFrame();
     frames.push({ flags: view.getUint8(at), message: body.subarray(start, end) });
@@ -95,7 +95,7 @@ export function requireStrictFrames(body: Uint8Array, known: number): void {
     }
     const length = view.getUint32(at + 1);
     at += frameHeadOctets;
-    if (at === body.length && length > 0 && length <= maximumBodyOctets) throw halfAFrame();
+    if (at === body.length && length > 0 && length <= RequestBody.maximumOctets) throw halfAFrame();
     at += length;
   }
 }

@@ -2,8 +2,39 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { concatBytes } from "../../foundation/octets.ts";
 import { Deadline } from "../../foundation/pause.ts";
 
-/** The longest body of a request: a CSR of at most 16 KiB, a number, and a little metadata. */
-export const maximumBodyOctets = 65_536;
+/** The body of a request, in time and within bounds. */
+export const RequestBody = {
+  /** The longest body of a request: a CSR of at most 16 KiB, a number, and a little metadata. */
+  maximumOctets: 65_536,
+
+  /**
+   * A body within the time that a caller has to send it.
+   *
+   * @param signal Aborted when the caller has hung up or its deadline has passed.
+   * @throws ConnectError DeadlineExceeded.
+   */
+  async inTime(body: Promise<Uint8Array>, signal: AbortSignal): Promise<Uint8Array> {
+    const deadline = new Deadline(signal, bodyMilliseconds);
+    try {
+      return await deadline.wait(body, RequestBody.tooSlow);
+    } finally {
+      deadline.end();
+    }
+  },
+
+  /** The refusal of a message beyond {@link RequestBody.maximumOctets}. */
+  tooLarge(): ConnectError {
+    return new ConnectError(
+      `message must not exceed ${RequestBody.maximumOctets} bytes`,
+      Code.ResourceExhausted,
+    );
+  },
+
+  /** The refusal of a message that is not there when its caller's time, or the service's own, is up. */
+  tooSlow(): ConnectError {
+    return new ConnectError("the message did not arrive in time", Code.DeadlineExceeded);
+  },
+};
 
 /** The time that a caller has to send a body. */
 const bodyMilliseconds = 10_000;
@@ -16,28 +47,10 @@ const bodyMilliseconds = 10_000;
  */
 export async function requestBody(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get("content-length") ?? Number.NaN);
-  if (length > maximumBodyOctets) throw messageTooLarge();
+  if (length > RequestBody.maximumOctets) throw RequestBody.tooLarge();
   return Number.isNaN(length)
     ? readStream(request.body)
     : new Uint8Array(await request.arrayBuffer());
-}
-
-/**
- * A body within the time that a caller has to send it.
- *
- * @param signal Aborted when the caller has hung up or its deadline has passed.
- * @throws ConnectError DeadlineExceeded.
- */
-export async function bodyInTime(
-  body: Promise<Uint8Array>,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  const deadline = new Deadline(signal, bodyMilliseconds);
-  try {
-    return await deadline.wait(body, tooSlow);
-  } finally {
-    deadline.end();
-  }
 }
 
 /** Counts while it reads: a stream without a length may have no end. */
@@ -46,21 +59,8 @@ async function readStream(stream: AsyncIterable<Uint8Array> | null): Promise<Uin
   let octets = 0;
   for await (const chunk of stream ?? []) {
     octets += chunk.length;
-    if (octets > maximumBodyOctets) throw messageTooLarge();
+    if (octets > RequestBody.maximumOctets) throw RequestBody.tooLarge();
     chunks.push(chunk);
   }
   return concatBytes(...chunks);
-}
-
-/** The refusal of a message beyond {@link maximumBodyOctets}. */
-export function messageTooLarge(): ConnectError {
-  return new ConnectError(
-    `message must not exceed ${maximumBodyOctets} bytes`,
-    Code.ResourceExhausted,
-  );
-}
-
-/** The refusal of a message that is not there when its caller's time, or the service's own, is up. */
-export function tooSlow(): ConnectError {
-  return new ConnectError("the message did not arrive in time", Code.DeadlineExceeded);
 }

@@ -44,11 +44,14 @@ export interface Peer {
   readonly mayWait?: (() => boolean) | undefined;
 }
 
-/** The key under which a platform hands the peer of a call to the RPC. */
-export const peerKey: ContextKey<Peer> = createContextKey<Peer>({});
+/** Where a request says who its peer is. */
+export const Peer = {
+  /** The key under which a platform hands the peer of a call to the RPC. */
+  key: createContextKey<Peer>({}) satisfies ContextKey<Peer>,
 
-/** The header with a gateway's own credential, by which `serve` knows that it forwards for others. */
-export const gatewayHeader = "x-rampart-gateway";
+  /** The header with a gateway's own credential, by which `serve` knows that it forwards for others. */
+  gatewayHeader: "x-rampart-gateway" as const,
 
-/** The header in which a gateway forwards the address of its client. */
-export const forwardedPeerHeader = "x-rampart-peer";
+  /** The header in which a gateway forwards the address of its client. */
+  forwardedHeader: "x-rampart-peer" as const,
+};

@@ -7,7 +7,7 @@ import type { CertificateAuthority } from "../certificate-authority.ts";
 import { toConnectError } from "./connect-error.ts";
 import { audited, auditFailure, type Call } from "./internal/audited-call.ts";
 import { authenticate, tokenFor } from "./internal/issuing-calls.ts";
-import { bodyInTime } from "./request-body.ts";
+import { RequestBody } from "./request-body.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "./rpc.ts";
 import { retryAfterOf } from "./unary-call.ts";
 
@@ -92,7 +92,7 @@ async function formOf({ method, header, body, signal }: RpcRequest): Promise<URL
   if (method !== "POST" || type.trim().toLowerCase() !== "application/x-www-form-urlencoded") {
     throw new ExchangeRefusal("invalid_request", "POST a form: application/x-www-form-urlencoded");
   }
-  const octets = await bodyInTime(body(), signal);
+  const octets = await RequestBody.inTime(body(), signal);
   // A parsed field takes far more memory than its octets.
   if (octets.filter((octet) => octet === ampersand).length >= maximumFields) {
     throw new ExchangeRefusal("invalid_request", "the form has too many fields");

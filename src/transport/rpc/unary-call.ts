@@ -3,7 +3,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { type AnswerFields, type HeaderFields, RetryAfter } from "../../foundation/headers.ts";
 import { Deadline } from "../../foundation/pause.ts";
 import { requireFewValues } from "./internal/message-bound.ts";
-import { tooSlow } from "./request-body.ts";
+import { RequestBody } from "./request-body.ts";
 import type { RpcRequest } from "./rpc.ts";
 
 /** The longest that a call may take, whatever deadline the caller sets. */
@@ -39,7 +39,7 @@ export async function answerUnary(
 ): Promise<Uint8Array> {
   const { signal, end } = withDeadline(gone, timeoutMs);
   const deadline = new Deadline(signal, maximumCallMilliseconds);
-  const message = async () => messageIn(await deadline.wait(body(), tooSlow));
+  const message = async () => messageIn(await deadline.wait(body(), RequestBody.tooSlow));
   try {
     return await method({ header, signal, deadline, timeoutMs, message });
   } finally {

@@ -1,6 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
-import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
-import { holdKeks } from "../../config/keks.ts";
+import { Configuration } from "../../config/configuration.ts";
+import { ConfiguredKeks } from "../../config/keks.ts";
 import type { OpenPlatformKeys } from "../../config/platform-keys.ts";
 import type { HeldKeks } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
@@ -11,7 +11,7 @@ import { askConfigured } from "../../tlog/ask-witnesses.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";
-import { publishVerifierKey } from "../../tlog/sequencer/storage.ts";
+import { LogObjects } from "../../tlog/sequencer/storage.ts";
 import { variablesOf, withStoredSecrets } from "../variables.ts";
 import { bucketBinding, bucketObjects, isBucket, sqlStage } from "./log-storage.ts";
 
@@ -112,7 +112,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
   }
 
   async #openOnce(origin: string): Promise<Sequencer> {
-    const configuration = parseConfiguration(variablesOf(await withStoredSecrets(this.env)));
+    const configuration = Configuration.parse(variablesOf(await withStoredSecrets(this.env)));
     const keks = await this.#holdKeks(configuration);
     const { log, trustDomain } = configuration;
     const bucket = this.env[bucketBinding];
@@ -132,7 +132,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       askWitnesses: askConfigured(log.witnesses, { fetch, read: objects.read, log: this.#log }),
     });
     await this.ctx.storage.put(originKey, origin);
-    await publishVerifierKey(objects, sequencer);
+    await LogObjects.publishVerifierKey(objects, sequencer);
     return sequencer;
   }
 
@@ -145,7 +145,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       random: Math.random,
     });
     // One lease for all attempts to open the log: it knows when to ask the service again.
-    this.#keks ??= await holdKeks(configuration, {
+    this.#keks ??= await ConfiguredKeks.hold(configuration, {
       keyCustody,
       clock,
       log: this.#log,

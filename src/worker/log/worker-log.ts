@@ -1,18 +1,13 @@
 import type { AppendOnlyLog } from "../../ca/issuance/issuance-log.ts";
-import {
-  type IssuanceLog,
-  type LogPosition,
-  logUnavailable,
-  toLogUnavailable,
-} from "../../ca/issuance/issuance-log.ts";
+import { IssuanceLog, type LogPosition } from "../../ca/issuance/issuance-log.ts";
 import { recordingIn } from "../../ca/issuance/record-issuance.ts";
 import type { LogConfiguration } from "../../config/optional-parts.ts";
 import { type CaError, ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import { waitFor } from "../../foundation/pause.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
-import { readVerifierKey } from "../../tlog/sequencer/storage.ts";
-import { type LogShard, type PublishedLog, publishLog } from "../../transport/http/log-routes.ts";
+import { LogObjects } from "../../tlog/sequencer/storage.ts";
+import { type LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import type { ShardState } from "./log-shard.ts";
 import { type Bucket, bucketBinding, bucketObjects, isBucket } from "./log-storage.ts";
 
@@ -89,7 +84,7 @@ function shardedLog(
   // No shard has the entry, so this isolate issues nothing for now.
   const refused = (error: unknown): CaError => {
     refusal = trouble;
-    return toLogUnavailable(error);
+    return IssuanceLog.toUnavailable(error);
   };
   return {
     mode: configuration.mode,
@@ -160,7 +155,7 @@ function appending(
     const answer = namespace.getByName(name).append(name, entry, before);
     // The only shard has as long as the caller: there is no other, and asking again would not help it.
     const result = await (shards === 1 ? answer : withinTime(answer, attemptMilliseconds));
-    if (!("index" in result)) throw logUnavailable(result.detail);
+    if (!("index" in result)) throw IssuanceLog.unavailable(result.detail);
     for (const each of before) sent.add(`${shard} ${each.name}`);
     return { origin: name, index: result.index };
   };
@@ -173,12 +168,12 @@ function publishedLogIn(
   const read = (shard: string, path: string) =>
     bucketObjects(bucket, `${origin}/${shard}`).read(path);
   const shardNamed = async (shard: string): Promise<LogShard[]> => {
-    const verifierKey = await readVerifierKey((path) => read(shard, path));
+    const verifierKey = await LogObjects.readVerifierKey((path) => read(shard, path));
     if (verifierKey === undefined) return [];
     return [{ shard, origin: `${origin}/${shard}`, verifierKey }];
   };
   const names = Array.from({ length: shards }, (_, shard) => String(shard));
-  return publishLog({
+  return PublishedLog.publish({
     shards: async () => (await Promise.all(names.map(shardNamed))).flat(),
     read,
     readers,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
 import { parseConfiguration } from "../../../src/agent/configuration.ts";
-import { readProxies } from "../../../src/program/http/proxies.ts";
+import { EnvironmentProxies } from "../../../src/program/http/proxies.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
 const sourceOf = (variables: Environment) =>
@@ -67,7 +67,7 @@ test("istiod gets a token of the same source", () => {
 test.each(["gce", "azure"])("no proxy is asked for the token of %s", (source) => {
   const token = sourceOf(of(source, { RAMPART_TOKEN_AUDIENCE: "a" }));
   const { hostname } = new URL("url" in token ? token.url : "");
-  const { proxyFor } = readProxies({ HTTP_PROXY: "http://proxy:3128" });
+  const { proxyFor } = EnvironmentProxies.read({ HTTP_PROXY: "http://proxy:3128" });
   expect(proxyFor({ isTls: false, host: "example.com", port: 80 })).toBeDefined();
   expect(proxyFor({ isTls: false, host: hostname, port: 80 })).toBeUndefined();
 });

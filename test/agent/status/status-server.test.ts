@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { AgentStatus } from "../../../src/agent/agent-status.ts";
 import type { ProxyControl } from "../../../src/agent/envoy/envoy-process.ts";
 import { serveStatus } from "../../../src/agent/status/status-server.ts";
-import { runtimeFaults } from "../../../src/program/runtime.ts";
+import { Runtime } from "../../../src/program/runtime.ts";
 
 const ready: AgentStatus = {
   isReady: true,
@@ -42,7 +42,7 @@ test("is ready only when the proxy is, and says why it is not", async () => {
     expect(await response.json()).toEqual({
       isReady: false,
       reasons: ["Envoy has no listeners yet"],
-      runtime: runtimeFaults(),
+      runtime: Runtime.faults(),
     });
   }
   expect(await (await fetch(`${url}/status`)).json()).toMatchObject({ isReady: false });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type AuditEvent, createEventLog } from "../../../src/ca/issuance/audit-event.ts";
+import { type AuditEvent, EventLog } from "../../../src/ca/issuance/audit-event.ts";
 import { parseLogLine } from "../../testkit/log/log-lines.ts";
 
 const time = new Date("2026-11-21T12:00:00Z");
@@ -13,7 +13,7 @@ test.each<[AuditEvent["outcome"], string]>([
   (outcome, level) => {
     const lines: string[] = [];
     const streams: string[] = [];
-    const log = createEventLog(
+    const log = EventLog.create(
       () => time,
       (line, stream) => {
         lines.push(line);

@@ -4,7 +4,7 @@ import {
   type CertificateRequest,
   issueCertificate,
 } from "../../../src/ca/issuance/issue-certificate.ts";
-import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import type { UseToken } from "../../../src/ca/issuance/single-use.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
@@ -77,7 +77,7 @@ async function startWith(table: object, values: object = {}, useToken?: UseToken
       { now: ca.now(), signal: new AbortController().signal, audit },
     );
   const logged = () =>
-    entries.map((each) => parseEntry(each)).filter((each) => each.proof === "token");
+    entries.map((each) => LogEntry.parse(each)).filter((each) => each.proof === "token");
   return { ca, tokenOf, callerOf, request, audit, logged, entries };
 }
 
@@ -248,7 +248,7 @@ describe("a certificate behind which such a token is", () => {
       { csrPem: csr, requestedSeconds: 0n, impersonatedIdentity: "", certSigner: "" },
       { now: ca.now(), signal: new AbortController().signal, audit },
     );
-    return { audit, entry: entries.map((each) => parseEntry(each)).at(-1), provedUntil };
+    return { audit, entry: entries.map((each) => LogEntry.parse(each)).at(-1), provedUntil };
   }
   const deniedSince = (since: string) => ({ DENIED: [{ subject: "claim/ref=other", since }] });
 

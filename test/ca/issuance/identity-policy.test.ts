@@ -1,13 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../../src/authn/caller.ts";
-import {
-  createClaimedReach,
-  createIdentityPolicy,
-} from "../../../src/ca/issuance/identity-policy.ts";
+import { createIdentityPolicy, NodeReach } from "../../../src/ca/issuance/identity-policy.ts";
 import type { ImpersonationRule } from "../../../src/foundation/errors.ts";
 import { nameAllowList } from "../../../src/foundation/globs.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
-import { createPodLookup, type Pods, podsKnownSeconds } from "../../../src/kubernetes/pods.ts";
+import { Pods, podsKnownSeconds } from "../../../src/kubernetes/pods.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import {
   denied,
@@ -31,7 +28,7 @@ import {
 import { refusalOf } from "../../testkit/refusal.ts";
 
 function lookupOf(server: FakeApiServer, cluster: string): Pods {
-  return createPodLookup(clusterApiAt(server, cluster));
+  return Pods.create(clusterApiAt(server, cluster));
 }
 
 describe("by questions to the API server,", () => {
@@ -235,7 +232,7 @@ describe("a large pod", () => {
 });
 
 describe("without access to the cluster, a node proxy", () => {
-  const reach = createClaimedReach([
+  const reach = NodeReach.ofClaims([
     { isNode: nameAllowList(["gpu-*"]), isNamespace: nameAllowList(["ml"]) },
     { isNode: nameAllowList(["edge-1"]), isNamespace: nameAllowList(["ns-*"]) },
   ]);

@@ -3,12 +3,7 @@ import { claimPathText } from "../../../src/authn/subject-claims.ts";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
 import type { AppendOnlyLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
-import {
-  certificateOf,
-  formatEntry,
-  type LogEntry,
-  parseEntry,
-} from "../../../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { recordingIn } from "../../../src/ca/issuance/record-issuance.ts";
 import { Mint } from "../../../src/ca/mint.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
@@ -69,7 +64,7 @@ test("answers it by best effort, and leaves the whole entry in the audit trail",
   const [audit] = takeAudits();
   expect(audit).toMatchObject({ outcome: "issued", log: "unlogged" });
   const { logEntry } = audit ?? {};
-  const entry = parseEntry(Buffer.from(String(logEntry), "base64"));
+  const entry = LogEntry.parse(Buffer.from(String(logEntry), "base64"));
   expect(entry).toMatchObject({ proof: "token", cluster: "Kubernetes" });
 });
 
@@ -105,10 +100,10 @@ test("brings every CA certificate that the mesh trusts with an entry, also one t
   const { ask, ca } = await startLogging(async (_entry, _signal, authorities = []) => {
     logged.push(
       authorities.map(({ entry }) => {
-        const logged = parseEntry(entry);
+        const logged = LogEntry.parse(entry);
         const { proof, at } = logged;
         expect({ proof, at }).toEqual({ proof: "authority", at: ca.now().toISOString() });
-        return Buffer.from(certificateOf(logged) ?? []).toString("base64");
+        return Buffer.from(LogEntry.certificateOf(logged) ?? []).toString("base64");
       }),
     );
     return { origin: "log", index: 0 };
@@ -169,10 +164,10 @@ describe("an entry", () => {
     pod: { name: "p", uid: "u" },
     node: { name: "n" },
   };
-  const octets = formatEntry(entry);
+  const octets = LogEntry.format(entry);
 
   test("reads back", () => {
-    expect(parseEntry(octets)).toEqual(entry);
+    expect(LogEntry.parse(octets)).toEqual(entry);
   });
 
   test("is of version 1, which older readers know, where it needs nothing of version 2", () => {
@@ -185,9 +180,9 @@ describe("an entry", () => {
     ["a requested life", { ...entry, requestedSeconds: 600 }],
     ["a token", tokenEntry({ requestedSeconds: 60, rule: "cloud" })],
   ])("reads back in version 2 with %s", (_, entry) => {
-    const octets = formatEntry(entry);
+    const octets = LogEntry.format(entry);
     expect(octets[0]).toBe(2);
-    expect(parseEntry(octets)).toEqual(entry);
+    expect(LogEntry.parse(octets)).toEqual(entry);
   });
 
   const secondWith = (json: unknown, certificate: number[] = []): Uint8Array =>
@@ -208,7 +203,7 @@ describe("an entry", () => {
     ["the hash of no policy", secondWith(tokenEntry({ policy: "AB" }))],
     ["a life below none", secondWith(tokenEntry({ requestedSeconds: -1 }))],
   ])("of version 2 is refused with %s", (_, bad) => {
-    expect(() => parseEntry(bad)).toThrow(LogError);
+    expect(() => LogEntry.parse(bad)).toThrow(LogError);
   });
 
   const withJson = (json: string): Uint8Array => {
@@ -230,7 +225,7 @@ describe("an entry", () => {
     ["no instant", withJson('{"proof":"token"}')],
     ["text that is no UTF-8", Uint8Array.of(...octets, 0xff)],
   ])("is refused with %s", (_, bad) => {
-    expect(() => parseEntry(bad)).toThrow(LogError);
+    expect(() => LogEntry.parse(bad)).toThrow(LogError);
   });
 });
 
@@ -242,9 +237,9 @@ describe("the entry of a token that is no ServiceAccount's", () => {
 
   test("is of version 3, and survives being written and read", () => {
     for (const tokenSubject of [claimed.tokenSubject, "unknown"] as const) {
-      const octets = formatEntry({ ...claimed, tokenSubject });
+      const octets = LogEntry.format({ ...claimed, tokenSubject });
       expect(octets[0]).toBe(3);
-      expect(parseEntry(octets)).toEqual({ ...claimed, tokenSubject });
+      expect(LogEntry.parse(octets)).toEqual({ ...claimed, tokenSubject });
     }
   });
 
@@ -254,26 +249,26 @@ describe("the entry of a token that is no ServiceAccount's", () => {
     );
     const claims = Object.fromEntries(names.map((name) => [name, ["a", "b"]]));
     const entry = { ...claimed, tokenSubject: { sub: "a", entry: "b", claims } };
-    expect(parseEntry(formatEntry(entry))).toEqual(entry);
+    expect(LogEntry.parse(LogEntry.format(entry))).toEqual(entry);
   });
 
   test("leaves the others in the versions that older readers know", () => {
-    expect(formatEntry(tokenEntry())[0]).toBe(2);
+    expect(LogEntry.format(tokenEntry())[0]).toBe(2);
   });
 
   test.each([1, 2, 4])("is none of version %i", (version) => {
-    const octets = formatEntry(claimed);
+    const octets = LogEntry.format(claimed);
     octets[0] = version;
-    expect(() => parseEntry(octets)).toThrow(LogError);
+    expect(() => LogEntry.parse(octets)).toThrow(LogError);
   });
 
   test("is none of version 3 without its subject, or with other members", () => {
-    const octets = formatEntry(tokenEntry());
+    const octets = LogEntry.format(tokenEntry());
     octets[0] = 3;
-    expect(() => parseEntry(octets)).toThrow(LogError);
+    expect(() => LogEntry.parse(octets)).toThrow(LogError);
     const tokenSubject = { sub: "a", entry: "b", claims: { c: 7 } };
-    const other = formatEntry({ ...claimed, tokenSubject } as unknown as LogEntry);
-    expect(() => parseEntry(other)).toThrow(LogError);
+    const other = LogEntry.format({ ...claimed, tokenSubject } as unknown as LogEntry);
+    expect(() => LogEntry.parse(other)).toThrow(LogError);
   });
 });
 
@@ -282,7 +277,9 @@ test("brings the intermediates of who signs with an entry, and those of its succ
   const log = recordingIn({
     mode: "required",
     append: async (_entry, _signal, authorities = []) => {
-      const certificates = authorities.map(({ entry }) => certificateOf(parseEntry(entry)));
+      const certificates = authorities.map(({ entry }) =>
+        LogEntry.certificateOf(LogEntry.parse(entry)),
+      );
       logged.push(certificates.map((each) => new TextDecoder().decode(each)));
       return { origin: "log", index: 0 };
     },

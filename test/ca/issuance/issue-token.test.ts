@@ -4,10 +4,10 @@ import type { Caller } from "../../../src/authn/caller.ts";
 import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
 import type { AppendOnlyLog } from "../../../src/ca/issuance/issuance-log.ts";
 import { issueToken, type TokenRequest } from "../../../src/ca/issuance/issue-token.ts";
-import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
 import { Mint } from "../../../src/ca/mint.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
@@ -68,7 +68,7 @@ test("logs who got which token, and never the token", async () => {
   });
   const { token, spiffeId, expiresAt } = await ask({}, { requestedSeconds: 90n });
   const [octets = new Uint8Array()] = entries;
-  expect(parseEntry(octets)).toMatchObject({
+  expect(LogEntry.parse(octets)).toMatchObject({
     kind: "token",
     at: ca.now().toISOString(),
     proof: "token",
@@ -99,7 +99,7 @@ test("a life of less than a second is the default one, in the token and in its e
     const { expiresAt } = await ask({}, { requestedSeconds });
     expect(expiresAt.getTime() - ca.now().getTime()).toBeGreaterThan(299_000);
     const [octets = new Uint8Array()] = entries;
-    expect(parseEntry(octets)).toMatchObject({ requestedSeconds: 0, grantedSeconds: 300 });
+    expect(LogEntry.parse(octets)).toMatchObject({ requestedSeconds: 0, grantedSeconds: 300 });
   }
 });
 
@@ -118,7 +118,7 @@ test("names the node proxy that asked for a workload's token, in the audit line 
   const impersonator = "spiffe://cluster.local/ns/istio-system/sa/ztunnel";
   expect(audits).toMatchObject([{ outcome: "issued", spiffeId, impersonator }]);
   const [octets = new Uint8Array()] = entries;
-  expect(parseEntry(octets)).toMatchObject({ impersonator, token: { spiffeId } });
+  expect(LogEntry.parse(octets)).toMatchObject({ impersonator, token: { spiffeId } });
   await ask({}, { spiffeId: "" });
   expect(audits[1]).not.toHaveProperty("impersonator");
 });
@@ -214,7 +214,7 @@ test("a CA that issues no tokens for a while says until when, and is ready for c
   const { authorities } = ca.certificateAuthority.issuance;
   expect((await authorities.at(ca.now())).reasons).toEqual([]);
   await Mint.recordTaint(ca.mint, { id: kid, taintedAt: ca.now(), retiresAt: ca.now() });
-  await rotate(ca.mint, ca.now());
+  await Rotation.rotate(ca.mint, ca.now());
   await authorities.renew(ca.now());
   const { reasons, issuer } = await authorities.at(ca.now());
   expect(issuer).toBeDefined();

@@ -1,7 +1,7 @@
 import { verify, X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
@@ -185,13 +185,13 @@ describe.each([
 
 test("the mesh itself has no ML-DSA authority, and a root of a signer in its bundle is a warning", () => {
   const values = { ISSUERS: [issuerWithKeys], KEK: randomKek(), TRUST_DOMAIN: "a.test" };
-  expect(() => parseConfiguration({ ...values, AUTHORITY_KEY: "ML-DSA-65" })).toThrow(
+  expect(() => Configuration.parse({ ...values, AUTHORITY_KEY: "ML-DSA-65" })).toThrow(
     "AUTHORITY_KEY",
   );
   const table = { ...signer, callers: [{ issuer: issuerWithKeys.issuer }] };
-  expect(parseConfiguration({ ...values, SIGNERS: [table] }).warnings).toEqual([]);
-  const shared = parseConfiguration({ ...values, SIGNERS: [{ ...table, mesh_bundle: true }] });
+  expect(Configuration.parse({ ...values, SIGNERS: [table] }).warnings).toEqual([]);
+  const shared = Configuration.parse({ ...values, SIGNERS: [{ ...table, mesh_bundle: true }] });
   expect(shared.warnings).toEqual([expect.stringContaining("ztunnel")]);
   const idle = { ...table, authority_key: "EC-P256", mesh_bundle: true };
-  expect(() => parseConfiguration({ ...values, SIGNERS: [idle] })).toThrow("mesh_bundle");
+  expect(() => Configuration.parse({ ...values, SIGNERS: [idle] })).toThrow("mesh_bundle");
 });

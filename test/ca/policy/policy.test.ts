@@ -2,14 +2,16 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Circumstances } from "../../../src/ca/policy/circumstances.ts";
 import { Policy } from "../../../src/ca/policy/policy.ts";
-import { policyTable } from "../../../src/ca/policy/rule.ts";
+import { PolicyTable } from "../../../src/ca/policy/rule.ts";
 import { generatedRules } from "../../testkit/ca/generated-rules.ts";
 import { naively } from "../../testkit/ca/naive-policy.ts";
 
 const lifetimes = { defaultSeconds: 12 * 3600, maximumSeconds: 24 * 3600 };
 
 const policyOf = (...rules: readonly object[]): Policy =>
-  Policy.create(policyTable.parse({ rules: rules.map((rule, i) => ({ name: `r${i}`, ...rule })) }));
+  Policy.create(
+    PolicyTable.schema.parse({ rules: rules.map((rule, i) => ({ name: `r${i}`, ...rule })) }),
+  );
 
 const cart: Circumstances = {
   cluster: "alpha",
@@ -87,7 +89,7 @@ test("a rule by claims is for tokens that have them, and reads no property that 
 test("decides as somebody who reads the rules from top to bottom", () => {
   fc.assert(
     fc.property(generatedRules, circumstances, (rules, known) => {
-      const policy = Policy.create(policyTable.parse({ rules }));
+      const policy = Policy.create(PolicyTable.schema.parse({ rules }));
       const { live, shadow } = Policy.decide(policy, known, lifetimes);
       const { outcome } = live;
       const expected = naively(rules, known, lifetimes);
@@ -232,10 +234,10 @@ test("the hash tells lists apart, and knows the order and the shadow", () => {
     { rules: [one] },
     { rules: [one, two], shadow: true },
   ];
-  const hashes = tables.map((table) => Policy.create(policyTable.parse(table)).hash);
+  const hashes = tables.map((table) => Policy.create(PolicyTable.schema.parse(table)).hash);
   expect(new Set(hashes).size).toBe(4);
   const spelled = { rules: [{ ...one, when: { namespace: ["a"] } }, two], shadow: false };
-  expect(Policy.create(policyTable.parse(spelled)).hash).toBe(hashes[0]);
+  expect(Policy.create(PolicyTable.schema.parse(spelled)).hash).toBe(hashes[0]);
 });
 
 test("the effect of one outcome against another", () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { keepRootCrls, rootCrlsIn } from "../../../src/ca/revocation/root-crls.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
@@ -35,7 +35,7 @@ test("of several CRLs of a root that are stored, the one with the highest number
 async function withRoot(): Promise<{ readonly mint: MemoryMint; readonly root: OpenAuthority }> {
   const keks = await createKekRing();
   const mint = createMemoryMint(keks);
-  await rotate(mint, now);
+  await Rotation.rotate(mint, now);
   const [record] = await mint.store.load();
   if (!record) throw new Error("no authority");
   const opening = { trustDomain: clusterLocal, keks };

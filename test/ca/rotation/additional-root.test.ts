@@ -2,8 +2,8 @@ import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { importKek } from "../../../src/custody/kek.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { Kek } from "../../../src/custody/kek.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -66,7 +66,7 @@ test("an additional root is published from its instant, and only that moves the 
   const after = await publishedBundle(ca);
   expect(after?.sequence).toBe(Math.floor(from.getTime() / 1000) * 1000);
   ca.pass(10_000);
-  await rotate(ca.mint, ca.now());
+  await Rotation.rotate(ca.mint, ca.now());
   expect(await publishedBundle(ca)).toEqual(after);
 });
 
@@ -75,7 +75,7 @@ test("an additional root never signs, mints nothing, and is never pruned", async
   const signer = await signerOf(ca);
   const before = new Map(ca.store.records);
   for (let i = 0; i < 3; i++) {
-    await rotate(ca.mint, ca.now());
+    await Rotation.rotate(ca.mint, ca.now());
     ca.pass(86_400);
     expect(await signerOf(ca)).toBe(signer);
   }
@@ -143,7 +143,7 @@ test.each([
     ready: true,
     reasons: [expect.stringMatching(new RegExp(`does not open: ${check}$`))],
   });
-  await expect(rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
+  await expect(Rotation.rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
 });
 
 test("an additional root stays when its retirement does not open, and that is reported", async () => {
@@ -163,8 +163,8 @@ test("an additional root and its retirement are sealed again under a new KEK", a
   const { ca } = await startWithRoot();
   await retire(ca, addSeconds(ca.now(), 1000));
   const before = await openStore(ca.mint);
-  const newest = await importKek("k2", crypto.getRandomValues(new Uint8Array(32)));
-  await rotate({ ...ca.mint, keks: [newest, ...ca.mint.keks] }, ca.now());
+  const newest = await Kek.import("k2", crypto.getRandomValues(new Uint8Array(32)));
+  await Rotation.rotate({ ...ca.mint, keks: [newest, ...ca.mint.keks] }, ca.now());
   const { additionalRoots, taints, refusals } = await openStore({ ...ca.mint, keks: [newest] });
   expect(refusals).toEqual([]);
   expect({ additionalRoots, taints }).toEqual({

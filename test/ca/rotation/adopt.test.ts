@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { adoptAuthority } from "../../../src/ca/rotation/adopt.ts";
-import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
+import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -125,14 +125,14 @@ describe("an adopted authority", () => {
     await adopt(ca, 3650);
     const before = new Map(ca.store.records);
     await foundIfEmpty(ca.mint, ca.now());
-    await rotate(ca.mint, ca.now());
+    await Rotation.rotate(ca.mint, ca.now());
     expect(ca.store.records).toEqual(before);
   });
 
   test("that is about to expire signs to its end, and its successor is minted in the same hour", async () => {
     const ca = await start();
     const { authority } = await adopt(ca, 120);
-    await rotate(ca.mint, ca.now());
+    await Rotation.rotate(ca.mint, ca.now());
     const successor = (await openStore(ca.mint)).authorities.find(({ id }) => id !== authority.id);
     const { longestLeafSeconds, propagationSeconds } = ca.mint.phaseLengths;
     expect(successor?.schedule.signsFrom).toEqual(
@@ -283,7 +283,7 @@ test.each([3650, 190])(
     const held: Held[] = [];
     const signers = new Set<string | undefined>();
     for (let n = 0; n < 80; n++) {
-      await rotate(ca.mint, ca.now());
+      await Rotation.rotate(ca.mint, ca.now());
       signers.add(await signerOf(ca));
       const { leaf, roots } = await issueLeaf(ca, longest);
       const newest = { leaf, roots, expiresAt: Date.parse(leaf.validTo) };

@@ -3,14 +3,14 @@ import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../../src/ca/upstream-authority.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import { upstreamOf } from "../../../src/config/internal/upstream.ts";
 import { IntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { issueLeaf, openStore, readiness, signerOf, taint } from "../../testkit/ca/tainted-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -248,7 +248,7 @@ describe("an upstream", () => {
 
   test("that hangs is left after a while", async () => {
     const upstream = await startUpstream(() => undefined);
-    const configuration = parseConfiguration({
+    const configuration = Configuration.parse({
       ISSUERS: [{ issuer: "https://a.test" }],
       KEK: randomKek(),
       AUTHORITY_ROOT: "upstream",
@@ -256,7 +256,7 @@ describe("an upstream", () => {
       UPSTREAM_CREDENTIAL: secret,
     });
     const ask = upstreamOf(configuration, {
-      fetching: { fetchTrusting, fetchTimeoutMilliseconds: 100 },
+      fetching: { fetchTrusting: NodeFetch.trusting, fetchTimeoutMilliseconds: 100 },
       clock: () => new Date(),
     });
     const { csr } = await IntermediateRequest.create(clusterLocal, "EC-P256");

@@ -1,14 +1,10 @@
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
-import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
+import { OpenedStore } from "../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
-import {
-  type ForecastEvent,
-  forecastRotation,
-  forecastTaints,
-} from "../../../src/ca/rotation/forecast.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { Forecast, type ForecastEvent } from "../../../src/ca/rotation/forecast.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
 import { RotationStep } from "../../../src/pki/authority/rotation.ts";
@@ -36,13 +32,13 @@ beforeAll(async () => {
 
 async function found(): Promise<MemoryMint> {
   const mint = createMemoryMint(keks);
-  await rotate(mint, inception);
+  await Rotation.rotate(mint, inception);
   return mint;
 }
 
 async function opened(mint: MemoryMint): Promise<OpenedStore> {
   const stored = await mint.store.load();
-  return openStored(stored, mint);
+  return OpenedStore.open(stored, mint);
 }
 
 const effective = ({ openAuthorities }: OpenedStore): ScheduledAuthority[] =>
@@ -57,7 +53,7 @@ const told = (events: readonly ForecastEvent[], id = ""): string[] =>
 test("forecasts the whole life of a new authority and of its successor", async () => {
   const mint = await found();
   const [first] = await authoritiesIn(mint);
-  const events = forecastRotation(await opened(mint), lengths, inception);
+  const events = Forecast.rotation(await opened(mint), lengths, inception);
   expect(told(events, first?.id)).toEqual([
     "2026-11-21T12:00:00.000Z first published",
     "2026-11-21T12:20:00.000Z first signs",
@@ -74,7 +70,7 @@ test("forecasts the whole life of a new authority and of its successor", async (
 test("leaves out past events, and mints an overdue authority now", async () => {
   const mint = await found();
   const now = after(400);
-  const events = forecastRotation(await opened(mint), lengths, now);
+  const events = Forecast.rotation(await opened(mint), lengths, now);
   expect(events.every(({ at }) => at >= now)).toBe(true);
   expect(events[0]).toEqual({ at: now, id: "next", event: "minted" });
 });
@@ -89,12 +85,12 @@ test("forecasts that an additional root is published, and leaves when its remova
   const store = await opened(mint);
   const [root] = store.additionalRoots;
   if (!root) throw new Error("no root was added");
-  expect(of(forecastRotation(store, lengths, inception), root.id)).toEqual([
+  expect(of(Forecast.rotation(store, lengths, inception), root.id)).toEqual([
     ["published", after(1)],
     ["leaves bundle", first.certificate.toBeSigned.validity.notAfter],
   ]);
   await Mint.recordTaint(mint, AdditionalRoot.retire(root, after(3), after(2)));
-  expect(of(forecastRotation(await opened(mint), lengths, after(2)), root.id)).toEqual([
+  expect(of(Forecast.rotation(await opened(mint), lengths, after(2)), root.id)).toEqual([
     ["leaves bundle", after(3)],
   ]);
 });
@@ -103,12 +99,12 @@ test("forecasts no taint of an authority that is tainted or has left the bundle"
   const mint = await found();
   const [first] = effective(await opened(mint));
   if (!first) throw new Error("nothing was founded");
-  expect(forecastTaints(await opened(mint), lengths, after(500))).toEqual([]);
+  expect(Forecast.taints(await opened(mint), lengths, after(500))).toEqual([]);
   await Mint.recordTaint(
     mint,
     createTaint(await opened(mint), first.id, "with-last-leaf", lengths, after(10)),
   );
-  expect(forecastTaints(await opened(mint), lengths, after(10))).toEqual([]);
+  expect(Forecast.taints(await opened(mint), lengths, after(10))).toEqual([]);
 });
 
 /** A past: runs of the cron now and then, and perhaps a taint. */
@@ -141,7 +137,7 @@ async function live({ crons, taint, now }: History): Promise<MemoryMint> {
         await Mint.recordTaint(mint, said);
       }
     }
-    await rotate(mint, after(each));
+    await Rotation.rotate(mint, after(each));
   }
   return mint;
 }
@@ -158,7 +154,7 @@ test("forecasts what the rotation then does", async () => {
         const mint = await live(past);
         const now = after(past.now);
         const store = await opened(mint);
-        const foretold = forecastRotation(store, lengths, now);
+        const foretold = Forecast.rotation(store, lengths, now);
         const mintedAt =
           foretold.find(({ event }) => event === "minted")?.at ?? new Date(Number.NaN);
         const before = new Date(now.getTime() + part * (mintedAt.getTime() - now.getTime()));
@@ -168,10 +164,10 @@ test("forecasts what the rotation then does", async () => {
           ).toEqual([]);
         }
         const known = await idsIn(mint);
-        await rotate(mint, mintedAt);
+        await Rotation.rotate(mint, mintedAt);
         const minted = (await idsIn(mint)).filter((id) => !known.includes(id));
         expect(minted).toHaveLength(1);
-        const came = forecastRotation(await opened(mint), lengths, mintedAt);
+        const came = Forecast.rotation(await opened(mint), lengths, mintedAt);
         const since = foretold.filter(({ at, event }) => at >= mintedAt && event !== "minted");
         const named = came
           .filter(({ id }) => id !== "next")
@@ -190,13 +186,13 @@ test("forecasts what a taint then does", async () => {
       const mint = await live(past);
       const now = after(past.now);
       const store = await opened(mint);
-      const forecasts = forecastTaints(store, lengths, now);
+      const forecasts = Forecast.taints(store, lengths, now);
       const forecast = forecasts[which % Math.max(1, forecasts.length)];
       const subject = effective(store).find(({ id }) => id === forecast?.id);
       if (!forecast?.successorSignsFrom || !subject) return;
       const known = await idsIn(mint);
       await Mint.recordTaint(mint, createTaint(store, subject.id, departure, lengths, now));
-      await rotate(mint, now);
+      await Rotation.rotate(mint, now);
       const left = effective(await opened(mint));
       const nameOf = (id: string | undefined) => (known.includes(id ?? "") ? id : "next");
       const signsAt = (at: Date) => SigningAuthority.at(left, at)?.id;

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { createAuthorities } from "../../../src/ca/authorities.ts";
+import { Authorities } from "../../../src/ca/authorities.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
-import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
+import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import {
@@ -45,9 +45,11 @@ describe("an empty store", () => {
   test("gets no other authority from the program that has seen one, on the day of inception either", async () => {
     const emptied = mint();
     await foundIfEmpty(emptied, noon);
-    await rotate(emptied, noon);
+    await Rotation.rotate(emptied, noon);
     emptied.store.records.clear();
-    await expect(rotate(emptied, noon)).rejects.toThrow(/held authorities and holds none now/);
+    await expect(Rotation.rotate(emptied, noon)).rejects.toThrow(
+      /held authorities and holds none now/,
+    );
     expect(emptied.store.records.size).toBe(0);
   });
 
@@ -77,7 +79,7 @@ describe("an empty store", () => {
     return {
       schedule: authority.schedule,
       validity,
-      views: createAuthorities({
+      views: Authorities.create({
         ...empty,
         refreshSeconds: 60,
         surviveOutageSeconds: 600,
@@ -92,7 +94,7 @@ describe("an empty store", () => {
       phaseLengths: { ...phaseLengths, propagationSeconds: 0 },
     });
     await foundIfEmpty(empty, noon);
-    const { issuer } = await createAuthorities({
+    const { issuer } = await Authorities.create({
       ...empty,
       refreshSeconds: 60,
       surviveOutageSeconds: 600,
@@ -129,7 +131,7 @@ describe("an empty store", () => {
     await Promise.all([foundIfEmpty(empty, noon), foundIfEmpty(empty, noon)]);
     const views = await Promise.all(
       [1, 2].map(() =>
-        createAuthorities({
+        Authorities.create({
           ...empty,
           refreshSeconds: 60,
           surviveOutageSeconds: 600,

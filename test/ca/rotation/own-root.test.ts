@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import { installIntermediate } from "../../../src/ca/rotation/install-intermediate.ts";
-import { makeRequest, requestedKey } from "../../../src/ca/rotation/intermediate-request.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { RequestedIntermediate } from "../../../src/ca/rotation/intermediate-request.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
 import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
@@ -41,7 +41,7 @@ async function renew(ca: RunningCa, issuer: TestCa = root): Promise<string> {
 }
 
 async function certified({ mint, now }: RunningCa, issuer: TestCa) {
-  const { id, csr } = await makeRequest(mint, now());
+  const { id, csr } = await RequestedIntermediate.request(mint, now());
   const notAfter = addSeconds(now(), 365 * day);
   const text = await signIntermediate(issuer, Pem.format("CERTIFICATE REQUEST", csr), { notAfter });
   const [authority] = readCertificates({ name: "chain.pem", text });
@@ -50,7 +50,7 @@ async function certified({ mint, now }: RunningCa, issuer: TestCa) {
   const verified = await verifyImported({ authority, others: [], anchors }, clusterLocal, now());
   const open = (await openStore(mint)).requests.find((each) => each.id === id);
   if (!open) throw new Error("no open request");
-  const extractablePrivateKey = await requestedKey(mint, open);
+  const extractablePrivateKey = await RequestedIntermediate.keyOf(mint, open);
   return { id, intermediate: { verified, extractablePrivateKey, otherRoots: [] } };
 }
 
@@ -81,10 +81,10 @@ test("the cron founds nothing, mints nothing, and drops what has its answer", as
 test("an open request is sealed anew with the newest KEK", async () => {
   const ca = await start();
   await renew(ca);
-  const { id } = await makeRequest(ca.mint, ca.now());
+  const { id } = await RequestedIntermediate.request(ca.mint, ca.now());
   const [first] = ca.mint.keks;
   const newest = { ...first, id: "k2" };
-  await rotate({ ...ca.mint, keks: [newest, first] }, ca.now());
+  await Rotation.rotate({ ...ca.mint, keks: [newest, first] }, ca.now());
   const record = [...ca.store.records].find(([key]) => key.includes(id))?.[1];
   expect(JSON.stringify(record)).toContain("k2");
 });
@@ -100,7 +100,7 @@ test("readiness and the cron's log say when the next intermediate is due, and th
       /^the next intermediate is due: it must be installed by 2027-.* no request/,
     ),
   ]);
-  await makeRequest(ca.mint, ca.now());
+  await RequestedIntermediate.request(ca.mint, ca.now());
   ca.pass(60);
   expect((await readiness(ca)).reasons).toEqual([
     expect.stringContaining("a request for one is open"),

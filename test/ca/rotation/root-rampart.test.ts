@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { issueLeaf, signerOf } from "../../testkit/ca/tainted-ca.ts";
@@ -40,7 +40,7 @@ async function startRoot(clock: Clock, intermediates: readonly object[]): Promis
     },
     { clock: () => clock.now },
   );
-  await rotate(root.mint, clock.now);
+  await Rotation.rotate(root.mint, clock.now);
   clock.now = addSeconds(clock.now, 1200);
   return root;
 }
@@ -156,7 +156,7 @@ test("a mesh lives under a root Rampart through renewals and a rotation of that 
     },
     { clock: () => clock.now },
   );
-  await rotate(child.mint, clock.now);
+  await Rotation.rotate(child.mint, clock.now);
   clock.now = addSeconds(clock.now, 1200);
   const [signers, rootsSeen] = [new Set<string | undefined>(), new Set<string>()];
   let before: Awaited<ReturnType<typeof issueLeaf>> | undefined;
@@ -170,8 +170,8 @@ test("a mesh lives under a root Rampart through renewals and a rotation of that 
     if (before) expectToVerify(now, before.roots);
     before = now;
     clock.now = addSeconds(clock.now, 9 * day);
-    await rotate(root.mint, clock.now);
-    await rotate(child.mint, clock.now);
+    await Rotation.rotate(root.mint, clock.now);
+    await Rotation.rotate(child.mint, clock.now);
   }
   expect(signers.size).toBeGreaterThan(10);
   expect(rootsSeen.size).toBe(2);

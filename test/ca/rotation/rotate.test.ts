@@ -1,8 +1,8 @@
 import { beforeAll, expect, test } from "vitest";
 import type { Mint } from "../../../src/ca/mint.ts";
-import { rotate, rotateAll } from "../../../src/ca/rotation/rotate.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { parseAuthorityRecord } from "../../../src/custody/authority-record.ts";
-import { importKek, type KekRing } from "../../../src/custody/kek.ts";
+import { Kek, type KekRing } from "../../../src/custody/kek.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { authoritiesIn, createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 async function found(): Promise<MemoryMint> {
   const mint = createMemoryMint(keks);
-  await rotate(mint, inception);
+  await Rotation.rotate(mint, inception);
   return mint;
 }
 
@@ -29,13 +29,13 @@ const after = (days: number): Date => addSeconds(inception, days * day);
 test("does nothing while nothing is due, however often it runs", async () => {
   const mint = await found();
   const before = new Map(mint.store.records);
-  for (const days of [0, 1, 30, 100, 134]) await rotate(mint, after(days));
+  for (const days of [0, 1, 30, 100, 134]) await Rotation.rotate(mint, after(days));
   expect(mint.store.records).toEqual(before);
 });
 
 test("mints a successor in time for every bundle to hold it before it signs", async () => {
   const mint = await found();
-  await rotate(mint, after(136));
+  await Rotation.rotate(mint, after(136));
   const [first, second] = await authoritiesIn(mint);
   expect(second?.schedule.publishedFrom).toEqual(addSeconds(after(136), 600));
   expect(second?.schedule.signsFrom).toEqual(addSeconds(after(136 + 90), 1200));
@@ -46,7 +46,7 @@ test("mints a successor in time for every bundle to hold it before it signs", as
 
 test("mints one successor, not one at every run", async () => {
   const mint = await found();
-  for (let days = 136; days < 226; days += 10) await rotate(mint, after(days));
+  for (let days = 136; days < 226; days += 10) await Rotation.rotate(mint, after(days));
   expect(mint.store.records.size).toBe(2);
 });
 
@@ -54,14 +54,14 @@ test("records a taint that the configuration states and the store lacks, once", 
   const mint = await found();
   const [first] = await authoritiesIn(mint);
   const configuredTaints = [{ idPrefix: `${first?.id}`, rootUntil: undefined }];
-  for (const days of [1, 2]) await rotate({ ...mint, configuredTaints }, after(days));
+  for (const days of [1, 2]) await Rotation.rotate({ ...mint, configuredTaints }, after(days));
   const taints = [...mint.store.records.keys()].filter((key) => key.startsWith("taint/"));
   expect(taints).toEqual([expect.stringContaining(`${first?.id}`)]);
 });
 
 test("gives the successor the kind of key that is configured by then", async () => {
   const mint = await found();
-  await rotate({ ...mint, authorityKey: "EC-P384" }, after(136));
+  await Rotation.rotate({ ...mint, authorityKey: "EC-P384" }, after(136));
   expect((await authoritiesIn(mint)).map(({ publicKey }) => publicKey.algorithm)).toEqual([
     "EC-P256",
     "EC-P384",
@@ -70,7 +70,7 @@ test("gives the successor the kind of key that is configured by then", async () 
 
 test("logs an error when a rotation is overdue, and mints all the same", async () => {
   const mint = await found();
-  await rotate(mint, after(300));
+  await Rotation.rotate(mint, after(300));
   expect(mint.log.operations).toContainEqual(
     expect.objectContaining({ event: "rotation-overdue", level: "error" }),
   );
@@ -80,10 +80,10 @@ test("logs an error when a rotation is overdue, and mints all the same", async (
 test("prunes an authority once it is retired and the bundle has changed since", async () => {
   const mint = await found();
   const [first] = await authoritiesIn(mint);
-  for (let days = 0; days < 460; days += 5) await rotate(mint, after(days));
+  for (let days = 0; days < 460; days += 5) await Rotation.rotate(mint, after(days));
   const retired = `authority/${first?.id}`;
   expect(mint.store.records.has(retired)).toBe(true);
-  for (let days = 460; days < 760; days += 5) await rotate(mint, after(days));
+  for (let days = 460; days < 760; days += 5) await Rotation.rotate(mint, after(days));
   expect(mint.store.records.has(retired)).toBe(false);
   expect(mint.store.records.size).toBeGreaterThan(0);
 });
@@ -91,8 +91,8 @@ test("prunes an authority once it is retired and the bundle has changed since", 
 test("seals records again under the newest KEK, and changes nothing else in them", async () => {
   const mint = await found();
   const [before] = await authoritiesIn(mint);
-  const newest = await importKek("newest", crypto.getRandomValues(new Uint8Array(32)));
-  await rotate({ ...mint, keks: [newest, ...keks] }, after(1));
+  const newest = await Kek.import("newest", crypto.getRandomValues(new Uint8Array(32)));
+  await Rotation.rotate({ ...mint, keks: [newest, ...keks] }, after(1));
   const [[, value = ""] = []] = mint.store.records;
   expect(parseAuthorityRecord(value).kek).toBe("newest");
   expect(mint.log.operations.map(({ event }) => event)).toContain("record-resealed");
@@ -105,14 +105,14 @@ test("brings back no record that an operator deletes while it is sealed again", 
   const space = createMemorySpace();
   const shared = createSharedStore(space);
   const mint = { ...createMemoryMint(keks), store: shared };
-  await rotate(mint, inception);
+  await Rotation.rotate(mint, inception);
   const load = async () => {
     const stored = await shared.load();
     space.objects.clear();
     return stored;
   };
-  const newest = await importKek("newest", crypto.getRandomValues(new Uint8Array(32)));
-  await rotate({ ...mint, store: { ...shared, load }, keks: [newest, ...keks] }, after(1));
+  const newest = await Kek.import("newest", crypto.getRandomValues(new Uint8Array(32)));
+  await Rotation.rotate({ ...mint, store: { ...shared, load }, keks: [newest, ...keks] }, after(1));
   expect(space.objects.size).toBe(0);
   expect(mint.log.operations.map(({ event }) => event)).not.toContain("record-resealed");
 });
@@ -121,7 +121,7 @@ test("does the other steps when a record does not open, keeps that record, and f
   const mint = await found();
   const broken = `authority/${"ab".repeat(20)}`;
   mint.store.records.set(broken, "broken");
-  await expect(rotate(mint, after(136))).rejects.toThrow(AggregateError);
+  await expect(Rotation.rotate(mint, after(136))).rejects.toThrow(AggregateError);
   expect(mint.store.records.size).toBe(3);
   expect(mint.store.records.get(broken)).toBe("broken");
   expect(mint.log.operations).toContainEqual(
@@ -133,7 +133,9 @@ test("mints nothing when no record opens: a wrong KEK is not an empty store", as
   const mint = await found();
   const before = new Map(mint.store.records);
   const wrong = await createKekRing();
-  await expect(rotate({ ...mint, keks: wrong }, after(136))).rejects.toThrow(AggregateError);
+  await expect(Rotation.rotate({ ...mint, keks: wrong }, after(136))).rejects.toThrow(
+    AggregateError,
+  );
   expect(mint.store.records).toEqual(before);
 });
 
@@ -143,24 +145,24 @@ test("fails visibly when the store takes no record, and mints at the next run", 
     ...mint,
     store: { ...mint.store, put: () => Promise.reject(new Error("full")) },
   };
-  await expect(rotate(full, after(136))).rejects.toThrow(AggregateError);
-  await rotate(mint, after(136));
+  await expect(Rotation.rotate(full, after(136))).rejects.toThrow(AggregateError);
+  await Rotation.rotate(mint, after(136));
   expect(mint.store.records.size).toBe(2);
 });
 
 test("fails visibly when the store cannot be read, and founds nothing", async () => {
   const mint = await found();
   mint.store.outage = new Error("away");
-  await expect(rotate(mint, after(1))).rejects.toThrow();
+  await expect(Rotation.rotate(mint, after(1))).rejects.toThrow();
   mint.store.outage = undefined;
   expect(mint.store.records.size).toBe(1);
 });
 
 test("two runs at once leave two successors, both good", async () => {
   const mint = await found();
-  await Promise.all([rotate(mint, after(136)), rotate(mint, after(136))]);
+  await Promise.all([Rotation.rotate(mint, after(136)), Rotation.rotate(mint, after(136))]);
   expect(await authoritiesIn(mint)).toHaveLength(3);
-  await rotate(mint, after(137));
+  await Rotation.rotate(mint, after(137));
   expect(await authoritiesIn(mint)).toHaveLength(3);
 });
 
@@ -172,7 +174,7 @@ test("rotates every signer, and has roots sign their CRLs, whichever of them mee
     const keep = async () => void kept++;
     const withRoot = mints.map((mint, i) => (i === 1 ? { ...mint, crlRoot: { keep } } : mint));
     const all = withRoot as unknown as readonly Mint[];
-    await expect(rotateAll(all, after(136))).rejects.toThrow("down");
+    await expect(Rotation.rotateAll(all, after(136))).rejects.toThrow("down");
     expect(mints.map(({ store }) => store.records.size)).toEqual(
       mints.map((_, i) => (i === down ? 1 : 2)),
     );
@@ -183,5 +185,5 @@ test("rotates every signer, and has roots sign their CRLs, whichever of them mee
 test("tells every fault of a run", async () => {
   const mints = await Promise.all([found(), found()]);
   for (const { store } of mints) store.outage = new Error("down");
-  await expect(rotateAll(mints, after(136))).rejects.toThrow("2 rotations met faults");
+  await expect(Rotation.rotateAll(mints, after(136))).rejects.toThrow("2 rotations met faults");
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
-import { importKek } from "../../../src/custody/kek.ts";
+import { Kek } from "../../../src/custody/kek.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import { sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
@@ -20,7 +20,7 @@ import {
   taintKeyOf,
 } from "../../testkit/ca/tainted-ca.ts";
 
-const newKek = (id: string) => importKek(id, crypto.getRandomValues(new Uint8Array(32)));
+const newKek = (id: string) => Kek.import(id, crypto.getRandomValues(new Uint8Array(32)));
 
 describe("a taint that does not open", () => {
   test.each<[string, (value: string) => string, string]>([
@@ -39,7 +39,7 @@ describe("a taint that does not open", () => {
       const key = taintKeyOf(ca, id);
       const spoilt = spoil(ca.store.records.get(key) ?? "");
       ca.store.records.set(key, spoilt);
-      await expect(rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
+      await expect(Rotation.rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
       ca.pass(refresh);
       expect(await signerOf(ca)).toBeUndefined();
       expect(await publishedBundle(ca)).toEqual(before);
@@ -60,7 +60,7 @@ describe("a taint that does not open", () => {
     const id = (await signerOf(ca)) ?? "";
     ca.store.records.set(`taint/${id}`, "junk");
     for (let i = 0; i < 4; i++) {
-      await expect(rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
+      await expect(Rotation.rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
       ca.pass(3600);
     }
     expect(countOf(ca, "authority")).toBe(2);
@@ -94,7 +94,7 @@ describe("a taint that does not open", () => {
     const first = (await signerOf(ca)) ?? "";
     await publishSuccessor(ca);
     ca.store.records.set(`taint/${first}`, "junk");
-    await expect(rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
+    await expect(Rotation.rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
     ca.pass(propagation);
     expect([undefined, first]).not.toContain(await signerOf(ca));
   });
@@ -172,13 +172,13 @@ describe("runs of the cron that see different records", () => {
   test("together mint two after a taint, both of which are published before either signs", async () => {
     const ca = await startSigningCa();
     await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately"));
-    await Promise.all([rotate(ca.mint, ca.now()), rotate(ca.mint, ca.now())]);
+    await Promise.all([Rotation.rotate(ca.mint, ca.now()), Rotation.rotate(ca.mint, ca.now())]);
     expect(countOf(ca, "authority")).toBe(3);
     ca.pass(propagation);
     const fresh = await signerOf(ca);
     expect((await publishedBundle(ca))?.roots).toHaveLength(2);
     for (let i = 0; i < 3; i++) {
-      await rotate(ca.mint, ca.now());
+      await Rotation.rotate(ca.mint, ca.now());
       ca.pass(refresh);
       expect(await signerOf(ca)).toBe(fresh);
     }
@@ -190,7 +190,10 @@ describe("runs of the cron that see different records", () => {
     const stale = await ca.store.load();
     const { id } = await taint(ca, "immediately");
     const before = new Map(ca.store.records);
-    await rotate({ ...ca.mint, store: { ...ca.store, load: async () => stale } }, ca.now());
+    await Rotation.rotate(
+      { ...ca.mint, store: { ...ca.store, load: async () => stale } },
+      ca.now(),
+    );
     expect(ca.store.records).toEqual(before);
     ca.pass(propagation);
     expect([undefined, id]).not.toContain(await signerOf(ca));
@@ -202,7 +205,7 @@ describe("runs of the cron that see different records", () => {
     const before = new Map(ca.store.records);
     const load = async () =>
       (await ca.store.load()).filter((record) => record.kind !== "authority" || record.id !== id);
-    await rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now());
+    await Rotation.rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now());
     expect(ca.store.records).toEqual(before);
   });
 
@@ -212,7 +215,9 @@ describe("runs of the cron that see different records", () => {
     const before = new Map(ca.store.records);
     const load = async () => (await ca.store.load()).filter(({ kind }) => kind === "taint");
     ca.pass(86_400);
-    await expect(rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now())).rejects.toThrow();
+    await expect(
+      Rotation.rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now()),
+    ).rejects.toThrow();
     expect(ca.store.records).toEqual(before);
   });
 
@@ -221,7 +226,7 @@ describe("runs of the cron that see different records", () => {
     await taint(ca, "immediately");
     const before = new Map(ca.store.records);
     const load = async () => (await ca.store.load()).filter(({ kind }) => kind === "taint");
-    await rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now()).catch(() => {});
+    await Rotation.rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now()).catch(() => {});
     expect(ca.store.records).toEqual(before);
   });
 });
@@ -244,13 +249,13 @@ describe("under a new KEK", () => {
     const before = await openStore(ca.mint);
     const newest = await newKek("k2");
     const mint = { ...ca.mint, keks: [newest, ...ca.mint.keks] as const };
-    await rotate(mint, ca.now());
+    await Rotation.rotate(mint, ca.now());
     const after = new Map(ca.store.records);
     const alone = await openStore({ ...ca.mint, keks: [newest] });
     expect(alone.refusals).toEqual([]);
     expect(alone.taints).toEqual(before.taints);
     expect(alone.taints.map((each) => each.id)).toEqual([id]);
-    await rotate(mint, ca.now());
+    await Rotation.rotate(mint, ca.now());
     expect(ca.store.records).toEqual(after);
     const resealed = ca.log.operations.filter(({ event }) => event === "record-resealed");
     expect(resealed.filter(({ record }) => record === "taint")).toHaveLength(1);
@@ -264,7 +269,7 @@ describe("under a new KEK", () => {
       retiresAt: ca.now(),
     });
     const newest = await newKek("k2");
-    await rotate({ ...ca.mint, keks: [newest, ...ca.mint.keks] }, ca.now());
+    await Rotation.rotate({ ...ca.mint, keks: [newest, ...ca.mint.keks] }, ca.now());
     expect((await openStore({ ...ca.mint, keks: [newest] })).refusals).toEqual([]);
   });
 
@@ -274,7 +279,7 @@ describe("under a new KEK", () => {
     const stale = await ca.store.load();
     await taint(ca, "immediately", id);
     const mint = { ...ca.mint, keks: [await newKek("k2"), ...ca.mint.keks] as const };
-    await rotate({ ...mint, store: { ...ca.store, load: async () => stale } }, ca.now());
+    await Rotation.rotate({ ...mint, store: { ...ca.store, load: async () => stale } }, ca.now());
     const { taints } = await openStore(mint);
     expect(taints.map(({ retiresAt }) => retiresAt <= ca.now())).toContain(true);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import {
@@ -177,7 +177,7 @@ describe("a taint of an authority that does not sign", () => {
       taintedAt: ca.now(),
       retiresAt: ca.now(),
     });
-    await rotate(ca.mint, ca.now());
+    await Rotation.rotate(ca.mint, ca.now());
     ca.pass(refresh);
     expect(await appearanceOf(ca)).toEqual(before);
     expect([countOf(ca, "authority"), countOf(ca, "taint")]).toEqual([1, 1]);
@@ -189,7 +189,7 @@ describe("a taint of an authority that does not sign", () => {
     const { signingSeconds } = ca.mint.phaseLengths;
     for (let i = 0; i < 30; i++) {
       ca.pass(signingSeconds / 10);
-      await rotate(ca.mint, ca.now());
+      await Rotation.rotate(ca.mint, ca.now());
     }
     expect(ca.store.records.has(`authority/${id}`)).toBe(false);
     expect(ca.store.records.has(taintKeyOf(ca, id))).toBe(true);

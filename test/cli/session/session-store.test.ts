@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createSessionStore } from "../../../src/cli/session/session.ts";
 import {
   type AuthorityStore,
-  recordKinds,
+  RecordName,
   type StoredRecord,
 } from "../../../src/custody/authority-store.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
@@ -74,7 +74,7 @@ test("a session does not read a record that another writer came before", async (
 
 const step = fc.record({
   act: fc.constantFrom("put" as const, "delete" as const),
-  kind: fc.constantFrom(...recordKinds),
+  kind: fc.constantFrom(...RecordName.kinds),
   id: fc.constantFrom("a", "b", "c"),
   value: fc.string(),
 });

@@ -11,7 +11,7 @@ const terminal = import.meta.resolve("../../../src/cli/terminal/terminal.ts");
 async function startScript(act: string) {
   const script = `
     import { explainingSignals } from ${JSON.stringify(explaining)};
-    import { watchSignals } from ${JSON.stringify(signals)};
+    import { Signals } from ${JSON.stringify(signals)};
     import { Terminal } from ${JSON.stringify(terminal)};
     const terminal = new Terminal(process, () => new Date());
     process.on("exit", () => console.log("cleaned up"));
@@ -48,7 +48,7 @@ test.each(["SIGINT", "SIGTERM"] as const)("%s ends what has not asked as ever", 
 
 test("a second signal ends a program that is ending", async () => {
   const { child, exit } = await startScript(
-    'void watchSignals().signal.then((name) => console.log("got", name));',
+    'void Signals.watch().signal.then((name) => console.log("got", name));',
   );
   child.kill("SIGTERM");
   await once(child.stdout, "data");

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type CertificateEntry, parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { type CertificateEntry, LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
@@ -38,7 +38,7 @@ export async function publishedLog({
   const checkpoint = await openCheckpointText(text, VerifierKey.parse(verifierKey));
   const entries: CertificateEntry[] = [];
   await extendVerified(Frontier.empty(), checkpoint, read, (_, octets) => {
-    const entry = parseEntry(octets);
+    const entry = LogEntry.parse(octets);
     if (entry.kind === "certificate") entries.push(entry);
   });
   return { checkpoint, entries };

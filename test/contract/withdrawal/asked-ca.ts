@@ -1,7 +1,7 @@
 import { forwardedHeader } from "../../../src/authn/forwarding-headers.ts";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
-import { type Composition, compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { Composition } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import { CaError, type Refusal } from "../../../src/foundation/errors.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
@@ -28,8 +28,8 @@ export const composeOn = (
   table: object,
   values: object,
 ): Promise<Composition> =>
-  compose(
-    parseConfiguration({
+  Composition.compose(
+    Configuration.parse({
       ISSUERS: [{ issuer, ...table }],
       KEK,
       SIGNERS: [signer],

@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
 import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
-import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
+import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
 import type { Composition } from "../../../src/config/composition.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { Statement } from "../../../src/custody/statement.ts";
@@ -9,7 +9,7 @@ import { Hex } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { crlBlocks, readCrl } from "../../testkit/pki/crls.ts";
@@ -73,7 +73,7 @@ export function describeRevocations(
   });
 
   async function crls() {
-    const app = createRoutes(composition.certificateAuthority);
+    const app = CaRoutes.create(composition.certificateAuthority);
     const response = await app.request("/crl.pem");
     return crlBlocks(await response.text()).map(readCrl);
   }
@@ -164,9 +164,9 @@ export function describeRevocations(
     const record = await revoke(leaf);
     const isStored = async () =>
       (await stores.own.load()).some(({ kind, id }) => kind === "revocation" && id === record.id);
-    await rotate(composition.mint, addSeconds(begin, 70 * 3600));
+    await Rotation.rotate(composition.mint, addSeconds(begin, 70 * 3600));
     expect(await isStored()).toBe(true);
-    await rotate(composition.mint, addSeconds(begin, 73 * 3600));
+    await Rotation.rotate(composition.mint, addSeconds(begin, 73 * 3600));
     expect(await isStored()).toBe(false);
   });
 }

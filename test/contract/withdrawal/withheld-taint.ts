@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
-import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
-import { type Composition, compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { Composition } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { Bytes } from "../../../src/pki/encoding/bytes.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { noFetching } from "../../testkit/network/no-fetching.ts";
@@ -47,8 +47,8 @@ export function describeWithheldTaint(
 
   const composed = (TAINTED_AUTHORITIES: readonly unknown[] | string = []) => {
     const values = { ISSUERS: [{ issuer: "https://a.test" }], KEK, SIGNERS: [signer] };
-    return compose(
-      parseConfiguration({
+    return Composition.compose(
+      Configuration.parse({
         ...values,
         INCEPTION_DATE: "2026-11-21",
         PROPAGATION_INTERVAL: "0s",
@@ -69,7 +69,7 @@ export function describeWithheldTaint(
   const signerOf = async (composition: Composition) =>
     (await viewOf(composition)).issuer?.authority.id;
   const readinessOf = async ({ certificateAuthority }: Composition) => {
-    const { status } = await createRoutes(certificateAuthority).request("/readyz");
+    const { status } = await CaRoutes.create(certificateAuthority).request("/readyz");
     return status;
   };
   const taintNow = () => Mint.recordTaint(untainted.mint, { id, taintedAt: now, retiresAt: now });
@@ -107,7 +107,7 @@ export function describeWithheldTaint(
       expect([issuer, trustBundle.roots.length]).toEqual([undefined, 1]);
       expect(reasons).toEqual(["no authority signs at this time", lacking()]);
       expect(await readinessOf(ca)).toBe(503);
-      await rotate(ca.mint, now);
+      await Rotation.rotate(ca.mint, now);
       expect([undefined, id]).not.toContain(await signerOf(await composed([id])));
     });
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { awsDomain } from "../../../src/custody/key-service/aws-signature.ts";
+import { AwsKeys } from "../../../src/custody/key-service/aws-signature.ts";
 
 test.each([
   [undefined, "amazonaws.com"],
@@ -12,5 +12,5 @@ test.each([
   ["us-isof-south-1", "csp.hci.ic.gov"],
   ["eu-isoe-west-1", "cloud.adc-e.uk"],
 ])("the services of the region %s are below %s", (region, domain) => {
-  expect(awsDomain(region)).toBe(domain);
+  expect(AwsKeys.domain(region)).toBe(domain);
 });

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { AwsV4Signer } from "aws4fetch";
 import { expect, it } from "vitest";
-import { signedHeaders } from "../../../src/custody/key-service/aws-signature.ts";
+import { AwsKeys } from "../../../src/custody/key-service/aws-signature.ts";
 
 const keys = {
   accessKeyId: "AKID",
@@ -19,7 +19,7 @@ it.each([
   const digest = createHash("sha256").update(body).digest("hex");
   const all = { ...headers, "x-amz-content-sha256": digest };
   const place = ["eu-test-1", url.includes("kms") ? "kms" : "s3"] as const;
-  const { authorization, ...signed } = await signedHeaders(
+  const { authorization, ...signed } = await AwsKeys.signedHeaders(
     { method, url: new URL(url), headers: all, digest },
     keys,
     place,

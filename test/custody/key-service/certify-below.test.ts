@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
-import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/operators-keys.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
@@ -18,13 +18,13 @@ const csr = Pem.parse((await createWorkload()).csrPem, ["CERTIFICATE REQUEST"]) 
 
 describe("a root in a key service", () => {
   let now: Date;
-  let custody: ReturnType<typeof openPlatformKeys>;
+  let custody: ReturnType<typeof PlatformKeys.open>;
 
   beforeEach(async () => {
     const { fetch } = await playAws();
     const clusterCredentials = new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]);
     now = start;
-    custody = openPlatformKeys({ clusterCredentials }, { fetch, clock: () => now, ...leasePorts });
+    custody = PlatformKeys.open({ clusterCredentials }, { fetch, clock: () => now, ...leasePorts });
   });
 
   const keyOf = () => custody.keyServices(`${awsRootUris[0]}`);

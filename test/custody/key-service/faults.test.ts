@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
 import type { KeyServices } from "../../../src/custody/key-service/key-service.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
@@ -333,7 +333,7 @@ describe.each(Object.entries(columns))("%s", (_, { play, uri, rootUri, opening, 
     };
     const credentials = Object.entries(texts).map(([name, text]) => [name, () => text] as const);
     const means = { fetch: service.fetch, clock, ...leasePorts };
-    const { keyServices } = openPlatformKeys({ clusterCredentials: new Map(credentials) }, means);
+    const { keyServices } = PlatformKeys.open({ clusterCredentials: new Map(credentials) }, means);
     return [service, keyServices];
   }
 
@@ -396,7 +396,7 @@ test.each([
   };
   const credentials = Object.entries(texts).map(([name, text]) => [name, () => text] as const);
   const means = { fetch: service.fetch, clock, ...leasePorts };
-  const { keyServices } = openPlatformKeys({ clusterCredentials: new Map(credentials) }, means);
+  const { keyServices } = PlatformKeys.open({ clusterCredentials: new Map(credentials) }, means);
   service.fault = { status, body: { error: "invalid_grant", error_description } };
   const said = await wrapKek({ id: "k1", octets }, uri, "cluster.local", keyServices).then(
     () => "it worked",

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { formatWrappedKek } from "../../../src/config/keks.ts";
-import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import { ConfiguredKeks } from "../../../src/config/keks.ts";
+import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
@@ -28,7 +28,7 @@ const octets = crypto.getRandomValues(new Uint8Array(32));
 const usual = { KEY_CREDENTIAL_GCPKMS: googleCredential, KEY_CREDENTIAL_AZUREKMS: azureCredential };
 
 const custodyOf = ({ fetch }: PlayedService, given: object = usual) =>
-  openPlatformKeys(
+  PlatformKeys.open(
     {
       clusterCredentials: new Map(Object.entries(given).map(([name, text]) => [name, () => text])),
     },
@@ -43,7 +43,7 @@ describe.each([
     const service = await play();
     const { keyServices } = custodyOf(service);
     const kek = await wrapKek({ id: "k1", octets }, uri, domain, keyServices);
-    expect(configurationOf({ KEK: formatWrappedKek(kek) }).keks).toEqual([kek]);
+    expect(configurationOf({ KEK: ConfiguredKeks.format(kek) }).keks).toEqual([kek]);
     expect(await openWrapped(kek, domain, keyServices)).toEqual(octets);
     expect(service.asked.filter((action) => action === "token")).toHaveLength(1);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { formatWrappedKek } from "../../../src/config/keks.ts";
-import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import { ConfiguredKeks } from "../../../src/config/keks.ts";
+import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import type { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
 import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
 import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
@@ -25,7 +25,7 @@ const octets = crypto.getRandomValues(new Uint8Array(32));
 const credentials = { KEY_CREDENTIAL_AWSKMS: awsCredential, KEY_CREDENTIAL_HASHIVAULT: vaultToken };
 
 const keyServicesOf = (service: PlayedService, given: object = credentials) =>
-  openPlatformKeys(
+  PlatformKeys.open(
     {
       clusterCredentials: new Map(Object.entries(given).map(([name, text]) => [name, () => text])),
     },
@@ -43,7 +43,7 @@ describe.each([
 
   test("opens what it wrapped, in the form that KEK has", async () => {
     const [service, kek] = await wrapped();
-    const [parsed] = configurationOf({ KEK: formatWrappedKek(kek) }).keks;
+    const [parsed] = configurationOf({ KEK: ConfiguredKeks.format(kek) }).keks;
     expect(parsed).toEqual(kek);
     expect(await openWrapped(kek, domain, keyServicesOf(service))).toEqual(octets);
   });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { remembered } from "../../../src/custody/key-service/service-call.ts";
+import { ServiceCall } from "../../../src/custody/key-service/service-call.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 
 const start = new Date("2026-11-22T12:00:00Z");
@@ -7,7 +7,7 @@ const after = (seconds: number): Date => addSeconds(start, seconds);
 
 test("a pass is used until a minute before its end, and no longer once it was refused", async () => {
   let made = 0;
-  const obtain = remembered(async () => ({ pass: `pass ${++made}`, seconds: 600 }));
+  const obtain = ServiceCall.remembered(async () => ({ pass: `pass ${++made}`, seconds: 600 }));
   const passes: [number, boolean, string][] = [
     [0, false, "pass 1"],
     [539, false, "pass 1"],
@@ -22,6 +22,6 @@ test("a pass is used until a minute before its end, and no longer once it was re
 
 test("a pass without an end is obtained for each call", async () => {
   let made = 0;
-  const obtain = remembered(async () => ({ pass: ++made, seconds: 0 }));
+  const obtain = ServiceCall.remembered(async () => ({ pass: ++made, seconds: 0 }));
   expect([await obtain(start), await obtain(start)]).toEqual([1, 2]);
 });

@@ -3,8 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
-import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
-import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/operators-keys.ts";
 import { certifyBelow } from "../../../src/custody/key-service/service-root.ts";
 import { IntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
@@ -45,7 +45,7 @@ const credentials = new Map([
 ]);
 
 const custodyOf = (service: PlayedService) => (clock: () => Date) =>
-  openPlatformKeys(
+  PlatformKeys.open(
     { clusterCredentials: credentials },
     { fetch: service.fetch, clock, ...leasePorts },
   );
@@ -152,7 +152,7 @@ async function startIn(
       for (let hour = 0; hour < 24 * days; hour += 12) {
         mesh.now = new Date(mesh.now.getTime() + 12 * 3600 * 1000);
         await ca.certificateAuthority.issuance.authorities.renew(mesh.now);
-        await rotateAll([ca.mint, ...ca.signerMints.values()], mesh.now);
+        await Rotation.rotateAll([ca.mint, ...ca.signerMints.values()], mesh.now);
         await ca.certificateAuthority.issuance.authorities.renew(mesh.now);
         await requireVerified(ca, mesh.now);
       }
@@ -266,7 +266,7 @@ describe.each([
     const { id, certificate } = issuer.authority;
     const lengths = ca.mint.phaseLengths;
     await Mint.recordTaint(ca.mint, createTaint(store, id, "immediately", lengths, mesh.now));
-    await rotateAll([ca.mint], mesh.now);
+    await Rotation.rotateAll([ca.mint], mesh.now);
     // Its successor is published one propagation interval later.
     mesh.now = new Date(mesh.now.getTime() + 3_600_000);
     const after = await rootCrlOf(ca, root, mesh.now);
@@ -274,11 +274,11 @@ describe.each([
     expect(after.number).toBeGreaterThan(before.number);
     service.fault = fault;
     mesh.now = new Date(mesh.now.getTime() + 60 * day * 1000);
-    await expect(rotateAll([ca.mint], mesh.now)).rejects.toThrow();
+    await expect(Rotation.rotateAll([ca.mint], mesh.now)).rejects.toThrow();
     await ca.certificateAuthority.issuance.authorities.renew(mesh.now);
     expect(JSON.stringify(ca.log.operations)).toContain('"crl-fault"');
     service.fault = undefined;
-    await rotateAll([ca.mint], mesh.now);
+    await Rotation.rotateAll([ca.mint], mesh.now);
     expect(ca.log.operations.filter(({ event }) => event === "root-crl-signed")).toHaveLength(3);
   });
 });
@@ -296,7 +296,7 @@ describe("a root in a key service, whichever it is,", () => {
       const { id, certificate } = issuer.authority;
       const taint = createTaint(store, id, "with-last-leaf", mint.phaseLengths, mesh.now);
       await Mint.recordTaint(mint, taint);
-      await rotateAll([mint], mesh.now);
+      await Rotation.rotateAll([mint], mesh.now);
       return new X509Certificate(certificate.der).serialNumber;
     };
     await (await startIn(mesh, service, { CRL: "on" })).found();
@@ -321,7 +321,7 @@ describe("a root in a key service, whichever it is,", () => {
       const values = { ...below([first], root + company), CRL: "on" };
       const INCEPTION_DATE = mesh.now.toISOString().slice(0, 10);
       const ca = await startIn(mesh, service, { ...values, INCEPTION_DATE });
-      await rotateAll([ca.mint], mesh.now);
+      await Rotation.rotateAll([ca.mint], mesh.now);
       await ca.spend(20);
       const last = await signerIn(ca, mesh.now);
       expect(last?.verify(new X509Certificate(root).publicKey)).toBe(true);

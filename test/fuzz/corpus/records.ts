@@ -1,6 +1,6 @@
 import { boundTo, formatAuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
-import { importKek, type KekRing, kekOctets, sealParameters } from "../../../src/custody/kek.ts";
+import { Kek, type KekRing, sealParameters } from "../../../src/custody/kek.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
@@ -9,7 +9,7 @@ import { authorityKey, rootCertificates } from "./certificates.ts";
 import { fixedOctets } from "./fixed-numbers.ts";
 
 /** The KEK that sealed every record of the corpus. */
-export const corpusKeks: KekRing = [await importKek("k1", fixedOctets("kek", kekOctets))];
+export const corpusKeks: KekRing = [await Kek.import("k1", fixedOctets("kek", Kek.octets))];
 
 /** The record of an authority, sealed with an IV that is the same in every run. */
 async function authorityRecord(): Promise<StoredRecord> {
@@ -21,7 +21,7 @@ async function authorityRecord(): Promise<StoredRecord> {
   const pkcs8 = authorityKey("P-256").privateKey.export({ type: "pkcs8", format: "der" });
   const sealedKey = await crypto.subtle.encrypt(
     sealParameters(new Uint8Array(iv), boundTo(head)),
-    await crypto.subtle.importKey("raw", fixedOctets("kek", kekOctets), "AES-GCM", false, [
+    await crypto.subtle.importKey("raw", fixedOctets("kek", Kek.octets), "AES-GCM", false, [
       "encrypt",
     ]),
     new Uint8Array(pkcs8),

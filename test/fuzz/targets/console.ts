@@ -1,5 +1,5 @@
-import { createConsole } from "../../../src/console/console.ts";
-import { createOperatorGuard } from "../../../src/console/operator-guard.ts";
+import { Console } from "../../../src/console/console.ts";
+import { OperatorGuard } from "../../../src/console/operator-guard.ts";
 import type { Random } from "../../simulation/random.ts";
 import { sampleEntries, sampleNow, sampleStatus } from "../../testkit/console/sample-status.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -11,7 +11,7 @@ const token = "operators-token-0123456789-abcdefgh";
 const basic = Buffer.from(`operator:${token}`).toString("base64");
 let reads = 0;
 
-const { answer } = createConsole({
+const { answer } = Console.create({
   status: {
     at: async () => {
       reads++;
@@ -19,7 +19,7 @@ const { answer } = createConsole({
     },
     searchLog: async () => sampleEntries,
   },
-  guard: createOperatorGuard({ tokens: [{ token }], access: undefined }, undefined),
+  guard: OperatorGuard.create({ tokens: [{ token }], access: undefined }, undefined),
   clock: () => sampleNow,
   log: { ...createEventRecorder(), operation: () => {} },
   hasTrailers: false,

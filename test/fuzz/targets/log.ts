@@ -4,7 +4,7 @@ import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { formatNote, parseNote } from "../../../src/tlog/note/note.ts";
 import { Policy } from "../../../src/tlog/note/policy.ts";
 import { LogProof } from "../../../src/tlog/proof.ts";
-import { formatBundle, parseBundle, Tile } from "../../../src/tlog/tile.ts";
+import { Tile } from "../../../src/tlog/tile.ts";
 import type { Random } from "../../simulation/random.ts";
 import { entryAt } from "../../testkit/tlog/trees.ts";
 import {
@@ -37,7 +37,7 @@ async function unlessRefused(read: () => Promise<string>): Promise<string> {
 export const tile: Target = {
   generate: (random) => {
     const [path, octets] = oneOf(random, tiles);
-    const bundle = formatBundle(Array.from({ length: 3 }, (_, i) => entryAt(i)));
+    const bundle = Tile.formatBundle(Array.from({ length: 3 }, (_, i) => entryAt(i)));
     const content = Buffer.from(random.chance(0.5) ? octets : bundle);
     const name = random.chance(0.7)
       ? path
@@ -57,7 +57,7 @@ export const tile: Target = {
       requireThat(width >= 1 && width <= 256, "a tile of an impossible width");
       const again =
         read.level === "entries"
-          ? formatBundle(parseBundle(octets, width))
+          ? Tile.formatBundle(Tile.parseBundle(octets, width))
           : Tile.format(Tile.parse(octets, width));
       requireThat(octets.equals(again), "a tile has another spelling");
       return read.level === "entries" ? "a bundle" : "a tile";

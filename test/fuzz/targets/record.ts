@@ -1,4 +1,4 @@
-import { recordKinds, type StoredRecord } from "../../../src/custody/authority-store.ts";
+import { RecordName, type StoredRecord } from "../../../src/custody/authority-store.ts";
 import { RecordError } from "../../../src/custody/record-fields.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import type { Random } from "../../simulation/random.ts";
@@ -25,7 +25,7 @@ export const record: Target = {
 };
 
 function mutated(random: Random, stored: StoredRecord): StoredRecord {
-  if (random.chance(0.05)) return { ...stored, kind: oneOf(random, recordKinds) };
+  if (random.chance(0.05)) return { ...stored, kind: oneOf(random, RecordName.kinds) };
   if (random.chance(0.05)) return { ...stored, id: oneOf(random, corpusRecords).id };
   if (random.chance(0.05)) return { ...stored, value: oneOf(random, corpusRecords).value };
   if (random.chance(0.4)) return { ...stored, value: mutateText(random, stored.value) };
@@ -37,7 +37,7 @@ const toText = ({ kind, id, value }: StoredRecord): string => `${kind} ${id}\n${
 function fromText(text: string): StoredRecord | undefined {
   const end = text.indexOf("\n");
   const [name, id = ""] = text.slice(0, Math.max(end, 0)).split(" ");
-  const kind = recordKinds.find((each) => each === name);
+  const kind = RecordName.kinds.find((each) => each === name);
   return kind && { kind, id, value: text.slice(end + 1) };
 }
 

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { Code, createContextValues } from "@connectrpc/connect";
 import { IstioCertificateService } from "../../../src/gen/istio/v1/auth/ca_pb.ts";
-import { createCertificatePath } from "../../../src/transport/http/paths.ts";
+import { IssuingPath } from "../../../src/transport/http/paths.ts";
 import { rpcRequestOf } from "../../../src/transport/http/routes.ts";
 import {
   createCertificateService,
@@ -44,7 +44,7 @@ export interface Door {
 
 /** The door of certificates: the fast path, and the fallback. */
 const certificates: Door = {
-  path: createCertificatePath,
+  path: IssuingPath.createCertificate,
   services: [
     createCertificateService(ca.certificateAuthority, platform),
     audited(

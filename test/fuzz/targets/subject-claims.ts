@@ -2,7 +2,7 @@ import { createSubjectMapping } from "../../../src/authn/subject-claims.ts";
 import { callerWithin } from "../../../src/authn/token-authenticator.ts";
 import { subjectRights } from "../../../src/config/internal/rights.ts";
 import { subjectTableOf } from "../../../src/config/internal/subject-table.ts";
-import { type IssuerTable, issuerTables } from "../../../src/config/issuer-table.ts";
+import { IssuerTable } from "../../../src/config/issuer-table.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { parseJson } from "../../../src/foundation/json.ts";
 import type { JsonObject } from "../../../src/pki/jose/json-web-signature.ts";
@@ -36,7 +36,7 @@ export const subjectClaims: Target = {
   judge: async (octets) => {
     const [written = "", ...rest] = octets.toString("utf8").split("\n");
     const [tables, claims] = [written, rest.join("\n")].map(jsonIn);
-    const parsed = issuerTables.safeParse(tables);
+    const parsed = IssuerTable.schema.safeParse(tables);
     if (!parsed.success) return "tables refused";
     if (typeof claims !== "object" || claims === null || Array.isArray(claims)) return "no claims";
     const outcomes = parsed.data.map((table, i) => {

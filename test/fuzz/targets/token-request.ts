@@ -1,5 +1,5 @@
 import { parse } from "node:querystring";
-import { createJwtSvidPath, tokenExchangePath } from "../../../src/transport/http/paths.ts";
+import { IssuingPath } from "../../../src/transport/http/paths.ts";
 import { createJwtSvidService } from "../../../src/transport/rpc/certificate-service.ts";
 import { createTokenExchange } from "../../../src/transport/rpc/token-exchange.ts";
 import type { Random } from "../../simulation/random.ts";
@@ -106,7 +106,7 @@ function other(random: Random, some: readonly Field[]): readonly Field[] {
 const { certificateAuthority } = ca;
 
 const rpc: Door = {
-  path: createJwtSvidPath,
+  path: IssuingPath.createJwtSvid,
   services: [createJwtSvidService(certificateAuthority, { hasTrailers: true })],
   isIssued: (octets, call) => {
     // Fetch joins several values by a comma; two bearer tokens are none.
@@ -129,7 +129,7 @@ function asksFor(body: Octets, audience: string): boolean {
 }
 
 const exchange: Door = {
-  path: tokenExchangePath,
+  path: IssuingPath.tokenExchange,
   services: [createTokenExchange(certificateAuthority)],
   isIssued: (octets, { body }) => {
     const { subject_token, audience } = parse(Buffer.from(body).toString());

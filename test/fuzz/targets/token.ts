@@ -1,5 +1,5 @@
 import type { Authenticator, Caller } from "../../../src/authn/caller.ts";
-import { pinnedKeys } from "../../../src/authn/issuer-keys.ts";
+import { IssuerKeys } from "../../../src/authn/issuer-keys.ts";
 import { createTokenAuthenticator } from "../../../src/authn/token-authenticator.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { KeySet } from "../../../src/pki/jose/key-set.ts";
@@ -41,7 +41,7 @@ const authenticate = authenticator();
 function authenticator(): Authenticator {
   const usable = KeySet.parse(issuerJwks);
   if (!usable) throw new Error("no JWK Set");
-  const keys = pinnedKeys({ usable, unusable: [] });
+  const keys = IssuerKeys.pinned({ usable, unusable: [] });
   return createTokenAuthenticator(clusterLocal, [{ ...tokenIssuerWithoutKeys(issuerName), keys }]);
 }
 

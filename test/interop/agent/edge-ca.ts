@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { Composition } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts";
@@ -56,7 +56,7 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
   await runCron();
   const cron = repeatedly(runCron, 500);
   // The same CA a second time over the same KV, as in an operator's terminal, for taints.
-  const operator = await compose(parseConfiguration({ ...vars, ...secrets }), {
+  const operator = await Composition.compose(Configuration.parse({ ...vars, ...secrets }), {
     store: createKvStore((await worker.getEnv()).AUTHORITIES),
     fetching: noFetching,
     cryptoProvider: webCryptoProvider,

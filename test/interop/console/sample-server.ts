@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createFetchHandler } from "@connectrpc/connect/protocol";
-import { createConsole, scriptHeaders } from "../../../src/console/console.ts";
-import { portGuard } from "../../../src/console/operator-guard.ts";
+import { Console, ConsoleScript } from "../../../src/console/console.ts";
+import { OperatorGuard } from "../../../src/console/operator-guard.ts";
 import { script } from "../../../src/gen/console/script.ts";
 import { scriptIntegrity, scriptPath } from "../../../src/gen/console/script-name.ts";
 import type { Status } from "../../../src/status/status.ts";
@@ -16,15 +16,15 @@ interface SampleServer extends Disposable {
 
 /** Serves the console of any status. */
 export async function serveStatus(status: Status): Promise<SampleServer> {
-  const console = createConsole({
+  const console = Console.create({
     status,
-    guard: portGuard,
+    guard: OperatorGuard.ofPort,
     clock: () => sampleNow,
     log: createEventRecorder(),
     script: {
       path: scriptPath,
       integrity: scriptIntegrity,
-      answer: () => new Response(script, { headers: scriptHeaders }),
+      answer: () => new Response(script, { headers: ConsoleScript.headers }),
     },
     hasTrailers: false,
   });

@@ -1,4 +1,4 @@
-import { createCertificateVerifier } from "../../../src/authn/certificate-verifier.ts";
+import { CertificateVerifier } from "../../../src/authn/certificate-verifier.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { nodeCryptoProvider, requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
@@ -79,7 +79,7 @@ const authority = await SigningAuthority.create(
   schedule,
 );
 
-const verify = createCertificateVerifier({
+const verify = CertificateVerifier.create({
   trustDomain: clusterLocal,
   vouchingAt: async () => [authority],
   isRevoked: async () => false,

@@ -4,11 +4,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createLocalJWKSet, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
 import { mintTokenKey } from "../../../src/ca/mint.ts";
 import type { Fetch } from "../../../src/foundation/fetch.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { runRampart } from "../../testkit/programs/rampart-process.ts";
@@ -53,7 +53,7 @@ class Story {
 
   constructor(replicas: readonly Replica[], roots: string, credential: () => Promise<string>) {
     this.#replicas = replicas;
-    this.#fetch = fetchTrusting(roots);
+    this.#fetch = NodeFetch.trusting(roots);
     this.#credential = credential;
   }
 
@@ -214,7 +214,7 @@ function bucketService({ place, origin }: Awaited<ReturnType<typeof startS3Api>>
       AWS_ACCESS_KEY_ID: s3Credential.accessKeyId,
       AWS_SECRET_ACCESS_KEY: s3Credential.secretAccessKey,
     },
-    space: new BucketSpace(place, fetchTrusting(undefined), () => new Date()),
+    space: new BucketSpace(place, NodeFetch.trusting(undefined), () => new Date()),
     restart: async () => undefined,
   };
 }
@@ -226,7 +226,7 @@ async function seedStore(service: SharedService, keys: object): Promise<void> {
   const founded = addSeconds(now, -signingSeconds);
   const INCEPTION_DATE = founded.toISOString().slice(0, 10);
   const whole = { ...keys, ...service.keysBehind(port), KEK: environment.KEK, INCEPTION_DATE };
-  const configuration = parseServeConfiguration(whole, environment);
+  const configuration = ServeConfiguration.parse(whole, environment);
   const history = { founded, now, secondsBetweenRotations: day / 4 };
   const store = createSharedStore(service.space);
   const mint = await seedHistory(configuration, store, history);

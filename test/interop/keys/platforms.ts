@@ -1,8 +1,8 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
-import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
 import { serve } from "../../../src/node/serve/serve.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { createKvStore } from "../../../src/worker/kv-store.ts";
 import { type ClockedCa, type ClockedCas, startClockedCas } from "../../e2e/clocked-ca.ts";
 import { unchangedConfiguration } from "../../testkit/ca/served-ca.ts";
@@ -65,7 +65,7 @@ export async function onServe(leafSeconds: number): Promise<StagedCa> {
         CALLER_QUOTA: 1_000_000,
         ...values,
       };
-      server = await serve(parseServeConfiguration(complete), {
+      server = await serve(ServeConfiguration.parse(complete), {
         log,
         clock: time.clock,
         pause: time.pause,
@@ -84,7 +84,7 @@ export async function onServe(leafSeconds: number): Promise<StagedCa> {
       await rotated();
       return !log.operations.slice(seen).some(({ event }) => event === "rotation-fault");
     },
-    store: () => openFileStore(storeDirectory),
+    store: () => FileStore.open(storeDirectory),
     end,
   };
 }

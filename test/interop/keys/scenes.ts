@@ -1,13 +1,13 @@
 import { X509Certificate } from "node:crypto";
-import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
-import { formatWrappedKek } from "../../../src/config/keks.ts";
-import { openPlatformKeys, type PlatformKeys } from "../../../src/config/platform-keys.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { ConfiguredKeks } from "../../../src/config/keks.ts";
+import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { messageOf } from "../../../src/foundation/errors.ts";
 import { nodeKeyCustody } from "../../../src/node/key-service/key-custody.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
@@ -26,9 +26,9 @@ export function custodyOf(
   clock: () => Date = () => new Date(),
 ): PlatformKeys {
   const texts = Object.entries(credentials).map(([name, text]) => [name, () => text] as const);
-  return openPlatformKeys(
+  return PlatformKeys.open(
     { clusterCredentials: new Map(texts) },
-    { fetch: fetchTrusting(undefined), clock, ...leasePorts },
+    { fetch: NodeFetch.trusting(undefined), clock, ...leasePorts },
   );
 }
 
@@ -81,13 +81,13 @@ const livesOnALease: Scene = async (service) => {
     keyCustody.keyServices,
   );
   const renewals: Promise<void>[] = [];
-  const values = { KEK: formatWrappedKek(await wrapped), INCEPTION_DATE: dayOf(now) };
+  const values = { KEK: ConfiguredKeks.format(await wrapped), INCEPTION_DATE: dayOf(now) };
   const ca = await startCa(values, {
     keyCustody,
     clock: () => now,
     inBackground: (work) => void renewals.push(work),
   });
-  await rotateAll([ca.mint], now);
+  await Rotation.rotateAll([ca.mint], now);
   const { authorities } = ca.certificateAuthority.issuance;
   const pass = async (minutes: number) => {
     now = new Date(now.getTime() + 60_000 * minutes);
@@ -130,7 +130,7 @@ const signsIntermediates: Scene = async (service) => {
     );
     const signers = new Set<string>();
     for (let i = 0; i < 24; i++) {
-      await rotateAll([ca.mint], now);
+      await Rotation.rotateAll([ca.mint], now);
       now = new Date(now.getTime() + 1000 * day);
       await ca.certificateAuthority.issuance.authorities.renew(now);
       const { issuer } = await ca.certificateAuthority.issuance.authorities.at(now);
@@ -161,7 +161,7 @@ const isPinned: Scene = async (service) => {
     },
     { keyCustody, clock: () => now },
   );
-  return requireFault(rotateAll([ca.mint], now), /another key than the one of the root/);
+  return requireFault(Rotation.rotateAll([ca.mint], now), /another key than the one of the root/);
 };
 
 export const scenes: readonly (readonly [string, Scene])[] = [

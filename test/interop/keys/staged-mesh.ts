@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import type { Mint } from "../../../src/ca/mint.ts";
-import { formatWrappedKek } from "../../../src/config/keks.ts";
+import { ConfiguredKeks } from "../../../src/config/keks.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { issuers } from "../../e2e/mesh.ts";
@@ -136,7 +136,9 @@ export class Story {
     const { keyServices } = custodyOf(this.service, this.ca.now);
     const octets = crypto.getRandomValues(new Uint8Array(32));
     const { wrapping } = this.service;
-    return formatWrappedKek(await wrapKek({ id, octets }, wrapping, "cluster.local", keyServices));
+    return ConfiguredKeks.format(
+      await wrapKek({ id, octets }, wrapping, "cluster.local", keyServices),
+    );
   }
 
   get signatures(): number {

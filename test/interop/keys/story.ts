@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { Mint } from "../../../src/ca/mint.ts";
 import { installIntermediate } from "../../../src/ca/rotation/install-intermediate.ts";
-import { makeRequest, requestedKey } from "../../../src/ca/rotation/intermediate-request.ts";
+import { RequestedIntermediate } from "../../../src/ca/rotation/intermediate-request.ts";
 import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
 import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
@@ -192,7 +192,7 @@ async function toOffline(story: Story): Promise<string> {
   await story.deploy({ AUTHORITY_ROOT: "offline", UPSTREAM_AUTHORITY: undefined });
   const { fingerprint256 } = new X509Certificate(company.pem);
   await story.operate(async (mint) => {
-    const { id, csr } = await makeRequest(mint, ca.now());
+    const { id, csr } = await RequestedIntermediate.request(mint, ca.now());
     const notAfter = addSeconds(ca.now(), 8 * leafSeconds);
     const csrPem = Pem.format("CERTIFICATE REQUEST", csr);
     const text = await signIntermediate(company, csrPem, { notAfter });
@@ -203,7 +203,7 @@ async function toOffline(story: Story): Promise<string> {
     const verified = await verifyImported(imported, clusterLocal, ca.now());
     const request = (await openStore(mint)).requests.find((each) => each.id === id);
     if (!request) throw new Error("no open request");
-    const extractablePrivateKey = await requestedKey(mint, request);
+    const extractablePrivateKey = await RequestedIntermediate.keyOf(mint, request);
     const intermediate = { verified, extractablePrivateKey, otherRoots: [] };
     return installIntermediate(mint, intermediate, ca.now());
   });

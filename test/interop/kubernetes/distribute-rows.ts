@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Mint } from "../../../src/ca/mint.ts";
-import { compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { Composition } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { MeshCrls } from "../../../src/program/bundle/crls.ts";
@@ -110,13 +110,16 @@ async function keepsOneSet(scene: Scene): Promise<void> {
   const values = { KEK: randomKek(), MAX_WORKLOAD_CERT_TTL: "10s", ISSUERS: issuers };
   const served = await serveCa({ ...values, CRL: "on" });
   const clock = () => new Date();
-  const operator = await compose(parseConfiguration({ ...values, PROPAGATION_INTERVAL: "0s" }), {
-    store: await openFileStore(served.storeDirectory),
-    fetching: noFetching,
-    cryptoProvider: webCryptoProvider,
-    log: createEventRecorder(),
-    clock,
-  });
+  const operator = await Composition.compose(
+    Configuration.parse({ ...values, PROPAGATION_INTERVAL: "0s" }),
+    {
+      store: await FileStore.open(served.storeDirectory),
+      fetching: noFetching,
+      cryptoProvider: webCryptoProvider,
+      log: createEventRecorder(),
+      clock,
+    },
+  );
   /** @param areNew Whether all roots change at once: until the first CRL of the new ones is there, there may be none. */
   const becomes = (isSo: (roots: string) => boolean, areNew = false): Promise<void> =>
     until("shop has not the wanted roots", async () => {

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
+import { EventLog } from "../../../src/ca/issuance/audit-event.ts";
 import {
   distribute,
   parseDistributeConfiguration,
@@ -28,7 +28,7 @@ export async function distributing<T>(
     {},
   );
   const clock = () => new Date();
-  const log = createEventLog(clock, (line) => console.log(line));
+  const log = EventLog.create(clock, (line) => console.log(line));
   const listener = await distribute(configuration, { log, clock });
   try {
     return await work();

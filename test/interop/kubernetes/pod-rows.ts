@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout } from "node:timers/promises";
-import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
+import { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../../src/kubernetes/pod-watch.ts";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { until } from "../../testkit/time/until.ts";
 import { createPod, type Scene } from "./cluster/scene.ts";
 import type { Row } from "./rows.ts";
@@ -14,7 +14,7 @@ async function watchesPods({ plane, access }: Scene): Promise<void> {
   const { server, ca } = plane;
   const cluster = {
     cluster: "prod-1",
-    client: createKubernetesClient({ server, credential: () => access }, fetchTrusting(ca)),
+    client: KubernetesClient.create({ server, credential: () => access }, NodeFetch.trusting(ca)),
     failed: (_: string, { message }: Error) => void faults.push(message),
   };
   const nothing = { find: async () => undefined, isOn: async () => false };

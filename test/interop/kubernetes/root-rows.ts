@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspectClusters } from "../../../src/cli/verbs/cluster/cluster-inspection.ts";
 import { reportDelivery } from "../../../src/cli/verbs/cluster/delivery-report.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
@@ -200,13 +200,13 @@ async function isShown(scene: Scene): Promise<void> {
       spiffe_sequence: number;
     };
     const values = { ISSUERS: [tableOf(plane, { ca: plane.ca })], KEK: randomKek() };
-    const byLogin = await inspectClusters(parseConfiguration(values), { kubeconfig }, process.env);
+    const byLogin = await inspectClusters(Configuration.parse(values), { kubeconfig }, process.env);
     const byAccess = await inspectClusters(
-      parseConfiguration({ ...values, [credential]: token }),
+      Configuration.parse({ ...values, [credential]: token }),
       {},
       {},
     );
-    const blind = await inspectClusters(parseConfiguration(values), {}, {});
+    const blind = await inspectClusters(Configuration.parse(values), {}, {});
     for (const [sight] of [byLogin, byAccess]) {
       assert(sight);
       const report = reportDelivery(sight, { pem, sequence });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { createKubernetesClient, type KubernetesClient } from "../../../src/kubernetes/client.ts";
+import { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createSharedStore, type ObjectSpace } from "../../../src/node/stores/object-space.ts";
 import { createSecretSpace, WatchedSecrets } from "../../../src/node/stores/secret-space.ts";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
 import { until } from "../../testkit/time/until.ts";
@@ -22,7 +22,7 @@ export async function storeClient({ plane }: Scene): Promise<KubernetesClient> {
   await applyManifest(plane, "components/kubernetes-store/kubernetes-store.yaml");
   const token = await mint(plane, "istio-system", "rampart", { audiences: [] });
   const access = { server: plane.server, credential: () => token };
-  return createKubernetesClient(access, fetchTrusting(plane.ca));
+  return KubernetesClient.create(access, NodeFetch.trusting(plane.ca));
 }
 
 /** Empties the namespace of records, and of nothing else. */

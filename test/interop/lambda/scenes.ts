@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { cp, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
-import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
@@ -140,7 +140,7 @@ async function logged({ origin }: LambdaFunction): Promise<readonly string[]> {
   const checkpoint = await openCheckpointText(text, VerifierKey.parse(verifierKey));
   const serials: string[] = [];
   await extendVerified(Frontier.empty(), checkpoint, read, (_, octets) => {
-    const entry = parseEntry(octets);
+    const entry = LogEntry.parse(octets);
     if (entry.kind === "certificate") serials.push(JSON.stringify(entry));
   });
   return serials;

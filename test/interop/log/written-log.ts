@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { importKek } from "../../../src/custody/kek.ts";
+import { Kek } from "../../../src/custody/kek.ts";
 import { readObject } from "../../../src/node/log/log-storage.ts";
 import { logDirectory, NodeLog } from "../../../src/node/log/node-log.ts";
 import { readTile } from "../../../src/tlog/extend.ts";
@@ -33,7 +33,7 @@ export async function writeLog(
 ): Promise<WrittenLog> {
   const log = createEventRecorder();
   const { signal } = new AbortController();
-  const kek = await importKek("k1", kekOctets);
+  const kek = await Kek.import("k1", kekOctets);
   const opened = await NodeLog.open({
     storeDirectory,
     configuration: logConfiguration({

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { Composition } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
@@ -107,13 +107,13 @@ export async function startIncident() {
     },
     /** What somebody does who has the KEK and the store. */
     asThief: async () => {
-      const configuration = parseConfiguration({
+      const configuration = Configuration.parse({
         ISSUERS: values.ISSUERS,
         PROPAGATION_INTERVAL: "0s",
         KEK: kek,
       });
-      return compose(configuration, {
-        store: await openFileStore(store),
+      return Composition.compose(configuration, {
+        store: await FileStore.open(store),
         fetching: noFetching,
         cryptoProvider: webCryptoProvider,
         log: createEventRecorder(),

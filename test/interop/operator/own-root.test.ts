@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "smol-toml";
 import { expect, test } from "vitest";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
@@ -103,5 +103,5 @@ test.each([
     }),
     ...written,
   };
-  expect(parseServeConfiguration(values)).toBeDefined();
+  expect(ServeConfiguration.parse(values)).toBeDefined();
 });

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { afterAll, describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
 import type { Terminal } from "../../../src/cli/terminal/terminal.ts";
@@ -142,7 +142,9 @@ describe.concurrent("an operator", () => {
 
       const next = createKekEntry(theirs, "next");
       await configureKeks(theirs, next, old);
-      await within(theirs, ({ mint, now }) => rotate({ ...mint, log: createEventRecorder() }, now));
+      await within(theirs, ({ mint, now }) =>
+        Rotation.rotate({ ...mint, log: createEventRecorder() }, now),
+      );
       const table = done(await rampart(theirs, "kek list --retire elsewhere"));
       expect(table).toMatch(/^next +yes +3\nelsewhere +yes +0$/m);
       await configureKeks(theirs, next);

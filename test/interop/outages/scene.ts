@@ -8,8 +8,8 @@ import { join, resolve } from "node:path";
 import { PemConverter, X509CertificateGenerator } from "@peculiar/x509";
 import { stringify } from "smol-toml";
 import { RecordName } from "../../../src/custody/authority-store.ts";
-import { importKek } from "../../../src/custody/kek.ts";
-import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { Kek } from "../../../src/custody/kek.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
 import type { Finding } from "../../../src/status/finding.ts";
 import { scheduleAfter, sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
@@ -225,10 +225,10 @@ export class Scene {
       ]);
     }
     const hours = "hours" in row ? row.hours : usualHours;
-    const store = await openFileStore(join(folder, "store"));
+    const store = await FileStore.open(join(folder, "store"));
     if (hours) {
       const seconds = hours.map((each) => each * 3600) as [number, number, number, number];
-      const ring = [await importKek("k1", octets)] as const;
+      const ring = [await Kek.import("k1", octets)] as const;
       const record = await sealNewAuthority(ring, scheduleAfter(new Date(), seconds));
       await store.put(record);
       bucket?.put(`${bucket.place.prefix}${RecordName.key(record)}`, record.value);

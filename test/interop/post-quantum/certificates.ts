@@ -1,5 +1,5 @@
 import { generateKeyPairSync, sign } from "node:crypto";
-import { foundIfEmpty, rotateAll } from "../../../src/ca/rotation/rotate.ts";
+import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { signatureAlgorithms } from "../../../src/pki/signature-algorithm.ts";
 import { CertificationRequest } from "../../../src/pki/x509/request-to-be-signed.ts";
@@ -62,7 +62,7 @@ export async function certificates(): Promise<Shown> {
     { clock },
   );
   await foundIfEmpty(ca.mint, founded);
-  await rotateAll([ca.mint, ...ca.signerMints.values()], founded);
+  await Rotation.rotateAll([ca.mint, ...ca.signerMints.values()], founded);
   const ask = async (csr: string, metadata = {}): Promise<readonly string[]> => {
     const token = await mintAccountToken(tokenKey, issuer, "shop:cart", clock());
     const headers = { authorization: `Bearer ${token}` };

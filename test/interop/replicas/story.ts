@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import type { Mint } from "../../../src/ca/mint.ts";
-import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
-import { mintsOf, openStores } from "../../../src/config/ca-stores.ts";
+import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { CaStores } from "../../../src/config/ca-stores.ts";
 import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
-import {
-  parseServeConfiguration,
-  type ServeConfiguration,
-} from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
@@ -84,7 +81,7 @@ async function setScene(
   };
   const whole = { ...keys, ...service.keysBehind(service.port), KEK: service.environment.KEK };
   const store = createSharedStore(service.space);
-  const configuration = parseServeConfiguration(whole, service.environment);
+  const configuration = ServeConfiguration.parse(whole, service.environment);
   const history = { founded, now: new Date(), secondsBetweenRotations: 2 };
   await seedHistory(configuration, store, history);
   const replicas = [
@@ -179,10 +176,10 @@ export async function seedHistory(
     cryptoProvider: nodeCryptoProvider,
     clock: () => now,
   };
-  const { mint } = mintsOf(await openStores(ca, platform), ca, platform);
+  const { mint } = CaStores.mints(await CaStores.open(ca, platform), ca, platform);
   await foundIfEmpty(mint, founded);
   for (let at = founded; at < now; at = addSeconds(at, secondsBetweenRotations)) {
-    await rotate(mint, at);
+    await Rotation.rotate(mint, at);
   }
   for (const record of await memory.load()) await store.put(record);
   return { ...mint, store };

@@ -1,9 +1,9 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
-import { compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { Composition } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
 import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
@@ -84,13 +84,16 @@ export async function startServingCa(
   const writeRoots = async (): Promise<void> =>
     writeFile(rootFile, await (await fetch(`${published}/bundle.pem`)).text());
   await writeRoots();
-  const operator = await compose(parseConfiguration({ ...shared, KEK: environment.KEK }), {
-    store: await openFileStore(storeDirectory),
-    fetching: noFetching,
-    cryptoProvider: webCryptoProvider,
-    log: createEventRecorder(),
-    clock: () => new Date(),
-  });
+  const operator = await Composition.compose(
+    Configuration.parse({ ...shared, KEK: environment.KEK }),
+    {
+      store: await FileStore.open(storeDirectory),
+      fetching: noFetching,
+      cryptoProvider: webCryptoProvider,
+      log: createEventRecorder(),
+      clock: () => new Date(),
+    },
+  );
   const type = async (...words: string[]): Promise<void> => {
     await runRampart([...words, "--config", file, "--yes"], { environment });
   };

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import type { BucketPlace } from "../../../src/node/stores/store-place.ts";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { type Child, startChild } from "../../testkit/programs/child-process.ts";
@@ -58,7 +58,7 @@ export async function startGateway(program: string, folder: string): Promise<Gat
     url: `${origin}/${bucket}`,
     credentials: async () => credential,
   };
-  const space = new BucketSpace(place, fetchTrusting(ca), () => new Date());
+  const space = new BucketSpace(place, NodeFetch.trusting(ca), () => new Date());
   const untilItAnswers = (): Promise<void> =>
     until("the gateway answers", () =>
       space.list("now").then(

@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import type { SharedService } from "../replicas/shared-service.ts";
 import { playReplicaStory } from "../replicas/story.ts";
@@ -28,7 +28,7 @@ function bucketService({ place, port, ca, rootsFile, restart }: Gateway): Shared
       AWS_ACCESS_KEY_ID: credential.accessKeyId,
       AWS_SECRET_ACCESS_KEY: credential.secretAccessKey,
     },
-    space: new BucketSpace({ ...place, prefix }, fetchTrusting(ca), () => new Date()),
+    space: new BucketSpace({ ...place, prefix }, NodeFetch.trusting(ca), () => new Date()),
   };
 }
 

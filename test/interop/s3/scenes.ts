@@ -6,7 +6,7 @@ import { type Fetch, FetchError } from "../../../src/foundation/fetch.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { createSharedStore, type ObjectSpace } from "../../../src/node/stores/object-space.ts";
 import { Turns } from "../../../src/node/stores/turns.ts";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -26,7 +26,7 @@ const key = `authorities/${"ab".repeat(20)}`;
 function spaceOf(
   { gateway: { place, ca } }: Scene,
   changes: Partial<Gateway["place"]> = {},
-  fetch: Fetch = fetchTrusting(ca),
+  fetch: Fetch = NodeFetch.trusting(ca),
   recentSeconds = 0,
 ): BucketSpace {
   return new BucketSpace({ ...place, ...changes }, fetch, clock, { recentSeconds });
@@ -35,7 +35,7 @@ function spaceOf(
 async function emptied(scene: Scene): Promise<ObjectSpace> {
   const space = spaceOf(scene);
   for (const each of (await space.list("now")).keys()) await space.remove(each);
-  return spaceOf(scene, {}, fetchTrusting(scene.gateway.ca), 15);
+  return spaceOf(scene, {}, NodeFetch.trusting(scene.gateway.ca), 15);
 }
 
 const failing = (name: string) => (error: unknown) => {
@@ -96,7 +96,7 @@ async function givesTurns(scene: Scene): Promise<string> {
 /** After each PUT has been carried out, its first answer is lost. */
 async function survivesLostAnswers(scene: Scene): Promise<string> {
   await emptied(scene);
-  const real = fetchTrusting(scene.gateway.ca);
+  const real = NodeFetch.trusting(scene.gateway.ca);
   let isLost = false;
   const losing: Fetch = async (url, init) => {
     const response = await real(url, init);
@@ -118,7 +118,7 @@ async function saysWhy(scene: Scene): Promise<string> {
   const { url } = scene.gateway.place;
   const late = new BucketSpace(
     scene.gateway.place,
-    fetchTrusting(scene.gateway.ca),
+    NodeFetch.trusting(scene.gateway.ca),
     () => new Date(Date.now() - 3_600_000),
   );
   const secretAccessKey = "another-secret";
@@ -134,7 +134,7 @@ async function saysWhy(scene: Scene): Promise<string> {
     ],
     [spaceOf(scene, { region: "eu-central-1" }), /S3_REGION/],
     [
-      spaceOf(scene, {}, fetchTrusting(undefined)),
+      spaceOf(scene, {}, NodeFetch.trusting(undefined)),
       /showed a certificate that is not accepted \(.*SELF_SIGNED/,
     ],
   ];

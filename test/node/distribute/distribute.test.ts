@@ -7,7 +7,7 @@ import {
   parseDistributeConfiguration,
 } from "../../../src/node/distribute/distribute.ts";
 import type { RunningProgram } from "../../../src/program/program.ts";
-import { runtimeFaults } from "../../../src/program/runtime.ts";
+import { Runtime } from "../../../src/program/runtime.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { taint } from "../../testkit/ca/tainted-ca.ts";
 import {
@@ -272,7 +272,7 @@ test("reports which bundle the cluster has, and since when", async () => {
   const { spiffe_sequence } = await (await ca.app.request("/bundle.json")).json();
   expect(await readiness()).toEqual({
     ready: true,
-    runtime: runtimeFaults(),
+    runtime: Runtime.faults(),
     sequence: spiffe_sequence,
     since: expect.stringMatching(/^\d{4}-/),
     delivered: 1,

@@ -2,18 +2,14 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { variableNames } from "../../../src/agent/configuration/environment.ts";
-import { configurationKeys } from "../../../src/config/configuration.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
-import {
-  readConfigurationFile,
-  unreadVariables,
-  warnOfUnread,
-} from "../../../src/node/files/configuration-file.ts";
+import { ConfigurationFile, unreadVariables } from "../../../src/node/files/configuration-file.ts";
 import {
   gatewayKeys,
   parseGatewayConfiguration,
 } from "../../../src/node/gateway/gateway-configuration.ts";
-import { parseServeConfiguration, serveKeys } from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { signerKeys } from "../../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -30,7 +26,7 @@ const inNamespace = {
   STORE_DIRECTORY: undefined,
 };
 const serveWith = (changes: Values) =>
-  parseServeConfiguration({ ISSUERS, KEK, STORE_DIRECTORY: "/store", ...changes });
+  ServeConfiguration.parse({ ISSUERS, KEK, STORE_DIRECTORY: "/store", ...changes });
 const gatewayWith = (changes: Values) =>
   parseGatewayConfiguration({ UPSTREAM: "https://ca.test", ...changes });
 
@@ -65,8 +61,8 @@ describe("a configuration file", () => {
         'dns_names = ["istiod.istio-system.svc"]',
       ].join("\n"),
     );
-    const values = await readConfigurationFile(path, { KEK: `${KEK}\n`, HOME: "/root" });
-    const { ca, store } = parseServeConfiguration(values);
+    const values = await ConfigurationFile.read(path, { KEK: `${KEK}\n`, HOME: "/root" });
+    const { ca, store } = ServeConfiguration.parse(values);
     expect(store).toEqual({ kind: "directory", directory: "/var/lib/rampart" });
     expect(ca).toMatchObject({ trustDomain: "mesh.test", inceptionDate: "2026-11-21" });
     expect(ca.keks).toHaveLength(1);
@@ -88,7 +84,7 @@ describe("a configuration file", () => {
     ["UPSTREAM_CREDENTIAL", secret],
   ])("must not hold the secret %s, and its fault does not show it", async (key, value) => {
     const path = await fileWith(`${key} = "${value}"`);
-    const faults = await faultsOf(() => readConfigurationFile(path, {}));
+    const faults = await faultsOf(() => ConfigurationFile.read(path, {}));
     expect(faults).toEqual([expect.stringMatching(new RegExp(`^${key}: .*environment`))]);
     expect(faults.join()).not.toContain(value.slice(3, 20));
   });
@@ -97,15 +93,15 @@ describe("a configuration file", () => {
     const path = await fileWith(
       'STORE_DIRECTORY = "/store"\n[[ISSUERS]]\nissuer = "https://a.test"',
     );
-    const values = await readConfigurationFile(path, { KEK, CONSOLE_TOKENS: `${secret}\n` });
-    const { console } = parseServeConfiguration(values).ca;
+    const values = await ConfigurationFile.read(path, { KEK, CONSOLE_TOKENS: `${secret}\n` });
+    const { console } = ServeConfiguration.parse(values).ca;
     expect(console?.tokens).toEqual([{ token: secret }]);
   });
 
   test("may hold digests of the console's tokens, unless the environment has tokens", async () => {
     const path = await fileWith(`CONSOLE_TOKENS = "${digest}"`);
-    expect(await readConfigurationFile(path, {})).toEqual({ CONSOLE_TOKENS: digest });
-    const faults = await faultsOf(() => readConfigurationFile(path, { CONSOLE_TOKENS: secret }));
+    expect(await ConfigurationFile.read(path, {})).toEqual({ CONSOLE_TOKENS: digest });
+    const faults = await faultsOf(() => ConfigurationFile.read(path, { CONSOLE_TOKENS: secret }));
     expect(faults).toEqual([expect.stringMatching(/^CONSOLE_TOKENS: .*one of the two/)]);
   });
 
@@ -114,7 +110,9 @@ describe("a configuration file", () => {
       ...{ KEK, CONSOLE_TOKENS: secret, TRUST_DOMAIN: "mesh.test", HOME: "/root" },
       ...{ CLUSTER_CREDENTIAL_A_FILE: "/token", CONSOLE_TOKENS_FILE: "/tokens" },
     };
-    expect(unreadVariables([...configurationKeys, ...serveKeys], environment)).toEqual([
+    expect(
+      unreadVariables([...Configuration.keys, ...ServeConfiguration.keys], environment),
+    ).toEqual([
       { name: "TRUST_DOMAIN", key: "TRUST_DOMAIN" },
       { name: "CONSOLE_TOKENS_FILE", key: "CONSOLE_TOKENS" },
     ]);
@@ -130,7 +128,11 @@ describe("a configuration file", () => {
     const environment = Object.fromEntries(names.map((name) => [name, secret]));
     const lines: object[] = [];
     const operation = (line: object) => lines.push(line);
-    warnOfUnread([...configurationKeys, ...serveKeys], environment, { operation });
+    ConfigurationFile.warnOfUnread(
+      [...Configuration.keys, ...ServeConfiguration.keys],
+      environment,
+      { operation },
+    );
     const detail = `looks like the key ${key} of the configuration, and nothing reads it in the environment`;
     const event = "variable-ignored";
     expect(lines).toEqual(names.map((name) => ({ event, level: "warning", name, detail })));
@@ -145,14 +147,18 @@ describe("a configuration file", () => {
     const environment = Object.fromEntries(names.map((name) => [name, "x"]));
     // Istio's agent has one of the same name.
     delete environment["TRUST_DOMAIN"];
-    for (const keys of [[...configurationKeys, ...serveKeys], gatewayKeys, signerKeys]) {
+    for (const keys of [
+      [...Configuration.keys, ...ServeConfiguration.keys],
+      gatewayKeys,
+      signerKeys,
+    ]) {
       expect(unreadVariables(keys, environment)).toEqual([]);
     }
   });
 
   test("that is not TOML has a fault with the position and without the text", async () => {
     const path = await fileWith(`TRUST_DOMAIN = "a"\nKEK = ${KEK}`);
-    const faults = await faultsOf(() => readConfigurationFile(path, {}));
+    const faults = await faultsOf(() => ConfigurationFile.read(path, {}));
     expect(faults).toEqual([expect.stringMatching(/rampart\.toml:2:\d+: is not TOML$/)]);
     expect(faults.join()).not.toContain(KEK.slice(3, 20));
   });
@@ -161,7 +167,7 @@ describe("a configuration file", () => {
     ["is not there", "/nowhere/rampart.toml", "does not exist"],
     ["is a directory", "/", "is not a file of at most 16777216 octets"],
   ])("that %s has a fault", async (_, path, why) => {
-    const faults = await faultsOf(() => readConfigurationFile(path, {}));
+    const faults = await faultsOf(() => ConfigurationFile.read(path, {}));
     expect(faults).toEqual([`${path} ${why}`]);
   });
 });
@@ -189,7 +195,7 @@ describe("the configuration of serve", () => {
 
   test("keeps its records in a namespace of the cluster of its pod, or of another", () => {
     const values = { ISSUERS, KEK, ...inNamespace };
-    const { store, ca } = parseServeConfiguration(values, { KUBERNETES_SERVICE_HOST: "10.0.0.1" });
+    const { store, ca } = ServeConfiguration.parse(values, { KUBERNETES_SERVICE_HOST: "10.0.0.1" });
     expect(store).toMatchObject({
       kind: "kubernetes",
       namespace: "rampart-store",
@@ -197,10 +203,10 @@ describe("the configuration of serve", () => {
     });
     expect(ca.phaseLengths.propagationSeconds).toBe(120);
     const elsewhere = { ...values, KUBERNETES_SERVER: "https://api.test" };
-    expect(parseServeConfiguration(elsewhere).store).toMatchObject({
+    expect(ServeConfiguration.parse(elsewhere).store).toMatchObject({
       apiServer: { server: "https://api.test", serverRootsFile: undefined },
     });
-    expect(parseServeConfiguration(values).store).toMatchObject({ apiServer: undefined });
+    expect(ServeConfiguration.parse(values).store).toMatchObject({ apiServer: undefined });
   });
 
   test.each<[string, Values]>([
@@ -234,7 +240,7 @@ describe("the configuration of serve", () => {
   ])("has a fault at %s (%#)", async (place, changes) => {
     const defined = Object.entries({ ISSUERS, KEK, STORE_DIRECTORY: "/store", ...changes });
     const values = Object.fromEntries(defined.filter(([, value]) => value !== undefined));
-    const faults = await faultsOf(() => parseServeConfiguration(values));
+    const faults = await faultsOf(() => ServeConfiguration.parse(values));
     expect(faults.map((fault) => fault.split(": ")[0])).toEqual([place]);
   });
 });
@@ -244,7 +250,7 @@ test.each<[string, readonly string[], () => unknown]>([
     "the CA and its store",
     ["TRUST_DOMAIN", "ISSUERS", "STORE_DIRECTORY", "CLUSTER_CREDENTIAL_A_FILE"],
     () =>
-      parseServeConfiguration({
+      ServeConfiguration.parse({
         KEK,
         TRUST_DOMAIN: "Mesh",
         STORE_DIRECTORY: 1,
@@ -254,7 +260,7 @@ test.each<[string, readonly string[], () => unknown]>([
   [
     "the CA, its store and its certificate",
     ["ISSUERS", "STORE_DIRECTORY", "TLS_KEY_FILE"],
-    () => parseServeConfiguration({ KEK, TLS_CERTIFICATE_FILE: "/tls.crt" }),
+    () => ServeConfiguration.parse({ KEK, TLS_CERTIFICATE_FILE: "/tls.crt" }),
   ],
   [
     "what other keys exclude",

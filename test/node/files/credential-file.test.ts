@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
-import { readConfigurationFile } from "../../../src/node/files/configuration-file.ts";
+import { ConfigurationFile } from "../../../src/node/files/configuration-file.ts";
 import { credentialInFile } from "../../../src/node/files/credential-file.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -86,7 +86,7 @@ describe("rampart serve", () => {
   });
 
   const configured = (values: Readonly<Record<string, unknown>>) =>
-    parseServeConfiguration({
+    ServeConfiguration.parse({
       ISSUERS: [table()],
       KEK: randomKek(),
       STORE_DIRECTORY: "/store",
@@ -96,7 +96,7 @@ describe("rampart serve", () => {
   test("gets the path of the file from its environment", async () => {
     const path = join(await temporaryFolder(), "rampart.toml");
     await writeFile(path, "");
-    const values = await readConfigurationFile(path, { [`${name}_FILE`]: file, OTHER_FILE: "/x" });
+    const values = await ConfigurationFile.read(path, { [`${name}_FILE`]: file, OTHER_FILE: "/x" });
     expect(values).toEqual({ [`${name}_FILE`]: file });
     await writeFile(file, apiCredential);
     const { ca } = configured(values);

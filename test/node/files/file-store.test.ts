@@ -12,12 +12,12 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { maximumRecords } from "../../../src/custody/authority-store.ts";
-import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { AuthorityStore } from "../../../src/custody/authority-store.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
-describeAuthorityStore(async () => openFileStore(join(await temporaryFolder(), "store")));
+describeAuthorityStore(async () => FileStore.open(join(await temporaryFolder(), "store")));
 
 /** How many of this process's descriptors lead into a directory. */
 async function filesOpenIn(directory: string): Promise<number> {
@@ -34,7 +34,7 @@ const file = `authorities/${id}.json`;
 describe("a file store", () => {
   test("is readable by its owner alone, directory and records", async () => {
     const directory = join(await temporaryFolder(), "a/b");
-    const store = await openFileStore(directory);
+    const store = await FileStore.open(directory);
     await store.put({ ...name, value: "sealed" });
     expect((await stat(directory)).mode & 0o777).toBe(0o700);
     expect((await stat(join(directory, file))).mode & 0o777).toBe(0o600);
@@ -43,19 +43,19 @@ describe("a file store", () => {
   test("refuses a directory that every user may enter", async () => {
     const directory = await temporaryFolder();
     await chmod(directory, 0o755);
-    const refused = await openFileStore(directory).catch(({ message }: Error) => message);
+    const refused = await FileStore.open(directory).catch(({ message }: Error) => message);
     execFileSync("/bin/sh", ["-c", /chmod o-rwx .*/.exec(`${refused}`)?.[0] ?? "false"]);
-    await expect(openFileStore(directory)).resolves.toBeDefined();
+    await expect(FileStore.open(directory)).resolves.toBeDefined();
   });
 
   test("refuses a path that is not a directory", async () => {
     const path = join(await temporaryFolder(), "file");
     await writeFile(path, "");
-    await expect(openFileStore(path)).rejects.toThrow(/EEXIST|ENOTDIR/);
+    await expect(FileStore.open(path)).rejects.toThrow(/EEXIST|ENOTDIR/);
   });
 
   test("replaces the value that the writer has read, and no other and none that was deleted", async () => {
-    const store = await openFileStore(join(await temporaryFolder(), "store"));
+    const store = await FileStore.open(join(await temporaryFolder(), "store"));
     expect(await store.put({ ...name, value: "new" }, "old")).toBe(false);
     expect(await store.load()).toEqual([]);
     await store.put({ ...name, value: "other" });
@@ -67,7 +67,7 @@ describe("a file store", () => {
 
   test("shows a record to another process at once", async () => {
     const directory = join(await temporaryFolder(), "store");
-    const [one, other] = [await openFileStore(directory), await openFileStore(directory)];
+    const [one, other] = [await FileStore.open(directory), await FileStore.open(directory)];
     await one.put({ ...name, value: "1" });
     expect(await other.load()).toEqual([{ ...name, value: "1" }]);
     await other.delete(name);
@@ -76,8 +76,10 @@ describe("a file store", () => {
 
   test.runIf(process.platform === "linux")("opens few files at once in one load", async () => {
     const directory = join(await temporaryFolder(), "store");
-    const store = await openFileStore(directory);
-    const ids = Array.from({ length: maximumRecords }, (_, i) => `${i}`.padStart(40, "0"));
+    const store = await FileStore.open(directory);
+    const ids = Array.from({ length: AuthorityStore.maximumRecords }, (_, i) =>
+      `${i}`.padStart(40, "0"),
+    );
     const write = (each: string) => writeFile(join(directory, `authorities/${each}.json`), each);
     await Promise.all(ids.map(write));
     let most = 0;
@@ -95,7 +97,7 @@ describe("a file store", () => {
 
   test("never shows half of a record while two write it", async () => {
     const directory = join(await temporaryFolder(), "store");
-    const [one, other] = [await openFileStore(directory), await openFileStore(directory)];
+    const [one, other] = [await FileStore.open(directory), await FileStore.open(directory)];
     const values = ["a", "b"].map((letter) => letter.repeat(20_000));
     await one.put({ ...name, value: values[0] ?? "" });
     const writing = [one, other].flatMap((store, i) =>
@@ -116,7 +118,7 @@ describe("a file store", () => {
     for (const each of ["notes.txt", ...unfinished, "AB.json", "x.json", ".hidden.json"]) {
       await writeFile(join(folder, each), "{");
     }
-    const store = await openFileStore(directory);
+    const store = await FileStore.open(directory);
     expect(await store.load()).toEqual([]);
     expect((await readdir(folder)).toSorted()).toEqual(
       [".hidden.json", "AB.json", "notes.txt", "x.json"].toSorted(),
@@ -127,7 +129,7 @@ describe("a file store", () => {
     "has no place for the id %j",
     async (id) => {
       const parent = await temporaryFolder();
-      const store = await openFileStore(join(parent, "store"));
+      const store = await FileStore.open(join(parent, "store"));
       await expect(store.put({ kind: "authority", id, value: "x" })).rejects.toThrow(/hexadecimal/);
       await expect(store.delete({ kind: "authority", id })).rejects.toThrow(/hexadecimal/);
       expect(await readdir(parent)).toEqual(["store"]);
@@ -136,7 +138,7 @@ describe("a file store", () => {
 
   test("refuses a store with more records than rotations leave", async () => {
     const directory = join(await temporaryFolder(), "store");
-    const store = await openFileStore(directory);
+    const store = await FileStore.open(directory);
     for (let i = 0; i < 501; i++) {
       await writeFile(join(directory, `roots/${i.toString(16).padStart(40, "0")}.json`), "");
     }
@@ -148,7 +150,7 @@ describe("a file store", () => {
     async (gone) => {
       const parent = await temporaryFolder();
       const directory = join(parent, "store");
-      const store = await openFileStore(directory);
+      const store = await FileStore.open(directory);
       await store.put({ ...name, value: "{}" });
       await rename(join(directory, gone), join(parent, "lost"));
       await expect(store.load()).rejects.toThrow(/ENOENT/);
@@ -159,7 +161,7 @@ describe("a file store", () => {
 
   test("cuts a file that is longer than any record", async () => {
     const directory = join(await temporaryFolder(), "store");
-    const store = await openFileStore(directory);
+    const store = await FileStore.open(directory);
     await writeFile(join(directory, file), "x".repeat(1_000_000));
     const [record] = await store.load();
     expect(record?.value.length).toBe(256 * 1024);
@@ -167,7 +169,7 @@ describe("a file store", () => {
 
   test("follows no symbolic link when it writes", async () => {
     const directory = join(await temporaryFolder(), "store");
-    const store = await openFileStore(directory);
+    const store = await FileStore.open(directory);
     const victim = join(directory, "victim");
     await writeFile(victim, "untouched");
     await symlink(victim, join(directory, file));

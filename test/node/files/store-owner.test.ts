@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
-import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
-import { openFileStore, openSignerStores } from "../../../src/node/files/file-store.ts";
+import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
 import { createMemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -58,7 +58,7 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
 
   test("can be read by its owner after root has written to it", async () => {
     expect(await as(server, directory, put)).toBe("done");
-    const store = await openFileStore(directory);
+    const store = await FileStore.open(directory);
     await store.put({ kind: "taint", id, value: "said" });
     await store.put({ ...record, value: "anew" });
     expect(await as(server, directory, load)).toBe('[["authority","anew"],["taint","said"]]');
@@ -68,20 +68,20 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
   test("serves on after root has rotated and tainted", async () => {
     expect(await as(server, directory, load)).toBe("[]");
     const now = new Date("2026-11-21T12:00:00Z");
-    const store = await openFileStore(directory);
+    const store = await FileStore.open(directory);
     const mint = { ...createMemoryMint(await createKekRing()), store };
     await foundIfEmpty(mint, now);
     const [{ id: first = "" } = {}] = await store.load();
     await Mint.recordTaint(mint, { id: first, taintedAt: now, retiresAt: now });
-    await rotate(mint, now);
+    await Rotation.rotate(mint, now);
     const kinds = "async (store) => (await store.load()).map(({ kind }) => kind).sort()";
     expect(await as(server, directory, kinds)).toBe('["authority","authority","taint"]');
   });
 
   test("that root makes belongs to the owner of the folder above, as do the folders between and signers' stores", async () => {
     const deep = join(parent, "a/b/store");
-    await openFileStore(deep);
-    await openSignerStores({ storeDirectory: deep, ca: { signers: [{ name: "team-a" }] } });
+    await FileStore.open(deep);
+    await FileStore.openSigners({ storeDirectory: deep, ca: { signers: [{ name: "team-a" }] } });
     expect(await ownersIn(join(parent, "a"))).toEqual(new Set([`${server}:${server}`]));
     expect(await as(server, join(deep, "signers/team-a"), put)).toBe("done");
   });
@@ -90,9 +90,9 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
     await chown(parent, 0, server);
     await chmod(parent, 0o2770);
     expect(await as(server, parent, load)).toBe("[]");
-    const store = await openFileStore(parent);
+    const store = await FileStore.open(parent);
     await store.put(record);
-    await openSignerStores({ storeDirectory: parent, ca: { signers: [{ name: "team-a" }] } });
+    await FileStore.openSigners({ storeDirectory: parent, ca: { signers: [{ name: "team-a" }] } });
     expect(await as(server, parent, load)).toBe('[["authority","sealed"]]');
     expect(await as(server, join(parent, "signers/team-a"), put)).toBe("done");
   });
@@ -100,7 +100,7 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
   test("that root has restored into a folder of its own serves once what the refusal says was typed", async () => {
     await chmod(parent, 0o711);
     await mkdir(directory, { mode: 0o700 });
-    await (await openFileStore(directory)).put(record);
+    await (await FileStore.open(directory)).put(record);
     const refused = await as(server, directory, put);
     const [, typed = "false"] = /Type, if this user runs the server: sudo (.*)/.exec(refused) ?? [];
     await run("/bin/sh", ["-c", typed]);
@@ -147,7 +147,7 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
 test("a store of its own user is used as it is", async () => {
   const directory = join(await temporaryFolder(), "store");
   await mkdir(directory, { mode: 0o700 });
-  const store = await openFileStore(directory);
+  const store = await FileStore.open(directory);
   await store.put(record);
   const { uid, gid } = await stat(directory);
   expect(await ownersIn(directory)).toEqual(new Set([`${uid}:${gid}`]));

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { Composition } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
@@ -34,8 +34,8 @@ async function startBoth() {
   };
   const ca = await serveCa({ ...shared, SERVING_NAMES: ["localhost"], CRL: "on" });
   onTestFinished(ca.end);
-  const operator = await compose(parseConfiguration(shared), {
-    store: await openFileStore(ca.storeDirectory),
+  const operator = await Composition.compose(Configuration.parse(shared), {
+    store: await FileStore.open(ca.storeDirectory),
     fetching: noFetching,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),

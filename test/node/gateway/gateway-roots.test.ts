@@ -7,7 +7,7 @@ import {
   parseGatewayConfiguration,
 } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
-import { runtimeFaults } from "../../../src/program/runtime.ts";
+import { Runtime } from "../../../src/program/runtime.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -110,7 +110,7 @@ test("a gateway with DELIVER_ROOTS delivers the roots to every namespace, and re
 
 test("a gateway without DELIVER_ROOTS sends no request to the API server", async () => {
   await start({});
-  expect(await readiness()).toEqual([200, { ready: true, reasons: [], runtime: runtimeFaults() }]);
+  expect(await readiness()).toEqual([200, { ready: true, reasons: [], runtime: Runtime.faults() }]);
   expect(api.asked).toEqual([]);
   expect(await (await monitored("/metrics")).text()).not.toContain("rampart_distribute");
 });

@@ -10,7 +10,7 @@ import {
 } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { runtimeFaults } from "../../../src/program/runtime.ts";
+import { Runtime } from "../../../src/program/runtime.ts";
 import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
@@ -291,7 +291,7 @@ describe("a caller with a certificate", () => {
     await eventually(async () =>
       expect(await (await fetch(readyz)).json()).toEqual({
         ready: true,
-        runtime: runtimeFaults(),
+        runtime: Runtime.faults(),
         reasons: [`the gateway's own token: ${TOKEN_FILE} holds a token that has expired`],
       }),
     );
@@ -346,7 +346,7 @@ describe("while the CA is unreachable", () => {
     await eventually(async () =>
       expect(await readiness()).toEqual({
         ready: true,
-        runtime: runtimeFaults(),
+        runtime: Runtime.faults(),
         reasons: [expect.stringMatching(/^the bundle endpoint did not answer/)],
       }),
     );

@@ -2,9 +2,9 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { afterEach, describe } from "vitest";
-import { importKek } from "../../../src/custody/kek.ts";
+import { Kek } from "../../../src/custody/kek.ts";
 import { createLambda } from "../../../src/node/lambda/lambda.ts";
-import { bucketStores } from "../../../src/node/stores/stores.ts";
+import { ReplicaStores } from "../../../src/node/stores/stores.ts";
 import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
 import { describeForeignTokens } from "../../contract/configured-service/foreign-tokens.ts";
@@ -41,7 +41,7 @@ async function openService(): Promise<ConfigurableService> {
   const KEK = randomKek();
   const api = await startS3Api();
   ends.push(api.close);
-  const { store } = await bucketStores(api.place, clock);
+  const { store } = await ReplicaStores.inBucket(api.place, clock);
   const file = join(await lastingFolder(), "rampart.toml");
   const bucket = {
     STORE: "s3",
@@ -58,7 +58,7 @@ async function openService(): Promise<ConfigurableService> {
   };
   return {
     store,
-    keks: [await importKek("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
+    keks: [await Kek.import("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
     start: async (values) => {
       const lines: string[] = [];
       await writeFile(file, stringify({ ...values, ...bucket }));

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { createGuard } from "../../../src/node/limits/guard.ts";
 import { type Limit, type Limits, usualLimits } from "../../../src/node/limits/limits.ts";
-import { shareOctets } from "../../../src/transport/http/shared-octets.ts";
+import { SharedOctets } from "../../../src/transport/http/shared-octets.ts";
 import { apiCredentialName, rpcPath } from "../../contract/service-under-test.ts";
 import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -317,7 +317,9 @@ describe("the octets of answers that nobody reads", () => {
   });
 
   test("are few enough for a hundred callers behind one connection to get a large document each", async () => {
-    const { port } = await listenFor({}, async () => shareOctets(new Uint8Array(300_000), {}));
+    const { port } = await listenFor({}, async () =>
+      SharedOctets.share(new Uint8Array(300_000), {}),
+    );
     const session = connect(`http://127.0.0.1:${port}`);
     onTestFinished(() => session.destroy());
     const get = () => codeOf(session.request({ ":path": "/" }));
@@ -328,14 +330,14 @@ describe("the octets of answers that nobody reads", () => {
   });
 
   test("count by a small part at first if all callers share one answer", async () => {
-    const { heads, reached } = await ask(() => shareOctets(octets, {}));
+    const { heads, reached } = await ask(() => SharedOctets.share(octets, {}));
     await heads;
     expect(reached).toEqual([]);
   });
 
   test("count by the part that encryption copies if all callers share one answer", async () => {
     const { port, reached } = await listenFor({ request_memory: 1 }, async () =>
-      shareOctets(octets, {}),
+      SharedOctets.share(octets, {}),
     );
     const session = connect(`http://127.0.0.1:${port}`, { settings: { initialWindowSize: 8192 } });
     session.on("error", () => {});

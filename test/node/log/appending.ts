@@ -1,5 +1,5 @@
-import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
-import { importKek } from "../../../src/custody/kek.ts";
+import { EventLog } from "../../../src/ca/issuance/audit-event.ts";
+import { Kek } from "../../../src/custody/kek.ts";
 import { NodeLog } from "../../../src/node/log/node-log.ts";
 import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
@@ -11,7 +11,7 @@ import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 const [, , storeDirectory = "", kek = "", origin = "", lengthText = "", from = ""] = process.argv;
 
 const clock = (): Date => new Date("2026-11-21T12:00:00Z");
-const imported = await importKek("k1", new Uint8Array(Buffer.from(kek, "hex")));
+const imported = await Kek.import("k1", new Uint8Array(Buffer.from(kek, "hex")));
 const { issuanceLog } = await NodeLog.open({
   storeDirectory,
   configuration: logConfiguration({
@@ -22,7 +22,7 @@ const { issuanceLog } = await NodeLog.open({
   shard: 0,
   trustDomain: TrustDomain.parse("cluster.local") as TrustDomain,
   keks: { hold: () => undefined, ring: () => [imported] },
-  log: createEventLog(clock, () => {}),
+  log: EventLog.create(clock, () => {}),
   clock,
 });
 

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { join, relative } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
-import { importKek, type KekRing } from "../../../src/custody/kek.ts";
+import { Kek, type KekRing } from "../../../src/custody/kek.ts";
 import { fileObjects } from "../../../src/node/log/log-storage.ts";
 import { NodeLog } from "../../../src/node/log/node-log.ts";
 import { flushFolder } from "../../../src/program/files/atomic-file.ts";
@@ -91,7 +91,7 @@ async function entriesIn(store: string, keks: KekRing): Promise<string[]> {
 
 const createKeys = async (): Promise<{ hex: string; keks: KekRing }> => {
   const octets = randomBytes(32);
-  return { hex: octets.toString("hex"), keks: [await importKek("k1", new Uint8Array(octets))] };
+  return { hex: octets.toString("hex"), keks: [await Kek.import("k1", new Uint8Array(octets))] };
 };
 
 test("a process that is killed has every answered entry, and one history", async () => {

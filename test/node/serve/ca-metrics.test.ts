@@ -3,13 +3,13 @@ import type { AppendOnlyLog, LogMode } from "../../../src/ca/issuance/issuance-l
 import { Mint } from "../../../src/ca/mint.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { addAuthorityGauges, countingLog } from "../../../src/node/serve/ca-metrics.ts";
-import { createRegistry } from "../../../src/program/metrics.ts";
+import { Metrics } from "../../../src/program/metrics.ts";
 import { decideTaint, refresh, startWithSuccessor } from "../../testkit/ca/tainted-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 test("the gauge of the successor shows when it begins to sign, and never a tainted one", async () => {
   const { ca, successor } = await startWithSuccessor();
-  const registry = createRegistry();
+  const registry = Metrics.create();
   addAuthorityGauges(registry, () => ca.certificateAuthority.issuance, ca.now);
   const signsFrom = async (): Promise<number | undefined> => {
     const gauge = registry.getSingleMetric("rampart_successor_signs_from_timestamp");
@@ -25,7 +25,7 @@ const metricsOf = async (
   issuance: ReturnType<Parameters<typeof addAuthorityGauges>[1]>,
   now = () => new Date(),
 ): Promise<string> => {
-  const registry = createRegistry();
+  const registry = Metrics.create();
   addAuthorityGauges(registry, () => issuance, now);
   return registry.metrics();
 };
@@ -67,7 +67,7 @@ test.each([
   ["fault", "CERT_GEN_ERROR"],
   ["too-many-waiting", "UNKNOWN"],
 ] as const)("a call that fails by %s counts as %s", async (reason, error) => {
-  const registry = createRegistry();
+  const registry = Metrics.create();
   const log = countingLog(createEventRecorder(), registry);
   log.audit({ event: "create-certificate", outcome: "failed", requestId: "1", reason });
   expect(await registry.metrics()).toContain(
@@ -76,7 +76,7 @@ test.each([
 });
 
 test("decisions of a policy count by rule and effect, and those in shadow by themselves", async () => {
-  const registry = createRegistry();
+  const registry = Metrics.create();
   const log = countingLog(createEventRecorder(), registry);
   const call = { event: "create-certificate", outcome: "issued", requestId: "1" } as const;
   log.audit(call);

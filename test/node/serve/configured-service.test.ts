@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe } from "vitest";
-import { importKek } from "../../../src/custody/kek.ts";
-import { openFileStore } from "../../../src/node/files/file-store.ts";
-import { bucketStores } from "../../../src/node/stores/stores.ts";
+import { Kek } from "../../../src/custody/kek.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
+import { ReplicaStores } from "../../../src/node/stores/stores.ts";
 import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
 import type {
@@ -37,8 +37,8 @@ async function openService(): Promise<ConfigurableService> {
   const KEK = randomKek();
   const STORE_DIRECTORY = await lastingFolder();
   return {
-    store: await openFileStore(STORE_DIRECTORY),
-    keks: [await importKek("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
+    store: await FileStore.open(STORE_DIRECTORY),
+    keks: [await Kek.import("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
     start: async (values) => {
       await endServed();
       return startOne({ KEK, STORE_DIRECTORY, ...values });
@@ -82,8 +82,8 @@ async function openReplicas(): Promise<ConfigurableService> {
     PROPAGATION_INTERVAL: "10s",
   };
   return {
-    store: (await bucketStores(place, () => new Date())).store,
-    keks: [await importKek("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
+    store: (await ReplicaStores.inBucket(place, () => new Date())).store,
+    keks: [await Kek.import("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
     start: async (values) => {
       await endServed();
       const replicas = [await startOne({ KEK, ...values, ...bucket })];

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { serve } from "../../../src/node/serve/serve.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
 import { issuerWithKeys, randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -41,7 +41,7 @@ test("a server that cannot start ends its log, and another one starts on the sam
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
   };
   const start = (MONITORING_LISTEN: string) =>
-    serve(parseServeConfiguration({ ...values, MONITORING_LISTEN }), {
+    serve(ServeConfiguration.parse({ ...values, MONITORING_LISTEN }), {
       log: createEventRecorder(),
       clock: () => new Date(),
     });

@@ -1,10 +1,10 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { serve } from "../../../src/node/serve/serve.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
-import { parseBundle } from "../../../src/tlog/tile.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { Tile } from "../../../src/tlog/tile.ts";
 import { readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -51,7 +51,7 @@ test("serve logs its authority, its own certificate and those of its callers, an
     await ca.server.close(1000);
     const folder = join(ca.storeDirectory, "log", encodeURIComponent(LOG_ORIGIN), "0/public");
     const bundle = await readFile(join(folder, "tile/entries/000.p/3"));
-    const proofs = parseBundle(bundle, 3).map((entry) => parseEntry(entry).proof);
+    const proofs = Tile.parseBundle(bundle, 3).map((entry) => LogEntry.parse(entry).proof);
     expect(proofs).toEqual(["authority", "own", "token"]);
   } finally {
     await ca.end();
@@ -91,7 +91,7 @@ test("serve logs into a bucket, whatever its store, and publishes at its end", a
 });
 
 test("serve does not start with a log that may not begin", async () => {
-  const configuration = parseServeConfiguration({
+  const configuration = ServeConfiguration.parse({
     STORE_DIRECTORY: await temporaryFolder(),
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { serve } from "../../../src/node/serve/serve.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { serveCa, unchangedConfiguration } from "../../testkit/ca/served-ca.ts";
 import { issuerWithKeys, randomKek } from "../../testkit/configuration.ts";
 import { awsCredential, awsFault } from "../../testkit/key-services/aws-kms.ts";
@@ -52,7 +52,7 @@ test.each([
 ])("serve that starts in an outage refuses, and goes on by itself after it, %s", async (_, log) => {
   const { service, time, values } = await start();
   service.fault = awsFault("KMSInternalException", "", 500);
-  const configuration = parseServeConfiguration({
+  const configuration = ServeConfiguration.parse({
     STORE_DIRECTORY: await temporaryFolder(),
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",

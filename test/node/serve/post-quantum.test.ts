@@ -2,10 +2,10 @@ import { verify, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { foundIfEmpty, rotateAll } from "../../../src/ca/rotation/rotate.ts";
-import { compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { openFileStore, openSignerStores } from "../../../src/node/files/file-store.ts";
+import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { Composition } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
 import { logOrigin, readerToken } from "../../contract/log/log-values.ts";
@@ -29,10 +29,10 @@ async function rotatedStore(
   directory: string,
 ): Promise<void> {
   let now = new Date(Date.now() - 9 * hour);
-  const configuration = parseConfiguration(values);
-  const { mint, signerMints } = await compose(configuration, {
-    store: await openFileStore(directory),
-    signerStore: await openSignerStores({ storeDirectory: directory, ca: configuration }),
+  const configuration = Configuration.parse(values);
+  const { mint, signerMints } = await Composition.compose(configuration, {
+    store: await FileStore.open(directory),
+    signerStore: await FileStore.openSigners({ storeDirectory: directory, ca: configuration }),
     fetching: noFetching,
     cryptoProvider: nodeCryptoProvider,
     log: createEventRecorder(),
@@ -40,7 +40,7 @@ async function rotatedStore(
   });
   await foundIfEmpty(mint, now);
   for (; now.getTime() <= Date.now(); now = new Date(now.getTime() + hour / 2))
-    await rotateAll([mint, ...signerMints.values()], now);
+    await Rotation.rotateAll([mint, ...signerMints.values()], now);
 }
 
 test("serve takes a signer with ML-DSA-65 through rotation, taint, CRL and log", async () => {

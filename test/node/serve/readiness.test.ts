@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { serve } from "../../../src/node/serve/serve.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { issuerWithKeys, randomKek } from "../../testkit/configuration.ts";
@@ -22,7 +22,7 @@ test("is not ready before the port of callers is open, and says why", async () =
   const folder = await temporaryFolder();
   const TLS_CERTIFICATE_FILE = join(folder, "tls.crt");
   const TLS_KEY_FILE = join(folder, "tls.key");
-  const configuration = parseServeConfiguration({
+  const configuration = ServeConfiguration.parse({
     ISSUERS: [issuerWithKeys],
     STORE_DIRECTORY: join(folder, "store"),
     LISTEN: "127.0.0.1:0",

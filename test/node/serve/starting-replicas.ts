@@ -1,6 +1,6 @@
 import { expect, onTestFinished } from "vitest";
 import { serve } from "../../../src/node/serve/serve.ts";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
@@ -14,7 +14,7 @@ interface Replica {
 
 /** Starts a replica on the store of these keys with each call. It rotates every second, and has no certificate of its own yet. */
 export function startingReplicas(store: object): () => Promise<Replica> {
-  const configuration = parseServeConfiguration({
+  const configuration = ServeConfiguration.parse({
     ...store,
     ISSUERS: [{ issuer: "https://a.test" }],
     KEK: randomKek(),

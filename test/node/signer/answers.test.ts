@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
 import { watchEvents } from "../../../src/kubernetes/internal/watch-events.ts";
-import { maximumPageOctets } from "../../../src/kubernetes/list-pages.ts";
+import { Listing } from "../../../src/kubernetes/list-pages.ts";
 import type { CertificateSource } from "../../../src/node/gateway/certificate-source.ts";
 import { answerRequests, type SignerWork } from "../../../src/node/signer/answers.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
@@ -166,7 +166,7 @@ test("answers pods after an update that has taken the version away", async () =>
       send: (request) => (isUpdated ? after : before).client.send(request),
       open: tellEvents(async function* (path, signal) {
         if (path.includes("/v1/"))
-          yield* watchEvents(after.client, path, maximumPageOctets, signal);
+          yield* watchEvents(after.client, path, Listing.maximumPageOctets, signal);
         if (isUpdated) throw new FetchError("answered with status 404", { status: 404 });
         await cut;
       }),

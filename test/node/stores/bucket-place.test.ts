@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 
 const environment = { AWS_ACCESS_KEY_ID: "AKID", AWS_SECRET_ACCESS_KEY: "secret" };
 const place = (changes: Values, variables: Readonly<Record<string, string>> = environment) =>
-  parseServeConfiguration(
+  ServeConfiguration.parse(
     {
       STORE: "s3",
       STORE_BUCKET: "mesh-ca",

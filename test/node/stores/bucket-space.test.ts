@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { maximumRecordOctets } from "../../../src/custody/authority-store.ts";
+import { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import { parsePage } from "../../../src/node/stores/bucket-answers.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
@@ -114,7 +114,7 @@ describe("the records in a bucket", () => {
 
 test("a record may be as long in a bucket as anywhere", async () => {
   const { space } = await startBucket();
-  const value = "é".repeat(maximumRecordOctets / 2);
+  const value = "é".repeat(AuthorityStore.maximumRecordOctets / 2);
   await space.write(key, value);
   expect((await space.list("now")).get(key)?.value).toBe(value);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { maximumRecordOctets, maximumRecords } from "../../../src/custody/authority-store.ts";
+import { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import {
   createSharedStore,
   type ObjectSpace,
@@ -43,13 +43,13 @@ describe("a shared store", () => {
 
   test("refuses more records than any CA has", async () => {
     const space = createMemorySpace();
-    for (let i = 0; i <= maximumRecords; i++) await space.write(`roots/${i}`, "");
+    for (let i = 0; i <= AuthorityStore.maximumRecords; i++) await space.write(`roots/${i}`, "");
     await expect(createSharedStore(space).load()).rejects.toThrow(/more than 500/);
   });
 
   test("refuses a record that is too long, and writes nothing", async () => {
     const space = createMemorySpace();
-    const value = "é".repeat(maximumRecordOctets / 2 + 1);
+    const value = "é".repeat(AuthorityStore.maximumRecordOctets / 2 + 1);
     await expect(createSharedStore(space).put({ ...record, value })).rejects.toThrow(/octets/);
     expect(space.objects.size).toBe(0);
   });
@@ -114,7 +114,7 @@ describe("a shared store", () => {
   test("refuses a replacement that is too long", async () => {
     const space = createMemorySpace();
     await space.write(key, "old");
-    const value = "x".repeat(maximumRecordOctets + 1);
+    const value = "x".repeat(AuthorityStore.maximumRecordOctets + 1);
     await expect(createSharedStore(space).put({ ...record, value }, "old")).rejects.toThrow(
       /octets/,
     );

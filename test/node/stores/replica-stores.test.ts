@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { openStores } from "../../../src/config/ca-stores.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { openReplicaStores, type ReplicaStores } from "../../../src/node/stores/stores.ts";
+import { CaStores } from "../../../src/config/ca-stores.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
+import { ReplicaStores } from "../../../src/node/stores/stores.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
@@ -29,7 +29,7 @@ async function openOn(
   await writeFile(tokenFile, secretsToken);
   const apiServer = { server: api.origin, serverRootsFile: undefined, tokenFile };
   const store = { kind: "kubernetes", namespace: "rampart-store", apiServer } as const;
-  return openReplicaStores(
+  return ReplicaStores.open(
     { store, ca: { signers: [] } },
     {
       log: createEventRecorder(),
@@ -75,9 +75,9 @@ async function outageWith(storeLagSeconds: number) {
   const ca = await startCa(values, { store });
   await ca.found();
   ca.pass(600);
-  const configuration = parseConfiguration({ ISSUERS: [{ issuer: "https://a.test" }], ...values });
+  const configuration = Configuration.parse({ ISSUERS: [{ issuer: "https://a.test" }], ...values });
   const log = createEventRecorder();
-  const { own } = await openStores(configuration, {
+  const { own } = await CaStores.open(configuration, {
     store,
     log,
     storeLagSeconds,

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { maximumRecordOctets } from "../../../src/custody/authority-store.ts";
-import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
+import { AuthorityStore } from "../../../src/custody/authority-store.ts";
+import { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { secretName } from "../../../src/node/stores/record-secret.ts";
 import { withRetries } from "../../../src/node/stores/retries.ts";
@@ -88,7 +88,7 @@ describe("the records in Secrets", () => {
     const { api, space } = await start();
     api.put(secret(`rampart.taints.${id}`, { record: base64("x".repeat(700_000)) }));
     const value = (await space.list("now")).get(`taints/${id}`)?.value ?? "";
-    expect(value.length - maximumRecordOctets).toBeLessThan(3);
+    expect(value.length - AuthorityStore.maximumRecordOctets).toBeLessThan(3);
   });
 
   test("are listed without an end by a hostile server, which is refused", async () => {
@@ -164,7 +164,7 @@ describe("an API server that is busy", () => {
   test("is not asked again where it refuses the credential, which no sentence quotes", async () => {
     const { api } = await start();
     const access = { server: api.origin, credential: () => `${secretsToken}-of-another` };
-    const { send } = createKubernetesClient(access, fetch);
+    const { send } = KubernetesClient.create(access, fetch);
     const space = withRetries(createSecretSpace(send, "rampart-store"), "it", noPause);
     const error = await space.list("now").catch((each: unknown) => each);
     expect(String(error)).toMatch(/refuses the credential for GET \S+secrets \(status 401\)/);

@@ -1,7 +1,7 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { FileStore } from "../../../src/node/files/file-store.ts";
 import { WatchedStore } from "../../../src/node/stores/stores.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -12,7 +12,7 @@ const record = { kind: "taint", id: "ab".repeat(20), value: "{}" } as const;
 test("a look finds that a folder takes no record, before any record is due, and that it does again", async () => {
   const folder = await temporaryFolder();
   const log = createEventRecorder();
-  const store = new WatchedStore(await openFileStore(folder), log);
+  const store = new WatchedStore(await FileStore.open(folder), log);
   await store.poll();
   expect(store.fault()).toBeUndefined();
   await rename(join(folder, "authorities"), join(folder, "lost"));

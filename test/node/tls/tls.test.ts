@@ -14,7 +14,7 @@ import {
 } from "node:tls";
 import { SubjectAlternativeNameExtension, X509CertificateGenerator } from "@peculiar/x509";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { certificateInFiles, tlsOptions } from "../../../src/node/tls.ts";
+import { CertificateFiles, tlsOptions } from "../../../src/node/tls.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { issuers } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -155,13 +155,13 @@ describe("a certificate in files", () => {
     await prepare(folder);
     await writeFile(join(folder, "tls.key"), "key");
     const [certificate, key] = [join(folder, "tls.crt"), join(folder, "tls.key")];
-    await expect(certificateInFiles({ certificate, key })(new Date())).rejects.toThrow(message);
+    await expect(CertificateFiles.read({ certificate, key })(new Date())).rejects.toThrow(message);
   });
 
   test("and its key that are both missing are one fault, not two in turn", async () => {
     const folder = await temporaryFolder();
     const [certificate, key] = [join(folder, "tls.crt"), join(folder, "tls.key")];
-    const certificateAt = certificateInFiles({ certificate, key });
+    const certificateAt = CertificateFiles.read({ certificate, key });
     const asked = Array.from({ length: 300 }, () =>
       certificateAt(new Date()).catch((error: unknown) => String(error)),
     );

@@ -8,10 +8,8 @@ import { OperatorError } from "../../../src/foundation/errors.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import {
   maximumPemOctets,
+  PemFile,
   parseCertificates,
-  readPemFile,
-  readPemFileNow,
-  readRootFile,
 } from "../../../src/program/files/pem-file.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -31,8 +29,8 @@ beforeEach(async () => {
 });
 
 const readers = [
-  ["readPemFile", readPemFile],
-  ["readPemFileNow", async (path: string) => readPemFileNow(path)],
+  ["readPemFile", PemFile.read],
+  ["readPemFileNow", async (path: string) => PemFile.readNow(path)],
 ] as const;
 
 describe.each(readers)("%s", (_, read) => {
@@ -75,14 +73,14 @@ test.each([
   ["comments around its roots", `# first\n${pem}\n# second\n${second}`],
   ["lines that end as on Windows", pem.replaceAll("\n", "\r\n")],
 ])("a file with %s is read as it is", async (_, text) => {
-  expect(await readRootFile(await rootFile(text))).toBe(text);
+  expect(await PemFile.readRoots(await rootFile(text))).toBe(text);
 });
 
 test("words around a root may have any encoding", async () => {
   const words = Buffer.from("friendlyName: Prüfstelle München\n", "latin1");
   const file = await rootFile(Buffer.concat([words, Buffer.from(pem)]));
-  expect(parseCertificates((await readRootFile(file)) ?? "")).toHaveLength(1);
-  expect(parseCertificates(readPemFileNow(file))).toHaveLength(1);
+  expect(parseCertificates((await PemFile.readRoots(file)) ?? "")).toHaveLength(1);
+  expect(parseCertificates(PemFile.readNow(file))).toHaveLength(1);
 });
 
 test.each<[string, string | Uint8Array, string]>([
@@ -112,20 +110,20 @@ test.each<[string, string | Uint8Array, string]>([
   ["a certificate in UTF-16", Buffer.from(`\ufeff${pem}`, "utf16le"), "is text in UTF-16"],
   ["a mebibyte and more", `${pem}${"#".repeat(1024 * 1024)}`, "at most"],
 ])("a file that holds %s is refused", async (_, text, reason) => {
-  const reading = readRootFile(await rootFile(text));
+  const reading = PemFile.readRoots(await rootFile(text));
   await expect(reading).rejects.toThrow(OperatorError);
   await expect(reading).rejects.toThrow(reason);
 });
 
 test("a missing file and a folder are refused by name", async () => {
-  await expect(readRootFile("/nowhere/roots.pem")).rejects.toThrow(
+  await expect(PemFile.readRoots("/nowhere/roots.pem")).rejects.toThrow(
     "/nowhere/roots.pem does not exist",
   );
-  await expect(readRootFile("/")).rejects.toThrow("/ is not a file");
+  await expect(PemFile.readRoots("/")).rejects.toThrow("/ is not a file");
 });
 
 test("without a file there are no roots of its own", async () => {
-  expect(await readRootFile(undefined)).toBeUndefined();
+  expect(await PemFile.readRoots(undefined)).toBeUndefined();
 });
 
 test("every root of an operating system's bundle is read", () => {

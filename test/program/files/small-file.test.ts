@@ -3,12 +3,7 @@ import { chmod, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/errors.ts";
-import {
-  readSmallFile,
-  readTokenFile,
-  readTokenFileIfAny,
-  unlessMissing,
-} from "../../../src/program/files/small-file.ts";
+import { SmallFile, TokenFile, unlessMissing } from "../../../src/program/files/small-file.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 async function fileWith(content: string | Uint8Array): Promise<string> {
@@ -25,21 +20,21 @@ async function pipe(): Promise<string> {
 
 test("reads a file of exactly the limit, and one behind a link", async () => {
   const path = await fileWith("grüße");
-  expect(await readSmallFile(path, 7)).toBe("grüße");
+  expect(await SmallFile.read(path, 7)).toBe("grüße");
   await symlink(path, `${path}-link`);
-  expect(await readSmallFile(`${path}-link`, 7)).toBe("grüße");
+  expect(await SmallFile.read(`${path}-link`, 7)).toBe("grüße");
 });
 
 test("reads a pipe where it may be one", async () => {
   const path = await pipe();
-  const reading = readSmallFile(path, 4, { mayBePipe: true });
+  const reading = SmallFile.read(path, 4, { mayBePipe: true });
   await writeFile(path, "text");
   expect(await reading).toBe("text");
 });
 
 test("refuses a pipe with more than the limit", async () => {
   const path = await pipe();
-  const reading = expect(readSmallFile(path, 3, { mayBePipe: true })).rejects.toThrow(
+  const reading = expect(SmallFile.read(path, 3, { mayBePipe: true })).rejects.toThrow(
     `${path} is not a file of at most 3 octets`,
   );
   await writeFile(path, "text");
@@ -47,7 +42,7 @@ test("refuses a pipe with more than the limit", async () => {
 });
 
 test("refuses any other pipe, without waiting for its writer", async () => {
-  await expect(readSmallFile(await pipe(), 4)).rejects.toThrow("is not a file");
+  await expect(SmallFile.read(await pipe(), 4)).rejects.toThrow("is not a file");
 });
 
 test.each<[string, string | Uint8Array, string]>([
@@ -55,7 +50,7 @@ test.each<[string, string | Uint8Array, string]>([
   ["octets that are no UTF-8", Uint8Array.of(0x30, 0x82, 0xff), "is not text in UTF-8"],
 ])("refuses %s", async (_, content, why) => {
   const path = await fileWith(content);
-  await expect(readSmallFile(path, 4)).rejects.toThrow(`${path} ${why}`);
+  await expect(SmallFile.read(path, 4)).rejects.toThrow(`${path} ${why}`);
 });
 
 test.each([
@@ -63,13 +58,13 @@ test.each([
   ["a device", "/dev/zero", "/dev/zero is not a file of at most 4 octets"],
   ["a missing file", "/nowhere/file", "/nowhere/file does not exist"],
 ])("refuses %s, even where it may be a pipe", async (_, path, why) => {
-  const reading = readSmallFile(path, 4, { mayBePipe: true });
+  const reading = SmallFile.read(path, 4, { mayBePipe: true });
   await expect(reading).rejects.toThrow(new OperatorError(why));
 });
 
 test("only a missing file may be missing", async () => {
-  expect(await unlessMissing(readSmallFile("/nowhere/file", 4))).toBeUndefined();
-  await expect(unlessMissing(readSmallFile("/", 4))).rejects.toThrow(OperatorError);
+  expect(await unlessMissing(SmallFile.read("/nowhere/file", 4))).toBeUndefined();
+  await expect(unlessMissing(SmallFile.read("/", 4))).rejects.toThrow(OperatorError);
   await expect(unlessMissing(Promise.reject(new Error("defect")))).rejects.toThrow("defect");
 });
 
@@ -80,8 +75,8 @@ async function tokenFile(content: string | Uint8Array): Promise<string> {
 }
 
 describe.each([
-  ["a token", readTokenFile],
-  ["a token, if any,", readTokenFileIfAny],
+  ["a token", TokenFile.read],
+  ["a token, if any,", TokenFile.readIfAny],
 ])("%s", (_, read) => {
   test.each(["a.b.c", "a.b.c\n", " \ta.b.c\r\n\n"])("is read from %j", async (text) => {
     expect(await read(await tokenFile(text))).toBe("a.b.c");
@@ -124,11 +119,11 @@ describe.each([
 });
 
 test("a missing or empty file is refused where a token is needed", async () => {
-  await expect(readTokenFile("/nowhere/token")).rejects.toThrow("does not exist");
-  await expect(readTokenFile(await tokenFile("\n"))).rejects.toThrow("must hold a bearer token");
+  await expect(TokenFile.read("/nowhere/token")).rejects.toThrow("does not exist");
+  await expect(TokenFile.read(await tokenFile("\n"))).rejects.toThrow("must hold a bearer token");
 });
 
 test("a missing or empty file is no token where none is needed", async () => {
-  expect(await readTokenFileIfAny("/nowhere/token")).toBeUndefined();
-  expect(await readTokenFileIfAny(await tokenFile(" \n"))).toBeUndefined();
+  expect(await TokenFile.readIfAny("/nowhere/token")).toBeUndefined();
+  expect(await TokenFile.readIfAny(await tokenFile(" \n"))).toBeUndefined();
 });

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FetchError, ResponseBody } from "../../../src/foundation/fetch.ts";
-import { fetchTrusting, HttpClient, parseTarget } from "../../../src/program/http/http-client.ts";
+import { HttpClient, NodeFetch, parseTarget } from "../../../src/program/http/http-client.ts";
 import { type RawAnswer, startRawServer } from "../../testkit/network/raw-server.ts";
 
 const timeoutMilliseconds = 400;
@@ -98,7 +98,7 @@ function encoded(encoding: string): string {
 /** Asks as most of the code does: by `fetch`, for JSON, in time. */
 async function fetchFrom(url: string): Promise<unknown> {
   const signal = AbortSignal.timeout(timeoutMilliseconds);
-  const response = await fetchTrusting(undefined)(url, { signal });
+  const response = await NodeFetch.trusting(undefined)(url, { signal });
   return ResponseBody.readJson(response);
 }
 

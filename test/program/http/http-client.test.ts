@@ -8,9 +8,8 @@ import { OperatorError } from "../../../src/foundation/errors.ts";
 import { FetchError, JsonFetch } from "../../../src/foundation/fetch.ts";
 import {
   createPublicLookup,
-  fetchTrusting,
-  fetchTrustingFile,
   HttpClient,
+  NodeFetch,
   type OutgoingRequest,
   parseTarget,
 } from "../../../src/program/http/http-client.ts";
@@ -250,7 +249,7 @@ describe("a public lookup", () => {
 });
 
 describe("a request that may go to public addresses alone", () => {
-  const fetchPublic = JsonFetch.create(fetchTrusting(undefined, "public"), hangMilliseconds);
+  const fetchPublic = JsonFetch.create(NodeFetch.trusting(undefined, "public"), hangMilliseconds);
 
   test.each(["localhost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "127.1"])(
     "does not connect to %s, where a server listens",
@@ -260,7 +259,7 @@ describe("a request that may go to public addresses alone", () => {
       const url = `http://${host}:${port}/`;
       await expect(fetchPublic(url)).rejects.toThrow("did not answer (PRIVATE_ADDRESS)");
       expect(server.requests).toEqual([]);
-      const fetchAnywhere = JsonFetch.create(fetchTrusting(undefined), hangMilliseconds);
+      const fetchAnywhere = JsonFetch.create(NodeFetch.trusting(undefined), hangMilliseconds);
       expect(await fetchAnywhere(`${server.origin}/`)).toEqual({});
     },
   );
@@ -272,7 +271,7 @@ test("the roots of a file count as they are at each request, and the last ones w
   );
   const file = join(await temporaryFolder(), "ca.crt");
   await writeFile(file, former?.ca ?? "");
-  const fetch = await fetchTrustingFile(file);
+  const fetch = await NodeFetch.trustingFile(file);
   const ask = async (server: typeof former) => (await fetch(server?.origin ?? "", {})).text();
   expect(await ask(former)).toBe("former");
   await expect(ask(next)).rejects.toThrow("certificate that is not accepted");
@@ -283,5 +282,5 @@ test("the roots of a file count as they are at each request, and the last ones w
   await writeFile(file, next?.ca ?? "");
   expect(await ask(next)).toBe("next");
   await expect(ask(former)).rejects.toThrow("certificate that is not accepted");
-  await expect(fetchTrustingFile(join(file, "missing"))).rejects.toThrow(OperatorError);
+  await expect(NodeFetch.trustingFile(join(file, "missing"))).rejects.toThrow(OperatorError);
 });

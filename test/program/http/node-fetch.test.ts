@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
 
 describe("a request to an API server with a CA of its own", () => {
@@ -12,38 +12,38 @@ describe("a request to an API server with a CA of its own", () => {
     });
     const headers = { authorization: "Bearer x", "content-type": "application/json" };
     const init = { method: "POST", headers, body: '{"a":1}' };
-    const response = await fetchTrusting(ca)(`${origin}/apis?q=1`, init);
+    const response = await NodeFetch.trusting(ca)(`${origin}/apis?q=1`, init);
     expect(response.status).toBe(201);
     expect(await response.json()).toEqual(["POST", "/apis?q=1", "Bearer x", '{"a":1}']);
   });
 
   test.each([204, 205, 304, 404, 500, 599])("returns status %i", async (status) => {
     const { origin, ca } = await startTlsServer((_, response) => response.writeHead(status).end());
-    expect((await fetchTrusting(ca)(origin, {})).status).toBe(status);
+    expect((await NodeFetch.trusting(ca)(origin, {})).status).toBe(status);
   });
 
   test.each([600, 999])("rejects the invalid status %i", async (status) => {
     const { origin, ca } = await startTlsServer((_, response) => response.writeHead(status).end());
-    await expect(fetchTrusting(ca)(origin, {})).rejects.toThrow();
+    await expect(NodeFetch.trusting(ca)(origin, {})).rejects.toThrow();
   });
 
   test("rejects a switched protocol", async () => {
     const { origin, ca } = await startTlsServer((_, { socket }) =>
       socket?.end("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
     );
-    await expect(fetchTrusting(ca)(origin, {})).rejects.toThrow("closed without an answer");
+    await expect(NodeFetch.trusting(ca)(origin, {})).rejects.toThrow("closed without an answer");
   });
 
   test("rejects another server's certificate, with and without a CA", async () => {
     const other = await startTlsServer((_, response) => response.end());
     const { origin } = await startTlsServer((_, response) => response.end());
-    await expect(fetchTrusting(other.ca)(origin, {})).rejects.toThrow();
-    await expect(fetchTrusting(undefined)(origin, {})).rejects.toThrow();
+    await expect(NodeFetch.trusting(other.ca)(origin, {})).rejects.toThrow();
+    await expect(NodeFetch.trusting(undefined)(origin, {})).rejects.toThrow();
   });
 
   test("ends when it is aborted", async () => {
     const { origin, ca } = await startTlsServer(() => {});
     const signal = AbortSignal.abort();
-    await expect(fetchTrusting(ca)(origin, { signal })).rejects.toThrow();
+    await expect(NodeFetch.trusting(ca)(origin, { signal })).rejects.toThrow();
   });
 });

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/errors.ts";
-import { readProxies } from "../../../src/program/http/proxies.ts";
+import { EnvironmentProxies } from "../../../src/program/http/proxies.ts";
 
 const proxied = (environment: Record<string, string>, url: string): string | undefined => {
   const { protocol, hostname, port } = new URL(url);
   const isTls = protocol === "https:";
   const host = hostname.replace(/^\[|\]$/g, "");
   const peer = { isTls, host, port: Number(port) || (isTls ? 443 : 80) };
-  return readProxies(environment).proxyFor(peer)?.shown;
+  return EnvironmentProxies.read(environment).proxyFor(peer)?.shown;
 };
 
 const both = { HTTPS_PROXY: "http://tls.test:3128", HTTP_PROXY: "http://plain.test:8080" };
@@ -76,20 +76,20 @@ describe("the URL of a proxy", () => {
   test.each(["socks5://a.test:1080", "ftp://a.test", "http://", "http://u:hidden@", "http://a b"])(
     "is refused: %s",
     (HTTPS_PROXY) => {
-      expect(() => readProxies({ HTTPS_PROXY })).toThrow(OperatorError);
-      expect(() => readProxies({ HTTPS_PROXY })).toThrow(/^HTTPS_PROXY: must be http/);
-      expect(() => readProxies({ HTTPS_PROXY })).not.toThrow(/hidden/);
+      expect(() => EnvironmentProxies.read({ HTTPS_PROXY })).toThrow(OperatorError);
+      expect(() => EnvironmentProxies.read({ HTTPS_PROXY })).toThrow(/^HTTPS_PROXY: must be http/);
+      expect(() => EnvironmentProxies.read({ HTTPS_PROXY })).not.toThrow(/hidden/);
     },
   );
 
   test("gives a password that is no percent-encoding as it stands", () => {
-    const { proxyFor } = readProxies({ HTTPS_PROXY: "http://u:100%@a.test" });
+    const { proxyFor } = EnvironmentProxies.read({ HTTPS_PROXY: "http://u:100%@a.test" });
     const { authorization = "" } = proxyFor({ isTls: true, host: "ca.example", port: 443 }) ?? {};
     expect(Buffer.from(authorization.slice(6), "base64").toString()).toBe("u:100%");
   });
 
   test("is told of without its password", () => {
-    const { sentences } = readProxies({
+    const { sentences } = EnvironmentProxies.read({
       https_proxy: "http://u:hidden@a.test:1",
       NO_PROXY: ".svc",
     });

@@ -3,8 +3,8 @@ import { connect as connectHttp2, createSecureServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { JsonFetch } from "../../../src/foundation/fetch.ts";
-import { fetchTrusting, fetchWith } from "../../../src/program/http/http-client.ts";
-import { prepareConnections } from "../../../src/program/http/proxies.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
+import { EnvironmentProxies } from "../../../src/program/http/proxies.ts";
 import { connectSession } from "../../../src/program/http/tunnel.ts";
 import { proxyPassword, startConnectProxy } from "../../testkit/network/connect-proxy.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
@@ -14,8 +14,8 @@ import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 const portOf = (origin: string): number => Number(new URL(origin).port);
 
 function follow(environment: Readonly<Record<string, string>>): void {
-  prepareConnections(environment);
-  onTestFinished(() => prepareConnections({}));
+  EnvironmentProxies.prepare(environment);
+  onTestFinished(() => EnvironmentProxies.prepare({}));
 }
 
 /** A server that only the proxy can reach: its certificate is for 127.0.0.1, so the test expects that name. */
@@ -30,7 +30,7 @@ async function startHidden() {
 test("requests over TLS go through the proxy, and one connection serves several", async () => {
   const { proxy, tls } = await startHidden();
   follow({ https_proxy: proxy.url });
-  const fetch = fetchWith(tls);
+  const fetch = NodeFetch.with(tls);
   for (let i = 0; i < 2; i++) {
     const answer = await fetch("https://ca.example/jwks", { method: "POST", body: "x" });
     expect(await answer.json()).toEqual({ host: "ca.example" });
@@ -41,7 +41,7 @@ test("requests over TLS go through the proxy, and one connection serves several"
 test("a server of NO_PROXY is reached directly", async () => {
   const { proxy, tls } = await startHidden();
   follow({ HTTPS_PROXY: proxy.url, NO_PROXY: ".example" });
-  await expect(fetchWith(tls)("https://ca.example/", {})).rejects.toThrow(
+  await expect(NodeFetch.with(tls)("https://ca.example/", {})).rejects.toThrow(
     /\((ENOTFOUND|EAI_AGAIN)\)/,
   );
   expect(proxy.asked).toEqual([]);
@@ -50,7 +50,7 @@ test("a server of NO_PROXY is reached directly", async () => {
 test("a request in plaintext names its whole URL to the proxy, and keeps its host", async () => {
   const { proxy } = await startHidden();
   follow({ HTTP_PROXY: proxy.url });
-  const answer = await fetchTrusting(undefined)("http://minio.example:9000/a?b", {});
+  const answer = await NodeFetch.trusting(undefined)("http://minio.example:9000/a?b", {});
   expect(await answer.text()).toBe(
     "forwarded GET http://minio.example:9000/a?b for minio.example:9000",
   );
@@ -91,7 +91,7 @@ test("what a server says at once behind the tunnel is there for its session", as
 
 test("plaintext is not sent to a proxy over TLS, which would show its owner what TLS hides", async () => {
   follow({ HTTP_PROXY: "https://127.0.0.1:9" });
-  await expect(fetchTrusting(undefined)("http://minio.example:9000/", {})).rejects.toThrow(
+  await expect(NodeFetch.trusting(undefined)("http://minio.example:9000/", {})).rejects.toThrow(
     "is asked in plaintext, which no proxy over TLS is asked for",
   );
 });
@@ -103,7 +103,7 @@ test.each<[string, (url: string) => string, string]>([
 ])("a proxy that %s is named by a code", async (_what, change, code) => {
   const { url } = await startConnectProxy({});
   follow({ HTTPS_PROXY: change(url) });
-  const failing = JsonFetch.create(fetchTrusting(undefined))("https://ca.example/");
+  const failing = JsonFetch.create(NodeFetch.trusting(undefined))("https://ca.example/");
   await expect(failing).rejects.toThrow(`did not answer (${code})`);
   await expect(failing).rejects.not.toThrow(proxyPassword);
   await expect(connectSession("https://ca.example", {})).rejects.toMatchObject({ code });
@@ -115,7 +115,7 @@ test.each([
 ])("a proxy that %s leaves no request open", async (_what, answer) => {
   const { url } = await startRawServer((socket) => socket.end(answer));
   follow({ HTTPS_PROXY: url });
-  await expect(fetchTrusting(undefined)("https://ca.example/", {})).rejects.toThrow(
+  await expect(NodeFetch.trusting(undefined)("https://ca.example/", {})).rejects.toThrow(
     /did not answer/,
   );
 });
@@ -123,7 +123,7 @@ test.each([
 test("a stranger's URL leads through the proxy to no private name and no private address", async () => {
   const proxy = await startConnectProxy({});
   follow({ HTTPS_PROXY: proxy.url, HTTP_PROXY: proxy.url });
-  const fetch = fetchTrusting(undefined, "public");
+  const fetch = NodeFetch.trusting(undefined, "public");
   for (const host of ["10.1.2.3", "[fd00::1]", "vault.internal", "api.default.svc", "intranet"]) {
     for (const scheme of ["http", "https"])
       await expect(fetch(`${scheme}://${host}/`, {})).rejects.toThrow("(PRIVATE_ADDRESS)");

@@ -3,12 +3,12 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import type { Hono } from "hono";
-import { foundIfEmpty, rotate } from "../../../src/ca/rotation/rotate.ts";
-import { type Composition, compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { Composition } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../ca/memory-store.ts";
 import { revokeCertificates } from "../ca/revoke-certificates.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
@@ -52,14 +52,14 @@ export async function startHttpCa(
   const store = createMemoryStore();
   const log = createEventRecorder();
   const clock = (): Date => new Date();
-  const configuration = parseConfiguration({
+  const configuration = Configuration.parse({
     ISSUERS: withTenantBeside([{ issuer, jwks: jwksOf(tokenKey), ...table }]),
     KEK: randomKek(),
     INCEPTION_DATE: clock().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     ...values,
   });
-  const composition = await compose(configuration, {
+  const composition = await Composition.compose(configuration, {
     store,
     fetching: noFetching,
     cryptoProvider: webCryptoProvider,
@@ -68,7 +68,7 @@ export async function startHttpCa(
   });
   const { certificateAuthority, mint } = composition;
   await foundIfEmpty(mint, clock());
-  const app = createRoutes(certificateAuthority);
+  const app = CaRoutes.create(certificateAuthority);
   const folder = await lastingFolder();
   const server = createServer((request, response) => {
     if (ca.intercept) ca.intercept(request, response);
@@ -95,7 +95,7 @@ export async function startHttpCa(
       await writeFile(file, ` ${token}\n`);
       return file;
     },
-    cron: () => rotate(mint, clock()),
+    cron: () => Rotation.rotate(mint, clock()),
     taint: (departure) => taintSigner(composition, departure, clock()),
     revoke: (...serialNumbers) => revokeCertificates(composition, serialNumbers, clock()),
     intercept: undefined,

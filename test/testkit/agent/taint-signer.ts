@@ -1,6 +1,6 @@
 import { Mint } from "../../../src/ca/mint.ts";
-import { openStored } from "../../../src/ca/opened-store.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { OpenedStore } from "../../../src/ca/opened-store.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import type { Composition } from "../../../src/config/composition.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
 
@@ -14,8 +14,8 @@ export async function taintSigner(
   if (!issuer) throw new Error("no authority signs");
   const { id } = issuer.authority;
   const records = await mint.store.load();
-  const store = await openStored(records, mint);
+  const store = await OpenedStore.open(records, mint);
   await Mint.recordTaint(mint, createTaint(store, id, departure, mint.phaseLengths, now));
-  await rotate(mint, now);
+  await Rotation.rotate(mint, now);
   return id;
 }

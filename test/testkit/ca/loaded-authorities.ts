@@ -1,9 +1,4 @@
-import {
-  type Authorities,
-  type AuthoritiesConfiguration,
-  createAuthorities,
-  longestRefreshSeconds,
-} from "../../../src/ca/authorities.ts";
+import { Authorities, type AuthoritiesConfiguration } from "../../../src/ca/authorities.ts";
 import type { LoadTimes } from "../../../src/ca/internal/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
@@ -39,7 +34,7 @@ export function loadAuthoritiesFrom(
   changes: Partial<Pick<AuthoritiesConfiguration, "waitBriefly" | keyof LoadTimes>> = {},
 ): Omit<LoadedAuthorities, "store"> {
   const log = createEventRecorder();
-  const authorities = createAuthorities({
+  const authorities = Authorities.create({
     store,
     trustDomain: clusterLocal,
     keks,
@@ -48,7 +43,7 @@ export function loadAuthoritiesFrom(
     authorityRoot: "self",
     phaseLengths: istioPhaseLengths,
     log,
-    refreshSeconds: longestRefreshSeconds,
+    refreshSeconds: Authorities.longestRefreshSeconds,
     surviveOutageSeconds,
     shareWork: sharePromises,
     ...changes,

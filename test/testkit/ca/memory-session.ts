@@ -1,6 +1,6 @@
 import type { Session } from "../../../src/cli/session/session.ts";
 import { createSessionStore } from "../../../src/cli/session/session.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import { randomKek } from "../configuration.ts";
 import { MemoryTerminal } from "../programs/memory-terminal.ts";
 import type { MemoryMint } from "./memory-mint.ts";
@@ -10,7 +10,7 @@ export function createMemorySession(mint: MemoryMint, now: Date): Session {
   return {
     terminal: new MemoryTerminal({ clock: () => now }),
     mint: { ...mint, store: createSessionStore(mint.store, false) },
-    configuration: parseConfiguration({
+    configuration: Configuration.parse({
       ISSUERS: [{ issuer: "https://a.test" }],
       KEK: randomKek(),
     }),

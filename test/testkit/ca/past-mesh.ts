@@ -6,7 +6,7 @@ import {
   issueCertificate,
 } from "../../../src/ca/issuance/issue-certificate.ts";
 import { issueToken, type TokenRequest } from "../../../src/ca/issuance/issue-token.ts";
-import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { recordingIn } from "../../../src/ca/issuance/record-issuance.ts";
 import { loggedEntry } from "../../../src/cli/verbs/log/entry.ts";
 import { FollowerIndex } from "../../../src/cli/verbs/log/follower-index.ts";
@@ -180,7 +180,7 @@ export async function livedThrough(requests: Requests, rules: readonly object[])
     issuanceLog: recordingIn({
       ...({ mode: "required", refusal: () => undefined, troubles: () => [] } as const),
       append: async (entry: Uint8Array) => {
-        const parsed = parseEntry(entry);
+        const parsed = LogEntry.parse(entry);
         addRequest(index, entries.length, parsed, loggedEntry(parsed));
         return { origin: "log", index: entries.push(entry) - 1 };
       },

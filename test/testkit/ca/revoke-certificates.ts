@@ -1,5 +1,5 @@
 import type { Composition } from "../../../src/config/composition.ts";
-import { maximumCertificates } from "../../../src/custody/record-kinds.ts";
+import { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 
@@ -13,8 +13,8 @@ export async function revokeCertificates(
   if (!issuer) throw new Error("no authority signs");
   const revokedAt = wholeSeconds(now);
   const end = addSeconds(revokedAt, 24 * 3600).getTime() / 1000;
-  for (let i = 0; i < serialNumbers.length; i += maximumCertificates) {
-    const part = serialNumbers.slice(i, i + maximumCertificates);
+  for (let i = 0; i < serialNumbers.length; i += RevocationContent.maximumCertificates) {
+    const part = serialNumbers.slice(i, i + RevocationContent.maximumCertificates);
     const content = {
       authority: issuer.authority.id,
       revokedAt,

@@ -4,16 +4,16 @@ import type { AppendOnlyLog } from "../../../src/ca/issuance/issuance-log.ts";
 import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
 import { recordingIn } from "../../../src/ca/issuance/record-issuance.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
-import { foundIfEmpty, rotateAll } from "../../../src/ca/rotation/rotate.ts";
-import { compose, type Platform } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { Composition, type Platform } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import type { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { fetchTrusting } from "../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
-import { publishLog, type ReadableLog } from "../../../src/transport/http/log-routes.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { PublishedLog, type ReadableLog } from "../../../src/transport/http/log-routes.ts";
+import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { issuerWithKeys, randomKek, withTenantBeside } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
@@ -72,7 +72,7 @@ export async function startCa(
   const log = createEventRecorder();
   let now = start;
   const { ISSUERS = [issuerWithKeys] } = values as { readonly ISSUERS?: readonly object[] };
-  const configuration = parseConfiguration({
+  const configuration = Configuration.parse({
     KEK: randomKek(),
     INCEPTION_DATE: start.toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
@@ -85,19 +85,22 @@ export async function startCa(
     signerStores.set(signer, known);
     return known;
   };
-  const fetching = { fetchTrusting, fetchTimeoutMilliseconds: hangMilliseconds };
+  const fetching = {
+    fetchTrusting: NodeFetch.trusting,
+    fetchTimeoutMilliseconds: hangMilliseconds,
+  };
   const clock = means.clock ?? (() => now);
   const { quotas = unlimited, keyCustody, inBackground, useToken } = means;
-  const publishedLog = means.publishedLog && publishLog(means.publishedLog);
+  const publishedLog = means.publishedLog && PublishedLog.publish(means.publishedLog);
   const issuanceLog = means.issuanceLog && recordingIn(means.issuanceLog);
   const logs = { issuanceLog, publishedLog, keyCustody, inBackground, useToken };
   const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas, ...logs };
-  const { certificateAuthority, issuers, mint, signerMints } = await compose(
+  const { certificateAuthority, issuers, mint, signerMints } = await Composition.compose(
     configuration,
     platform,
   );
   return {
-    app: createRoutes(certificateAuthority),
+    app: CaRoutes.create(certificateAuthority),
     certificateAuthority,
     issuers,
     mint,
@@ -115,6 +118,6 @@ export async function startCa(
     },
     signerMints,
     signerStores,
-    rotate: () => rotateAll([mint, ...signerMints.values()], now),
+    rotate: () => Rotation.rotateAll([mint, ...signerMints.values()], now),
   };
 }

@@ -1,6 +1,6 @@
 import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
-import { importKek, type KekRing, kekOctets } from "../../../src/custody/kek.ts";
+import { Kek, type KekRing } from "../../../src/custody/kek.ts";
 import { type AuthorityKey, NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
@@ -10,7 +10,7 @@ export const clusterLocal: TrustDomain = TrustDomain.parse("cluster.local") as T
 
 /** A ring with one new KEK. */
 export async function createKekRing(id = "k1"): Promise<KekRing> {
-  return [await importKek(id, crypto.getRandomValues(new Uint8Array(kekOctets)))];
+  return [await Kek.import(id, crypto.getRandomValues(new Uint8Array(Kek.octets)))];
 }
 
 /** A schedule whose phases begin this many whole seconds after `start`. */

@@ -1,8 +1,5 @@
 import { serve } from "../../../src/node/serve/serve.ts";
-import {
-  parseServeConfiguration,
-  type ServeConfiguration,
-} from "../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import type { ConfigurationStatus } from "../../../src/program/internal/configuration-status.ts";
 import { randomKek, withTenantBeside } from "../configuration.ts";
@@ -63,7 +60,7 @@ export async function serveCa(
     ISSUERS: isAlone ? ISSUERS : withTenantBeside(ISSUERS as readonly object[]),
     LIMITS: { ...patientLimits, ...Object(limits) },
   };
-  const server = await serve(parseServeConfiguration(complete), {
+  const server = await serve(ServeConfiguration.parse(complete), {
     log,
     clock,
     pause: time?.pause,
@@ -81,7 +78,7 @@ export async function serveCa(
     storeDirectory,
     bundle: async () => (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text(),
     reconfigure: async (changes) =>
-      server.reconfigure(parseServeConfiguration({ ...complete, ...changes })),
+      server.reconfigure(ServeConfiguration.parse({ ...complete, ...changes })),
     end: async () => {
       await server.close(1000);
     },

@@ -3,8 +3,8 @@ import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
 import { Mint } from "../../../src/ca/mint.ts";
-import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { OpenedStore } from "../../../src/ca/opened-store.ts";
+import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
 import { Succession } from "../../../src/pki/authority/rotation.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
@@ -35,7 +35,7 @@ export async function startSigningCa(
 /** The store, opened as a reader opens it. */
 export async function openStore(mint: Mint): Promise<OpenedStore> {
   const stored = await mint.store.load();
-  return openStored(stored, mint);
+  return OpenedStore.open(stored, mint);
 }
 
 export const viewOf = async ({ certificateAuthority, now }: RunningCa): Promise<AuthorityView> =>
@@ -61,7 +61,7 @@ export async function startWithSuccessor(): Promise<{
   const [{ schedule } = { schedule: undefined }] = authorities;
   if (!schedule || !first) throw new Error("no authority");
   passUntil(ca, Succession.mintDue(schedule.signsUntil, ca.mint.phaseLengths));
-  await rotate(ca.mint, ca.now());
+  await Rotation.rotate(ca.mint, ca.now());
   ca.pass(propagation + 3600);
   const successor = (await openStore(ca.mint)).authorities.find(({ id }) => id !== first);
   if (!successor) throw new Error("no successor");
@@ -84,7 +84,7 @@ export async function decideTaint(
 export async function taint(ca: RunningCa, departure: Departure, id?: string): Promise<Taint> {
   const decided = await decideTaint(ca, departure, id);
   await Mint.recordTaint(ca.mint, decided);
-  await rotate(ca.mint, ca.now());
+  await Rotation.rotate(ca.mint, ca.now());
   return decided;
 }
 

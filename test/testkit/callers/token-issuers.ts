@@ -1,4 +1,4 @@
-import { pinnedKeys } from "../../../src/authn/issuer-keys.ts";
+import { IssuerKeys } from "../../../src/authn/issuer-keys.ts";
 import { createSubjectMapping } from "../../../src/authn/subject-claims.ts";
 import type { ClusterIssuer, SubjectIssuer } from "../../../src/authn/token-issuer.ts";
 import { nameAllowList } from "../../../src/foundation/globs.ts";
@@ -18,7 +18,7 @@ export function tokenIssuer(
   if (!keySet) throw new Error("no key that Rampart can use");
   return {
     ...tokenIssuerWithoutKeys(name, rules),
-    keys: pinnedKeys({ usable: keySet, unusable: [] }),
+    keys: IssuerKeys.pinned({ usable: keySet, unusable: [] }),
   };
 }
 

@@ -1,6 +1,6 @@
 import { onTestFinished } from "vitest";
-import { formatWrappedKek } from "../../../src/config/keks.ts";
-import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import { ConfiguredKeks } from "../../../src/config/keks.ts";
+import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { awsCredential, awsKeyId, playAws } from "./aws-kms.ts";
 import { leasePorts, type PlayedService, startService } from "./key-service.ts";
@@ -19,7 +19,7 @@ export async function listenWithKek(): Promise<{
 }> {
   const service = await playAws();
   const host = await listenAs(service);
-  const { keyServices } = openPlatformKeys(
+  const { keyServices } = PlatformKeys.open(
     { clusterCredentials: new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]) },
     { fetch: (url, init) => fetch(url, init), clock: () => new Date(), ...leasePorts },
   );
@@ -27,6 +27,6 @@ export async function listenWithKek(): Promise<{
   const uri = `awskms://${host}/${awsKeyId}`;
   const wrapped = await wrapKek({ id: "k1", octets }, uri, "cluster.local", keyServices);
   service.asked.length = 0;
-  const KEK = formatWrappedKek(wrapped);
+  const KEK = ConfiguredKeks.format(wrapped);
   return { service, secrets: { KEK, KEY_CREDENTIAL_AWSKMS: awsCredential } };
 }

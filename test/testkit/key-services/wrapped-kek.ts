@@ -1,5 +1,5 @@
-import { formatWrappedKek } from "../../../src/config/keks.ts";
-import { openPlatformKeys, type PlatformKeys } from "../../../src/config/platform-keys.ts";
+import { ConfiguredKeks } from "../../../src/config/keks.ts";
+import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { awsCredential, awsUri, playAws } from "./aws-kms.ts";
 import { leasePorts, type PlayedService } from "./key-service.ts";
@@ -19,11 +19,11 @@ export async function playWrappedKek(trustDomain = "cluster.local"): Promise<Pla
   const service = await playAws();
   const clusterCredentials = new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]);
   const keyCustodyAt = (clock: () => Date): PlatformKeys =>
-    openPlatformKeys({ clusterCredentials }, { fetch: service.fetch, clock, ...leasePorts });
+    PlatformKeys.open({ clusterCredentials }, { fetch: service.fetch, clock, ...leasePorts });
   const { keyServices } = keyCustodyAt(() => new Date());
   const octets = crypto.getRandomValues(new Uint8Array(32));
   const wrap = async (id: string): Promise<string> =>
-    formatWrappedKek(await wrapKek({ id, octets }, awsUri, trustDomain, keyServices));
+    ConfiguredKeks.format(await wrapKek({ id, octets }, awsUri, trustDomain, keyServices));
   const value = await wrap("k1");
   service.asked.length = 0;
   return { service, value, octets, keyCustodyAt, wrap };

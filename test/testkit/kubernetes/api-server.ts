@@ -1,10 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { type Credential, createKubernetesClient } from "../../../src/kubernetes/client.ts";
-import {
-  type ClusterApi,
-  type ClusterFailed,
-  createClusterApi,
-} from "../../../src/kubernetes/cluster-api.ts";
+import { type Credential, KubernetesClient } from "../../../src/kubernetes/client.ts";
+import { ClusterApi, type ClusterFailed } from "../../../src/kubernetes/cluster-api.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
 import { fitsSelector } from "./field-selector.ts";
 
@@ -53,8 +49,8 @@ export function clusterApiAt(
   failed: ClusterFailed = () => {},
   credential: Credential = () => apiCredential,
 ): ClusterApi {
-  const client = createKubernetesClient({ server, credential }, fetch);
-  return createClusterApi({ cluster, client, failed });
+  const client = KubernetesClient.create({ server, credential }, fetch);
+  return ClusterApi.create({ cluster, client, failed });
 }
 
 export async function startApiServer(): Promise<FakeApiServer> {

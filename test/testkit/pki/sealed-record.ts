@@ -1,6 +1,6 @@
 import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
-import { importKek, type Kek, kekOctets } from "../../../src/custody/kek.ts";
+import { Kek } from "../../../src/custody/kek.ts";
 import { type AuthorityKey, NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { clusterLocal, tenDays } from "./certificates.ts";
@@ -8,8 +8,8 @@ import { clusterLocal, tenDays } from "./certificates.ts";
 /** Makes a KEK, of random octets unless they are given. */
 export const createKek = (
   id: string,
-  octets: Uint8Array<ArrayBuffer> = crypto.getRandomValues(new Uint8Array(kekOctets)),
-): Promise<Kek> => importKek(id, octets);
+  octets: Uint8Array<ArrayBuffer> = crypto.getRandomValues(new Uint8Array(Kek.octets)),
+): Promise<Kek> => Kek.import(id, octets);
 
 /** Makes the record of a new authority. */
 export async function createRecord(

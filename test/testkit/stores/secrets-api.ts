@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { createKubernetesClient, type KubernetesClient } from "../../../src/kubernetes/client.ts";
+import { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { fitsSelector } from "../kubernetes/field-selector.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
 
@@ -146,7 +146,7 @@ export async function startSecretsApi(): Promise<SecretsApi> {
   const origin = `http://${host}`;
   const api: SecretsApi = {
     origin,
-    client: createKubernetesClient({ server: origin, credential: () => secretsToken }, fetch),
+    client: KubernetesClient.create({ server: origin, credential: () => secretsToken }, fetch),
     secrets,
     asked,
     watching: () => watches.size,

@@ -1,6 +1,6 @@
 import { leafHash } from "../../../src/tlog/merkle.ts";
 import { createLogSigner } from "../../../src/tlog/note/checkpoint.ts";
-import { generateEd25519, rawPublicKey } from "../../../src/tlog/note/verifier-key.ts";
+import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import type { SequencerParts } from "../../../src/tlog/sequencer/sequencer.ts";
 import type {
   LogKeys,
@@ -105,12 +105,12 @@ export function memoryKeys(origin: string): LogKeys {
   const open = async (record: string) => {
     const pair = keys[Number(record)];
     if (!pair) throw new Error("no such key");
-    const publicKey = await rawPublicKey(pair.publicKey);
+    const publicKey = await VerifierKey.raw(pair.publicKey);
     return { signer: createLogSigner(origin, pair.privateKey, publicKey), record };
   };
   return {
     open,
-    create: async () => open(String(keys.push(await generateEd25519()) - 1)),
+    create: async () => open(String(keys.push(await VerifierKey.generate()) - 1)),
   };
 }
 

@@ -1,5 +1,5 @@
 import { createServer } from "node:http";
-import { formatEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { Sequencer } from "../../../src/tlog/sequencer/sequencer.ts";
 import { tokenEntry } from "../log/token-entry.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
@@ -47,7 +47,7 @@ export async function serveShards(): Promise<ServedShards> {
       };
       shards.set(shard, known);
       listed.add(shard);
-      for (let i = 0; i < count; i++) await known.log.append(formatEntry(tokenEntry()));
+      for (let i = 0; i < count; i++) await known.log.append(LogEntry.format(tokenEntry()));
       await known.log.publish();
     },
     objects: (shard) => shards.get(shard)?.objects ?? memoryParts().objects,

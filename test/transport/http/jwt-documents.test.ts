@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { TokenKey } from "../../../src/pki/jose/token-key.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { jwtDocuments } from "../../../src/transport/http/trust-routes.ts";
+import { TrustDocuments } from "../../../src/transport/http/trust-routes.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const schedule = {
@@ -21,7 +21,7 @@ test.each([
   async (algorithm, supported) => {
     const tokenKeys = [{ ...key, isTainted: false }];
     const view = { tokenKeys, validFrom: now, store: { tokenKeys } } as never;
-    const { discovery, keySet } = await jwtDocuments({ ...policy, algorithm }, view);
+    const { discovery, keySet } = await TrustDocuments.jwt({ ...policy, algorithm }, view);
     expect(JSON.parse(discovery)).toMatchObject({
       id_token_signing_alg_values_supported: supported,
     });

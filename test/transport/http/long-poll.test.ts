@@ -4,7 +4,7 @@ import { Mint } from "../../../src/ca/mint.ts";
 import { parseWaitSeconds } from "../../../src/foundation/headers.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import { LongPolls } from "../../../src/transport/http/long-poll.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import {
   type BundleFormat,
   createBundleEndpoint,
@@ -121,7 +121,7 @@ describe("a long poll for the trust bundle", () => {
 
   test("gets 304 when the server ends, and later requests do not wait", async () => {
     const ending = new AbortController();
-    const app = createRoutes(ca.certificateAuthority, undefined, ending.signal);
+    const app = CaRoutes.create(ca.certificateAuthority, undefined, ending.signal);
     const answer = wait("/bundle.json", { app });
     ending.abort();
     const response = await answer;
@@ -141,7 +141,7 @@ test("a CA with a BUNDLE_WAIT of zero holds no answer", async () => {
 
 test("one address does not take all places", async () => {
   const addressOf = ({ headers }: Request) => headers.get("address") ?? undefined;
-  const app = createRoutes(ca.certificateAuthority, (request) => ({
+  const app = CaRoutes.create(ca.certificateAuthority, (request) => ({
     address: addressOf(request),
   }));
   await requireFairPlaces(async (address, headers) =>

@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
-import { createMisconfiguredApp, createRoutes } from "../../../src/transport/http/routes.ts";
+import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { rpcPath } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {
@@ -199,7 +199,7 @@ describe("a fault behind an endpoint", () => {
       throw new TypeError("secret detail");
     };
     const { certificateAuthority, log } = running;
-    const app = createRoutes({ ...certificateAuthority, log: { ...log, audit } });
+    const app = CaRoutes.create({ ...certificateAuthority, log: { ...log, audit } });
     const response = await app.fetch(new Request(`https://ca.test${rpcPath}?a=b`));
     expect(response.status).toBe(503);
     expect(await response.text()).not.toContain("secret detail");
@@ -212,9 +212,9 @@ describe("a fault behind an endpoint", () => {
 describe("a misconfigured CA", () => {
   function misconfigured() {
     try {
-      parseConfiguration({ KEK: "secret", ISSUERS: "[" });
+      Configuration.parse({ KEK: "secret", ISSUERS: "[" });
     } catch (error) {
-      if (error instanceof ConfigurationError) return createMisconfiguredApp(error.faults);
+      if (error instanceof ConfigurationError) return CaRoutes.misconfigured(error.faults);
     }
     throw new Error("the configuration is valid");
   }

@@ -1,7 +1,7 @@
 import { describe } from "vitest";
-import { importKek } from "../../../src/custody/kek.ts";
+import { Kek } from "../../../src/custody/kek.ts";
 import { Base64 } from "../../../src/pki/encoding/base64.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
 import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
@@ -19,7 +19,7 @@ const api = serveReviewingApi();
 
 async function openService(): Promise<ConfigurableService> {
   const KEK = randomKek();
-  const keks = [await importKek("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())] as const;
+  const keks = [await Kek.import("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())] as const;
   const store = createMemoryStore();
   return {
     store,
@@ -31,7 +31,7 @@ async function openService(): Promise<ConfigurableService> {
         { store, clock, isAlone: true },
       );
       const shown = new WeakMap<Request, HeldLeaf>();
-      const app = createRoutes(certificateAuthority, (request) => ({
+      const app = CaRoutes.create(certificateAuthority, (request) => ({
         clientCertificate: shown.get(request)?.der,
       }));
       return {

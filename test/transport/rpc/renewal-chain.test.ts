@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from "vitest";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import {
@@ -33,7 +33,7 @@ async function startChain(limitSeconds: number) {
   });
   await ca.found();
   const shown = new WeakMap<Request, Der>();
-  const app = createRoutes(ca.certificateAuthority, (request) => ({
+  const app = CaRoutes.create(ca.certificateAuthority, (request) => ({
     clientCertificate: shown.get(request),
   }));
   async function call(validityDuration: bigint, leaf?: Der): Promise<Der | undefined> {

@@ -2,7 +2,7 @@ import { decodeJwt } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import type { Peer } from "../../../src/transport/rpc/rpc.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
@@ -23,7 +23,7 @@ async function start() {
   });
   await ca.rotate();
   let peer: Peer = {};
-  const app = createRoutes(ca.certificateAuthority, () => peer);
+  const app = CaRoutes.create(ca.certificateAuthority, () => peer);
   const tokenOf = (account: string) => mintAccountToken(key, issuer, account, ca.now());
   const { csrPem: csr } = await createWorkload();
   const headers = { authorization: `Bearer ${await tokenOf("foo:bar")}` };

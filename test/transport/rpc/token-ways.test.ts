@@ -4,7 +4,7 @@ import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import type { Quota, Quotas } from "../../../src/ca/issuance/quotas.ts";
 import { JwtSvidService } from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
-import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { bearer, callWithClient, connectBinary } from "../../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
@@ -59,7 +59,7 @@ function oneEach(): Quota {
 /** The CA, for a peer that shows this certificate or none. */
 const serviceFor = (shown?: X509Certificate): ServiceUnderTest => {
   const clientCertificate = shown && new Uint8Array(shown.raw);
-  const app = createRoutes(ca.certificateAuthority, () => ({ clientCertificate }));
+  const app = CaRoutes.create(ca.certificateAuthority, () => ({ clientCertificate }));
   return {
     send: async (request) => app.fetch(request),
     key,

@@ -1,8 +1,8 @@
 import { createScheduledController, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { compose } from "../../../src/config/composition.ts";
-import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { Composition } from "../../../src/config/composition.ts";
+import { Configuration } from "../../../src/config/configuration.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
@@ -59,7 +59,7 @@ async function start() {
   const get = (path: string) => send(new Request(`${origin}${path}`));
   const roots = async (path = "/signer/pq/bundle.pem") =>
     certificatesIn(await (await get(path)).text());
-  const composition = await compose(parseConfiguration(variablesOf(environment)), {
+  const composition = await Composition.compose(Configuration.parse(variablesOf(environment)), {
     ...kvStores(env.AUTHORITIES),
     fetching: noFetching,
     cryptoProvider: webCryptoProvider,

@@ -1,5 +1,5 @@
 import { waitUntil } from "cloudflare:workers";
-import { openPlatformKeys } from "../../../src/config/platform-keys.ts";
+import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import type { Worker } from "../../../src/worker/variables.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 
@@ -36,7 +36,7 @@ async function caAt(
   };
   const worker = createWorker({
     clock: () => ca.now,
-    openKeyCustody: openPlatformKeys,
+    openKeyCustody: PlatformKeys.open,
     inBackground: (work) => waitUntil(work),
   });
   const ca: ClockedCa = { now, deployment, variables, worker };

@@ -1,7 +1,7 @@
 import { createScheduledController } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { beforeAll, expect, test, vi } from "vitest";
-import { importKek, type KekRing } from "../../../src/custody/kek.ts";
+import { Kek, type KekRing } from "../../../src/custody/kek.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
@@ -28,7 +28,7 @@ const runCron = () =>
 /** The KEK of the configuration, as an operator's command imports it. */
 async function kekRing(): Promise<KekRing> {
   const [id = "", octets = ""] = env.KEK.split(":");
-  return [await importKek(id, Base64.parse(octets) ?? new Uint8Array())];
+  return [await Kek.import(id, Base64.parse(octets) ?? new Uint8Array())];
 }
 
 beforeAll(() => {

@@ -1,5 +1,4 @@
-import type { Caller } from "../../../authn/caller.ts";
-import { hidesTokenSubject, proofKindOf } from "../../../authn/caller.ts";
+import { Caller } from "../../../authn/caller.ts";
 import { CaError } from "../../../foundation/errors.ts";
 import type { BoundAccount } from "../../../kubernetes/pods.ts";
 import { SpiffeId } from "../../../pki/spiffe-id.ts";
@@ -144,10 +143,10 @@ function circumstancesOf(caller: Caller, asked: Asked, requested: number): Circu
       issuer: mayBeProvedBy !== undefined,
       account: !account,
       node: isNodeHidden,
-      claims: hidesTokenSubject(caller),
+      claims: Caller.hidesTokenSubject(caller),
     }),
     provedAt: certificate && proof.provedAt,
-    proof: proofKindOf(caller),
+    proof: Caller.proofKindOf(caller),
     product: product.kind,
     signer: product.kind === "workload" ? product.signer : undefined,
     requested,

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { foundAuthority } from "../../../ca/rotation/rotate.ts";
+import { Rotation } from "../../../ca/rotation/rotate.ts";
 import { isOver } from "../../../config/signer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
@@ -7,12 +7,7 @@ import { type Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import { Pem } from "../../../pki/encoding/pem.ts";
 import { Certificate } from "../../../pki/x509/certificate.ts";
 import { displayedName } from "../../../pki/x509/displayed-name.ts";
-import {
-  type AuthorityStatus,
-  authoritiesIn,
-  isStepDue,
-  unopenedRecords,
-} from "../../../status/authorities.ts";
+import { AuthorityStatus, SignerStatus } from "../../../status/authorities.ts";
 import {
   confirmIn,
   inSession,
@@ -87,9 +82,9 @@ export function authorityCommand(terminal: Terminal): Command {
 async function list(session: Session, options: SessionOptions): Promise<void> {
   const { terminal, now } = session;
   const store = await openStore(session);
-  const authorities = authoritiesIn(store, now);
+  const authorities = AuthorityStatus.allIn(store, now);
   terminal.answer(authorities, options, () =>
-    formatAuthorities(terminal, authorities, unopenedRecords(store)),
+    formatAuthorities(terminal, authorities, AuthorityStatus.unopenedIn(store)),
   );
   requireAllOpen(store);
 }
@@ -109,7 +104,8 @@ async function showPlan(session: Session, options: PlanOptions): Promise<void> {
   requireAllOpen(store);
   // The exit code tells a script that a person has to act.
   if (!plan.authorities.some(({ signs }) => signs)) terminal.exitWith(exitCodes.broken);
-  else if (plan.nextStep && isStepDue(plan.nextStep, now)) terminal.exitWith(exitCodes.attention);
+  else if (plan.nextStep && SignerStatus.isStepDue(plan.nextStep, now))
+    terminal.exitWith(exitCodes.attention);
 }
 
 /**
@@ -127,7 +123,7 @@ export async function init(session: Session, options: ConfirmationOptions): Prom
   requireMayMint(session);
   await confirmIn(session, await foundingQuestion(session), options);
   await terminal.progress("making the first authority", () =>
-    orOperatorError(() => foundAuthority(mint, now)),
+    orOperatorError(() => Rotation.found(mint, now)),
   );
   await printStoreSummary(session);
   if (!isDry) terminal.noticeNext([backupStep, planStep]);
@@ -160,7 +156,7 @@ export function addShow(command: Command, terminal: Terminal): void {
 
 async function show(session: Session, prefix: string, options: SessionOptions): Promise<void> {
   const store = await openStore(session);
-  const report = findByIdPrefix(authoritiesIn(store, session.now), prefix, "authority");
+  const report = findByIdPrefix(AuthorityStatus.allIn(store, session.now), prefix, "authority");
   const authority = store.openAuthorities.find(
     (each) => each.authority.id === report.id,
   )?.authority;

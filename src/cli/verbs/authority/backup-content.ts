@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
-import { requestedKey } from "../../../ca/rotation/intermediate-request.ts";
+import { RequestedIntermediate } from "../../../ca/rotation/intermediate-request.ts";
 import { AuthorityRecord, authorityFields } from "../../../custody/authority-record.ts";
-import { encodeFields, instant, octets } from "../../../custody/record-fields.ts";
+import { Fields } from "../../../custody/record-fields.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { requireReadable } from "../../../node/node-crypto-provider.ts";
@@ -17,7 +17,7 @@ import { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
 import type { Session } from "../../session/session.ts";
 
 /** The form of an authority in a backup: certificates in DER, and its key as PKCS#8. */
-export const authoritySchema = z.strictObject({ ...authorityFields, privateKey: octets });
+export const authoritySchema = z.strictObject({ ...authorityFields, privateKey: Fields.octets });
 
 type BackedUpAuthority = z.output<typeof authoritySchema>;
 
@@ -25,7 +25,7 @@ type BackedUpAuthority = z.output<typeof authoritySchema>;
 export async function authorityContent(created: NewAuthority): Promise<object> {
   const { authority, extractablePrivateKey } = created;
   return {
-    ...encodeFields(authorityFields, AuthorityRecord.publicPart(authority)),
+    ...Fields.encode(authorityFields, AuthorityRecord.publicPart(authority)),
     privateKey: await toPkcs8(extractablePrivateKey),
   };
 }
@@ -76,9 +76,9 @@ async function isKeyOf(privateKey: CryptoKey, publicKey: SubjectPublicKey): Prom
 
 /** The form of an open request in a backup: its CSR (PKCS#10), and its key (PKCS#8). */
 export const requestSchema = z.strictObject({
-  requestedAt: instant,
-  csr: octets,
-  privateKey: octets,
+  requestedAt: Fields.instant,
+  csr: Fields.octets,
+  privateKey: Fields.octets,
 });
 
 type BackedUpRequest = z.output<typeof requestSchema>;
@@ -96,7 +96,7 @@ export async function requestContent(
   return {
     requestedAt: request.requestedAt.toISOString(),
     csr: Base64.format(request.csr),
-    privateKey: await toPkcs8(await requestedKey(mint, request)),
+    privateKey: await toPkcs8(await RequestedIntermediate.keyOf(mint, request)),
   };
 }
 
@@ -121,10 +121,10 @@ async function parseRequest({
   return { id, requestedAt, csr, publicKey, extractablePrivateKey };
 }
 
-const tokenKeyFields = { schedule: authorityFields.schedule, spki: octets };
+const tokenKeyFields = { schedule: authorityFields.schedule, spki: Fields.octets };
 
 /** The form of a key for tokens in a backup, with its private part (PKCS#8). */
-export const tokenKeySchema = z.strictObject({ ...tokenKeyFields, privateKey: octets });
+export const tokenKeySchema = z.strictObject({ ...tokenKeyFields, privateKey: Fields.octets });
 
 /** A key for tokens, for a backup. */
 export async function tokenKeyContent({
@@ -132,7 +132,7 @@ export async function tokenKeyContent({
   extractablePrivateKey,
 }: NewTokenKey): Promise<object> {
   return {
-    ...encodeFields(tokenKeyFields, { schedule, spki }),
+    ...Fields.encode(tokenKeyFields, { schedule, spki }),
     privateKey: await toPkcs8(extractablePrivateKey),
   };
 }

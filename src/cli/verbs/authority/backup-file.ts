@@ -3,7 +3,7 @@ import * as z from "zod/mini";
 import { Mint } from "../../../ca/mint.ts";
 import { AuthorityRecord } from "../../../custody/authority-record.ts";
 import { KeyedStatement } from "../../../custody/keyed-statement.ts";
-import { instant } from "../../../custody/record-fields.ts";
+import { Fields } from "../../../custody/record-fields.ts";
 import {
   type RecordKind,
   type StatementName,
@@ -45,7 +45,7 @@ const backupSchema = z.strictObject({
   format: z.literal("rampart backup"),
   version: z.literal(1),
   /** Older backups lack it. */
-  writtenAt: z.optional(instant),
+  writtenAt: z.optional(Fields.instant),
   trustDomain: z.string(),
   authorities: z.array(authoritySchema).check(z.maxLength(100)),
   /** Absent where none is open, so that older versions can restore the backup. */

@@ -4,9 +4,9 @@ import { dirname } from "node:path";
 import type { Command } from "commander";
 import { Statement } from "../../../custody/statement.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { leaveToOwner } from "../../../node/files/store-owner.ts";
+import { StoreOwner } from "../../../node/files/store-owner.ts";
 import { createFile } from "../../../program/files/atomic-file.ts";
-import { readSmallFile } from "../../../program/files/small-file.ts";
+import { SmallFile } from "../../../program/files/small-file.ts";
 import {
   type ChangeOptions,
   confirmIn,
@@ -80,7 +80,7 @@ export async function exportBackup(
   const backup = await session.terminal.progress("encrypting the backup", () =>
     writeBackup(session, lock),
   );
-  const give = (file: FileHandle) => leaveToOwner(file, dirname(out));
+  const give = (file: FileHandle) => StoreOwner.leaveFile(file, dirname(out));
   await createFile(out, backup, { mode: 0o600, give }).catch((error: Error) => {
     throw new OperatorError(`${out} cannot be written: ${error.message}`);
   });
@@ -140,7 +140,7 @@ export async function restore(
   options: RestoreOptions,
 ): Promise<void> {
   const { terminal, mint, now, place, isDry } = session;
-  const content = await readSmallFile(file, maximumBackupOctets, { mayBePipe: true });
+  const content = await SmallFile.read(file, maximumBackupOctets, { mayBePipe: true });
   if (!isArmoured(content)) {
     throw new OperatorError(`${file} is no file that \`rampart authority export\` wrote`);
   }
@@ -168,7 +168,7 @@ const maximumIdentityOctets = 64 * 1024;
 
 async function backupKey(terminal: Terminal, { identity }: RestoreOptions): Promise<BackupKey> {
   if (!identity) return { passphrase: await readPassphrase(terminal, { isNew: false }) };
-  const text = await readSmallFile(identity, maximumIdentityOctets, { mayBePipe: true });
+  const text = await SmallFile.read(identity, maximumIdentityOctets, { mayBePipe: true });
   const lines = text.split("\n");
   const key = lines.map((line) => line.trim()).find((line) => line.startsWith("AGE-SECRET-KEY-"));
   if (!key) throw new OperatorError(`${identity} holds no age identity`);

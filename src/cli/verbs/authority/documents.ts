@@ -2,10 +2,10 @@ import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
+import { StoreOwner } from "../../../node/files/store-owner.ts";
 import { replaceFile } from "../../../program/files/atomic-file.ts";
-import { holdsText } from "../../../program/files/small-file.ts";
-import { discoveryPath, jwtDocuments, keySetPath } from "../../../transport/http/trust-routes.ts";
+import { SmallFile } from "../../../program/files/small-file.ts";
+import { TrustDocuments } from "../../../transport/http/trust-routes.ts";
 import { type Session, type SessionOptions, withSession } from "../../session/session.ts";
 import { typedInterval } from "../../terminal/command-line.ts";
 import { repeatedly } from "../../terminal/failures.ts";
@@ -42,19 +42,19 @@ export async function writeDocuments(
   if (!tokens) throw new OperatorError("JWT_ISSUER is not set: there are no documents to write");
   const view = await currentView();
   if (!view) throw new OperatorError("the store of authorities cannot be read");
-  const { discovery, keySet } = await jwtDocuments(tokens, view);
+  const { discovery, keySet } = await TrustDocuments.jwt(tokens, view);
   if (keySet === "") {
     throw new OperatorError("no key for JWT-SVIDs is published: the next rotation makes one");
   }
   for (const [path, text] of [
-    [keySetPath, keySet],
-    [discoveryPath, discovery],
+    [TrustDocuments.keySetPath, keySet],
+    [TrustDocuments.discoveryPath, discovery],
   ] as const) {
     const file = join(dir, path);
-    if (await holdsText(file, text)) continue;
+    if (await SmallFile.holds(file, text)) continue;
     const folder = dirname(file);
-    await makeFolder(folder, await ownerOf(dir), 0o755);
-    const give = (handle: FileHandle) => leaveToOwner(handle, folder);
+    await StoreOwner.makeFolder(folder, await StoreOwner.of(dir), 0o755);
+    const give = (handle: FileHandle) => StoreOwner.leaveFile(handle, folder);
     await replaceFile(file, text, { mode: 0o644, give });
     terminal.print(file);
   }

@@ -4,8 +4,8 @@ import {
   installIntermediate,
   type NewIntermediate,
 } from "../../../ca/rotation/install-intermediate.ts";
-import { requestedKey } from "../../../ca/rotation/intermediate-request.ts";
-import { rotate } from "../../../ca/rotation/rotate.ts";
+import { RequestedIntermediate } from "../../../ca/rotation/intermediate-request.ts";
+import { Rotation } from "../../../ca/rotation/rotate.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
@@ -84,7 +84,7 @@ export async function install(
   const bundle = bundleRoots(store, now);
   const offered = sortChain(authority, chain, readImportedRoots(roots), bundle);
   const verified = await verifyImported(offered, mint.trustDomain, now);
-  const extractablePrivateKey = await requestedKey(mint, request);
+  const extractablePrivateKey = await RequestedIntermediate.keyOf(mint, request);
   const { certificates } = verified;
   if (!(await verifiesTrialLeaf(certificates, extractablePrivateKey, mint.trustDomain, now))) {
     throw new Error("the key of a request does not sign for its certificate");
@@ -181,7 +181,7 @@ export async function importAuthority(
   } else {
     await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
     // An authority that expires soon needs its successor now.
-    await orOperatorError(() => rotate(mint, now));
+    await orOperatorError(() => Rotation.rotate(mint, now));
   }
   await printStoreSummary(session);
   if (session.isDry) return;

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { Option } from "commander";
-import { makeRequest, withdrawRequest } from "../../../ca/rotation/intermediate-request.ts";
+import { RequestedIntermediate } from "../../../ca/rotation/intermediate-request.ts";
 import { createServiceRoot } from "../../../custody/key-service/operators-keys.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
@@ -61,7 +61,7 @@ export async function request(session: Session): Promise<void> {
     );
   }
   requireAllOpen(await openStore(session));
-  const { id, csr } = await makeRequest(mint, now);
+  const { id, csr } = await RequestedIntermediate.request(mint, now);
   if (isDry) {
     terminal.print(`Nothing was written. The ${place} would hold a request with a key of its own.`);
     return;
@@ -122,7 +122,7 @@ export async function withdraw(
   const { id } = findByIdPrefix(requests, prefix, "request");
   const question = `Withdraw ${id} from the ${place}? Its key is gone then, and so is what a certificate for it is worth.`;
   await confirmIn(session, question, options);
-  await withdrawRequest(mint, id);
+  await RequestedIntermediate.withdraw(mint, id);
   terminal.print(isDry ? `Nothing was written. ${id} would be withdrawn.` : `${id} is withdrawn.`);
 }
 

@@ -1,8 +1,8 @@
-import { viewAt } from "../../../ca/authority-view.ts";
+import { AuthorityView } from "../../../ca/authority-view.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
-import { forecastTaints, type TaintForecast } from "../../../ca/rotation/forecast.ts";
+import { Forecast, type TaintForecast } from "../../../ca/rotation/forecast.ts";
 import type { NextStep } from "../../../ca/rotation/next-step.ts";
-import { isStepDue, nextActs, signerStatus } from "../../../status/authorities.ts";
+import { nextActs, SignerStatus } from "../../../status/authorities.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
@@ -26,11 +26,11 @@ export function planOf(
   now: Date,
 ) {
   return {
-    ...signerStatus("", store, now),
+    ...SignerStatus.of("", store, now),
     ...clusters,
     now,
-    needsAttention: viewAt(store, now).reasons,
-    onTaint: forecastTaints(store, store.phaseLengths, now),
+    needsAttention: AuthorityView.at(store, now).reasons,
+    onTaint: Forecast.taints(store, store.phaseLengths, now),
   };
 }
 
@@ -98,7 +98,7 @@ function stepJson(step: NextStep, now: Date): object {
   const { due, deadline } = step;
   return {
     ...step,
-    isDue: isStepDue(step, now),
+    isDue: SignerStatus.isStepDue(step, now),
     ...(due && { daysUntilDue: daysUntil(due, now) }),
     ...(deadline && { daysUntilDeadline: daysUntil(deadline, now) }),
   };

@@ -2,8 +2,8 @@ import { type Command, Option } from "commander";
 import { Mint } from "../../../ca/mint.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { askUpstream } from "../../../ca/rotation/ask-upstream.ts";
-import { forecastTaints, type TaintForecast } from "../../../ca/rotation/forecast.ts";
-import { rotate } from "../../../ca/rotation/rotate.ts";
+import { Forecast, type TaintForecast } from "../../../ca/rotation/forecast.ts";
+import { Rotation } from "../../../ca/rotation/rotate.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import {
   createTaint,
@@ -142,12 +142,12 @@ export async function taint(session: Session, id: string, options: TaintOptions)
   const refusal = refusalOf(recorded, decided);
   if (refusal !== undefined) {
     // A run that was interrupted may have left the rotation to do.
-    if (!session.isDry) await rotate(mint, now);
+    if (!session.isDry) await Rotation.rotate(mint, now);
     throw new OperatorError(refusal);
   }
   await confirmIn(session, taintQuestion(session, store, decided), options);
   await Mint.recordTaint(mint, decided);
-  const faults = await rotate(mint, now).then(() => 0, countFaults);
+  const faults = await Rotation.rotate(mint, now).then(() => 0, countFaults);
   await printStoreSummary(session);
   printTaintedAuthorities(session, decided);
   if (!session.isDry) terminal.noticeNext([planStep, backupStep, doctorStep]);
@@ -172,7 +172,7 @@ async function taintTokenKey(
   await confirmIn(session, question, options);
   const taintedAt = wholeSeconds(now);
   await Mint.recordTaint(mint, { id, taintedAt, retiresAt: taintedAt });
-  await rotate(mint, now).catch(countFaults);
+  await Rotation.rotate(mint, now).catch(countFaults);
   terminal.print(
     `${id} ${isDry ? "would be" : "is"} tainted. Relying parties that cache the keys take its tokens until they ask again.${gap}`,
   );
@@ -199,7 +199,7 @@ function refusalOf(
 }
 
 function taintQuestion({ mint, place, now }: Session, store: OpenedStore, taint: Taint): string {
-  const forecast = forecastTaints(store, mint.phaseLengths, now).find(({ id }) => id === taint.id);
+  const forecast = Forecast.taints(store, mint.phaseLengths, now).find(({ id }) => id === taint.id);
   const gap = forecast ? gapSentence(forecast, now) : "";
   const until = formatInstant(taint.retiresAt);
   return `Taint ${taint.id} in the ${place}? It can never sign again, and is trusted until ${until}.${gap}`;

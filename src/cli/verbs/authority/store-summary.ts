@@ -1,5 +1,5 @@
 import type { ConfiguredTaint, Taint } from "../../../pki/authority/taint.ts";
-import { type AuthorityStatus, authoritiesIn } from "../../../status/authorities.ts";
+import { AuthorityStatus } from "../../../status/authorities.ts";
 import { openStore, type Session } from "../../session/session.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { NextStep, Screen } from "../../terminal/terminal.ts";
@@ -11,7 +11,7 @@ export async function printStoreSummary(session: Session): Promise<void> {
   terminal.print(
     isDry ? `Nothing was written. Otherwise the ${place} would hold:` : `Now in the ${place}:`,
   );
-  terminal.print(formatAuthorities(terminal, authoritiesIn(await openStore(session), now)));
+  terminal.print(formatAuthorities(terminal, AuthorityStatus.allIn(await openStore(session), now)));
   if (!isDry) return;
   for (const { act, name } of mint.store.changes) terminal.print(`${act} ${name.kind} ${name.id}`);
 }

@@ -1,6 +1,6 @@
-import { namesAuthority } from "../../../authn/certificate-verifier.ts";
-import { type CertificateEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
-import { isSerialNumber } from "../../../custody/record-kinds.ts";
+import { CertificateVerifier } from "../../../authn/certificate-verifier.ts";
+import { type CertificateEntry, LogEntry } from "../../../ca/issuance/log-entry.ts";
+import { RevocationContent } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
@@ -58,7 +58,7 @@ export function candidateOfSerial(
   { authority, until }: { readonly authority?: string | undefined; readonly until: Date },
 ): Candidate {
   const serialNumber = SerialNumber.content(text);
-  if (!isSerialNumber(serialNumber)) {
+  if (!RevocationContent.isSerialNumber(serialNumber)) {
     throw new OperatorError(`${text} is no serial number: it is 0, or has more than 20 octets`);
   }
   const [first, ...others] = authorities;
@@ -96,7 +96,7 @@ async function signerOf(
   authorities: readonly SigningAuthority[],
 ): Promise<SigningAuthority | undefined> {
   for (const authority of authorities) {
-    if (!namesAuthority(certificate, authority)) continue;
+    if (!CertificateVerifier.namesAuthority(certificate, authority)) continue;
     if (await isSignedWith(certificate, authority.publicKey, nodeCryptoProvider)) return authority;
   }
   return undefined;
@@ -173,7 +173,7 @@ function addRenewals(
     before = chosen.size;
     for (const { index } of followers) {
       for (const entry of index.from(0)) {
-        const { callerSerialNumber } = parseEntry(entry.octets);
+        const { callerSerialNumber } = LogEntry.parse(entry.octets);
         if (callerSerialNumber === undefined || chosen.has(entry.serial)) continue;
         const parent = SerialNumber.shown(callerSerialNumber);
         if (roots.has(parent) || chosen.has(parent)) chosen.set(entry.serial, entry);
@@ -189,7 +189,7 @@ async function judged(
   const candidates: Candidate[] = [];
   let [foreign, tokens] = [0, 0];
   for (const indexed of entries) {
-    const entry = parseEntry(indexed.octets);
+    const entry = LogEntry.parse(indexed.octets);
     if (entry.kind === "token") tokens++;
     if (entry.kind === "token" || entry.proof === "authority") continue;
     const found = await candidateIn(entry, indexed, authorities);

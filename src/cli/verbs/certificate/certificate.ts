@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
-import { type RevokedStatus, revokedStatuses } from "../../../status/distrust.ts";
+import { RevokedStatus } from "../../../status/distrust.ts";
 import {
   answerList,
   inSession,
@@ -80,7 +80,7 @@ export function certificateCommand(terminal: Terminal): Command {
 async function list(session: Session, options: SessionOptions): Promise<void> {
   requireMainStore(options);
   const store = await openStore(session);
-  const reports = revokedStatuses(store.revocations, session.configuration.configuredRevocations);
+  const reports = RevokedStatus.all(store.revocations, session.configuration.configuredRevocations);
   answerList(session, store, reports, options, () => formatRevocations(session.terminal, reports));
 }
 

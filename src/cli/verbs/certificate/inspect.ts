@@ -1,8 +1,8 @@
 import { OperatorError } from "../../../foundation/errors.ts";
 import { FetchError, ResponseBody, toFetchError } from "../../../foundation/fetch.ts";
-import { maximumPemOctets, readRootFile } from "../../../program/files/pem-file.ts";
-import { readSmallOctets } from "../../../program/files/small-file.ts";
-import { fetchTrusting } from "../../../program/http/http-client.ts";
+import { maximumPemOctets, PemFile } from "../../../program/files/pem-file.ts";
+import { SmallFile } from "../../../program/files/small-file.ts";
+import { NodeFetch } from "../../../program/http/http-client.ts";
 import { exitCodes } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
@@ -32,9 +32,9 @@ export async function inspectSource(
 async function read(source: string, { ca }: InspectOptions): Promise<Uint8Array> {
   const file = source === "-" ? "/dev/stdin" : source;
   if (!/^https?:/.test(source)) {
-    return await readSmallOctets(file, maximumPemOctets, { mayBePipe: true });
+    return await SmallFile.readOctets(file, maximumPemOctets, { mayBePipe: true });
   }
-  const fetch = fetchTrusting(await readRootFile(ca));
+  const fetch = NodeFetch.trusting(await PemFile.readRoots(ca));
   const response = await fetch(source, { signal: AbortSignal.timeout(30_000) })
     .catch((error: unknown) => {
       throw toFetchError(error, "does not answer");

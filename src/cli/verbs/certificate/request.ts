@@ -1,9 +1,9 @@
 import { writeOutput } from "../../../agent/certificate-output.ts";
 import { ClientError, createClient, type X509Svid } from "../../../client/client.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { readRootFile } from "../../../program/files/pem-file.ts";
-import { readTokenFile } from "../../../program/files/small-file.ts";
-import { fetchTrusting } from "../../../program/http/http-client.ts";
+import { PemFile } from "../../../program/files/pem-file.ts";
+import { TokenFile } from "../../../program/files/small-file.ts";
+import { NodeFetch } from "../../../program/http/http-client.ts";
 import { usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant } from "../../terminal/text.ts";
@@ -47,8 +47,8 @@ export async function request(terminal: Terminal, options: RequestOptions): Prom
 }
 
 async function issue({ url, tokenFile, trustDomain, ca }: RequestOptions): Promise<X509Svid> {
-  const fetch = fetchTrusting(await readRootFile(ca));
-  const token = () => readTokenFile(tokenFile);
+  const fetch = NodeFetch.trusting(await PemFile.readRoots(ca));
+  const token = () => TokenFile.read(tokenFile);
   try {
     return await createClient({ url, token, trustDomain, fetch, extractableKeys: true }).issue();
   } catch (error) {

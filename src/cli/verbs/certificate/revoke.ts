@@ -1,11 +1,6 @@
 import { Mint } from "../../../ca/mint.ts";
-import { issuersOfCrls } from "../../../ca/revocation/published-crls.ts";
-import {
-  maximumRevoked,
-  maximumStatements,
-  recordRevocations,
-  statementsOf,
-} from "../../../ca/revocation/record-revocations.ts";
+import { PublishedCrls } from "../../../ca/revocation/published-crls.ts";
+import { RevocationStatements } from "../../../ca/revocation/record-revocations.ts";
 import { revocationOf } from "../../../ca/revocation/revocations.ts";
 import type { RevocationContent } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
@@ -73,7 +68,7 @@ export async function revoke(
   await confirmIn(session, `Revoke ${those}? Nothing takes it back.`, options);
   // Made after the question, which may have waited for long: no process knows of the revocation before it is written.
   const statements = statementsFor(session, terminal.clock(), open, options);
-  await recordRevocations(mint, statements);
+  await RevocationStatements.record(mint, statements);
   const knownBy = Mint.knownFrom(mint, terminal.clock());
   if (isDry) return terminal.print(`\nNothing was written to the ${place}.`);
   printNextSteps(session, open, statements, knownBy, options);
@@ -121,7 +116,7 @@ async function choose(
 async function authoritiesOf({ currentView }: Session): Promise<readonly SigningAuthority[]> {
   const view = await currentView();
   if (!view) throw new OperatorError("the store of authorities cannot be read");
-  return issuersOfCrls(view).map(({ authority }) => authority);
+  return PublishedCrls.issuersIn(view).map(({ authority }) => authority);
 }
 
 /** When the revocation can be forgotten: `--expires-at`, or the longest life of a leaf from now on. */
@@ -154,7 +149,7 @@ function statementsFor(
     const certificates = new Map(
       own.map(({ serialNumber, notAfter }) => [serialNumber, Math.ceil(notAfter.getTime() / 1000)]),
     );
-    return statementsOf({ ...stated, authority, certificates });
+    return RevocationStatements.of({ ...stated, authority, certificates });
   });
 }
 
@@ -163,17 +158,17 @@ function requireRoom(
   added: readonly RevocationContent[],
 ): void {
   const all = [...stored, ...added];
-  if (all.length > maximumStatements) {
+  if (all.length > RevocationStatements.maximum) {
     throw new OperatorError(
-      `the store holds ${stored.length} revocations already, of ${maximumStatements} at most: revoke many certificates at once, or wait until old ones have expired`,
+      `the store holds ${stored.length} revocations already, of ${RevocationStatements.maximum} at most: revoke many certificates at once, or wait until old ones have expired`,
     );
   }
   const certificates = all.reduce((sum, each) => sum + each.certificates.size, 0);
-  if (certificates <= maximumRevoked) return;
+  if (certificates <= RevocationStatements.maximumRevoked) return;
   const ids = [...new Set(added.map(({ authority }) => authority))];
   const taints = ids.map((id) => `\`rampart authority taint ${id} --root with-last-leaf\``);
   throw new OperatorError(
-    `more than ${maximumRevoked} certificates would be revoked: taint their authority instead (${taints.join(", ")})`,
+    `more than ${RevocationStatements.maximumRevoked} certificates would be revoked: taint their authority instead (${taints.join(", ")})`,
   );
 }
 

@@ -1,9 +1,9 @@
-import { discoverKeys, type KeySource } from "../../../authn/issuer-keys.ts";
+import { IssuerKeys, type KeySource } from "../../../authn/issuer-keys.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { DocumentFetch, FetchError } from "../../../foundation/fetch.ts";
 import { KeySet, UnusableKey } from "../../../pki/jose/key-set.ts";
-import { fetchTrusting } from "../../../program/http/http-client.ts";
+import { NodeFetch } from "../../../program/http/http-client.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
@@ -43,7 +43,7 @@ export async function inspectIssuers(
   );
 }
 
-const fetchJson = DocumentFetch.create({ fetchTrusting });
+const fetchJson = DocumentFetch.create({ fetchTrusting: NodeFetch.trusting });
 
 type KeyReport = Pick<
   IssuerReport,
@@ -62,7 +62,7 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
   try {
     const keySource: KeySource = jwks_uri
       ? { url: jwks_uri, reach: "anywhere" }
-      : await discoverKeys(issuer, fetchJson);
+      : await IssuerKeys.discover(issuer, fetchJson);
     const published = await fetchJson[keySource.reach](keySource.url);
     const keys = KeySet.parse(published);
     return {
@@ -91,7 +91,7 @@ async function skewOf({ url, reach }: KeySource, clock: () => Date): Promise<num
     redirect: "manual",
     signal: AbortSignal.timeout(5000),
   } as const;
-  const response = await fetchTrusting(undefined, reach)(url, options).catch(() => undefined);
+  const response = await NodeFetch.trusting(undefined, reach)(url, options).catch(() => undefined);
   await response?.body?.cancel();
   const date = Date.parse(response?.headers.get("date") ?? "");
   return Number.isNaN(date) ? undefined : Math.round((date - clock().getTime()) / 1000);

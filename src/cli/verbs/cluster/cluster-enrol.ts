@@ -1,9 +1,9 @@
 import { stringify as toToml } from "smol-toml";
 import { stringify as toYaml } from "yaml";
 import * as z from "zod/mini";
-import { discoverKeys } from "../../../authn/issuer-keys.ts";
+import { IssuerKeys } from "../../../authn/issuer-keys.ts";
 import type { ReviewOrder } from "../../../authn/token-issuer.ts";
-import { issuerTables } from "../../../config/issuer-table.ts";
+import { IssuerTable } from "../../../config/issuer-table.ts";
 import { Host, isSafeToFetch } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type DocumentFetch, FetchError } from "../../../foundation/fetch.ts";
@@ -104,7 +104,7 @@ async function discoveryFault(
     return `${issuer} is a private name or address, ${why}`;
   }
   try {
-    const { url, reach } = await discoverKeys(issuer, fetchJson);
+    const { url, reach } = await IssuerKeys.discover(issuer, fetchJson);
     const published = await fetchJson[reach](url);
     if (!KeySet.parse(published)) return `${issuer} publishes no key that Rampart can use`;
     if (jwks === undefined || isCovered(jwks, published)) return undefined;
@@ -150,7 +150,7 @@ function publicKeys(jwks: unknown): z.infer<typeof jwk>[] {
 
 /** @throws OperatorError for a table that Rampart would refuse. */
 export function requireServable(table: unknown): void {
-  const parsed = issuerTables.safeParse([table], inEnglish);
+  const parsed = IssuerTable.schema.safeParse([table], inEnglish);
   if (parsed.success) return;
   const [issue] = parsed.error.issues;
   throw new OperatorError(`${issue?.path.slice(1).join(".")}: ${issue?.message}`);

@@ -2,12 +2,12 @@ import { type Command, Option } from "commander";
 import { clientOf } from "../../../config/cluster-access.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
-import { type ClusterRoots, type HeldRoots, listRoots } from "../../../delivery/root-config-map.ts";
+import { type ClusterRoots, HeldRoots } from "../../../delivery/root-config-map.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { FetchError, ResponseBody } from "../../../foundation/fetch.ts";
 import type { SendRequest } from "../../../kubernetes/client.ts";
-import { crlConfigMap, usualConfigMap } from "../../../kubernetes/names.ts";
-import { fetchTrusting } from "../../../program/http/http-client.ts";
+import { ConfigMapName } from "../../../kubernetes/names.ts";
+import { NodeFetch } from "../../../program/http/http-client.ts";
 import { type ClusterLogin, readKubeconfig } from "../../session/kubeconfig.ts";
 import { printable } from "../../terminal/text.ts";
 import { issuerIn } from "./cluster-enrol.ts";
@@ -80,9 +80,9 @@ async function inspectCluster(
   const send = login ? loginSender(login) : accessSender(table, configuration);
   if (typeof send === "string") return { cluster, issuer, roots: send };
   const bounded = inTime(send);
-  const roots = await contentOrFault(bounded, kubernetes?.config_map ?? usualConfigMap);
+  const roots = await contentOrFault(bounded, kubernetes?.config_map ?? ConfigMapName.ofRoots);
   if (!withCrls || typeof roots === "string") return { cluster, issuer, roots };
-  return { cluster, issuer, roots, crls: await contentOrFault(bounded, crlConfigMap) };
+  return { cluster, issuer, roots, crls: await contentOrFault(bounded, ConfigMapName.ofCrls) };
 }
 
 async function contentOrFault(
@@ -90,7 +90,7 @@ async function contentOrFault(
   configMap: string,
 ): Promise<ClusterRoots<HeldRoots> | string> {
   try {
-    return await listRoots(send, configMap, keeping());
+    return await HeldRoots.list(send, configMap, keeping());
   } catch (error) {
     if (error instanceof FetchError) return `the API server ${error.message}`;
     if (error instanceof OperatorError) return printable(error.message);
@@ -111,7 +111,7 @@ function accessSender(
   if (!credentials.has(kubernetes.credential)) {
     return `its credential is not set: set ${kubernetes.credential}, or give --kubeconfig or --context`;
   }
-  return clientOf(kubernetes, { fetchTrusting, credentials }).send;
+  return clientOf(kubernetes, { fetchTrusting: NodeFetch.trusting, credentials }).send;
 }
 
 /** Bounds the time of all pages together. */

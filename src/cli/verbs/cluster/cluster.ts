@@ -3,7 +3,7 @@ import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { DocumentFetch } from "../../../foundation/fetch.ts";
 
-import { fetchTrusting } from "../../../program/http/http-client.ts";
+import { NodeFetch } from "../../../program/http/http-client.ts";
 import {
   type Deployment,
   type DeploymentChoice,
@@ -111,7 +111,7 @@ async function enrolCluster(terminal: Terminal, options: EnrolOptions): Promise<
     enrol(
       await loadIssuerDocuments(options, login),
       settings,
-      DocumentFetch.create({ fetchTrusting }),
+      DocumentFetch.create({ fetchTrusting: NodeFetch.trusting }),
     ),
   );
   terminal.print(formatEnrolment(enrolment, options.for));

@@ -1,7 +1,7 @@
 import type { AuthorityView } from "../../../ca/authority-view.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
-import { latest } from "../../../delivery/push-to-cluster.ts";
-import { type HeldRoots, holds } from "../../../delivery/root-config-map.ts";
+import { PushOutcome } from "../../../delivery/push-to-cluster.ts";
+import { HeldRoots } from "../../../delivery/root-config-map.ts";
 import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import type { NumberedBundle } from "../../../pki/authority/trust-bundle.ts";
 import { Base64 } from "../../../pki/encoding/base64.ts";
@@ -77,7 +77,7 @@ export function reportDelivery(
 
 /** One content of the root ConfigMaps in a cluster. */
 function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined) {
-  const isCurrent = bundle && holds(same[0], bundle);
+  const isCurrent = bundle && HeldRoots.hold(same[0], bundle);
   const noted = same.flatMap(({ sequence }) => sequence ?? []);
   const highest = noted.length > 0 ? Math.max(...noted) : undefined;
   return {
@@ -87,7 +87,7 @@ function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined
     isCurrent,
     namespaces: same.length,
     /** When the last namespace got it, as its writer noted. */
-    since: latest(same.map(({ deliveredAt }) => deliveredAt)),
+    since: PushOutcome.latest(same.map(({ deliveredAt }) => deliveredAt)),
   };
 }
 

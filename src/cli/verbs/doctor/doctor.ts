@@ -4,13 +4,7 @@ import type { Configuration } from "../../../config/configuration.ts";
 import { dayOf, isOver } from "../../../config/signer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
-import {
-  type Finding,
-  finding,
-  type Severity,
-  worstFirst,
-  worstOf,
-} from "../../../status/finding.ts";
+import { Finding } from "../../../status/finding.ts";
 import { configOf, type DeploymentChoice } from "../../session/deployment.ts";
 import { type DeployedParts, readConfig, readConfiguration } from "../../session/local-worker.ts";
 import { addExitCodes, addPlaceOptions, exitCodes } from "../../terminal/command-line.ts";
@@ -28,7 +22,7 @@ import {
 } from "./examination.ts";
 
 /** The exit codes of a checkup, by its worst finding. */
-const codes: Readonly<Record<Severity, number>> = {
+const codes: Readonly<Record<Finding["severity"], number>> = {
   note: exitCodes.done,
   warning: exitCodes.attention,
   error: exitCodes.broken,
@@ -66,7 +60,7 @@ export function doctorCommand(terminal: Terminal): Command {
       terminal.answer(examinationJson(examination), options, () =>
         formatExamination(terminal, examination),
       );
-      const worst = worstOf(examination.findings);
+      const worst = Finding.worstOf(examination.findings);
       if (worst) terminal.exitWith(codes[worst]);
     });
 }
@@ -76,7 +70,7 @@ const page = "docs/how-to/troubleshoot.md#findings";
 const examinationJson = ({ place, at, findings }: Examination): object => ({
   place,
   at,
-  worst: worstOf(findings),
+  worst: Finding.worstOf(findings),
   findings: findings.map((found) => ({ ...found, page })),
 });
 
@@ -133,7 +127,7 @@ export async function examineDeployment(
   ];
   const name = basename(config);
   const place = `variables and bindings of ${name}, which wrangler deploys, and at no store`;
-  return { place, at: clock(), findings: worstFirst(judged(name, findings)) };
+  return { place, at: clock(), findings: Finding.worstFirst(judged(name, findings)) };
 }
 
 function variableFindings(
@@ -155,7 +149,7 @@ function inceptionFindings({ inceptionDate }: Configuration, now: Date): Finding
   if (inceptionDate !== undefined && !isOver(inceptionDate, now)) return [];
   const what = `INCEPTION_DATE ${inceptionDate === undefined ? "is not set" : `${inceptionDate} is over`}.`;
   const remedy = `Before a first deployment, set INCEPTION_DATE = "${dayOf(now)}"; later, leave it`;
-  return [finding("inception-date-over", what, remedy)];
+  return [Finding.of("inception-date-over", what, remedy)];
 }
 
 function bindingFindings({ kv_namespaces, routes, workers_dev }: DeployedParts): Finding[] {
@@ -163,7 +157,7 @@ function bindingFindings({ kv_namespaces, routes, workers_dev }: DeployedParts):
   const isWithoutId = namespace?.id === undefined;
   const isWithoutName = (routes ?? []).length === 0 && !workers_dev;
   const example = (what: string, remedy: string): Finding =>
-    finding("configuration-example", what, remedy);
+    Finding.of("configuration-example", what, remedy);
   return [
     ...(isWithoutId
       ? [

@@ -1,13 +1,13 @@
 import { basename } from "node:path";
-import { openStored } from "../../../ca/opened-store.ts";
+import { OpenedStore } from "../../../ca/opened-store.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { CaError, messageOf, OperatorError } from "../../../foundation/errors.ts";
-import { readSmallFile } from "../../../program/files/small-file.ts";
-import { proxySentences } from "../../../program/http/proxies.ts";
-import { otherRuntime, runtimeLimits } from "../../../program/runtime.ts";
-import { offersPostQuantum } from "../../../program/tls-policy.ts";
+import { SmallFile } from "../../../program/files/small-file.ts";
+import { EnvironmentProxies } from "../../../program/http/proxies.ts";
+import { otherRuntime, Runtime } from "../../../program/runtime.ts";
+import { CompliancePolicy } from "../../../program/tls-policy.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
-import { type Finding, finding, ofSigner, worstFirst } from "../../../status/finding.ts";
+import { Finding } from "../../../status/finding.ts";
 import { storeFindings } from "../../../status/store-findings.ts";
 import { workerLimits } from "../../../worker/bindings.ts";
 import {
@@ -67,8 +67,8 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   const source = await sourceOf(config, choice);
   const ofRuntime = [
     ...faultFindings(),
-    ...limitFindings(runtimeLimits(), "See docs/tutorials/deno-and-bun.md"),
-    ...keyExchangeFindings(offersPostQuantum()),
+    ...limitFindings(Runtime.limits(), "See docs/tutorials/deno-and-bun.md"),
+    ...keyExchangeFindings(CompliancePolicy.isOffered()),
   ];
   const before = [
     ...judged(`the ${otherRuntime ?? "Node"} that runs this`, ofRuntime),
@@ -77,12 +77,12 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
     ...judged("Cloudflare Workers", basename(config).startsWith("wrangler.") ? ofWorker : []),
   ];
   if (!("store" in opened)) {
-    const findings = worstFirst([...before, ...judged(source, [opened])]);
+    const findings = Finding.worstFirst([...before, ...judged(source, [opened])]);
     return { place: undefined, at: now, findings };
   }
   try {
     const found = await deploymentFindings(opened, { ...choice, source }, terminal, now);
-    return { place: opened.place, at: now, findings: worstFirst([...before, ...found]) };
+    return { place: opened.place, at: now, findings: Finding.worstFirst([...before, ...found]) };
   } finally {
     await opened.close();
   }
@@ -99,7 +99,7 @@ const compatibilityDate = /^\s*compatibility_date\s*=\s*"([\d-]+)"/m;
  */
 export async function textFindings(config: string): Promise<readonly Finding[]> {
   try {
-    const text = await readSmallFile(config, maximumOctets);
+    const text = await SmallFile.read(config, maximumOctets);
     const [, date] = compatibilityDate.exec(text) ?? [];
     const ofTools = date === undefined ? [] : toolFindings(installedTools(config), date);
     return [...ofTools, ...wranglerFindings(text)];
@@ -110,11 +110,11 @@ export async function textFindings(config: string): Promise<readonly Finding[]> 
 }
 
 const limitFindings = (limits: readonly string[], remedy: string): readonly Finding[] =>
-  limits.map((what) => finding("platform-limits", `${what}.`, remedy));
+  limits.map((what) => Finding.of("platform-limits", `${what}.`, remedy));
 
 const proxyFindings = (): readonly Finding[] =>
-  proxySentences().map((what) =>
-    finding(
+  EnvironmentProxies.sentences().map((what) =>
+    Finding.of(
       "connections-proxied",
       `${what}.`,
       "Name in NO_PROXY what is reached without it: docs/reference/environment.md",
@@ -145,12 +145,12 @@ export function configurationFault(message: string): Finding {
     const what = "The configuration has no KEK.";
     const remedy =
       "Set the environment variable KEK; npm start keeps it in .dev.vars, a deployed Worker in its secret KEK";
-    return finding("kek-missing", what, remedy);
+    return Finding.of("kek-missing", what, remedy);
   }
   const lines = message.replace(/\.$/, "").split(/\n */);
   // What is wrong, below a heading or from the first line on.
   const what = lines.slice(lines[0]?.endsWith(":") ? 1 : 0).join("; ");
-  return finding(
+  return Finding.of(
     "configuration-invalid",
     `${what}.`,
     "Correct it as docs/reference/configuration.md says",
@@ -188,10 +188,10 @@ async function recordFindings(deployment: Deployment, now: Date): Promise<readon
   const found = await Promise.all(
     [["", mint] as const, ...signerMints].map(async ([name, each]) => {
       const stored = await load(each.store);
-      if ("severity" in stored) return [ofSigner(name, stored)];
-      const opened = await openStored(stored.records, each);
+      if ("severity" in stored) return [Finding.ofSigner(name, stored)];
+      const opened = await OpenedStore.open(stored.records, each);
       const findings = storeFindings(opened, each.inceptionDate, now);
-      return findings.map((one) => ofSigner(name, one));
+      return findings.map((one) => Finding.ofSigner(name, one));
     }),
   );
   return found.flat();
@@ -204,10 +204,10 @@ async function load(
     return { records: await store.load() };
   } catch (error) {
     if (error instanceof CaError && error.refusal.reason === "kek-unavailable")
-      return finding("kek-unavailable", `T${messageOf(error.cause).slice(1)}.`, kekRemedy);
+      return Finding.of("kek-unavailable", `T${messageOf(error.cause).slice(1)}.`, kekRemedy);
     const why = error instanceof Error ? error.message : "it failed";
     const what = `The store cannot be read: ${why.replace(/\.$/, "")}.`;
-    return finding("store-unreadable", what, unreadableRemedy);
+    return Finding.of("store-unreadable", what, unreadableRemedy);
   }
 }
 

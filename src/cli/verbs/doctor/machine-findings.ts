@@ -1,11 +1,11 @@
 import { constants } from "node:fs";
 import { access, lstat, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { maximumRecordOctets } from "../../../custody/authority-store.ts";
+import { AuthorityStore } from "../../../custody/authority-store.ts";
 import { systemCode } from "../../../program/files/small-file.ts";
-import { isOlder, otherRuntime, runtimeFaults, safeNode } from "../../../program/runtime.ts";
-import { postQuantumGroup } from "../../../program/tls-policy.ts";
-import { type Finding, finding } from "../../../status/finding.ts";
+import { otherRuntime, Runtime, safeNode } from "../../../program/runtime.ts";
+import { CompliancePolicy } from "../../../program/tls-policy.ts";
+import { Finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/local-worker.ts";
 import { quoted } from "../../terminal/text.ts";
 import { wranglerVersion } from "../../versions.ts";
@@ -18,13 +18,15 @@ export function faultFindings(
   node?: string,
 ): readonly Finding[] {
   const remedy = runtime === undefined ? installNode : "Serve under Node or Bun";
-  return runtimeFaults(runtime, node).map((what) => finding("node-version", `${what}.`, remedy));
+  return Runtime.faults(runtime, node).map((what) =>
+    Finding.of("node-version", `${what}.`, remedy),
+  );
 }
 
 /** A finding where the TLS of this machine has no post-quantum key exchange. */
 export function keyExchangeFindings(isOffered: boolean): readonly Finding[] {
-  const what = `The TLS of this runtime (OpenSSL ${process.versions.openssl}) has no ${postQuantumGroup}.`;
-  return isOffered ? [] : [finding("key-exchange-classical", what, installNode)];
+  const what = `The TLS of this runtime (OpenSSL ${process.versions.openssl}) has no ${CompliancePolicy.postQuantumGroup}.`;
+  return isOffered ? [] : [Finding.of("key-exchange-classical", what, installNode)];
 }
 
 interface KnownFault {
@@ -58,11 +60,11 @@ export function toolFindings(
 }
 
 function olderWrangler(version: string): Finding[] {
-  if (!isOlder(version, wranglerVersion)) return [];
+  if (!Runtime.isOlder(version, wranglerVersion)) return [];
   const faults = faultsOf(version, wranglerFaults);
   const known = faults.length > 0 ? `: ${faults.join("; ")}` : "";
   const what = `This is wrangler ${version}; Rampart is tested with ${wranglerVersion}${known}.`;
-  return [finding("wrangler-version", what, `\`npm install -D wrangler@${wranglerVersion}\``)];
+  return [Finding.of("wrangler-version", what, `\`npm install -D wrangler@${wranglerVersion}\``)];
 }
 
 function unfitWorkerd(version: string, compatibilityDate: string): Finding[] {
@@ -73,11 +75,11 @@ function unfitWorkerd(version: string, compatibilityDate: string): Finding[] {
   }
   if (faults.length === 0) return [];
   const what = `This is workerd ${version}: ${faults.join("; ")}.`;
-  return [finding("workerd-version", what, `\`npm install -D wrangler@${wranglerVersion}\``)];
+  return [Finding.of("workerd-version", what, `\`npm install -D wrangler@${wranglerVersion}\``)];
 }
 
 const faultsOf = (version: string, known: readonly KnownFault[]): string[] =>
-  known.filter(({ before }) => isOlder(version, before)).map(({ fault }) => fault);
+  known.filter(({ before }) => Runtime.isOlder(version, before)).map(({ fault }) => fault);
 
 /** The second number of workerd's version is its date. */
 function dateOf(version: string): string | undefined {
@@ -106,7 +108,7 @@ export async function fileFindings(directory: string): Promise<readonly Finding[
     const code = systemCode(error);
     if (code === undefined) throw error;
     const what = `The files of the store in ${directory} cannot be looked at (${code}).`;
-    return [finding("store-unreadable", what, unreadableRemedy)];
+    return [Finding.of("store-unreadable", what, unreadableRemedy)];
   }
 }
 
@@ -139,8 +141,8 @@ async function fullDisk(directory: string): Promise<readonly Finding[]> {
 export function roomFindings(directory: string, left: number): readonly Finding[] {
   if (left >= leastRoom) return [];
   const what = `The disk of the store in ${directory} has ${Math.floor(left / 1024)} KiB left.`;
-  const name = left < maximumRecordOctets ? "store-full" : "store-nearly-full";
-  return [finding(name, what, `Make room: \`df -h ${quoted(directory)}\``)];
+  const name = left < AuthorityStore.maximumRecordOctets ? "store-full" : "store-nearly-full";
+  return [Finding.of(name, what, `Make room: \`df -h ${quoted(directory)}\``)];
 }
 
 async function readOnly(directory: string): Promise<Finding[]> {
@@ -151,7 +153,7 @@ async function readOnly(directory: string): Promise<Finding[]> {
     if (systemCode(error) !== "EROFS") return [];
     const what = `The file system of the store in ${directory} is read-only.`;
     const remedy = `Mount it for writing: \`findmnt --target ${quoted(directory)}\` shows what is there`;
-    return [finding("store-read-only", what, remedy)];
+    return [Finding.of("store-read-only", what, remedy)];
   }
 }
 
@@ -196,7 +198,7 @@ const countOf = (count: number, path: string): string =>
   count === 1 ? path : `${path} and ${count - 1} more files`;
 
 const notPrivate = (directory: string, what: string): Finding =>
-  finding(
+  Finding.of(
     "record-not-private",
     `The store in ${directory} is open to every user of the machine: ${what}.`,
     `\`chmod -R o-rwx ${quoted(directory)}\``,
@@ -208,7 +210,7 @@ function foreignOwner(
   foreign: readonly Pick<File, "path" | "uid">[],
 ): Finding {
   const [{ path, uid: other } = { path: directory, uid }] = foreign;
-  return finding(
+  return Finding.of(
     "record-owner",
     `In the store in ${directory}, ${countOf(foreign.length, path)} ${foreign.length === 1 ? "belongs" : "belong"} to user ${other}, and the rest to user ${uid}.`,
     `\`chown -R ${uid}:${gid} ${quoted(directory)}\``,
@@ -221,7 +223,7 @@ const exampleNamespaceId = "0123456789abcdef0123456789abcdef";
 /** The examples that a `wrangler.toml` still has outside `[vars]`, by its text. */
 export function wranglerFindings(text: string): readonly Finding[] {
   const ifSet = (line: RegExp, what: string, remedy: string): readonly Finding[] =>
-    line.test(text) ? [finding("configuration-example", what, remedy)] : [];
+    line.test(text) ? [Finding.of("configuration-example", what, remedy)] : [];
   return [
     ...ifSet(
       new RegExp(`^\\s*id\\s*=\\s*"${exampleNamespaceId}"`, "m"),

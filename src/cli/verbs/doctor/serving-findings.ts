@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { type CertificateFiles, certificateInFiles } from "../../../node/tls.ts";
-import { type Finding, finding } from "../../../status/finding.ts";
+import { CertificateFiles } from "../../../node/tls.ts";
+import { Finding } from "../../../status/finding.ts";
 
 /**
  * Finds what makes the files of a serving certificate unusable: unreadable, of another key, or ended. An end that is near
@@ -13,7 +13,7 @@ export async function servingFindings(
 ): Promise<readonly Finding[]> {
   if (!files) return [];
   try {
-    const { chainPem, keyPem } = await certificateInFiles(files)(now);
+    const { chainPem, keyPem } = await CertificateFiles.read(files)(now);
     const certificate = new X509Certificate(chainPem);
     if (!certificate.checkPrivateKey(createPrivateKey(keyPem)))
       return [unusable(files, "belongs to another key than TLS_KEY_FILE has")];
@@ -26,7 +26,7 @@ export async function servingFindings(
 }
 
 const unusable = ({ certificate }: CertificateFiles, why: string): Finding =>
-  finding(
+  Finding.of(
     "serving-certificate-unusable",
     `The serving certificate in ${certificate} ${why}.`,
     "Look at what renews it, such as cert-manager",

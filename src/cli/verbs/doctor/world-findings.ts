@@ -14,11 +14,11 @@ import {
 } from "../../../foundation/fetch.ts";
 import { Validity } from "../../../pki/x509/validity.ts";
 import { parseCrls } from "../../../program/bundle/documents.ts";
-import { fetchTrusting } from "../../../program/http/http-client.ts";
-import { clusterAway, crlFindings, notInspected, rootFindings } from "../../../status/clusters.ts";
-import { type Finding, finding } from "../../../status/finding.ts";
+import { NodeFetch } from "../../../program/http/http-client.ts";
+import { ClusterFindings } from "../../../status/clusters.ts";
+import { Finding } from "../../../status/finding.ts";
 import { issuerFindings } from "../../../status/issuers.ts";
-import { discoveryPath } from "../../../transport/http/trust-routes.ts";
+import { TrustDocuments } from "../../../transport/http/trust-routes.ts";
 import type { Deployment } from "../../session/deployment.ts";
 import { currentView } from "../../session/stores.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -31,7 +31,7 @@ import {
 } from "../cluster/cluster-inspection.ts";
 import { type DeliveryReport, reportDeliveries } from "../cluster/delivery-report.ts";
 
-const fetchJson = DocumentFetch.create({ fetchTrusting });
+const fetchJson = DocumentFetch.create({ fetchTrusting: NodeFetch.trusting });
 
 /** Finds what is wrong with issuers, and with the API servers that this machine may call. */
 export async function worldFindings(
@@ -68,19 +68,19 @@ export async function readinessFindings({
   if (readyUrl === undefined) return [];
   const signal = AbortSignal.timeout(Fetching.usualTimeoutMilliseconds);
   try {
-    const answer = await fetchTrusting(undefined)(readyUrl, { redirect: "manual", signal });
+    const answer = await NodeFetch.trusting(undefined)(readyUrl, { redirect: "manual", signal });
     const said = readinessSchema.safeParse(await ResponseBody.readJson(answer));
     if (!said.success) throw new FetchError("answered something else than a CA");
     const { ready, reasons } = said.data;
     if (ready && reasons.length === 0) return [];
     const what = `${readyUrl} says: ${reasons.map(printable).join("; ") || "not ready"}.`;
     const name = ready ? "ca-needs-attention" : "ca-not-ready";
-    return [finding(name, what, "See docs/how-to/troubleshoot.md, and the log of the CA")];
+    return [Finding.of(name, what, "See docs/how-to/troubleshoot.md, and the log of the CA")];
   } catch (error) {
     // Only a store of files says that its CA runs on this machine.
     if (directory === undefined && !readyUrl.startsWith("https:")) return [];
     const { message } = toFetchError(error, "did not answer");
-    return [finding("ca-away", `${readyUrl} ${message}.`, "Start the CA, or look at its log")];
+    return [Finding.of("ca-away", `${readyUrl} ${message}.`, "Start the CA, or look at its log")];
   }
 }
 
@@ -92,12 +92,16 @@ function skewed({ issuer, clockAheadSeconds }: IssuerReport): Finding[] {
   if (clockAheadSeconds === undefined || !isSkewed(clockAheadSeconds)) return [];
   const by = `${Math.abs(clockAheadSeconds)}s ${clockAheadSeconds > 0 ? "ahead of" : "behind"}`;
   const what = `The clock of ${issuer} is ${by} this machine's.`;
-  return [finding("clock-skew", what, "Compare both with a time server (chronyc tracking)")];
+  return [Finding.of("clock-skew", what, "Compare both with a time server (chronyc tracking)")];
 }
 
 /** A machine without a login knows nothing; an API server that was asked is away. */
 const unseen = (content: string, cluster: string, fault: string): Finding =>
-  (fault.startsWith("the API server ") ? clusterAway : notInspected)(content, cluster, fault);
+  (fault.startsWith("the API server ") ? ClusterFindings.away : ClusterFindings.notInspected)(
+    content,
+    cluster,
+    fault,
+  );
 
 /** Finds the clusters whose trust bundles are old, missing or unreadable. */
 export function clusterFindings(reports: readonly DeliveryReport[]): readonly Finding[] {
@@ -105,7 +109,7 @@ export function clusterFindings(reports: readonly DeliveryReport[]): readonly Fi
     if (fault !== undefined) return [unseen("roots", cluster, fault)];
     const others = bundles.filter(({ isCurrent }) => isCurrent === false);
     const stale = others.reduce((sum, each) => sum + each.namespaces, 0);
-    return rootFindings({ cluster, namespaces, stale, missing: withoutBundle }, without);
+    return ClusterFindings.roots({ cluster, namespaces, stale, missing: withoutBundle }, without);
   });
 }
 
@@ -167,7 +171,7 @@ function findingsIn(
   const missing = count("missing");
   if (missing === namespaces.length && !isDelivered) return [];
   const counts = { stale: count("stale"), missing, ended: count("ended") };
-  return crlFindings({ cluster, namespaces: namespaces.length, ...counts });
+  return ClusterFindings.crls({ cluster, namespaces: namespaces.length, ...counts });
 }
 
 /** A CA makes a CRL in each quarter of its lifetime, so at a half one delivery was missed. */
@@ -213,10 +217,10 @@ export async function tokenFindings(
     throw error;
   });
   if (fault === undefined) return [];
-  const what = `${issuer}${discoveryPath} ${fault}.`;
+  const what = `${issuer}${TrustDocuments.discoveryPath} ${fault}.`;
   const remedy =
     "Set JWT_ISSUER to where the CA answers, or keep its documents there with `rampart authority documents`";
-  return [finding("jwt-issuer-elsewhere", what, remedy)];
+  return [Finding.of("jwt-issuer-elsewhere", what, remedy)];
 }
 
 async function faultOf(
@@ -224,7 +228,9 @@ async function faultOf(
   view: AuthorityView | undefined,
   fetchJson: JsonFetch,
 ): Promise<string | undefined> {
-  const discovery = discoverySchema.safeParse(await fetchJson(`${issuer}${discoveryPath}`));
+  const discovery = discoverySchema.safeParse(
+    await fetchJson(`${issuer}${TrustDocuments.discoveryPath}`),
+  );
   if (!discovery.success) return "is no discovery document";
   if (discovery.data.issuer !== issuer) return "names another issuer";
   const keySet = keySetSchema.safeParse(await fetchJson(discovery.data.jwks_uri));

@@ -1,5 +1,5 @@
 import { OperatorError } from "../../../foundation/errors.ts";
-import { type FileKinds, readSmallOctets } from "../../../program/files/small-file.ts";
+import { type FileKinds, SmallFile } from "../../../program/files/small-file.ts";
 
 /** The texts of a directory or a Secret by their keys. */
 type Entries = ReadonlyMap<string, Source>;
@@ -129,14 +129,14 @@ export interface PluggedInMaterial {
 /**
  * A whole file or pipe as text. Links are followed, because Kubernetes mounts files as links.
  *
- * @throws OperatorError as {@link readSmallOctets}, and for what is neither UTF-8 nor PEM.
+ * @throws OperatorError as {@link SmallFile.readOctets}, and for what is neither UTF-8 nor PEM.
  */
 export async function loadSource(
   path: string,
   maximumOctets: number,
   kinds: FileKinds = { mayBePipe: true },
 ): Promise<Source> {
-  const octets = await readSmallOctets(path, maximumOctets, kinds);
+  const octets = await SmallFile.readOctets(path, maximumOctets, kinds);
   return { name: path, path, text: utf8(path, octets) };
 }
 

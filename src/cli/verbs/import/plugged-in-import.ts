@@ -1,4 +1,4 @@
-import { type OpenedStore, openStored } from "../../../ca/opened-store.ts";
+import { OpenedStore } from "../../../ca/opened-store.ts";
 import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
 import { installIntermediate } from "../../../ca/rotation/install-intermediate.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
@@ -21,7 +21,7 @@ import { type ImportedCertificates, logImportWarnings, verifyPluggedIn } from ".
  */
 export const importPluggedIn: PluggedInImport = async (mint, directory, now) => {
   const material = await loadDirectory(directory);
-  const store = await openStored(await mint.store.load(), mint);
+  const store = await OpenedStore.open(await mint.store.load(), mint);
   const known = knownAuthority(material, store);
   if (known) {
     return requireNothingNew(material, { known, store, trustDomain: mint.trustDomain }, now);

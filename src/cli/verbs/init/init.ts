@@ -3,7 +3,7 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import { Command } from "commander";
 import { version } from "../../../foundation/build.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { leaveToOwner, makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
+import { StoreOwner } from "../../../node/files/store-owner.ts";
 import { createFile } from "../../../program/files/atomic-file.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -63,8 +63,11 @@ async function writeFiles(
   for (const [path, text] of files) {
     const file = join(folder, path);
     const inFolder = dirname(file);
-    await makeFolder(inFolder, await ownerOf(folder), folderMode);
-    await createFile(file, text, { mode: 0o666, give: (made) => leaveToOwner(made, inFolder) });
+    await StoreOwner.makeFolder(inFolder, await StoreOwner.of(folder), folderMode);
+    await createFile(file, text, {
+      mode: 0o666,
+      give: (made) => StoreOwner.leaveFile(made, inFolder),
+    });
     terminal.print(`  wrote ${path}`);
   }
 }
@@ -78,7 +81,7 @@ async function dependency(folder: string, { package: archive }: InitOptions): Pr
 
 /** @returns The topmost folder that it has made; `undefined` if the empty folder was there. */
 async function makeEmpty(folder: string): Promise<string | undefined> {
-  const made = await makeFolder(folder, await ownerOf(folder), folderMode);
+  const made = await StoreOwner.makeFolder(folder, await StoreOwner.of(folder), folderMode);
   const [first] = await readdir(folder);
   if (first === undefined) return made;
   throw new OperatorError(

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { certificateOf, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../ca/issuance/log-entry.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { nameAllowList } from "../../../foundation/globs.ts";
 import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
@@ -99,11 +99,11 @@ function* findingsOf(
   issuers: readonly IssuerTable[] | undefined,
 ): Generator<Anomaly> {
   const { idx, serial, spiffeId, octets } = entry;
-  const said = parseEntry(octets);
+  const said = LogEntry.parse(octets);
   const { issuer, proof } = said;
   if (proof === "authority") return;
   const about = { index: idx, serial, spiffeId };
-  const certificate = certificateOf(said);
+  const certificate = LogEntry.certificateOf(said);
   const leaf = certificate && new X509Certificate(certificate);
   if (leaf && !isSignedByAny(leaf, authorities)) {
     yield { finding: "unknown-authority", detail: "no known authority signed it", ...about };

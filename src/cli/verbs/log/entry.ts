@@ -1,8 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import {
   type CertificateEntry,
-  type LogEntry,
-  parseEntry,
+  LogEntry,
   type TokenEntry,
 } from "../../../ca/issuance/log-entry.ts";
 import { type Bytes, Hex } from "../../../pki/encoding/bytes.ts";
@@ -170,7 +169,9 @@ export function formatEntries(
   entries: readonly IndexedEntry[],
   distrusted?: Distrusted,
 ): string {
-  const parsed = entries.toReversed().map((entry) => ({ entry, said: parseEntry(entry.octets) }));
+  const parsed = entries
+    .toReversed()
+    .map((entry) => ({ entry, said: LogEntry.parse(entry.octets) }));
   const hasTokens = parsed.some(({ said }) => said.kind === "token");
   const rows = parsed.map(({ entry, said }) => {
     const { idx, at, serial, spiffeId, cluster, node } = entry;
@@ -204,7 +205,10 @@ export const entryAsJson = (entry: IndexedEntry, distrusted?: Distrusted): strin
 
 /** What an entry says, with its certificate as PEM if it has one. */
 export function entryFields(entry: IndexedEntry, distrusted?: Distrusted) {
-  const { certificate, ...circumstances } = { certificate: undefined, ...parseEntry(entry.octets) };
+  const { certificate, ...circumstances } = {
+    certificate: undefined,
+    ...LogEntry.parse(entry.octets),
+  };
   const { idx: index, spiffeId, serial, notAfter } = entry;
   const certificatePem = certificate && Pem.format("CERTIFICATE", certificate);
   const distrust = distrusted && (distrusted.get(index) ?? null);

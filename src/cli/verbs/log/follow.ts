@@ -1,13 +1,13 @@
 import { X509Certificate } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { issuerTables } from "../../../config/issuer-table.ts";
+import { IssuerTable } from "../../../config/issuer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { pause } from "../../../foundation/pause.ts";
-import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
-import { makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
+import { ConfigurationFile } from "../../../node/files/configuration-file.ts";
+import { StoreOwner } from "../../../node/files/store-owner.ts";
 import { Pem } from "../../../pki/encoding/pem.ts";
-import { readRootFile } from "../../../program/files/pem-file.ts";
+import { PemFile } from "../../../program/files/pem-file.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { exitCodes, usageError } from "../../terminal/command-line.ts";
 import { orOperatorError, repeatedly } from "../../terminal/failures.ts";
@@ -72,7 +72,7 @@ class Following implements Disposable {
   async start(): Promise<void> {
     const { to, dir, ocsf } = this.#options;
     if (to === undefined) return;
-    await makeFolder(dir, await ownerOf(dir));
+    await StoreOwner.makeFolder(dir, await StoreOwner.of(dir));
     this.#export = await Export.open(this.#terminal, { to, dir, ...(ocsf && { ocsf }) });
   }
 
@@ -212,15 +212,15 @@ async function watchOf(options: FollowOptions): Promise<Watch> {
 export async function readAuthorities(
   file: string | undefined,
 ): Promise<readonly X509Certificate[] | undefined> {
-  const pem = await readRootFile(file);
+  const pem = await PemFile.readRoots(file);
   return pem === undefined
     ? undefined
     : Pem.certificates(pem).map((base64) => new X509Certificate(Buffer.from(base64, "base64")));
 }
 
 async function issuersIn(file: string): Promise<Watch["issuers"]> {
-  const { ISSUERS } = await orOperatorError(() => readConfigurationFile(file, {}));
-  const tables = issuerTables.safeParse(ISSUERS);
+  const { ISSUERS } = await orOperatorError(() => ConfigurationFile.read(file, {}));
+  const tables = IssuerTable.schema.safeParse(ISSUERS);
   if (tables.success) return tables.data;
   throw new OperatorError(`${file}: its ISSUERS are not as they must be`);
 }

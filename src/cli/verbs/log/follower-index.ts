@@ -2,9 +2,9 @@ import { X509Certificate } from "node:crypto";
 import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { recordedClaim } from "../../../authn/subject-claims.ts";
-import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../ca/issuance/log-entry.ts";
 import { nameAllowList } from "../../../foundation/globs.ts";
-import { openFile } from "../../../node/files/store-owner.ts";
+import { StoreOwner } from "../../../node/files/store-owner.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
 import {
@@ -53,7 +53,9 @@ export class FollowerIndex implements Disposable {
 
   constructor(folder?: string) {
     this.#database =
-      folder === undefined ? new DatabaseSync(":memory:") : openFile(join(folder, "log.sqlite"));
+      folder === undefined
+        ? new DatabaseSync(":memory:")
+        : StoreOwner.openFile(join(folder, "log.sqlite"));
     // Serial numbers are random: each new entry changes pages all over a large index.
     this.#database.exec(`
       PRAGMA busy_timeout = 5000;
@@ -77,7 +79,7 @@ export class FollowerIndex implements Disposable {
     `);
     for (const [name, fits] of Object.entries(searches)) {
       this.#database.function(name, { deterministic: true }, (octets, text) =>
-        Number(fits(parseEntry(octets as Bytes), String(text))),
+        Number(fits(LogEntry.parse(octets as Bytes), String(text))),
       );
     }
     this.#migrate();

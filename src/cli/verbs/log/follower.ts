@@ -1,6 +1,6 @@
-import { certificateOf, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { makeFolder, ownerOf } from "../../../node/files/store-owner.ts";
+import { StoreOwner } from "../../../node/files/store-owner.ts";
 import { extendVerified, type ObjectReader } from "../../../tlog/extend.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
 import { LogError } from "../../../tlog/log-error.ts";
@@ -8,7 +8,7 @@ import { parseCheckpoint } from "../../../tlog/note/checkpoint.ts";
 import { parseNote } from "../../../tlog/note/note.ts";
 import { type AcceptedCheckpoint, Policy } from "../../../tlog/note/policy.ts";
 import { VerifierKey } from "../../../tlog/note/verifier-key.ts";
-import { checkpointPath } from "../../../tlog/tile.ts";
+import { Tile } from "../../../tlog/tile.ts";
 import { usageError } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Audience, Terminal } from "../../terminal/terminal.ts";
@@ -68,7 +68,7 @@ export async function openFollower(
 }
 
 async function openIndex({ dir }: FollowerOptions): Promise<FollowerIndex> {
-  if (dir !== undefined) await makeFolder(dir, await ownerOf(dir));
+  if (dir !== undefined) await StoreOwner.makeFolder(dir, await StoreOwner.of(dir));
   return new FollowerIndex(dir);
 }
 
@@ -109,7 +109,7 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
     if (!known) throw new OperatorError("the copy is empty: follow the log with --url first");
     return Policy.open(known.checkpoint, policy);
   }
-  const octets = await source.read(checkpointPath);
+  const octets = await source.read(Tile.checkpointPath);
   if (!octets) throw new LogError("missing", "the log has no checkpoint");
   const text = new TextDecoder().decode(octets);
   const accepted = await Policy.open(text, policy);
@@ -142,18 +142,18 @@ export async function verifyAnew(
     "reading the log",
     () =>
       extendVerified(Frontier.empty(), checkpoint, source.read, (_, entry) =>
-        loggedEntry(parseEntry(entry)),
+        loggedEntry(LogEntry.parse(entry)),
       ),
     audience,
   );
 }
 
 function addEntry(index: FollowerIndex, idx: number, octets: Uint8Array): void {
-  const entry = parseEntry(octets);
+  const entry = LogEntry.parse(octets);
   const logged = loggedEntry(entry);
   index.addEntry(idx, octets, logged);
   addRequest(index, idx, entry, logged);
-  const certificate = certificateOf(entry);
+  const certificate = LogEntry.certificateOf(entry);
   if (certificate && logged.isAuthority) index.addAuthority(idx, certificate);
 }
 

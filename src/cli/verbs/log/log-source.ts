@@ -3,9 +3,9 @@ import * as z from "zod/mini";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { FetchError, ResponseBody, toFetchError } from "../../../foundation/fetch.ts";
 import { parseJson } from "../../../foundation/json.ts";
-import { readRootFile } from "../../../program/files/pem-file.ts";
-import { readSmallFile } from "../../../program/files/small-file.ts";
-import { fetchTrusting } from "../../../program/http/http-client.ts";
+import { PemFile } from "../../../program/files/pem-file.ts";
+import { SmallFile } from "../../../program/files/small-file.ts";
+import { NodeFetch } from "../../../program/http/http-client.ts";
 import type { ObjectReader } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { Policy } from "../../../tlog/note/policy.ts";
@@ -56,7 +56,7 @@ export async function openSource(
   if (url === undefined) return undefined;
   const prefix = url.replace(/\/+$/, "");
   if (!URL.canParse(prefix)) throw usageError(`--url: ${url} is not a URL`);
-  const fetch = fetchTrusting(await readRootFile(ca));
+  const fetch = NodeFetch.trusting(await PemFile.readRoots(ca));
   const token = environment[tokenVariable];
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const read = async (target: string): Promise<Uint8Array | undefined> => {
@@ -119,7 +119,7 @@ function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
 /** The policy that an operator chose: a file, or a key alone without witnesses. @throws OperatorError */
 export async function chosenPolicy({ key, policy }: SourceOptions): Promise<Policy | undefined> {
   if (policy !== undefined) {
-    const text = await readSmallFile(policy, maximumPolicyOctets);
+    const text = await SmallFile.read(policy, maximumPolicyOctets);
     return orUsageError(policy, () => Policy.parse(text));
   }
   return key === undefined ? undefined : orUsageError("--key", () => policyOfKey(key));

@@ -1,9 +1,9 @@
 import { Command, Option } from "commander";
 import * as z from "zod/mini";
-import { issuersOfCrls } from "../../../ca/revocation/published-crls.ts";
+import { PublishedCrls } from "../../../ca/revocation/published-crls.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
-import { type Distrust, distrustOf } from "../../../status/distrust.ts";
+import { Distrust } from "../../../status/distrust.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import type { DeploymentChoice } from "../../session/deployment.ts";
 import { withSession } from "../../session/session.ts";
@@ -215,12 +215,12 @@ async function distrustIn(
     const view = await currentView();
     if (!view) throw new OperatorError("the store of authorities cannot be read");
     const statements = {
-      authorities: issuersOfCrls(view).map(({ authority }) => authority),
+      authorities: PublishedCrls.issuersIn(view).map(({ authority }) => authority),
       revocations: [...view.revocations, ...configuration.configuredRevocations],
       denials: [...view.denials, ...configuration.configuredDenials],
     };
     for (const { idx, octets } of entries) {
-      const found = distrustOf(octets, statements, now);
+      const found = Distrust.of(octets, statements, now);
       if (found) distrusted.set(idx, found);
     }
   });

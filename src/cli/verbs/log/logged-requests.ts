@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../ca/issuance/log-entry.ts";
 import type { Circumstances } from "../../../ca/policy/circumstances.ts";
 import { type Outcome, Policy } from "../../../ca/policy/policy.ts";
 import { parseJson } from "../../../foundation/json.ts";
 import { type ServiceAccount, SpiffeId } from "../../../pki/spiffe-id.ts";
 import { Certificate } from "../../../pki/x509/certificate.ts";
 import { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
-import { namesOf } from "../../../status/distrust.ts";
+import { Distrust } from "../../../status/distrust.ts";
 import { type LoggedEntry, loggedEntry } from "./entry.ts";
 import type { FollowerIndex } from "./follower-index.ts";
 
@@ -84,7 +84,7 @@ function contentOf(entry: LogEntry, isWorkload: boolean) {
   const certificate = Certificate.parse(entry.certificate);
   return {
     key_type: SubjectPublicKey.parse(certificate.toBeSigned.spki).algorithm,
-    dnsNames: isWorkload ? namesOf(certificate).split(", ").slice(1) : [],
+    dnsNames: isWorkload ? Distrust.namesOf(certificate).split(", ").slice(1) : [],
   };
 }
 
@@ -128,7 +128,7 @@ export async function addMissingRequests(index: FollowerIndex): Promise<void> {
   await index.transaction(async () => {
     for (const { idx, octets } of index.from(row?.first ?? 0)) {
       if (idx % 1000 === 0) await nextTurn();
-      const entry = parseEntry(octets);
+      const entry = LogEntry.parse(octets);
       addRequest(index, idx, entry, loggedEntry(entry));
     }
   });

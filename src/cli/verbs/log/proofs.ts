@@ -1,12 +1,12 @@
 import { X509Certificate } from "node:crypto";
-import { certificateOf, type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { Base64 } from "../../../pki/encoding/base64.ts";
 import { Bytes } from "../../../pki/encoding/bytes.ts";
 import { Pem } from "../../../pki/encoding/pem.ts";
 import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
-import { readPemFile } from "../../../program/files/pem-file.ts";
-import { readSmallFile } from "../../../program/files/small-file.ts";
+import { PemFile } from "../../../program/files/pem-file.ts";
+import { SmallFile } from "../../../program/files/small-file.ts";
 import { readTile } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { leafHash } from "../../../tlog/merkle.ts";
@@ -22,7 +22,7 @@ import { chosenPolicy, refuseAbsent } from "./log-source.ts";
 
 /** The first certificate of a PEM file. @throws OperatorError */
 export async function readLeaf(file: string): Promise<Bytes> {
-  const [first = ""] = Pem.certificates(await readPemFile(file));
+  const [first = ""] = Pem.certificates(await PemFile.read(file));
   const der = Base64.parse(first);
   if (der?.length) return der;
   throw new OperatorError(`${file} does not begin with a certificate in PEM`);
@@ -31,11 +31,13 @@ export async function readLeaf(file: string): Promise<Bytes> {
 /** The entry of a certificate, byte for byte; `undefined` if the copy has none. */
 function entryOf({ index }: Follower, certificate: Bytes): IndexedEntry | undefined {
   const { serial } = namesOf({ certificate });
-  return index.search({ serial }, 100).find(({ octets }) => isOf(parseEntry(octets), certificate));
+  return index
+    .search({ serial }, 100)
+    .find(({ octets }) => isOf(LogEntry.parse(octets), certificate));
 }
 
 const isOf = (entry: LogEntry, certificate: Bytes): boolean =>
-  Bytes.equal(certificateOf(entry) ?? new Uint8Array(), certificate);
+  Bytes.equal(LogEntry.certificateOf(entry) ?? new Uint8Array(), certificate);
 
 /** The entry of a serial number, or of the certificate in a file. @throws OperatorError */
 export async function chosenEntry(follower: Follower, choice: string): Promise<IndexedEntry> {
@@ -66,7 +68,7 @@ async function verifyProof(text: string, certificate: Bytes, policy: Policy) {
   if (!extra) throw new LogError("form", "the proof lacks the entry that `prove` adds");
   const { checkpoint } = await Policy.accept(note, policy);
   LogProof.verifyInclusion(checkpoint, index, leafHash(extra), hashes);
-  const entry = parseEntry(extra);
+  const entry = LogEntry.parse(extra);
   if (!isOf(entry, certificate)) {
     throw new OperatorError("the proof is another certificate's: it says nothing about this one");
   }
@@ -94,7 +96,7 @@ export async function verify(
     throw usageError(
       "a proof is worth the key of its log: give --key, which `/log/logs.json` names, or --policy",
     );
-  const proof = await readSmallFile(proofFile, maximumProofOctets);
+  const proof = await SmallFile.read(proofFile, maximumProofOctets);
   const verified = await verifyProof(proof, certificate, policy);
   const { index, origin, entry } = verified;
   if (options.dir !== undefined) await requireInCopy(terminal, options, verified);

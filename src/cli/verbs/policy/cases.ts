@@ -1,9 +1,9 @@
 import { type Command, Option } from "commander";
 import type { Circumstances } from "../../../ca/policy/circumstances.ts";
 import { type Decisions, type Outcome, Policy } from "../../../ca/policy/policy.ts";
-import { type PolicyTable, type Question, question } from "../../../ca/policy/rule.ts";
+import { type PolicyTable, Question } from "../../../ca/policy/rule.ts";
 import type { Configuration } from "../../../config/configuration.ts";
-import { parseForm } from "../../../config/form.ts";
+import { ConfigurationForm } from "../../../config/form.ts";
 import { ConfigurationError, OperatorError } from "../../../foundation/errors.ts";
 import { nameAllowList } from "../../../foundation/globs.ts";
 import { configOf } from "../../session/deployment.ts";
@@ -169,7 +169,7 @@ function explained({ live, shadow }: Decisions): string {
 
 function questionOf(values: Readonly<Record<string, unknown>>): Question {
   try {
-    return parseForm(question, values);
+    return ConfigurationForm.parse(Question.schema, values);
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     throw usageError(error.faults.map((fault) => `--${fault.replace("_", "-")}`).join("\n"));

@@ -1,4 +1,4 @@
-import { pinnedKeys } from "../../../authn/issuer-keys.ts";
+import { IssuerKeys } from "../../../authn/issuer-keys.ts";
 import { claimPathText, type MappedSubject } from "../../../authn/subject-claims.ts";
 import type { Denial } from "../../../ca/denial.ts";
 import type { Question } from "../../../ca/policy/rule.ts";
@@ -58,7 +58,7 @@ export async function explainToken(
 /** @throws CaError for a signature of no key of the configuration. */
 async function signatureOf(jws: JsonWebSignature, { jwks }: IssuerTable, now: Date) {
   if (!jwks) return "Signature: NOT checked, for the configuration has no keys of this issuer.";
-  await JsonWebSignature.requireSignature(jws, pinnedKeys(jwks), now);
+  await JsonWebSignature.requireSignature(jws, IssuerKeys.pinned(jwks), now);
   return "Signature: checked by the issuer's keys in the configuration.";
 }
 

@@ -2,7 +2,7 @@ import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { Command } from "commander";
 import * as z from "zod/mini";
-import { circumstances } from "../../../ca/policy/circumstances.ts";
+import { Circumstances } from "../../../ca/policy/circumstances.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { jsonIn } from "../../../foundation/json.ts";
 import { exitCodes, typedInstant } from "../../terminal/command-line.ts";
@@ -102,7 +102,7 @@ const refusal = z.object({
   reason: z.enum(["policy-denied", "audience-denied"]),
   time: z.iso.datetime({ offset: true }),
   detail: z.string(),
-  asked: circumstances,
+  asked: Circumstances.schema,
 });
 
 /** The refusals by rules among the lines of an audit trail, whose other lines are skipped. */

@@ -1,15 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Circumstances } from "../../../ca/policy/circumstances.ts";
-import {
-  type Decision,
-  type Decisions,
-  type Effect,
-  type Outcome,
-  Policy,
-} from "../../../ca/policy/policy.ts";
+import { type Decisions, type Effect, type Outcome, Policy } from "../../../ca/policy/policy.ts";
 import type { Product } from "../../../ca/policy/rule.ts";
-import { type Configuration, parseConfiguration } from "../../../config/configuration.ts";
-import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
+import { Configuration } from "../../../config/configuration.ts";
+import { ConfigurationFile } from "../../../node/files/configuration-file.ts";
 import type { LeafLifetimes } from "../../../pki/x509/validity.ts";
 import { readConfig } from "../../session/local-worker.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
@@ -67,7 +61,7 @@ export async function replay(
   const without = newTally("", false);
   const ofRules = rules.policy.rules.map(({ name, shadow }) => newTally(name, shadow));
   const tallies = new Map(ofRules.map((each) => [each.rule, each]));
-  const add = ({ rule }: Decision, request: PastRequest, effect: Effect): void =>
+  const add = ({ rule }: Decisions["live"], request: PastRequest, effect: Effect): void =>
     addTo(tallies.get(rule?.name ?? "") ?? without, request, effect);
   let asked = 0;
   for (const past of sources) {
@@ -97,7 +91,10 @@ export async function replay(
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
 
 /** Whether a request says all that a rule asks for. Where it shows no node, the CA refuses for certain. */
-const isToldBy = ({ isVague, circumstances }: PastRequest, { rule, isCertain }: Decision) =>
+const isToldBy = (
+  { isVague, circumstances }: PastRequest,
+  { rule, isCertain }: Decisions["live"],
+) =>
   !isVague &&
   (isCertain || circumstances.requested !== undefined || rule?.when.requested_over === undefined);
 
@@ -112,7 +109,7 @@ export function ruled({ policy, lifetimesOf }: Replayed, asked: Circumstances): 
     return Policy.decide(policy, { ...asked, requested: maximumSeconds }, lifetimes);
   }
   const { live, shadow } = Policy.decide(policy, asked, lifetimes);
-  const refused = ({ outcome, ...decision }: Decision): Decision => ({
+  const refused = ({ outcome, ...decision }: Decisions["live"]): Decisions["live"] => ({
     ...decision,
     outcome: { denied: "nobody may ask for so long a life", ...outcome },
   });
@@ -123,7 +120,7 @@ export function ruled({ policy, lifetimesOf }: Replayed, asked: Circumstances): 
  * The effect of a rule on a logged request. It is unknown for a rule about lifetimes if the entry does not record the
  * requested one.
  */
-function effectSince({ rule, outcome }: Decision, before: Outcome): Effect {
+function effectSince({ rule, outcome }: Decisions["live"], before: Outcome): Effect {
   const effect = Policy.effect(outcome, before);
   const { maximum_life, default_life } = rule?.then ?? {};
   const concernsLife = maximum_life !== undefined || default_life !== undefined;
@@ -164,10 +161,10 @@ export async function readRules(
 ): Promise<ReadRules> {
   const values = /wrangler\.(?:toml|jsonc?)$/.test(config)
     ? (await readConfig(config, env)).vars
-    : await orOperatorError(() => readConfigurationFile(config, {}));
+    : await orOperatorError(() => ConfigurationFile.read(config, {}));
   const entries = Object.entries(values).filter(([key]) => judged.includes(key));
   const configuration = await orOperatorError(async () =>
-    parseConfiguration({ ...Object.fromEntries(entries), ...unjudged }),
+    Configuration.parse({ ...Object.fromEntries(entries), ...unjudged }),
   );
   if (!configuration.policy) terminal.complain(`${config} has no POLICY`);
   for (const warning of configuration.warnings) {

@@ -9,11 +9,11 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { OperationLog } from "../../../foundation/events.ts";
 import { ResponseBody } from "../../../foundation/fetch.ts";
 import { SocketAddress } from "../../../foundation/socket-address.ts";
-import { fetchTrusting } from "../../../program/http/http-client.ts";
-import { logProxies } from "../../../program/http/proxies.ts";
+import { NodeFetch } from "../../../program/http/http-client.ts";
+import { EnvironmentProxies } from "../../../program/http/proxies.ts";
 import { openLogOutput } from "../../../program/log-output.ts";
-import { logRuntime } from "../../../program/runtime.ts";
-import { handleSignals, watchSignals } from "../../../program/signals.ts";
+import { Runtime } from "../../../program/runtime.ts";
+import { Signals } from "../../../program/signals.ts";
 import { addExitCodes, exitCodes } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Audience, Terminal } from "../../terminal/terminal.ts";
@@ -77,7 +77,7 @@ function leaveCompilersToOthers(): void {
 /** Runs an agent without a proxy, which has nothing to drain, so `/quitquitquit` ends it at once. */
 async function runAlone({ environment }: Terminal): Promise<void> {
   // Watches signals from here on, so that an agent that is ended during its start removes its sockets as well.
-  using watch = watchSignals();
+  using watch = Signals.watch();
   const quit = Promise.withResolvers<void>();
   const agent = await orOperatorError(async () =>
     startAgentHere(environment, {
@@ -104,14 +104,14 @@ async function runWithProxy(
       agent: await startAgentHere(terminal.environment, proxy),
     };
   });
-  using _ = handleSignals(() => void proxy.end());
+  using _ = Signals.handle(() => void proxy.end());
   for (const signal of ["SIGUSR1", "SIGHUP"] as const)
     process.on(signal, () => proxy.signal(signal));
   terminal.exitWith(await proxy.run());
   await agent.close();
 }
 
-const ask = fetchTrusting(undefined);
+const ask = NodeFetch.trusting(undefined);
 
 /** A node's agent reports on every workload of its node. */
 const maximumOctets = 16 * 1024 * 1024;
@@ -213,7 +213,7 @@ async function startAgentHere(
   proxy: NonNullable<AgentPorts["proxy"]>,
 ): Promise<Agent> {
   const configuration = parseConfiguration(environment);
-  logRuntime(agentLog);
-  logProxies(agentLog);
+  Runtime.log(agentLog);
+  EnvironmentProxies.log(agentLog);
   return startAgent(configuration, { clock, random: Math.random, log: agentLog, logOutput, proxy });
 }

@@ -1,15 +1,15 @@
 import { existsSync } from "node:fs";
 import { Command } from "commander";
-import { createEventLog } from "../../../ca/issuance/audit-event.ts";
+import { EventLog } from "../../../ca/issuance/audit-event.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { readConfigurationFile, warnOfUnread } from "../../../node/files/configuration-file.ts";
+import { ConfigurationFile } from "../../../node/files/configuration-file.ts";
 import type { FollowingProgram, ServerContext } from "../../../node/server.ts";
-import { logProxies } from "../../../program/http/proxies.ts";
+import { EnvironmentProxies } from "../../../program/http/proxies.ts";
 import { openLogOutput } from "../../../program/log-output.ts";
 import { run } from "../../../program/program.ts";
 import { fileState, type Values } from "../../../program/running-configuration.ts";
-import { logRuntime } from "../../../program/runtime.ts";
-import { watchSignals } from "../../../program/signals.ts";
+import { Runtime } from "../../../program/runtime.ts";
+import { Signals } from "../../../program/signals.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 
@@ -30,19 +30,19 @@ export async function runFollowing<C>({
   readonly start: FollowingProgram<C>["start"];
   readonly context: ServerContext;
 }): Promise<void> {
-  using watch = watchSignals();
+  using watch = Signals.watch();
   if (!existsSync(path)) {
     throw new OperatorError(`${path} does not exist: name the configuration with --config`);
   }
   const { start, context, parse, restartKeys } = program;
-  logRuntime(context.log);
-  logProxies(context.log);
+  Runtime.log(context.log);
+  EnvironmentProxies.log(context.log);
   const variables = { ...environment };
   let reads = 0;
   const source = {
     parse,
     restartKeys,
-    read: () => readConfigurationFile(path, variables, { mayBePipe: reads++ === 0 }),
+    read: () => ConfigurationFile.read(path, variables, { mayBePipe: reads++ === 0 }),
     state: () => fileState(path),
   };
   await orOperatorError(() => run({ source, start, context }, watch.signal));
@@ -73,8 +73,8 @@ function followingCommand<C>(
       if (unit) return printUnit("gateway", terminal);
       const { keys, parse, ...program } = await load();
       const logOutput = openLogOutput(process, clock);
-      const context = { log: createEventLog(clock, logOutput.write), logOutput, clock };
-      warnOfUnread(keys, environment, context.log);
+      const context = { log: EventLog.create(clock, logOutput.write), logOutput, clock };
+      ConfigurationFile.warnOfUnread(keys, environment, context.log);
       const parseHere = (values: Values): C => parse(values, environment);
       return runFollowing({ ...program, path, environment: {}, parse: parseHere, context });
     },

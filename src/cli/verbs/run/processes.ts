@@ -6,7 +6,7 @@ import type { OperationLog } from "../../../foundation/events.ts";
 import { pause } from "../../../foundation/pause.ts";
 import type { Report } from "../../../program/metrics.ts";
 import { otherRuntime } from "../../../program/runtime.ts";
-import { watchSignals } from "../../../program/signals.ts";
+import { Signals } from "../../../program/signals.ts";
 
 /** The time that all processes together have for their reports; a scraper has a timeout. */
 const reportsMilliseconds = 4000;
@@ -27,7 +27,7 @@ export async function runProcesses(
   if (otherRuntime)
     throw new OperatorError(`several processes take Node, and this is ${otherRuntime}`);
   const children = new ChildProcesses(argumentsOf, log);
-  using watch = watchSignals();
+  using watch = Signals.watch();
   const reload = (): void => children.reload();
   process.on("SIGHUP", reload);
   for (let index = 0; index < count; index++) children.start(index);

@@ -1,15 +1,10 @@
 import { Command, Option } from "commander";
-import { createEventLog } from "../../../ca/issuance/audit-event.ts";
-import { configurationKeys } from "../../../config/configuration.ts";
+import { EventLog } from "../../../ca/issuance/audit-event.ts";
+import { Configuration } from "../../../config/configuration.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
-import { warnOfUnread } from "../../../node/files/configuration-file.ts";
+import { ConfigurationFile } from "../../../node/files/configuration-file.ts";
 import { serve } from "../../../node/serve/serve.ts";
-import {
-  parseServeConfiguration,
-  type ServeConfiguration,
-  serveKeys,
-  serveRestartKeys,
-} from "../../../node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../node/serve/serve-configuration.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
 import { openLogOutput } from "../../../program/log-output.ts";
 import { typedNumber } from "../../terminal/command-line.ts";
@@ -38,7 +33,7 @@ export function serveCommand(terminal: Terminal): Command {
       const { config, processes, unit } = options;
       if (unit) return printUnit("serve", terminal);
       if (processes === 1) return serveHere(options, terminal);
-      const log = createEventLog(terminal.clock, openLogOutput(process, terminal.clock).write);
+      const log = EventLog.create(terminal.clock, openLogOutput(process, terminal.clock).write);
       const argumentsOf = (i: number) => ["serve", "-c", config, "--process", String(i + 1)];
       return runProcesses(processes, argumentsOf, log);
     });
@@ -52,20 +47,25 @@ function serveHere({ config, process: number }: ServeOptions, terminal: Terminal
   const { clock, environment } = terminal;
   terminal.nameCa({ config });
   const logOutput = openLogOutput(process, clock);
-  const events = createEventLog(clock, logOutput.write);
+  const events = EventLog.create(clock, logOutput.write);
   const operation: OperationLog["operation"] = ({ detail, ...event }) =>
     events.operation({ ...event, ...(detail !== undefined && { detail: terminal.typed(detail) }) });
   const log = { ...events, operation };
   const child = number === undefined ? undefined : joinProcesses(number);
   const warn = createWarner(log);
   // Of several processes, only the first warns.
-  if ((number ?? 1) === 1) warnOfUnread([...configurationKeys, ...serveKeys], environment, log);
+  if ((number ?? 1) === 1)
+    ConfigurationFile.warnOfUnread(
+      [...Configuration.keys, ...ServeConfiguration.keys],
+      environment,
+      log,
+    );
   return runFollowing<ServeConfiguration>({
     path: config,
     environment,
-    restartKeys: serveRestartKeys,
+    restartKeys: ServeConfiguration.restartKeys,
     parse: (values) => {
-      const whole = parseServeConfiguration(values, environment);
+      const whole = ServeConfiguration.parse(values, environment);
       return number === undefined ? whole : childConfiguration(whole, number);
     },
     start: async (configuration, context) => {

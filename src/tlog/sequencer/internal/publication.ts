@@ -2,7 +2,7 @@ import { Bytes } from "../../../pki/encoding/bytes.ts";
 import type { Frontier } from "../../frontier.ts";
 import { LogError } from "../../log-error.ts";
 import type { Hash } from "../../merkle.ts";
-import { formatBundle, Tile, tileWidth } from "../../tile.ts";
+import { Tile } from "../../tile.ts";
 import { type HashEntry, type LogObjects, type LogStage, StagedBatch } from "../storage.ts";
 
 /** An object that a publication writes. */
@@ -85,14 +85,15 @@ class BundleWriter {
   readonly #bundles = new Map<number, StagedEntry[]>();
 
   constructor(settledSize: number) {
-    this.#from = Math.floor(settledSize / tileWidth) * tileWidth;
+    this.#from = Math.floor(settledSize / Tile.fullWidth) * Tile.fullWidth;
   }
 
   add(index: number, entry: StagedEntry): void {
     if (index < this.#from) return;
-    const bundle = Math.floor(index / tileWidth);
+    const bundle = Math.floor(index / Tile.fullWidth);
     const entries = this.#bundles.get(bundle) ?? [];
-    if (entries.length !== index % tileWidth) throw missing(bundle * tileWidth + entries.length);
+    if (entries.length !== index % Tile.fullWidth)
+      throw missing(bundle * Tile.fullWidth + entries.length);
     entries.push(entry);
     this.#bundles.set(bundle, entries);
   }
@@ -110,7 +111,7 @@ class BundleWriter {
     }
     return [...this.#bundles].map(([index, entries]) => ({
       path: Tile.path({ level: "entries", index, width: entries.length }),
-      octets: formatBundle(entries.map(({ entry }) => entry)),
+      octets: Tile.formatBundle(entries.map(({ entry }) => entry)),
     }));
   }
 }

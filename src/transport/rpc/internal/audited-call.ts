@@ -4,7 +4,7 @@ import type { AuditEvent } from "../../../ca/issuance/audit-event.ts";
 import { CaError, messageOf, type Refusal } from "../../../foundation/errors.ts";
 import { type HeaderFields, RequestId, TraceContext } from "../../../foundation/headers.ts";
 import type { CertificateAuthority } from "../../certificate-authority.ts";
-import { type Peer, peerKey, type RpcRequest, type RpcResponse, type RpcService } from "../rpc.ts";
+import { Peer, type RpcRequest, type RpcResponse, type RpcService } from "../rpc.ts";
 import { statusCodeOf } from "../status-code.ts";
 
 /** One call, and its caller once it is authenticated. */
@@ -26,7 +26,7 @@ export function audited(
 ): RpcService {
   return async (request) => {
     const now = clock();
-    const peer = request.contextValues?.get(peerKey) ?? {};
+    const peer = request.contextValues?.get(Peer.key) ?? {};
     const audit = newAudit(request.header, peer, event);
     const response = await path(request, { now, audit, peer });
     if (audit.reason === "rpc-malformed") audit.detail = refusalOf(response);

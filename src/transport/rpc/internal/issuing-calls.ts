@@ -1,5 +1,4 @@
-import type { Caller } from "../../../authn/caller.ts";
-import { proofKindOf } from "../../../authn/caller.ts";
+import { Caller } from "../../../authn/caller.ts";
 import type { AuditEvent } from "../../../ca/issuance/audit-event.ts";
 import {
   type CertificateRequest,
@@ -18,7 +17,7 @@ import type { CreateJwtSvidRequest } from "../../../gen/rampart/jwt/v1/jwt_svid_
 import { PodKeyProof } from "../../../pki/x509/pod-key-proof.ts";
 import type { CertificateAuthority } from "../../certificate-authority.ts";
 import { toConnectError } from "../connect-error.ts";
-import { forwardedPeerHeader } from "../rpc.ts";
+import { Peer } from "../rpc.ts";
 import { auditFailure, type Call } from "./audited-call.ts";
 
 /** Authenticates the caller by its headers and its client certificate. */
@@ -40,7 +39,7 @@ const addressPattern = /^[0-9A-Za-z.:%]{2,64}$/;
 function auditCaller(audit: AuditEvent, caller: Caller, headers: HeaderFields): void {
   const { spiffeId, issuer, gateway, certificate, proof, provedBy, tokenSubject } = caller;
   Object.assign(audit, { spiffeId, cluster: issuer?.cluster, issuer: issuer?.name });
-  audit.proof = proofKindOf(caller);
+  audit.proof = Caller.proofKindOf(caller);
   if (tokenSubject) audit.tokenSubject = tokenSubject;
   if (certificate) {
     audit.callerSerialNumber = certificate.serialNumber;
@@ -50,7 +49,7 @@ function auditCaller(audit: AuditEvent, caller: Caller, headers: HeaderFields): 
   }
   if (!gateway) return;
   audit.gateway = gateway.spiffeId;
-  const forwardedPeer = headers.get(forwardedPeerHeader) ?? "";
+  const forwardedPeer = headers.get(Peer.forwardedHeader) ?? "";
   if (addressPattern.test(forwardedPeer)) audit.forwardedPeer = forwardedPeer;
 }
 

@@ -2,12 +2,12 @@ import type { DescField, DescMessage } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { JsonBounds, JsonTooLarge } from "../../../foundation/json.ts";
-import { maximumBodyOctets } from "../request-body.ts";
+import { RequestBody } from "../request-body.ts";
 
 /** Values of JSON, or fields of protobuf. A signer's request for 32 DNS names has 120. */
 const maximumValues = 256;
 
-const jsonBounds: JsonBounds = { octets: maximumBodyOctets, values: maximumValues };
+const jsonBounds: JsonBounds = { octets: RequestBody.maximumOctets, values: maximumValues };
 
 /**
  * Refuses a message that would take far more memory than its octets: 63 KB of empty lists take five mebibytes. It

@@ -7,9 +7,9 @@ import {
 } from "age-encryption";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Mint, mintTokenKey } from "../../../../src/ca/mint.ts";
-import { type OpenedStore, openStored } from "../../../../src/ca/opened-store.ts";
+import { OpenedStore } from "../../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../../src/ca/rotation/adopt.ts";
-import { makeRequest, requestedKey } from "../../../../src/ca/rotation/intermediate-request.ts";
+import { RequestedIntermediate } from "../../../../src/ca/rotation/intermediate-request.ts";
 import {
   type BackupKey,
   openBackup,
@@ -78,7 +78,7 @@ beforeAll(async () => {
 
 async function opened(mint: MemoryMint): Promise<OpenedStore> {
   const stored = await mint.store.load();
-  return openStored(stored, mint);
+  return OpenedStore.open(stored, mint);
 }
 
 /** The content of a store, in a fixed order. */
@@ -369,8 +369,8 @@ describe("an open request", () => {
   /** A store with nothing but two requests: their CSRs may lie with a CA for weeks. */
   const requesting = async (): Promise<MemoryMint> => {
     const mint = createMemoryMint(keks, { authorityRoot: "offline" });
-    await makeRequest(mint, now);
-    await makeRequest(mint, addSeconds(now, 60));
+    await RequestedIntermediate.request(mint, now);
+    await RequestedIntermediate.request(mint, addSeconds(now, 60));
     return mint;
   };
   const requestsIn = async (mint: MemoryMint) =>
@@ -385,7 +385,10 @@ describe("an open request", () => {
     const [before, after] = [await requestsIn(mint), await requestsIn(restored)];
     expect(after).toEqual(before);
     for (const [i, request] of after.entries()) {
-      const keys = [requestedKey(restored, request), requestedKey(mint, before[i] ?? request)];
+      const keys = [
+        RequestedIntermediate.keyOf(restored, request),
+        RequestedIntermediate.keyOf(mint, before[i] ?? request),
+      ];
       const [one, other] = await Promise.all(
         keys.map(async (key) => crypto.subtle.exportKey("pkcs8", await key)),
       );

@@ -5,7 +5,7 @@ import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.
 import { rotateNow } from "../../../../src/cli/verbs/authority/rotation.ts";
 import { upstreamOf } from "../../../../src/config/internal/upstream.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
-import { fetchTrusting } from "../../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../../src/program/http/http-client.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
 import { startCa } from "../../../testkit/ca/running-ca.ts";
 import { signerOf } from "../../../testkit/ca/tainted-ca.ts";
@@ -110,7 +110,7 @@ test("rotate with an upstream that hangs ends with 1 after its time, and the aut
   });
   upstream.behaviour = () => undefined;
   const ask = upstreamOf(configuration, {
-    fetching: { fetchTrusting, fetchTimeoutMilliseconds: 50 },
+    fetching: { fetchTrusting: NodeFetch.trusting, fetchTimeoutMilliseconds: 50 },
     clock: () => new Date(),
   });
   if (!ask) throw new Error("no upstream");

@@ -5,7 +5,7 @@ import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
 import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
 import { logCommand } from "../../../../src/cli/verbs/log/log.ts";
-import { openFileStore } from "../../../../src/node/files/file-store.ts";
+import { FileStore } from "../../../../src/node/files/file-store.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
@@ -37,7 +37,7 @@ beforeEach(async () => {
   terminal = new MemoryTerminal({ clock: () => ca.ca.now() });
   terminal.setVariable("KEK", kek);
   terminal.setVariable("RAMPART_LOG_TOKEN", ca.token);
-  const store = await openFileStore(join(folder, "store"));
+  const store = await FileStore.open(join(folder, "store"));
   for (const record of await ca.ca.store.load()) await store.put(record);
   await writeFile(
     join(folder, "rampart.toml"),
@@ -107,7 +107,7 @@ describe("certificate revoke picks from the log", () => {
   });
 
   test("no certificate of an authority that is not in the trust bundle", async () => {
-    const store = await openFileStore(join(folder, "store"));
+    const store = await FileStore.open(join(folder, "store"));
     for (const { kind, id } of await store.load()) await store.delete({ kind, id });
     await expect(revoke("--spiffe-id", bar)).resolves.toBe("There is nothing to revoke.");
   });

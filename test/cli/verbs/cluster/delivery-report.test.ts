@@ -2,7 +2,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { stringify } from "yaml";
-import { openStored } from "../../../../src/ca/opened-store.ts";
+import { OpenedStore } from "../../../../src/ca/opened-store.ts";
 import {
   type ClusterInspection,
   inspectClusters,
@@ -16,9 +16,9 @@ import {
 } from "../../../../src/cli/verbs/cluster/delivery-report.ts";
 import { rootTargets } from "../../../../src/config/cluster-access.ts";
 import { ClusterPush } from "../../../../src/delivery/cluster-push.ts";
-import { trustBundleContent } from "../../../../src/delivery/push-content.ts";
+import { PushContent } from "../../../../src/delivery/push-content.ts";
 import type { NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
-import { fetchTrusting } from "../../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../../src/program/http/http-client.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
 import { configurationOf } from "../../../testkit/configuration.ts";
 import {
@@ -62,12 +62,12 @@ async function push(): Promise<void> {
   const { authorities } = ca.certificateAuthority.issuance;
   const limits = { requests: 100, seconds: 60, clustersAtOnce: 1, writesAtOnce: 1 };
   const targets = rootTargets(configured(withAccess()), {
-    fetchTrusting,
+    fetchTrusting: NodeFetch.trusting,
     fetchTimeoutMilliseconds: hangMilliseconds,
   });
   await new ClusterPush({
     targets,
-    content: trustBundleContent(authorities),
+    content: PushContent.trustBundle(authorities),
     limits,
     log: ca.log,
   }).deliver(ca.now());
@@ -90,7 +90,7 @@ const reports = async (inspections: readonly ClusterInspection[]) => {
   return inspections.map((sight) => reportDelivery(sight, bundle));
 };
 const reach = async (inspections: readonly ClusterInspection[]) =>
-  rootReach(await openStored(await ca.store.load(), ca.mint), inspections, ca.now());
+  rootReach(await OpenedStore.open(await ca.store.load(), ca.mint), inspections, ca.now());
 
 describe("the bundle of a cluster", () => {
   test("is read with the access of its table: sequence, namespaces, and since when", async () => {

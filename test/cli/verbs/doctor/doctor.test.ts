@@ -11,7 +11,7 @@ import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
 import type { Judgement } from "../../../../src/cli/verbs/doctor/examination.ts";
 import { keyExchangeFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
-import { runtimeFaults } from "../../../../src/program/runtime.ts";
+import { Runtime } from "../../../../src/program/runtime.ts";
 import type { FindingName } from "../../../../src/status/finding.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
@@ -121,7 +121,7 @@ jwks = { keys = [{ kty = "${kty}", crv = "${crv}", x = "${x}", y = "${y}", kid =
 describe("a healthy CA", () => {
   test("has no finding, and the checkup ends with 0", async () => {
     expect(await namesAt()).toEqual([]);
-    expect(terminal.exitCode).toBe(runtimeFaults().length === 0 ? 0 : 3);
+    expect(terminal.exitCode).toBe(Runtime.faults().length === 0 ? 0 : 3);
   });
 
   test("is as it was afterwards", async () => {

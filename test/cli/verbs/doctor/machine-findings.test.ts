@@ -7,7 +7,7 @@ import {
   toolFindings,
 } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { wranglerVersion } from "../../../../src/cli/versions.ts";
-import { maximumRecordOctets } from "../../../../src/custody/authority-store.ts";
+import { AuthorityStore } from "../../../../src/custody/authority-store.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const tested = { wrangler: wranglerVersion, workerd: "1.20261117.1" };
@@ -50,8 +50,16 @@ test.each([
 });
 
 test.each([
-  ["full where the longest record has no room", maximumRecordOctets - 1, ["store-full", "error"]],
-  ["nearly full where it has", maximumRecordOctets, ["store-nearly-full", "warning"]],
+  [
+    "full where the longest record has no room",
+    AuthorityStore.maximumRecordOctets - 1,
+    ["store-full", "error"],
+  ],
+  [
+    "nearly full where it has",
+    AuthorityStore.maximumRecordOctets,
+    ["store-nearly-full", "warning"],
+  ],
   ["nearly full below 16 MiB", 16 * mebibyte - 1, ["store-nearly-full", "warning"]],
   ["not found from there on", 16 * mebibyte, []],
 ])("a disk is %s", (_, left, expected) => {

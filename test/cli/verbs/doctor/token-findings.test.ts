@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { writeDocuments } from "../../../../src/cli/verbs/authority/documents.ts";
 import { tokenFindings } from "../../../../src/cli/verbs/doctor/world-findings.ts";
-import { importKek } from "../../../../src/custody/kek.ts";
+import { Kek } from "../../../../src/custody/kek.ts";
 import { FetchError } from "../../../../src/foundation/fetch.ts";
 import { createMemoryMint } from "../../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
@@ -50,7 +50,7 @@ test.each([
 test("the documents of a folder are those of the CA, and are replaced when they change", async () => {
   const dir = await mkdtemp(join(tmpdir(), "rampart-documents-"));
   const session = createMemorySession(
-    createMemoryMint([await importKek("k1", new Uint8Array(32))]),
+    createMemoryMint([await Kek.import("k1", new Uint8Array(32))]),
     ca.now(),
   );
   const own = {

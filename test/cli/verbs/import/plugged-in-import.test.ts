@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { importPluggedIn } from "../../../../src/cli/verbs/import/plugged-in-import.ts";
 import { followPluggedIn } from "../../../../src/node/serve/recurring-work.ts";
-import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { startCa } from "../../../testkit/ca/running-ca.ts";
 import { openStore, signerOf } from "../../../testkit/ca/tainted-ca.ts";
@@ -182,7 +182,7 @@ describe("a directory that is broken", () => {
 
 test("a configuration may follow a directory only where a person is the one who renews", () => {
   const parse = (AUTHORITY_ROOT: string) =>
-    parseServeConfiguration({
+    ServeConfiguration.parse({
       AUTHORITY_ROOT,
       STORE_DIRECTORY: "/var/lib/rampart",
       IMPORT_DIRECTORY: "/etc/cacerts",

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { formatEntry } from "../../../../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import { anomaliesIn, type Watch } from "../../../../src/cli/verbs/log/anomalies.ts";
 import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
 import type { OpenAuthority } from "../../../../src/pki/authority/signing-authority.ts";
@@ -53,7 +53,7 @@ function indexOf(made: readonly Made[], authorities = [own.authority]): Follower
   const index = new FollowerIndex();
   for (const [idx, certificate] of authorities.entries()) {
     const at = new Date(start).toISOString();
-    const octets = formatEntry({ kind: "certificate", certificate, at, proof: "authority" });
+    const octets = LogEntry.format({ kind: "certificate", certificate, at, proof: "authority" });
     const fields = { at, spiffeId: "", serial: `ca${idx}`, notAfter: at, isAuthority: true };
     index.addEntry(idx, octets, fields);
     index.addAuthority(idx, certificate);
@@ -65,7 +65,7 @@ function indexOf(made: readonly Made[], authorities = [own.authority]): Follower
     const vouched = proof === "own" ? {} : { issuer };
     const spiffeId = `spiffe://cluster.local/ns/${account}`;
     const how = { at, proof, ...vouched, impersonator, rule: each.rule };
-    const octets = formatEntry(
+    const octets = LogEntry.format(
       each.isToken ? tokenEntry(how, { spiffeId }) : { kind: "certificate", certificate, ...how },
     );
     const fields = { at, spiffeId, serial, notAfter: at, cluster, node, impersonator };

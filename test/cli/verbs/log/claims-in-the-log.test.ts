@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "vitest";
-import { formatEntry, type TokenEntry } from "../../../../src/ca/issuance/log-entry.ts";
+import { LogEntry, type TokenEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import { loggedEntry, type SearchFields } from "../../../../src/cli/verbs/log/entry.ts";
 import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
 import { addRequest, requestsSince } from "../../../../src/cli/verbs/log/logged-requests.ts";
@@ -23,7 +23,7 @@ const entries = [
 ];
 for (const [idx, entry] of entries.entries()) {
   const logged = loggedEntry(entry);
-  index.addEntry(idx, formatEntry(entry), logged);
+  index.addEntry(idx, LogEntry.format(entry), logged);
   addRequest(index, idx, entry, logged);
 }
 

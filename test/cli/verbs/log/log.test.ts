@@ -2,9 +2,9 @@ import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { formatEntry } from "../../../../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import type { Bytes } from "../../../../src/pki/encoding/bytes.ts";
-import { parseBundle } from "../../../../src/tlog/tile.ts";
+import { Tile } from "../../../../src/tlog/tile.ts";
 import { tokenEntry } from "../../../testkit/log/token-entry.ts";
 import { startTlsServer } from "../../../testkit/network/loopback-tls.ts";
 import {
@@ -87,7 +87,7 @@ describe("rampart log", () => {
     }));
     await mixed.issue("foo:bar");
     const entry = tokenEntry();
-    await mixed.log.append(formatEntry(entry));
+    await mixed.log.append(LogEntry.format(entry));
     await mixed.log.publish();
     const { jti, expiresAt } = entry.token;
     const read = (words: string): Promise<Answer> =>
@@ -324,7 +324,7 @@ describe("rampart log", () => {
       expect(await log(`check --url ${other.url} --dir ./${copy}`)).toMatchObject({ code: 0 });
       expect(await log(`check --url ${other.url} --dir ./${copy}`)).toMatchObject({ code: 0 });
       const bundle = other.objects.stored.get("tile/entries/000.p/3") ?? new Uint8Array();
-      await other.fork(change(parseBundle(bundle, 3)));
+      await other.fork(change(Tile.parseBundle(bundle, 3)));
       for (const verb of ["check", "follow", "search", "tail"]) {
         const { code, stdout, stderr } = await log(`${verb} --url ${other.url} --dir ./${copy}`);
         expect({ verb, code, stdout }).toEqual({ verb, code: 4, stdout: "" });
@@ -344,7 +344,7 @@ describe("rampart log", () => {
       await other.log.publish();
       expect(await log(`check --url ${other.url} --dir ./rekeyed`)).toMatchObject({ code: 0 });
       const bundle = other.objects.stored.get("tile/entries/000.p/2") ?? new Uint8Array();
-      await other.fork(entriesOf(...parseBundle(bundle, 2)), "new");
+      await other.fork(entriesOf(...Tile.parseBundle(bundle, 2)), "new");
       for (const verb of ["check", "follow", "search", "tail"]) {
         const { code, stdout } = await log(`${verb} --url ${other.url} --dir ./rekeyed`);
         expect({ verb, code, stdout }).toEqual({ verb, code: 4, stdout: "" });
@@ -369,7 +369,7 @@ describe("rampart log", () => {
       expect(await log(`check ${log0} --dir ./known`)).toMatchObject({ code: 0 });
       await proving("honest.tlog-proof");
       const bundle = other.objects.stored.get("tile/entries/000.p/3") ?? new Uint8Array();
-      const [first, second, third] = parseBundle(bundle, 3);
+      const [first, second, third] = Tile.parseBundle(bundle, 3);
       await other.fork(entriesOf(first, third, second));
       await proving("forked.tlog-proof");
       const verify = (file: string) => log(`verify ./old.pem ./${file} --key ${other.verifierKey}`);

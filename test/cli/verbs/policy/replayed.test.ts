@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TokenEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import { Policy } from "../../../../src/ca/policy/policy.ts";
-import { policyTable } from "../../../../src/ca/policy/rule.ts";
+import { PolicyTable } from "../../../../src/ca/policy/rule.ts";
 import { loggedEntry } from "../../../../src/cli/verbs/log/entry.ts";
 import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
 import { addRequest, requestsSince } from "../../../../src/cli/verbs/log/logged-requests.ts";
@@ -23,7 +23,7 @@ type Past = Awaited<ReturnType<typeof livedThrough>>;
 
 /** What rules would have done in a mesh that has left a log and audit lines. */
 async function replayed({ index, audits }: Past, rules: readonly object[]) {
-  const policy = Policy.create(policyTable.parse({ rules }));
+  const policy = Policy.create(PolicyTable.schema.parse({ rules }));
   const file = join(await temporaryFolder(), "audit.jsonl");
   const time = new Date().toISOString();
   await writeFile(file, audits.map((audit) => JSON.stringify({ time, ...audit })).join("\n"));
@@ -44,7 +44,7 @@ const countOf = (values: readonly unknown[]): Record<string, number> =>
 
 test("a replay lets a terminal say meanwhile that it works", async () => {
   const turn = new Promise((resolve) => setImmediate(resolve, "turn"));
-  const rules = { policy: Policy.create(policyTable.parse({ rules: [] })), lifetimesOf };
+  const rules = { policy: Policy.create(PolicyTable.schema.parse({ rules: [] })), lifetimesOf };
   expect(await Promise.race([replay(rules, []), turn])).toMatchObject({ requests: 0 });
   const circumstances = { proof: "token", product: "workload", requested: 0, caller: {} } as const;
   const made = { lifeSeconds: 0, signer: undefined };
@@ -61,7 +61,7 @@ async function requestsIn(...entries: readonly TokenEntry[]) {
 }
 
 const rulesOf = (...rules: readonly object[]) => ({
-  policy: Policy.create(policyTable.parse({ rules })),
+  policy: Policy.create(PolicyTable.schema.parse({ rules })),
   lifetimesOf,
 });
 

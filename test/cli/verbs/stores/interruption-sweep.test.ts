@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { viewAt } from "../../../../src/ca/authority-view.ts";
-import { type OpenedStore, openStored } from "../../../../src/ca/opened-store.ts";
+import { AuthorityView } from "../../../../src/ca/authority-view.ts";
+import { OpenedStore } from "../../../../src/ca/opened-store.ts";
 import type { AuthorityStore } from "../../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../../src/custody/kek.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
@@ -55,7 +55,7 @@ function mintWith(change: StoreChange, records: ReadonlyMap<string, string>): Me
 }
 
 const openedOf = async (mint: MemoryMint): Promise<OpenedStore> =>
-  openStored(await mint.store.load(), mint);
+  OpenedStore.open(await mint.store.load(), mint);
 
 const sessionOn = (mint: MemoryMint, store: AuthorityStore = mint.store) =>
   createMemorySession({ ...mint, store: { ...mint.store, ...store } }, now);
@@ -63,7 +63,7 @@ const sessionOn = (mint: MemoryMint, store: AuthorityStore = mint.store) =>
 /** What a store says, without the keys that each run makes anew. */
 function summaryOf({ refusals, ...store }: OpenedStore) {
   const { authorities, additionalRoots, taints, denials, requests, revocations } = store;
-  const view = viewAt({ refusals, ...store }, now);
+  const view = AuthorityView.at({ refusals, ...store }, now);
   return {
     refusals,
     authorities: authorities.map(({ schedule, intermediates }) => [schedule, intermediates.length]),

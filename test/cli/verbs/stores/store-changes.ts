@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import type { Mint } from "../../../../src/ca/mint.ts";
-import { recordRevocations } from "../../../../src/ca/revocation/record-revocations.ts";
+import { RevocationStatements } from "../../../../src/ca/revocation/record-revocations.ts";
 import { openStore, type Session } from "../../../../src/cli/session/session.ts";
 import { init } from "../../../../src/cli/verbs/authority/authority.ts";
 import { exportBackup, restore } from "../../../../src/cli/verbs/authority/backup.ts";
@@ -83,7 +83,7 @@ const revocation = async (session: Session, serial: string): Promise<RevocationC
 
 async function revokeTwice(session: Session): Promise<void> {
   const statements = await Promise.all(["01", "02"].map((each) => revocation(session, each)));
-  await recordRevocations(session.mint, statements);
+  await RevocationStatements.record(session.mint, statements);
 }
 
 /** A backup of a store with one of each. */
@@ -92,7 +92,7 @@ async function prepareBackup(session: Session, folder: string): Promise<void> {
   await taint(session, await onlyId(session), { root: "with-last-leaf", ...yes });
   await deny(session, subject, yes);
   await addRoots(session, await writeRoots(folder));
-  await recordRevocations(session.mint, [await revocation(session, "03")]);
+  await RevocationStatements.record(session.mint, [await revocation(session, "03")]);
   const backup = await writeBackup(session, { recipients: [await identityToRecipient(identity)] });
   await writeFile(join(folder, "backup.age"), backup);
   await writeFile(join(folder, "identity"), identity);

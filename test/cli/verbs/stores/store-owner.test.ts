@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
-import { openFileStore } from "../../../../src/node/files/file-store.ts";
+import { FileStore } from "../../../../src/node/files/file-store.ts";
 import { createMemoryMint } from "../../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
 import { createKekRing } from "../../../testkit/ca/sealed-authorities.ts";
@@ -77,7 +77,7 @@ describe(`in a folder of ${isRoot ? "another" : "its own"} user`, () => {
       const folder = await temporaryFolder();
       const mint = createMemoryMint(await createKekRing(), change.mint);
       const session = async () => {
-        const store = { ...mint.store, ...(await openFileStore(directory)) };
+        const store = { ...mint.store, ...(await FileStore.open(directory)) };
         return createMemorySession({ ...mint, store }, now);
       };
       await change.prepare(await session(), folder);

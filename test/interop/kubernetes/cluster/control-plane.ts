@@ -5,7 +5,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Fetch } from "../../../../src/foundation/fetch.ts";
-import { fetchTrusting } from "../../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../../src/program/http/http-client.ts";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { lastingFolder } from "../../../testkit/temporary-folder.ts";
 import type { ControlPlanePrograms } from "./programs.ts";
@@ -106,7 +106,7 @@ export async function startControlPlane(
   try {
     const ca = await readWhenThere(join(folder, "certificates/apiserver.crt"), children);
     const server = `https://127.0.0.1:${port}`;
-    const fetch = fetchTrusting(ca);
+    const fetch = NodeFetch.trusting(ca);
     await untilReady(fetch, server, children);
     const callAs: ControlPlane["callAs"] = (token) => createCall(fetch, server, token);
     const restart = async (): Promise<void> => {

@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { fetchTrusting } from "../../../../src/program/http/http-client.ts";
+import { NodeFetch } from "../../../../src/program/http/http-client.ts";
 import type { ControlPlane } from "./control-plane.ts";
 
 /** Forwards to the API server without TLS, because a local Worker cannot trust its CA. */
@@ -8,7 +8,7 @@ export async function relayTo<T>(
   { server, ca }: ControlPlane,
   work: (origin: string) => Promise<T>,
 ): Promise<T> {
-  const fetch = fetchTrusting(ca);
+  const fetch = NodeFetch.trusting(ca);
   const relay = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);

@@ -8,7 +8,7 @@ import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
 import { parseDistributeConfiguration } from "../../../../src/node/distribute/distribute.ts";
 import { parseGatewayConfiguration } from "../../../../src/node/gateway/gateway-configuration.ts";
-import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import { parseSignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { runWell } from "../../../testkit/programs/child-process.ts";
@@ -210,7 +210,7 @@ async function configuresPrograms({ helm }: Tools): Promise<void> {
   const files = new Map(objects.flatMap(({ data }) => Object.entries(data ?? {})));
   const valuesOf = (file: string): Json => parseToml(files.get(file) ?? "");
   const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
-  const serve = parseServeConfiguration({ ...valuesOf("rampart.toml"), KEK: randomKek() });
+  const serve = ServeConfiguration.parse({ ...valuesOf("rampart.toml"), KEK: randomKek() });
   assert.equal(serve.limits.connections, 2000);
   parseGatewayConfiguration(valuesOf("gateway.toml"), environment);
   parseDistributeConfiguration(valuesOf("distribute.toml"), environment);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parse as parseToml } from "smol-toml";
-import { parseServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
+import { ServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";
 import type { Row } from "../rows.ts";
@@ -79,7 +79,7 @@ function storeIn(objects: readonly KubernetesObject[]): string {
   const [text = ""] = objects.flatMap(({ data }) => data?.["rampart.toml"] ?? []);
   // Dates of TOML are text in a configuration.
   const values = { ...JSON.parse(JSON.stringify(parseToml(text))), KEK: randomKek() };
-  return parseServeConfiguration(values, { KUBERNETES_SERVICE_HOST: "10.0.0.1" }).store.kind;
+  return ServeConfiguration.parse(values, { KUBERNETES_SERVICE_HOST: "10.0.0.1" }).store.kind;
 }
 
 interface PodSpec {

@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { Backoff, backoffs } from "../../../../foundation/backoff.ts";
 import { FetchError } from "../../../../foundation/fetch.ts";
 import type { Members } from "../../../../foundation/json.ts";
-import { readRootFile } from "../../../../program/files/pem-file.ts";
-import { fetchTrusting } from "../../../../program/http/http-client.ts";
+import { PemFile } from "../../../../program/files/pem-file.ts";
+import { NodeFetch } from "../../../../program/http/http-client.ts";
 import { orOperatorError } from "../../../terminal/failures.ts";
 import type { Terminal } from "../../../terminal/terminal.ts";
 import { CollectorTarget, headersIn } from "./collector-target.ts";
@@ -56,7 +56,11 @@ export class Export implements Disposable {
       terminal.environment;
     const collector =
       isUrl &&
-      new CollectorTarget(to, headersIn(headers), fetchTrusting(await readRootFile(roots)));
+      new CollectorTarget(
+        to,
+        headersIn(headers),
+        NodeFetch.trusting(await PemFile.readRoots(roots)),
+      );
     const state = new ExportState(isFile ? `${to}.state` : join(dir, name));
     if (isFile) {
       const file = new FileTarget(to, state);
