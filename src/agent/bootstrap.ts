@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { OperatorError } from "../foundation/errors.ts";
 import { SocketAddress } from "../foundation/socket-address.ts";
-import { SpiffeId, type TrustDomain } from "../pki/spiffe-id.ts";
+import { SpiffeId, TrustDomain } from "../pki/spiffe-id.ts";
 import { type Environment, parseVariables } from "./configuration/environment.ts";
 import { addressesOf } from "./configuration/xds-settings.ts";
 import {
@@ -124,7 +124,9 @@ function parseOutbound(text: string): OutboundListener {
 
 function requireSpiffeId(text: string): void {
   if (!SpiffeId.isWorkload(text))
-    throw new OperatorError(`${JSON.stringify(text)} is not a workload's SPIFFE ID`);
+    throw new OperatorError(
+      `${JSON.stringify(text)} is not a workload's SPIFFE ID${TrustDomain.hint(text)}`,
+    );
 }
 
 function parseAddress(text: string): SocketAddress {

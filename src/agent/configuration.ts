@@ -152,7 +152,8 @@ function federationOf(variables: Variables, faults: string[]): FederatedEndpoint
     const url = rest.join("=");
     const isEndpoint = /^https:\/\/./.test(url) && URL.canParse(url);
     if (!trustDomain || !isEndpoint) {
-      faults.push(`RAMPART_FEDERATED_BUNDLES: ${name} must be <trust domain>=<https URL>`);
+      const hint = TrustDomain.hint(name);
+      faults.push(`RAMPART_FEDERATED_BUNDLES: ${name} must be <trust domain>=<https URL>${hint}`);
       return [];
     }
     if (known.has(trustDomain)) {

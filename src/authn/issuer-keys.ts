@@ -225,7 +225,7 @@ async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Pro
       : await IssuerKeys.discover(location.issuer, fetchJson);
   const published = await fetchJson[reach](url);
   const usable = KeySet.parse(published);
-  if (!usable) throw new FetchError("answered no JWK Set with a usable key");
+  if (!usable) throw new FetchError(`answered ${KeySet.fault(published)}`);
   return { usable, unusable: KeySet.unusable(published) };
 }
 

@@ -71,9 +71,9 @@ export interface Client {
 export function createClient(options: ClientOptions, ports: ClientPorts = platform): Client {
   const { fetch = platformFetch, token, extractableKeys = false, lifetimeSeconds = 0 } = options;
   const trustDomain = TrustDomain.parse(options.trustDomain);
-  if (!trustDomain || !isSafeToFetch(options.url)) {
-    throw new TypeError("a client needs an https URL and the name of a trust domain");
-  }
+  if (!isSafeToFetch(options.url)) throw new TypeError("a client needs an https URL");
+  if (!trustDomain)
+    throw new TypeError("a client needs the name of a trust domain, in lower-case letters");
   const calls = createCaCalls({ ...ports, fetch, token, url: options.url.replace(/\/+$/, "") });
 
   const requireSpiffeId = (spiffeId: string, credential: string): void => {

@@ -17,7 +17,11 @@ import { clusterCredential } from "./secrets.ts";
 
 const keySet = z.transform((value: unknown, context): JudgedKeySet => {
   const usable = KeySet.parse(value);
-  if (!usable) return refuse(context, "must be a JWK Set with a key for signatures");
+  if (!usable)
+    return refuse(
+      context,
+      `must be a JWK Set with a key for signatures: it is ${KeySet.fault(value)}`,
+    );
   if (hasPrivateKey(value)) return refuse(context, "must not hold a private key");
   return { usable, unusable: KeySet.unusable(value) };
 });

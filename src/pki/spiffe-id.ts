@@ -30,6 +30,13 @@ export const TrustDomain = {
     return trustDomainPattern.test(name) ? (name as TrustDomain) : undefined;
   },
 
+  /** What a sentence about a SPIFFE ID or a trust domain adds that lower-case letters would make good; else empty. */
+  hint(text: string): string {
+    const [, name = text] = /^spiffe:\/\/([^/]*)/.exec(text) ?? [];
+    const isCapital = !TrustDomain.parse(name) && TrustDomain.parse(name.toLowerCase());
+    return isCapital ? ": a trust domain has lower-case letters" : "";
+  },
+
   /**
    * Whether the trust domain has two labels or more. SPIFFE allows one; zlint and other X.509 software
    * demand a fully qualified host in a URI (RFC 5280 §4.2.1.6).

@@ -66,7 +66,7 @@ export class JwtFiles {
         this.#faults.delete(file.path);
         next = new Date(Math.max(renewsAt.getTime(), clock().getTime() + shortestMilliseconds));
       } catch (error) {
-        const detail = `${file.path} has no new token: ${messageOf(error)}`;
+        const detail = `${file.path} has no new token for ${file.audience}: ${messageOf(error)}`;
         this.#faults.set(file.path, detail);
         if (!signal.aborted) log.operation({ event: "files-unwritten", level: "error", detail });
         next = RenewalPlan.retryAt(++failures, random(), clock());

@@ -182,7 +182,7 @@ export function createJwtProfile(view: JwtProfileView): JwtProfile {
       requireSecurityHeader(context);
       requireAudiences(audience);
       const spiffeId = identityOf(view, requested);
-      const { token: svid } = await jwtSvids.obtain(spiffeId, audience).catch(throwRefusal);
+      const { token: svid } = await jwtSvids.obtain(spiffeId, audience).catch(refusing(audience));
       return create(JWTSVIDResponseSchema, { svids: [{ spiffeId, svid }] });
     },
     async *fetchJWTBundles(_request, context) {
@@ -233,16 +233,18 @@ function requireBundle({ jwtBundles, trustDomain }: JwtProfileView): void {
 /** The codes of the CA's refusals that a caller can mend. Any other means that it may have no such token. */
 const passedOn: ReadonlySet<Code> = new Set([Code.InvalidArgument, Code.Unimplemented]);
 
-function throwRefusal(error: unknown): never {
-  const isRefused = error instanceof IssuanceError && error.fault === "authority-refused";
-  const { code = Code.Unknown } =
-    isRefused && error.cause instanceof ConnectError ? error.cause : {};
-  const refusal = passedOn.has(code) ? code : Code.PermissionDenied;
-  throw new ConnectError(
-    `there is no token: ${messageOf(error)}`,
-    isRefused ? refusal : Code.Unavailable,
-  );
-}
+const refusing =
+  (audiences: readonly string[]) =>
+  (error: unknown): never => {
+    const isRefused = error instanceof IssuanceError && error.fault === "authority-refused";
+    const { code = Code.Unknown } =
+      isRefused && error.cause instanceof ConnectError ? error.cause : {};
+    const refusal = passedOn.has(code) ? code : Code.PermissionDenied;
+    throw new ConnectError(
+      `there is no token for ${audiences.join(", ")}: ${messageOf(error)}`,
+      isRefused ? refusal : Code.Unavailable,
+    );
+  };
 
 /** The caller of its own socket may know why: no sentence of a refusal quotes a token. */
 function throwInvalid(error: unknown): never {

@@ -6,6 +6,7 @@ import { deniableSubject, isShownByToken } from "../../config/distrust.ts";
 import { type DenialContent, statementKinds } from "../../custody/record-kinds.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { Duration, instant } from "../../foundation/text.ts";
+import { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { DenialStatus, Distrust } from "../../status/distrust.ts";
 import {
@@ -136,7 +137,9 @@ function denialOf(
 /** The subject of which a CA can know somebody, as the CA compares it. @throws OperatorError */
 function subjectOf({ configuration }: Session, typed: string): string {
   if (!Denial.parse({ subject: typed, knownFrom: new Date(0) })) {
-    throw usageError(`${JSON.stringify(typed)} is none of ${Denial.forms}`);
+    throw usageError(
+      `${JSON.stringify(typed)} is none of ${Denial.forms}${TrustDomain.hint(typed)}`,
+    );
   }
   const read = deniableSubject(typed, configuration);
   if ("fault" in read) throw new OperatorError(read.fault);

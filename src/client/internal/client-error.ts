@@ -44,8 +44,12 @@ export function failCall(error: unknown): never {
     throw new ClientError("unavailable", `the CA ${error.message}`, error, error.retryAfterSeconds);
   }
   const { code, cause, rawMessage, metadata } = ConnectError.from(error);
-  const said = cause === undefined ? rawMessage.slice(0, longestSentence) : causeOf(cause);
+  // Connect gives a cause to what the platform threw, and none to the answer of a CA.
+  const said =
+    cause === undefined
+      ? `the CA answered ${Code[code]}: ${rawMessage.slice(0, longestSentence)}`
+      : `no usable answer from the CA: ${causeOf(cause)}`;
   const fault = isRefusal(code) ? "refused" : "unavailable";
   const seconds = fault === "refused" ? 0 : RetryAfter.parse(metadata.get(RetryAfter.header));
-  throw new ClientError(fault, `the CA answered ${Code[code]}: ${said}`, error, seconds);
+  throw new ClientError(fault, said, error, seconds);
 }

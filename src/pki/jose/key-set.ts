@@ -103,6 +103,15 @@ export const KeySet = {
     return keys.length > 0 ? keys : undefined;
   },
 
+  /** Why {@link KeySet.parse} finds no key in this JSON, as the end of a sentence. */
+  fault(json: unknown): string {
+    const { keys } = Object(json) as { readonly keys?: unknown };
+    if (!Array.isArray(keys)) return "no JWK Set";
+    return keys.length > maximumKeys
+      ? `a JWK Set of ${keys.length} keys, of ${maximumKeys} at most`
+      : "a JWK Set without a usable key for signatures";
+  },
+
   /**
    * The keys of a SPIFFE bundle for JWT-SVIDs (SPIFFE JWT-SVID §4). Any without an id is ignored: no verifier
    * finds it. So is any of a kind that no JWT-SVID has, at which other verifiers stop.

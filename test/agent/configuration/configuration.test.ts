@@ -135,7 +135,7 @@ test.each<[Environment, string]>([
   [{ PILOT_CERT_PROVIDER: "none" }, "CA_ROOT_CA"],
   [{ PROV_CERT: "/a", FILE_MOUNTED_CERTS: "true" }, "exclude each other"],
   [{ RAMPART_FEDERATED_BUNDLES: "other.test=http://other.test" }, "RAMPART_FEDERATED_BUNDLES"],
-  [{ RAMPART_FEDERATED_BUNDLES: "Other=https://other.test" }, "RAMPART_FEDERATED_BUNDLES"],
+  [{ RAMPART_FEDERATED_BUNDLES: "Other=https://other.test" }, "has lower-case letters"],
   [{ RAMPART_FEDERATED_BUNDLES: "other.test" }, "RAMPART_FEDERATED_BUNDLES"],
   [{ RAMPART_FEDERATED_BUNDLES: "cluster.local=https://other.test" }, "is TRUST_DOMAIN"],
   [{ RAMPART_FEDERATED_BUNDLES: "o.test=https://a.test,o.test=https://b.test" }, "twice"],

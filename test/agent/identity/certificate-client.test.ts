@@ -416,6 +416,21 @@ describe("a provisioned certificate", () => {
   });
 });
 
+test("says that no connection opened where it refuses the server's certificate itself", async () => {
+  const failed = async (...client: Parameters<typeof createIssue>): Promise<string> =>
+    (await createIssue(...client))().then(() => "issued", String);
+  expect(await failed({}, "istiod.evil.svc")).toMatch(/no connection to the CA: .*ALTNAME_INVALID/);
+  await writeFile(join(folder, "root-cert.pem"), (await createTestAuthority("stranger")).pem);
+  expect(await failed()).toMatch(/no connection to the CA: .*(?:SELF_SIGNED|UNABLE_TO_)/);
+  expect(calls).toEqual([]);
+});
+
+test("says that the CA answered where it refuses the call", async () => {
+  answer = () => new ConnectError("caller may not do this", Code.PermissionDenied);
+  const issue = await createIssue();
+  await expect(issue()).rejects.toThrow(/^the CA answered .*caller may not do this/);
+});
+
 test("refuses a server with another name, or under another root", async () => {
   for (const name of ["istiod.evil.svc", "10.9.8.7"])
     expect(await call({}, name)).toBe("authority-unreachable");

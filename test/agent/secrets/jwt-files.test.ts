@@ -53,7 +53,7 @@ test("a refusal and a path that takes no file are reasons", async () => {
   const refused = keep(authority, join(await temporaryFolder(), "token"));
   await authority.log.until("files-unwritten");
   expect(refused.faults).toEqual([
-    expect.stringMatching(/token has no new token: .*no such token/),
+    expect.stringMatching(/token has no new token for sts\.amazonaws\.com: .*no such token/),
   ]);
   const other = await createJwtAuthority();
   const file = join(await temporaryFolder(), "file");

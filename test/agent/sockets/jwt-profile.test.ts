@@ -146,8 +146,8 @@ test.each([
   [Code.FailedPrecondition, "Unavailable"],
 ])("the CA's code %i becomes %s", async (code, told) => {
   authority.refusal = new ConnectError("the CA's sentence", code);
-  const refused = await refusalOf(client.fetchJWTSVID({ audience: ["a"] }, options));
-  expect(refused).toMatch(new RegExp(`^${told}: there is no token: .*the CA's sentence`));
+  const refused = await refusalOf(client.fetchJWTSVID({ audience: ["a", "b"] }, options));
+  expect(refused).toMatch(new RegExp(`^${told}: there is no token for a, b: .*the CA's sentence`));
 });
 
 test("a workload gets no token of another", async () => {

@@ -120,6 +120,7 @@ describe("deny add", () => {
     ["ns/shop", [], /"ns\/shop" is none of spiffe:/],
     ["spiffe://other/ns/a/sa/b", [], /is not of this trust domain, cluster.local/],
     ["node/Worker 3", [], /is none of/],
+    ["spiffe://Mesh.Test/ns/a/sa/b", [], /: a trust domain has lower-case letters$/],
     ["ns/a/sa/b", ["--until", "soon"], /--until "soon" is neither a duration/],
     ["ns/a/sa/b", ["--until", "2026-11-21T11:00:00Z"], /nor an instant to come/],
     ["ns/a/sa/b", ["--until", "2027"], /is neither a duration/],

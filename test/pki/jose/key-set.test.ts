@@ -111,17 +111,24 @@ describe("a key of a JWK Set", () => {
 });
 
 describe("a JWK Set", () => {
-  test.each<[string, unknown]>([
-    ["nothing", undefined],
-    ["null", null],
-    ["text", '{"keys":[]}'],
-    ["a list of keys", []],
-    ["an object without keys", {}],
-    ["keys that are no list", { keys: {} }],
-    ["an empty list", { keys: [] }],
-    ["101 keys", { keys: Array.from({ length: 101 }, () => ed25519) }],
-  ])("is not %s", (_, json) => {
+  const [none, empty] = ["no JWK Set", "a JWK Set without a usable key for signatures"];
+  test.each<[string, unknown, string]>([
+    ["nothing", undefined, none],
+    ["null", null, none],
+    ["text", '{"keys":[]}', none],
+    ["a list of keys", [], none],
+    ["an object without keys", {}, none],
+    ["keys that are no list", { keys: {} }, none],
+    ["an empty list", { keys: [] }, empty],
+    ["a key for nothing", { keys: [{ kty: "oct" }] }, empty],
+    [
+      "101 keys",
+      { keys: Array.from({ length: 101 }, () => ed25519) },
+      "a JWK Set of 101 keys, of 100 at most",
+    ],
+  ])("is not %s", (_, json, fault) => {
     expect(KeySet.parse(json)).toBeUndefined();
+    expect(KeySet.fault(json)).toBe(fault);
   });
 
   test("may hold 100 keys and other members", () => {

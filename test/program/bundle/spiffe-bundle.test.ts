@@ -94,3 +94,8 @@ test.each<[string, string]>([
 ])("%s is refused", (_, text) => {
   expect(() => parseSpiffeBundle(text)).toThrow(FetchError);
 });
+
+test("the sentence about too many keys has the limit", () => {
+  const text = bundle(Array.from({ length: 101 }, () => entry));
+  expect(() => parseSpiffeBundle(text)).toThrow("keys must have at most 100 items");
+});

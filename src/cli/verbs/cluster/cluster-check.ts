@@ -67,7 +67,7 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
     const keys = KeySet.parse(published);
     return {
       source,
-      fault: keys ? undefined : "answered no JWK Set with a usable key",
+      fault: keys ? undefined : `answered ${KeySet.fault(published)}`,
       keys: keyNames(keys ?? []),
       unusableKeys: unusableNames(KeySet.unusable(published)),
       clockAheadSeconds: await skewOf(keySource, clock),

@@ -106,7 +106,7 @@ async function discoveryFault(
   try {
     const { url, reach } = await IssuerKeys.discover(issuer, fetchJson);
     const published = await fetchJson[reach](url);
-    if (!KeySet.parse(published)) return `${issuer} publishes no key that Rampart can use`;
+    if (!KeySet.parse(published)) return `${issuer} publishes ${KeySet.fault(published)}`;
     if (jwks === undefined || isCovered(jwks, published)) return undefined;
     return `${issuer} publishes other keys than the cluster has shown: find out why`;
   } catch (error) {

@@ -52,9 +52,15 @@ test("gets another key each time", async () => {
 });
 
 test.each([
+  ["capitals", ["--trust-domain", "Mesh.Test"], 2, "a trust domain, in lower-case letters"],
   ["a URL without TLS", ["--url", "http://ca.example.com"], 2, "a client needs an https URL"],
   ["another trust domain", ["--trust-domain", "other.test"], 1, "for another SPIFFE ID"],
-  ["a CA that nobody finds", ["--url", "http://127.0.0.1:9"], 1, "did not answer|answered"],
+  [
+    "a CA whose port nobody listens on",
+    ["--url", "http://127.0.0.1:9"],
+    1,
+    "no usable answer from the CA: ECONNREFUSED",
+  ],
   ["a token file that is not there", ["--token-file", "/none"], 1, "/none does not exist"],
 ])("refuses %s in one sentence, and writes nothing", async (_what, words, code, sentence) => {
   const { type, out } = await stage();

@@ -114,6 +114,10 @@ test.each<[Partial<ListenerFlags>, string]>([
   [{ egress: ["0.0.0.0:9443=api.example.com:443"] }, "names no roots"],
   [{ egress: ["0.0.0.0:9443=api.example.com=system"] }, "is not host:port"],
   [{ egress: ["0.0.0.0:9443=a:443=system"], allow: ["cart"] }, "is not a workload's SPIFFE ID"],
+  [
+    { egress: ["0.0.0.0:9443=a:443=system"], allow: ["spiffe://Mesh.Test/ns/a/sa/b"] },
+    "is not a workload's SPIFFE ID: a trust domain has lower-case letters",
+  ],
 ])("refuses %o", (flags, words) => {
   expect(() => parse(flags)).toThrow(words);
 });
