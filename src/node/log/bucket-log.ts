@@ -44,8 +44,12 @@ const maximumAttempts = 30;
 /** More staged entries are published before their time, and of twice as many none is added: memory has them. */
 const maximumStaged = 16_384;
 
-/** A process leaves its shard to another that has overtaken it so often. */
-const maximumOvertakings = 3;
+/**
+ * A process leaves its shard once others have overtaken it there more than a third as often as not, the sooner the
+ * shorter it was alone: so a process that comes leaves the shard to the one that was there.
+ */
+const longestPatience = 16;
+const overtakingCosts = 3;
 
 /** The shards of others are looked at so often, or every second publication. */
 const shortestLookSeconds = 60;
@@ -61,6 +65,7 @@ export class BucketLog {
   readonly #parts: BucketLogParts;
   readonly #shards: readonly Shard[];
   #own: number;
+  #patience = 1;
   #overtakings = 0;
 
   constructor(parts: BucketLogParts) {
@@ -68,12 +73,12 @@ export class BucketLog {
     this.#parts = parts;
     this.#shards = Array.from(
       { length: count },
-      (_, number) => new Shard(parts, number, (shard) => this.#leave(shard)),
+      (_, number) => new Shard(parts, number, (shard) => this.#overtaken(shard)),
     );
     this.#own = (parts.firstShard ?? Math.floor(Math.random() * count)) % count;
     this.issuanceLog = recordingIn({
       mode,
-      append: (entry, _signal, authorities) => this.#ownShard.append(entry, authorities),
+      append: (entry, _signal, authorities) => this.#append(entry, authorities),
       refusal: () => this.#ownShard.refusal,
       troubles: () => this.#ownShard.troubles,
     });
@@ -111,7 +116,7 @@ export class BucketLog {
     const publishOwn = (): Promise<void> => this.#ownShard.publish();
     const publication = Recurrence.start(publishOwn, intervalSeconds, ignore, pause);
     const lookSeconds = Math.max(shortestLookSeconds, 2 * intervalSeconds);
-    const looks = Recurrence.start(() => this.#finishOthers(), lookSeconds, ignore, pause);
+    const looks = Recurrence.start(() => this.finishOthers(), lookSeconds, ignore, pause);
     return async () => {
       await Promise.all([publication.end(), looks.end()]);
       await publishOwn().catch(ignore);
@@ -124,15 +129,26 @@ export class BucketLog {
     return own;
   }
 
-  /** By chance, because the other process leaves the shard as well. */
-  #leave(shard: Shard): void {
-    if (shard !== this.#ownShard || ++this.#overtakings < maximumOvertakings) return;
+  async #append(...logged: Parameters<Sequencer["append"]>): Promise<LogPosition> {
+    const overtakings = this.#overtakings;
+    const position = await this.#ownShard.append(...logged);
+    if (this.#overtakings === overtakings)
+      this.#patience = Math.min(this.#patience + 1, longestPatience);
+    return position;
+  }
+
+  #overtaken(shard: Shard): void {
+    if (shard !== this.#ownShard) return;
+    this.#overtakings++;
+    this.#patience -= overtakingCosts;
+    if (this.#patience > 0) return;
+    this.#patience = 1;
     const others = this.#shards.length - 1;
-    this.#overtakings = 0;
     this.#own = (this.#own + Math.ceil(Math.random() * others)) % this.#shards.length;
   }
 
-  async #finishOthers(): Promise<void> {
+  /** Publishes the shards whose processes have left entries since the last look. It does not reject. */
+  async finishOthers(): Promise<void> {
     const others = this.#shards.filter((each) => each !== this.#ownShard);
     await Promise.allSettled(others.map((each) => each.finish()));
   }

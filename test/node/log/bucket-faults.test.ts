@@ -1,0 +1,305 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { KekRing } from "../../../src/custody/kek.ts";
+import { BucketLog } from "../../../src/node/log/bucket-log.ts";
+import { extendVerified } from "../../../src/tlog/extend.ts";
+import { Frontier } from "../../../src/tlog/frontier.ts";
+import { leafHash } from "../../../src/tlog/merkle.ts";
+import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
+import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { createKek } from "../../testkit/pki/sealed-record.ts";
+import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
+import { type Fate, MemoryBucket } from "../../testkit/tlog/memory-bucket.ts";
+
+const kek = await createKek("k1");
+const day = "2026-11-21";
+const origin = "log.test/2026";
+const { signal } = new AbortController();
+
+interface Options {
+  readonly shards?: number;
+  readonly firstShard?: number;
+  readonly today?: string;
+  readonly keks?: KekRing;
+}
+
+function start(
+  bucket: MemoryBucket,
+  { shards = 1, firstShard = 0, today = day, keks = [kek] }: Options = {},
+) {
+  const objects = bucket.process();
+  const log = new BucketLog({
+    objects,
+    firstShard,
+    configuration: logConfiguration({ origin, shards, inceptionDate: day }),
+    trustDomain: clusterLocal,
+    keks: { hold: () => undefined, ring: () => keks },
+    log: createEventRecorder(),
+    clock: () => new Date(`${today}T12:00:00Z`),
+    pause: () => new Promise(setImmediate),
+  });
+  const append = (words: string) => log.issuanceLog.append(new TextEncoder().encode(words), signal);
+  return { append, publish: log.publish, log, kill: objects.kill };
+}
+
+type Process = ReturnType<typeof start>;
+type Answered = Map<string, { readonly origin: string; readonly index: number }>;
+
+async function appendAll(process: Process, words: readonly string[], answered: Answered) {
+  const appending = words.map(async (each) => {
+    const position = await process.append(each).catch(() => undefined);
+    if (position) answered.set(each, position);
+  });
+  await Promise.all(appending);
+}
+
+/** The published entries of each origin. Every checkpoint that was ever published must lead to them. */
+async function audit(bucket: MemoryBucket, shards: number): Promise<Map<string, string[]>> {
+  const { publishedLog } = start(bucket, { shards }).log;
+  const logs = new Map<string, string[]>();
+  for (const { shard, origin: name, verifierKey } of await publishedLog.shards()) {
+    const read = (path: string) => publishedLog.read(shard, path);
+    const key = VerifierKey.parse(verifierKey);
+    const folder = shard === "0" ? "" : `${shard}/`;
+    const seen = bucket.checkpoints.filter(({ path }) => path === `${folder}checkpoint`);
+    const trees = await Promise.all(seen.map(({ text }) => openCheckpointText(text, key)));
+    const roots = new Map(trees.map(({ size, root }) => [size, root]));
+    const last = new TextDecoder().decode(await read("checkpoint"));
+    const entries: Uint8Array[] = [];
+    const tree = await openCheckpointText(last, key);
+    await extendVerified(Frontier.empty(), tree, read, (_, entry) => void entries.push(entry));
+    const grown = Frontier.empty();
+    for (const entry of [undefined, ...entries]) {
+      if (entry) grown.append(leafHash(entry));
+      const root = roots.get(grown.size);
+      if (root) expect(grown.root()).toEqual(root);
+      roots.delete(grown.size);
+    }
+    expect([...roots.keys()]).toEqual([]);
+    logs.set(
+      name,
+      entries.map((entry) => new TextDecoder().decode(entry)),
+    );
+  }
+  return logs;
+}
+
+async function requireOnce(bucket: MemoryBucket, shards: number, answered: Answered) {
+  bucket.fates = [];
+  await start(bucket, { shards }).publish();
+  const logs = await audit(bucket, shards);
+  for (const [words, position] of answered)
+    expect(logs.get(position.origin)?.[position.index]).toBe(words);
+  const all = [...logs.values()].flat();
+  expect(new Set(all).size).toBe(all.length);
+}
+
+const fate = fc.constantFrom<Fate>("fine", "fine", "fine", "lost", "unanswered", "failed", "late");
+const act = fc.record({
+  process: fc.nat(2),
+  what: fc.constantFrom("append", "append", "append", "many", "publish", "kill"),
+});
+
+describe("a log in a bucket", () => {
+  test("has each answered entry once, and one history, whatever becomes of writes and processes", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(1, 2),
+        fc.array(fc.array(act, { minLength: 1, maxLength: 4 }), { maxLength: 12 }),
+        fc.array(fate, { maxLength: 60 }),
+        async (shards, rounds, fates) => {
+          const bucket = new MemoryBucket();
+          await start(bucket, { shards }).publish();
+          const begin = (firstShard: number): Process => start(bucket, { shards, firstShard });
+          const processes = [begin(0), begin(0), begin(1)];
+          const answered: Answered = new Map();
+          bucket.fates = [...fates];
+          let count = 0;
+          const play = async (each: (typeof rounds)[number][number]): Promise<void> => {
+            const process = processes[each.process] ?? begin(0);
+            if (each.what === "publish") return process.publish().catch(() => {});
+            const length = each.what === "many" ? 150 : each.what === "append" ? 2 : 0;
+            const words = Array.from({ length }, () => `entry ${count++}`);
+            const work = appendAll(process, words, answered);
+            if (each.what !== "kill") return work;
+            // It may be in the middle of what the others of this round have begun.
+            await new Promise(setImmediate);
+            process.kill();
+            processes[each.process] = begin(each.process);
+          };
+          for (const round of rounds) {
+            const kills = round.some(({ what }) => what === "kill");
+            const playing = Promise.all(round.map(play));
+            // Calls to a process that was killed never end.
+            await (kills ? Promise.race([playing, turns(400)]) : playing);
+          }
+          for (const each of processes) each.kill();
+          await requireOnce(bucket, shards, answered);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});
+
+async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise(setImmediate);
+}
+
+const filled = async (bucket: MemoryBucket, count: number): Promise<Process> => {
+  const process = start(bucket);
+  const words = Array.from({ length: count }, (_, i) => `before ${i}`);
+  await appendAll(process, words, new Map());
+  await process.publish();
+  return process;
+};
+
+describe("an entry whose answer was lost", () => {
+  test.each([1, 300])(
+    "is there once though another process has published %s more before anybody looked",
+    async (more) => {
+      const bucket = new MemoryBucket();
+      const one = await filled(bucket, 10);
+      bucket.fates = ["unanswered"];
+      await expect(one.append("mine")).rejects.toThrow();
+      const answered: Answered = new Map();
+      // The same entry comes a second time within one call: its first write is not answered, and is overtaken.
+      const other = start(bucket);
+      bucket.fates = ["lost"];
+      const appending = appendAll(one, ["again"], answered);
+      const words = Array.from({ length: more }, (_, i) => `other ${i}`);
+      await appendAll(other, words, answered);
+      await other.publish();
+      await appending;
+      expect(answered.size).toBe(more + 1);
+      await requireOnce(bucket, 1, answered);
+    },
+  );
+});
+
+describe("a bucket that somebody has changed", () => {
+  async function refusal(process: Process): Promise<string> {
+    await process.append("later").catch(() => {});
+    return process.log.issuanceLog.refusal() ?? "";
+  }
+
+  test.each([3, 300, 700])(
+    "stops the running process after it went back by %s entries, at once and for good",
+    async (count) => {
+      const bucket = new MemoryBucket();
+      const one = await filled(bucket, 10);
+      const before = new Map(bucket.objects);
+      await appendAll(
+        one,
+        Array.from({ length: count }, (_, i) => `entry ${i}`),
+        new Map(),
+      );
+      await one.publish();
+      bucket.objects = before;
+      expect(await refusal(one)).toContain("it was rolled back");
+      // Another one, which knows nothing, goes on from there, and the log grows beyond what it was.
+      const other = start(bucket);
+      await appendAll(
+        other,
+        Array.from({ length: 2 * count }, (_, i) => `fork ${i}`),
+        new Map(),
+      );
+      await other.publish();
+      expect(await refusal(one)).toContain("it was rolled back");
+      await expect(one.publish()).rejects.toThrow("it was rolled back");
+    },
+  );
+
+  test("stops the running process after it lost what was staged", async () => {
+    const bucket = new MemoryBucket();
+    const one = await filled(bucket, 10);
+    const before = new Map(bucket.objects);
+    await appendAll(one, ["a", "b"], new Map());
+    bucket.objects = before;
+    expect(await refusal(one)).toContain("it was rolled back");
+  });
+
+  test("begins no second log where the first was deleted on its first day", async () => {
+    const bucket = new MemoryBucket();
+    const one = await filled(bucket, 10);
+    bucket.objects = new Map();
+    expect(await refusal(one)).toContain("does not go on");
+    expect(bucket.objects.size).toBe(0);
+  });
+
+  test.each<[string, string, (bucket: MemoryBucket) => void]>([
+    ["a staged bundle is gone", "are gone", (bucket) => bucket.objects.delete("tile/entries/000")],
+    ["the checkpoint is gone", "checkpoint is gone", ({ objects }) => objects.delete("checkpoint")],
+    ["the stage is gone", "the stage is empty", ({ objects }) => objects.delete("stage.json")],
+    [
+      "a staged bundle is another",
+      "the staged entry 0 is missing",
+      ({ objects }) => {
+        const octets = new Uint8Array(objects.get("tile/entries/000")?.octets ?? []);
+        octets[5] = (octets[5] ?? 0) ^ 1;
+        objects.set("tile/entries/000", { octets, version: "changed" });
+      },
+    ],
+  ])("starts no process when %s", async (_, words, change) => {
+    const bucket = new MemoryBucket();
+    const one = start(bucket);
+    await one.append("first");
+    await one.publish();
+    await appendAll(
+      one,
+      Array.from({ length: 300 }, (__, i) => `entry ${i}`),
+      new Map(),
+    );
+    await one.append("last");
+    change(bucket);
+    const other = start(bucket, { today: "2026-11-22" });
+    expect(await refusal(other)).toContain(words);
+  });
+
+  test("opens no log of another origin, and none under another KEK", async () => {
+    const bucket = new MemoryBucket();
+    await filled(bucket, 3);
+    const other = start(bucket, { keks: [await createKek("k1")] });
+    expect(await refusal(other)).toContain("compare the value of KEK");
+    const moved = new MemoryBucket();
+    for (const [path, object] of bucket.objects) moved.objects.set(`1/${path}`, object);
+    const process = start(moved, { shards: 2, firstShard: 1 });
+    expect(await refusal(process)).toContain("the key of the log does not open");
+  });
+});
+
+describe("shards", () => {
+  test("each process keeps its own, and two that share one part", async () => {
+    const bucket = new MemoryBucket();
+    await start(bucket, { shards: 3 }).publish();
+    const [one, two, three] = [0, 0, 2].map((firstShard) =>
+      start(bucket, { shards: 3, firstShard }),
+    );
+    const answered: Answered = new Map();
+    let apart = 0;
+    for (let i = 0; apart < 20; i++) {
+      const round = [one, two, three].map(async (each, n) => {
+        if (each) await appendAll(each, [`${n}/${i}`], answered);
+        return answered.get(`${n}/${i}`)?.origin;
+      });
+      apart = new Set(await Promise.all(round)).size === 3 ? apart + 1 : 0;
+    }
+    await requireOnce(bucket, 3, answered);
+  });
+
+  test("what a process has left for good, another publishes", async () => {
+    const bucket = new MemoryBucket();
+    await start(bucket, { shards: 2 }).publish();
+    const leaving = start(bucket, { shards: 2, firstShard: 1 });
+    const answered: Answered = new Map();
+    await appendAll(leaving, ["a", "b", "c"], answered);
+    leaving.kill();
+    const staying = start(bucket, { shards: 2, firstShard: 0 });
+    await staying.log.finishOthers();
+    expect((await audit(bucket, 2)).get(`${origin}/1`)).toEqual([]);
+    await staying.log.finishOthers();
+    expect((await audit(bucket, 2)).get(`${origin}/1`)?.toSorted()).toEqual(["a", "b", "c"]);
+  });
+});
