@@ -10,6 +10,7 @@ import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { GrownTree, hex } from "../../testkit/tlog/trees.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromGoModule, fromGoProxy, ofTheMachine, type Software } from "../software.ts";
+import { exportToCollector, exportToFile } from "./exported.ts";
 import { playFreshClone } from "./fresh-clone.ts";
 import { type WorkerLog, writeWorkerLog } from "./worker-log.ts";
 import { proofOf, type WrittenLog, writeLog } from "./written-log.ts";
@@ -80,6 +81,11 @@ const workerScenes: Readonly<Record<string, Scene>> = {
 
 const strangerScenes: Readonly<Record<string, Scene>> = {
   "a certificate found, proved, verified and revoked": () => playFreshClone(join(folder, "clone")),
+};
+
+const exportScenes: Readonly<Record<string, Scene>> = {
+  "three shards into a collector, which and whose sender are killed": exportToCollector,
+  "three shards into a file, whose writer is killed": exportToFile,
 };
 
 const readerScenes: Readonly<Record<string, Scene>> = {
@@ -153,10 +159,12 @@ async function play(
 const fsck = await fromGoProxy("github.com/transparency-dev/tessera/cmd/fsck@v1.0.4");
 const openssl = await ofTheMachine("openssl", ["version"], /^OpenSSL 3/);
 const reader = await fromGoModule(join(import.meta.dirname, "reader"), "log-reader");
+const collector = await fromGoModule(join(import.meta.dirname, "collector"), "otel-collector");
 const outcomes = [
   await play("tessera fsck", fsck, fsckScenes),
   await play("tessera fsck", fsck, workerScenes, "the log of the Worker"),
   await play("a stranger with a tutorial", openssl, strangerScenes, "npm start"),
   await play("x/mod, merkle and formats", reader, readerScenes),
+  await play("a collector of OpenTelemetry", collector, exportScenes, "rampart log follow --to"),
 ];
 report(outcomes);

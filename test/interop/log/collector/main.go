@@ -1,0 +1,82 @@
+// A collector of OpenTelemetry with its own receiver, and an exporter that has written each record to a file before
+// the receiver answers: what a killed collector has accepted is there.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"sync"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/provider/yamlprovider"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
+	"go.opentelemetry.io/collector/otelcol"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/receiver/otlpreceiver"
+	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
+)
+
+type fileConfig struct {
+	Path string `mapstructure:"path"`
+}
+
+func newFileExporter(ctx context.Context, settings exporter.Settings, config component.Config) (exporter.Logs, error) {
+	file, err := os.OpenFile(config.(*fileConfig).Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	var lock sync.Mutex
+	marshaler := plog.JSONMarshaler{}
+	write := func(_ context.Context, logs plog.Logs) error {
+		octets, err := marshaler.MarshalLogs(logs)
+		if err != nil {
+			return err
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		_, err = file.Write(append(octets, '\n'))
+		return err
+	}
+	return exporterhelper.NewLogs(ctx, settings, config, write)
+}
+
+func factories() (otelcol.Factories, error) {
+	file := component.MustNewType("lines")
+	exporterFactory := exporter.NewFactory(
+		file,
+		func() component.Config { return &fileConfig{} },
+		exporter.WithLogs(newFileExporter, component.StabilityLevelStable),
+	)
+	exporters, err := otelcol.MakeFactoryMap(exporterFactory)
+	if err != nil {
+		return otelcol.Factories{}, err
+	}
+	receivers, err := otelcol.MakeFactoryMap(otlpreceiver.NewFactory())
+	if err != nil {
+		return otelcol.Factories{}, err
+	}
+	return otelcol.Factories{
+		Receivers: receivers,
+		Exporters: exporters,
+		Telemetry: otelconftelemetry.NewFactory(),
+	}, nil
+}
+
+func main() {
+	settings := otelcol.CollectorSettings{
+		BuildInfo: component.BuildInfo{Command: "collector", Version: "1"},
+		Factories: factories,
+		ConfigProviderSettings: otelcol.ConfigProviderSettings{
+			ResolverSettings: confmap.ResolverSettings{
+				DefaultScheme:     "yaml",
+				ProviderFactories: []confmap.ProviderFactory{yamlprovider.NewFactory()},
+			},
+		},
+	}
+	if err := otelcol.NewCommand(settings).Execute(); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,168 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { freePorts } from "../../testkit/network/free-ports.ts";
+import { type Child, startChild } from "../../testkit/programs/child-process.ts";
+import { launchRampart, sourceProgram } from "../../testkit/programs/rampart-process.ts";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
+import { originOf, type ServedShards, serveShards } from "../../testkit/tlog/served-shards.ts";
+
+/** Each shard gets so many entries at once, so often. */
+const [entries, rounds] = [400, 12];
+const shards = ["0", "1", "2"];
+
+/** The most events of one request: those of the one that a killed collector had accepted, and could not say so. */
+const batchEvents = 500;
+
+const endMilliseconds = 180_000;
+
+/** A program that is killed now and then, and started again at once. */
+class Restarted {
+  readonly #start: () => Child;
+  #child: Child;
+  kills = 0;
+
+  constructor(start: () => Child) {
+    this.#start = start;
+    this.#child = start();
+  }
+
+  async kill(milliseconds = 0): Promise<void> {
+    this.kills++;
+    await this.#child.end("SIGKILL");
+    await sleep(milliseconds);
+    this.#child = this.#start();
+  }
+
+  get lines(): readonly string[] {
+    return this.#child.lines;
+  }
+
+  end(): Promise<number> {
+    return this.#child.end("SIGKILL");
+  }
+}
+
+const followerOf = (log: ServedShards, folder: string, to: string, ...words: readonly string[]) =>
+  new Restarted(() =>
+    launchRampart(
+      [
+        ...["log", "follow", "--url", log.url, "--dir", join(folder, "copy"), "--to", to],
+        ...["--every", "1s", "--stale-after", "876000h", ...words],
+      ],
+      { command: [process.execPath, sourceProgram] },
+    ),
+  );
+
+/** Appends to every shard, while something is killed, until all is exported. */
+async function play(
+  log: ServedShards,
+  follower: Restarted,
+  kill: (round: number) => Promise<void>,
+): Promise<void> {
+  for (let round = 0; round < rounds; round++) {
+    await Promise.all(shards.map((shard) => log.append(shard, entries)));
+    await sleep(600);
+    await kill(round);
+  }
+  const all = entries * rounds;
+  const isDone = (): boolean =>
+    shards.every((shard) =>
+      follower.lines.some((line) =>
+        line.includes(`${originOf(shard)}: ${all} entries, ${all} exported`),
+      ),
+    );
+  const end = performance.now() + endMilliseconds;
+  while (!isDone()) {
+    if (performance.now() > end) throw new Error(`not exported: ${follower.lines.slice(-5)}`);
+    await sleep(100);
+  }
+}
+
+/** @returns The number of names that came more than once. @throws Error unless each shard came whole, in its order. */
+function doubledIn(names: readonly string[]): number {
+  const first = [...new Set(names)];
+  for (const shard of shards) {
+    const own = first.filter((name) => name.startsWith(`${originOf(shard)}#`));
+    const expected = Array.from({ length: entries * rounds }, (_, i) => `${originOf(shard)}#${i}`);
+    const wrong = expected.findIndex((name, i) => name !== own[i]);
+    if (wrong >= 0 || own.length !== expected.length) {
+      throw new Error(
+        `shard ${shard}: ${own.length} of ${expected.length}, ${own[wrong]} at ${wrong}`,
+      );
+    }
+  }
+  return names.length - first.length;
+}
+
+/** Into a collector of OpenTelemetry, which and whose sender are killed in turn. */
+export async function exportToCollector(program: string): Promise<void> {
+  const [folder, log, [port = 0]] = [
+    await lastingFolder(),
+    await serveShards(),
+    await freePorts(1),
+  ];
+  const file = join(folder, "records");
+  const config = {
+    receivers: { otlp: { protocols: { http: { endpoint: `127.0.0.1:${port}` } } } },
+    exporters: { lines: { path: file } },
+    service: {
+      telemetry: { metrics: { level: "none" } },
+      pipelines: { logs: { receivers: ["otlp"], exporters: ["lines"] } },
+    },
+  };
+  const words = [`--config=yaml:${JSON.stringify(config)}`];
+  const collector = new Restarted(() => startChild(program, words));
+  const follower = followerOf(log, folder, `http://127.0.0.1:${port}`, "--ocsf");
+  try {
+    await play(log, follower, (round) =>
+      round % 3 === 2 ? follower.kill() : collector.kill(round * 150),
+    );
+  } finally {
+    await Promise.all([follower.end(), collector.end(), log.end()]);
+  }
+  const records = recordsIn(await readFile(file, "utf8"));
+  const wrong = records.find(({ body }) => !JSON.stringify(body).includes('"class_uid"'));
+  if (wrong) throw new Error(`no event of OCSF: ${JSON.stringify(wrong)}`);
+  const doubled = doubledIn(
+    records.map(({ attributes }) => String(attributes[0]?.value.stringValue)),
+  );
+  const killed = collector.kills + follower.kills;
+  console.log(`log: ${killed} kills, ${records.length} records, 0 lost, ${doubled} doubled`);
+  if (doubled > killed * batchEvents) throw new Error(`${doubled} doubled by ${killed} kills`);
+}
+
+interface LogRecord {
+  readonly body: unknown;
+  readonly attributes: readonly { readonly value: { readonly stringValue: string } }[];
+}
+
+interface LogsRequest {
+  readonly resourceLogs: readonly { scopeLogs: readonly { logRecords: readonly LogRecord[] }[] }[];
+}
+
+const recordsIn = (text: string): readonly LogRecord[] =>
+  text
+    .trimEnd()
+    .split("\n")
+    .flatMap((line) => (JSON.parse(line) as LogsRequest).resourceLogs)
+    .flatMap(({ scopeLogs }) => scopeLogs.flatMap(({ logRecords }) => logRecords));
+
+/** Into a file, by a sender that is killed: nothing is lost, and nothing doubled. */
+export async function exportToFile(): Promise<void> {
+  const [folder, log] = [await lastingFolder(), await serveShards()];
+  const file = join(folder, "events.jsonl");
+  const follower = followerOf(log, folder, file);
+  try {
+    await play(log, follower, () => follower.kill());
+  } finally {
+    await Promise.all([follower.end(), log.end()]);
+  }
+  const lines = (await readFile(file, "utf8")).trimEnd().split("\n");
+  const names = lines
+    .map((line) => JSON.parse(line))
+    .map(({ origin, index }) => `${origin}#${index}`);
+  const doubled = doubledIn(names);
+  console.log(`log: ${follower.kills} kills, ${names.length} lines, 0 lost, ${doubled} doubled`);
+  if (doubled > 0) throw new Error(`${doubled} lines are there twice`);
+}
