@@ -14,7 +14,8 @@ interface Rule {
 export const withFindingsAndAlerts = (text: string): string =>
   withPart(withPart(text, "findings", findingRows()), "alerts", alertSections(text));
 
-const withPart = (text: string, name: string, part: string): string =>
+/** A page with another part between the two comments that have its name. */
+export const withPart = (text: string, name: string, part: string): string =>
   text.replace(
     new RegExp(`(<!-- ${name} -->\\n)[\\s\\S]*(<!-- end of ${name} -->)`),
     (_, begin, end) => `${begin}\n${part}\n\n${end}`,

@@ -73,7 +73,7 @@ async function readBundles(
 export async function readTile(tile: Tile, read: ObjectReader): Promise<Uint8Array> {
   const octets = (await read(Tile.path(tile))) ?? (await readFull(tile, read));
   if (octets) return octets;
-  const first = tileWidth * tile.index;
+  const first = Tile.fullWidth * tile.index;
   const what =
     tile.level === "entries" ? `, with the entries ${first} to ${first + tile.width - 1}` : "";
   throw new LogError("missing", `${Tile.path(tile)} is not there${what}`);

@@ -10,7 +10,7 @@ const pages = globSync(["README.md", "docs/**/*.md"], {
 const generated = ["cli", "metric-names"].map((name) => `docs/reference/${name}.md`);
 
 /** What a program writes into a page. */
-const parts = /<!-- (outages|findings|alerts) -->[\s\S]*<!-- end of \1 -->/g;
+const parts = /<!-- (outages|findings|alerts|export) -->[\s\S]*<!-- end of \1 -->/g;
 
 test("the docs have at most 40,000 words, those that a program writes aside", () => {
   const written = pages.filter((page) => page !== "README.md" && !generated.includes(page));

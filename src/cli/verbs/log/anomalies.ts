@@ -7,20 +7,51 @@ import { SpiffeId } from "../../../pki/spiffe-id.ts";
 import type { IndexedEntry } from "./entry.ts";
 import type { FollowerIndex } from "./follower-index.ts";
 
-/** Something in a log that a human should look at: `rampart log follow` prints it as a finding. */
+/** The findings of `rampart log follow`: when there is one, and what a person does, as the page of the log says it. */
+export const findings = {
+  "authority-appeared": [
+    "the CA trusts or uses the certificate of a CA that the log did not have, and `--authorities` does not list it. Each rotation and each import causes one",
+    "compare the id with `rampart authority list`. If nobody made it, somebody has the KEK",
+  ],
+  "unknown-authority": [
+    "a leaf whose authority the log does not have, or `--authorities` does not list",
+    "as above",
+  ],
+  "dns-names-without-rule": [
+    "a workload has DNS names, and no [rule](../reference/policy.md) gave them",
+    "somebody else signs, or the CA is another program",
+  ],
+  "identity-outside-issuer": [
+    "with `--config`: an issuer vouched for a namespace that is not its own",
+    "the configuration was another one then, or somebody else signs",
+  ],
+  "serial-twice": ["two certificates have one serial number", "somebody else signs"],
+  "node-asks-for-many": [
+    "the proxies of a node asked for more than `--identities-per-node` identities in a day (500)",
+    "[a taken node](incident.md#a-taken-node)",
+  ],
+  "node-asks-for-others": [
+    "the proxies of a node asked for more than `--others-per-node` identities (3) that ran on one other node each in the day before, and that still do",
+    "[a taken node](incident.md#a-taken-node), or workloads that got a second replica",
+  ],
+  "rate-jump": [
+    "an hour has five times as many entries as the day before it had, and at least 200",
+    "a rollout, or a stolen token",
+  ],
+  "stale-checkpoint": [
+    "nothing is new for `--stale-after` (24 hours, in which every workload renews)",
+    "`/readyz` says whether the CA can publish; else you are shown an old log",
+  ],
+  "quorum-lost": ["too few witnesses of `--policy` cosigned", "ask the witnesses"],
+  "shard-gone": [
+    "the server neither lists nor has a shard of the copy, and may hide what is new in it",
+    "if you have deleted it, move its folder out of `--dir`",
+  ],
+} as const satisfies Readonly<Record<string, readonly [when: string, act: string]>>;
+
+/** Something in a log that a human should look at. */
 export interface Anomaly {
-  readonly finding:
-    | "authority-appeared"
-    | "unknown-authority"
-    | "identity-outside-issuer"
-    | "dns-names-without-rule"
-    | "serial-twice"
-    | "node-asks-for-many"
-    | "node-asks-for-others"
-    | "rate-jump"
-    | "stale-checkpoint"
-    | "quorum-lost"
-    | "shard-gone";
+  readonly finding: keyof typeof findings;
   readonly detail: string;
   readonly index?: number;
   readonly serial?: string;

@@ -12,7 +12,7 @@ import { LogError } from "../../../tlog/log-error.ts";
 import { exitCodes, usageError } from "../../terminal/command-line.ts";
 import { orOperatorError, repeatedly } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { type Anomaly, anomaliesIn, type Watch } from "./anomalies.ts";
+import { type Anomaly, anomaliesIn, findings, type Watch } from "./anomalies.ts";
 import { auditedIn, type EventSource, entriesOf } from "./export/event-sources.ts";
 import { Export } from "./export/export.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
@@ -125,8 +125,7 @@ class Following implements Disposable {
       return await followOnce(follower, this.#watch, this.#terminal.clock());
     } catch (error) {
       if (isListed || !(error instanceof LogError && error.fault === "missing")) throw error;
-      const detail =
-        "the server neither lists this shard nor has it, and may hide what is new in it";
+      const [detail] = findings["shard-gone"];
       this.#terminal.print(JSON.stringify({ log: shard, finding: "shard-gone", detail }));
       return 1;
     }

@@ -75,6 +75,20 @@ export function logCommand(terminal: Terminal): Command {
   return log;
 }
 
+const exportHelp = `
+The url of all shards, such as https://ca.example.com/log, has a copy for each below --dir.
+
+--to writes each entry once, in the order of its shard, and goes on after a crash where it was:
+  FILE  lines of JSON. FILE.state beside it has the positions. A torn line is completed, also
+        in a file that was renamed since.
+  -     lines of JSON, between the findings. The last 500 may come again after a crash.
+  URL   requests of OTLP/HTTP in JSON, to URL/v1/logs. The last one, of up to 500 events, may
+        come again after a crash, with the same log.record.uid. OTEL_EXPORTER_OTLP_HEADERS and
+        OTEL_EXPORTER_OTLP_CERTIFICATE hold. A collector that does not answer, or answers 429,
+        502, 503 or 504, is asked again.
+--audit reads whole lines from the beginning of FILE, and goes on through rotations to names
+that have . or - and more behind FILE. What is deleted or compressed unread is said to be gone.`;
+
 function addFollow(command: Command, terminal: Terminal): void {
   const following = addExitCodes(command, {
     attention: "Without --every: there are findings.",
@@ -108,6 +122,7 @@ function addFollow(command: Command, terminal: Terminal): void {
     .option("--ocsf", `write it as events of OCSF ${ocsfVersion}`)
     .option("--audit <file>", "write refusals too: the file of the CA's audit trail")
     .option("--every <duration>", "go on, and look this often", typedInterval)
+    .addHelpText("after", exportHelp)
     .action((options: FollowOptions) => follow(terminal, options));
 }
 

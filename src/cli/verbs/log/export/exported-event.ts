@@ -55,37 +55,38 @@ const both = {
   requestId: "metadata.correlation_uid",
 };
 
+const authenticated = {
+  ...both,
+  spiffeId: "user.name",
+  cluster: "user.domain",
+  issuer: "session.issuer",
+  tokenId: "session.uid",
+  impersonator: "actor.user.name",
+  gateway: "src_endpoint.proxy_endpoint.name",
+  "pod.name": "src_endpoint.name",
+  "pod.uid": "src_endpoint.uid",
+  "node.name": "src_endpoint.hostname",
+  peer: "src_endpoint.ip",
+  reason: "status_code",
+  check: "status_detail",
+  detail: "message",
+};
+
 /**
- * Where OCSF has a field of a line. Any other field is in `unmapped` by its own name. A value whose OCSF name ends in
- * `time` is in milliseconds since 1970 there.
+ * Where OCSF has a field of a line, by the subject of the event: `authority` for every certificate for which nobody
+ * has authenticated. Any other field is in `unmapped` by its own name. A value whose OCSF name ends in `time` is in
+ * milliseconds since 1970 there.
  */
-export const ocsfPaths = {
-  "Authentication (3002)": {
-    ...both,
-    spiffeId: "user.name",
-    cluster: "user.domain",
+export const ocsfPaths: Readonly<
+  Record<ExportedEvent["subject"], Readonly<Record<string, string>>>
+> = {
+  certificate: {
+    ...authenticated,
     serial: "certificate.serial_number",
     notAfter: "certificate.expiration_time",
-    issuer: "session.issuer",
-    tokenId: "session.uid",
-    impersonator: "actor.user.name",
-    gateway: "src_endpoint.proxy_endpoint.name",
-    "pod.name": "src_endpoint.name",
-    "pod.uid": "src_endpoint.uid",
-    "node.name": "src_endpoint.hostname",
-    peer: "src_endpoint.ip",
-    reason: "status_code",
-    check: "status_detail",
-    detail: "message",
   },
-  "Entity Management (3004)": { ...both, spiffeId: "entity.name", serial: "entity.uid" },
-} as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
-
-/** A token has no place for its serial number in OCSF, and its end elsewhere. */
-const pathsOfToken: Readonly<Record<string, string | undefined>> = {
-  ...ocsfPaths["Authentication (3002)"],
-  serial: undefined,
-  notAfter: "authentication_token.expiration_time",
+  token: { ...authenticated, notAfter: "authentication_token.expiration_time" },
+  authority: { ...both, spiffeId: "entity.name", serial: "entity.uid" },
 };
 
 /**
@@ -104,12 +105,7 @@ export function toOcsf({ uid, subject, outcome, fields }: ExportedEvent): Member
     metadata: { version: ocsfVersion, uid, product: { ...rampart, vendor_name: "Rampart" } },
     ...(isEntity ? entity(subject) : authentication(subject, fields)),
   };
-  const paths = isEntity
-    ? ocsfPaths["Entity Management (3004)"]
-    : subject === "token"
-      ? pathsOfToken
-      : ocsfPaths["Authentication (3002)"];
-  fill(event, paths, fields);
+  fill(event, ocsfPaths[isEntity ? "authority" : subject], fields);
   return event;
 }
 
@@ -144,11 +140,7 @@ const certificate = (parsed: X509Certificate, spiffeId: string): Members => ({
 });
 
 /** Puts each field in its place. */
-function fill(
-  event: object,
-  paths: Readonly<Record<string, string | undefined>>,
-  fields: Members,
-): void {
+function fill(event: object, paths: Readonly<Record<string, string>>, fields: Members): void {
   const unmapped: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(fields)) {
     if (value === undefined) continue;

@@ -9,13 +9,14 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { startLoopbackServer } from "../../../../testkit/network/loopback-server.ts";
 import {
   createOperatorFolder,
   type OperatorFolder,
   rampartHere,
 } from "../../../../testkit/programs/command-line.ts";
+import { launchRampart } from "../../../../testkit/programs/rampart-process.ts";
 import {
   originOf,
   type ServedShards,
@@ -194,7 +195,7 @@ async function collector(
     let text = "";
     for await (const chunk of request) text += chunk;
     times.push(String(request.headers["authorization"]));
-    if (status === 0) return void request.destroy();
+    if (status === 0) return void request.socket.destroy();
     if (status < 300) accepted.push(...recordsIn(JSON.parse(text)));
     response.writeHead(status, headers).end(status === 204 ? undefined : body);
   });
@@ -271,6 +272,25 @@ describe("log follow --to a collector", () => {
     ]);
     expect((await follow(`--to ${origin}`)).code).toBe(0);
     expect(accepted).toHaveLength(5);
+  });
+
+  test("findings go on while a collector is away", async () => {
+    const child = launchRampart(
+      [
+        ...["log", "follow", "--url", log.url, "--dir", inFolder("copy"), "--stale-after", "1s"],
+        ...["--every", "1s", "--to", "http://127.0.0.1:1"],
+      ],
+      {},
+    );
+    onTestFinished(async () => void (await child.end("SIGKILL")));
+    const looks = Promise.withResolvers<void>();
+    let found = 0;
+    child.onLine((each) => {
+      if (each.includes('"stale-checkpoint"') && ++found === 6) looks.resolve();
+    });
+    await looks.promise;
+    expect(child.lines.join("\n")).toContain("the collector did not answer (ECONNREFUSED)");
+    expect(await child.end("SIGTERM")).toBe(0);
   });
 
   test("sends bounded requests", async () => {
