@@ -90,6 +90,8 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await mesh.pass(13 * hour);
     const second = await identity.current();
     equal(second.notAfter > first.notAfter, true);
+    await mesh.pass(2 * hour);
+    equal((await identity.current()).certChain, second.certChain);
   },
   "follows a rotation: another root, then a certificate under it": async (mesh) => {
     const svids: Svid[] = [];

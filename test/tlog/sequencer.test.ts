@@ -199,6 +199,9 @@ describe("a named entry", () => {
     await (await Sequencer.open(parts)).append(entryAt(0), [ca("a")]);
     const log = await Sequencer.open(parts);
     expect(await log.append(entryAt(1), [ca("a")])).toEqual({ index: 2 });
+    expect(await log.append(entryAt(2), [ca("b")])).toEqual({ index: 4 });
+    const later = await Sequencer.open(parts);
+    expect(await later.append(entryAt(3), [ca("a"), ca("b")])).toEqual({ index: 5 });
   });
 
   test.each([

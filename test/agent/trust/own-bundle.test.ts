@@ -102,6 +102,18 @@ test.each([401, 403, 408, 421, 503])("asks a CA again that answers %d", async (s
   expect(await read("/metrics")).toMatch(/^istio_agent_trust_bundle_followed 0$/m);
 });
 
+test("takes a CA for an istiod by closed connections in a row alone", async () => {
+  let asked = 0;
+  const port = await answering((request, response) => {
+    asked++;
+    if (asked % 3 === 0) response.writeHead(503).end();
+    else request.socket.destroy();
+  });
+  const { event, events } = await runAt(port);
+  await event("bundle-unread", 6);
+  expect(events.map((each) => each.event)).not.toContain("bundle-unfollowed");
+});
+
 test("goes on to follow a CA that had a bundle, and answers 404 for a while", async () => {
   const root = { use: "x509-svid", x5c: [new X509Certificate(identity.ca).raw.toString("base64")] };
   let sequence: number | undefined = 1;

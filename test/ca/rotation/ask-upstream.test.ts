@@ -2,6 +2,8 @@ import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
+import { Mint } from "../../../src/ca/mint.ts";
+import { nextStepOf } from "../../../src/ca/rotation/next-step.ts";
 import { UpstreamError } from "../../../src/ca/upstream-authority.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { upstreamOf } from "../../../src/config/internal/upstream.ts";
@@ -12,7 +14,14 @@ import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
-import { issueLeaf, openStore, readiness, signerOf, taint } from "../../testkit/ca/tainted-ca.ts";
+import {
+  decideTaint,
+  issueLeaf,
+  openStore,
+  readiness,
+  signerOf,
+  taint,
+} from "../../testkit/ca/tainted-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import {
   startUpstream,
@@ -286,6 +295,15 @@ describe("an upstream", () => {
     await expect(ca.rotate()).rejects.toThrow(AggregateError);
     expect(await idsIn(ca)).toHaveLength(2);
   });
+});
+
+test("a tainted intermediate makes its successor due, though it would have signed for longer", async () => {
+  const { ca, first } = await startDue();
+  const before = nextStepOf(await openStore(ca.mint));
+  await Mint.recordTaint(ca.mint, await decideTaint(ca, "with-last-leaf", first));
+  const after = nextStepOf(await openStore(ca.mint));
+  expect(before?.signsUntil?.getTime()).toBeGreaterThan(ca.now().getTime());
+  expect(after?.signsUntil?.getTime()).toBeLessThanOrEqual(ca.now().getTime());
 });
 
 test("a taint of the only intermediate has another one signed at once", async () => {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { LogConfiguration } from "../../../src/config/optional-parts.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
-import { OperatorError } from "../../../src/foundation/errors.ts";
+import { CaError, OperatorError } from "../../../src/foundation/errors.ts";
 import { logDirectory, NodeLog } from "../../../src/node/log/node-log.ts";
 import { describeIssuanceLog } from "../../contract/log/issuance-log.ts";
 import { logOrigin, readerToken } from "../../contract/log/log-values.ts";
@@ -32,7 +32,12 @@ const configuration: LogConfiguration = logConfiguration({
 /** A log whose publications the test starts. */
 async function openLog(
   storeDirectory: string,
-  { keks = [kek] as KekRing, today = day, shard = 0 } = {},
+  {
+    keks = [kek] as KekRing,
+    today = day,
+    shard = 0,
+    hold = (): Promise<void> | undefined => undefined,
+  } = {},
 ) {
   const log = createEventRecorder();
   let turn = Promise.withResolvers<void>();
@@ -42,7 +47,7 @@ async function openLog(
     configuration,
     shard,
     trustDomain: clusterLocal,
-    keks: { hold: () => undefined, ring: () => keks },
+    keks: { hold, ring: () => keks },
     log,
     clock: () => new Date(`${today}T12:00:00Z`),
     pause: async (_, ending) => {
@@ -151,6 +156,22 @@ test("refuses to start from an older copy of its stage", async () => {
   await log.end();
   await writeFile(stage, copy);
   await expect(openLog(folder)).rejects.toThrow("one was rolled back");
+});
+
+test("opens once its key service is back, and takes no entry before", async () => {
+  let isAway = true;
+  const log = await openLog(await temporaryFolder(), {
+    hold: async () => {
+      if (isAway) throw new CaError({ reason: "kek-unavailable" }, "the KEK is not open");
+    },
+  });
+  onTestFinished(() => log.end());
+  await expect(append(log, 0)).rejects.toThrow("the KEK is not open");
+  expect(log.issuanceLog.troubles()).toEqual([expect.stringContaining("takes no entry")]);
+  isAway = false;
+  expect(await append(log, 0)).toMatchObject({ index: 0 });
+  await log.publish();
+  expect(log.issuanceLog.troubles()).toEqual([]);
 });
 
 test("reports that it cannot publish, and publishes once it can", async () => {

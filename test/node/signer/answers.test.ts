@@ -192,8 +192,10 @@ test("approves a service before it asks for its certificate, and denies another"
       named("good", serviceRequestJson(await csr("web.shop.svc"))),
       named("bad", serviceRequestJson(await csr("db.shop.svc"))),
     ],
+    [podPath]: [],
   });
-  start(client, { services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] });
+  // Each of two names has both kinds.
+  start(client, { pods: {}, services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] });
   await eventually(() => expect(counted.toSorted()).toEqual(["service denied", "service issued"]));
   const about = (name: string) =>
     writes.filter(({ path }) => path.includes(`/${name}/`)).map(({ body }) => body);

@@ -50,6 +50,25 @@ describe("the stores of a replica", () => {
     },
   );
 
+  test("deliver while they rotate, and do either once at a time", async () => {
+    const stores = await openIn(120);
+    const { promise: rotated, resolve: endRotation } = Promise.withResolvers<void>();
+    const done: string[] = [];
+    const begun = Promise.withResolvers<void>();
+    const rotation = stores.inTurn(async () => {
+      begun.resolve();
+      await rotated;
+      done.push("rotation");
+    });
+    await begun.promise;
+    await stores.inTurn(async () => void done.push("second rotation"));
+    await stores.pushInTurn(async () => void done.push("push"));
+    endRotation();
+    await rotation;
+    await stores.inTurn(async () => void done.push("next rotation"));
+    expect(done).toEqual(["push", "rotation", "next rotation"]);
+  });
+
   test("list the store itself in the turn of a delivery, and wait for no watch", async () => {
     const api = await startSecretsApi();
     const stores = await openOn(api, 120);
