@@ -369,6 +369,21 @@ test("new roots wait for CRLs that the CA cannot say, for as long", async () => 
   expect(rootsInBoth()).toEqual([2, 2]);
 });
 
+test("new roots wait where the CRLs of a cluster cannot be listed, for as long", async () => {
+  await pushesBy(fetchTrusting).deliver(ca.now());
+  await publishSecondRoot();
+  const withoutCrls: typeof fetchTrusting = (trusted) => {
+    const send = fetchTrusting(trusted);
+    return async (url, init) =>
+      url.includes("istio-ca-crl") ? new Response(undefined, { status: 403 }) : send(url, init);
+  };
+  await pushesBy(withoutCrls).deliver(ca.now());
+  expect(rootsInBoth()).toEqual([1, 1]);
+  ca.pass(90);
+  await pushesBy(withoutCrls).deliver(ca.now());
+  expect(rootsInBoth()).toEqual([2, 2]);
+});
+
 test("a cluster that comes back within a run gets its CRLs first all the same", async () => {
   await pushesBy(NodeFetch.trusting).deliver(ca.now());
   await publishSecondRoot();

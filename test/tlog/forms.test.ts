@@ -159,6 +159,13 @@ describe("a policy", () => {
     expect([...by.keys()]).toEqual(["w1"]);
   });
 
+  test("counts every witness that has cosigned", async () => {
+    const second = `witness w2 ${witnessKey}\n`;
+    const demanding = policy(`${witnessed}${second}group both 2 w1 w2\nquorum both`);
+    const { cosigned } = await Policy.accept(`${note}${cosignature}\n`, demanding);
+    expect([...cosigned.keys()]).toEqual(["w1", "w2"]);
+  });
+
   test("counts the members of groups", () => {
     const { isQuorum } = policy(
       `${witnessed}witness w2 ${witnessKey}\nwitness w3 ${witnessKey}\n` +

@@ -131,6 +131,19 @@ test("another CRL of the same number and time says what it says, and an older on
   }
 });
 
+test("a CRL that has ended says nothing of the next, and is published no longer", async () => {
+  const { revocation, roots, pass } = follow();
+  roots(a);
+  revocation.take([await crlOf(a, { number: 9 })]);
+  pass(2 * 3600);
+  revocation.take([]);
+  expect(revocation.isPublished).toBe(false);
+  const now = addSeconds(crlTime, 2 * 3600);
+  const begunAnew = await crlOf(a, { thisUpdate: now, nextUpdate: addSeconds(now, 3600) });
+  revocation.take([begunAnew]);
+  expect(revocation.crls).toEqual([begunAnew]);
+});
+
 test("CRLs are withdrawn at once when the CRL of a known root expires", async () => {
   const { revocation, roots, pass } = follow();
   roots(a, b);

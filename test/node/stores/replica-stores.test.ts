@@ -69,6 +69,22 @@ describe("the stores of a replica", () => {
     expect(done).toEqual(["push", "rotation", "next rotation"]);
   });
 
+  test("leave the fault of work to whoever asked for it, and take their next turns", async () => {
+    for (const kind of ["inTurn", "pushInTurn"] as const) {
+      const stores = await openIn(120);
+      await expect(
+        stores[kind](async () => {
+          throw new Error("of the work");
+        }),
+      ).rejects.toThrow("of the work");
+      let isDone = false;
+      await stores[kind](async () => {
+        isDone = true;
+      });
+      expect(isDone).toBe(true);
+    }
+  });
+
   test("list the store itself in the turn of a delivery, and wait for no watch", async () => {
     const api = await startSecretsApi();
     const stores = await openOn(api, 120);
