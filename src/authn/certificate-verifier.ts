@@ -100,14 +100,17 @@ async function signerOf(
   authorities: readonly SigningAuthority[],
   cryptoProvider: CryptoProvider,
 ): Promise<SigningAuthority> {
-  try {
-    for (const authority of authorities) {
+  let fault: unknown;
+  for (const authority of authorities) {
+    try {
       if (!CertificateVerifier.namesAuthority(certificate, authority)) continue;
       if (await isSignedWith(certificate, authority.publicKey, cryptoProvider)) return authority;
+    } catch (error) {
+      // The signature of an authority of this name may have the form of another key.
+      fault ??= malformed(error);
     }
-  } catch (error) {
-    throw malformed(error);
   }
+  if (fault !== undefined) throw fault;
   throw rejectCredential("authority", "no authority that vouches has signed the certificate");
 }
 

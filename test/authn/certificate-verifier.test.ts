@@ -60,6 +60,18 @@ describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvid
   const verify = verifierOf(first, second, rsa);
   const leafOf = (signer: LeafSigner, spiffeId = bar) => signClientLeaf(signer, spiffeId, oneDay);
 
+  test("that does not say which of the authorities of one name has signed it is judged by each", async () => {
+    for (const { authority, signer } of [first, second, rsa]) {
+      const der = await signClientLeaf(signer, bar, { ...oneDay, hasKeyIdentifier: false });
+      expect((await verify(der, now)).certificate).toMatchObject({ authority: authority.id });
+    }
+    const stranger = await signClientLeaf((await own("EC-P256")).signer, bar, {
+      ...oneDay,
+      hasKeyIdentifier: false,
+    });
+    expect(await refusalOf(() => verify(stranger, now))).toMatchObject({ check: "authority" });
+  });
+
   test("is none once it is revoked", async () => {
     const der = await leafOf(second.signer);
     await expect(verify(der, secondRevokedAt)).rejects.toMatchObject({

@@ -283,6 +283,18 @@ describe("an issuer that cannot be reached", () => {
     });
   });
 
+  test("is asked once in a cool-down while its last keys serve", async () => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = withStatus(503);
+    const asked = async (seconds: number) => {
+      await publication.keys(query("first"), later(keysFreshSeconds + seconds));
+      return publication.server.requests.length;
+    };
+    expect([await asked(0), await asked(1), await asked(coolDownSeconds - 1)]).toEqual([2, 2, 2]);
+    expect(await asked(coolDownSeconds)).toBe(3);
+  });
+
   test("leaves its last keys to serve for the stated time, and no longer", async () => {
     const publication = await publish(withKeys(first));
     await publication.keys(query("first"), start);

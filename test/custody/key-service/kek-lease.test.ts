@@ -1,9 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { PlatformKeys } from "../../../src/config/platform-keys.ts";
+import { importKek, type Kek } from "../../../src/custody/kek.ts";
 import { KekLease } from "../../../src/custody/key-service/kek-lease.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
+import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
 import { issuer, randomKek } from "../../testkit/configuration.ts";
 import { awsFault } from "../../testkit/key-services/aws-kms.ts";
 import { type PlayedKek, playWrappedKek } from "../../testkit/key-services/wrapped-kek.ts";
@@ -315,4 +318,40 @@ test("without key services, a configuration that names one is refused", async ()
   await expect(startCa({ KEK: kek.value })).rejects.toThrow(
     "KEK: k1 rests in a key service, which needs main = src/worker/main-with-keys.ts",
   );
+});
+
+test("each signer has KEKs of its own, and each of two KEKs its own in each signer", async () => {
+  const octets = (fill: number) => new Uint8Array(32).fill(fill);
+  const keks = [
+    { id: "k2", octets: octets(2) },
+    { id: "k1", octets: octets(1) },
+  ];
+  const now = new Date("2026-11-21T12:00:00Z");
+  const lease = new KekLease({
+    keks,
+    signers: ["a", "b"],
+    trustDomain: clusterLocal,
+    leaseSeconds: hour,
+    keyServices: () => {
+      throw new Error("nobody is asked");
+    },
+    clock: () => now,
+    monotonic: () => 0,
+    random: () => 0,
+    log: { operation: () => {} },
+    shareWork: sharePromises,
+  });
+  await lease.hold(now);
+  const macOf = async ({ statementKey }: Pick<Kek, "statementKey">): Promise<string> =>
+    new Uint8Array(await crypto.subtle.sign("HMAC", statementKey, octets(0))).join();
+  const macs: string[] = [];
+  for (const signer of ["", "a", "b"]) {
+    const held = await Promise.all(lease.ring(signer).map(macOf));
+    const derived = await Promise.all(
+      keks.map(async (kek) => macOf(await importKek(kek.id, kek.octets, signer || undefined))),
+    );
+    expect(held).toEqual(derived);
+    macs.push(...held);
+  }
+  expect(new Set(macs).size).toBe(6);
 });

@@ -35,6 +35,20 @@ function queueOf(
   return Object.assign(queue, { items, asked, told, pass });
 }
 
+test("an outage of the API server is no fault any more once it has taken an answer", async () => {
+  let fault: unknown = new FetchError("did not answer");
+  const queue = queueOf(["a", "b"], (key) =>
+    key === "a" ? fault : (fault ?? new ConnectError("not that", Code.PermissionDenied)),
+  );
+  await queue.work();
+  expect(queue.trouble()).toBe("the API server did not answer");
+  fault = undefined;
+  queue.pass(10);
+  await queue.work();
+  expect(queue.pending()).toBe(1);
+  expect(queue.trouble()).toBeUndefined();
+});
+
 describe("an outage of the CA is no fault any more", () => {
   const away = new Error("the CA did not answer");
 

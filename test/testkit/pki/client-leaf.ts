@@ -21,6 +21,8 @@ export interface ClientLeaf {
   readonly usages?: KeyUsageFlags | undefined;
   readonly purposes?: readonly string[];
   readonly extensions?: readonly Extension[];
+  /** Whether it names the key of its issuer, as Rampart's leaves do. */
+  readonly hasKeyIdentifier?: boolean;
   /** A fresh one, of which nobody has the private key, if absent. */
   readonly publicKey?: CryptoKey;
   readonly notBefore?: Date;
@@ -61,7 +63,9 @@ export async function signClientLeaf(
     notBefore: leaf.notBefore ?? authority.notBefore,
     notAfter: leaf.notAfter ?? authority.notAfter,
     extensions: [
-      new AuthorityKeyIdentifierExtension(keyIdentifier),
+      ...(leaf.hasKeyIdentifier === false
+        ? []
+        : [new AuthorityKeyIdentifierExtension(keyIdentifier)]),
       ...(names.length > 0 ? [new SubjectAlternativeNameExtension(names, true)] : []),
       ...(usages === undefined ? [] : [new KeyUsagesExtension(usages, true)]),
       ...(purposes.length > 0 ? [new ExtendedKeyUsageExtension([...purposes])] : []),
