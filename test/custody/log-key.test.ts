@@ -1,9 +1,12 @@
 import { expect, test } from "vitest";
+import type { Kek } from "../../src/custody/kek.ts";
 import { logKeysFor } from "../../src/custody/log-key.ts";
+import { CaError } from "../../src/foundation/errors.ts";
 import { openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
 import { formatNote } from "../../src/tlog/note/note.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { createKek } from "../testkit/pki/sealed-record.ts";
+import { refusalOf } from "../testkit/refusal.ts";
 
 const [kek, newer, stranger] = await Promise.all(["k1", "k2", "k1"].map((id) => createKek(id)));
 if (!kek || !newer || !stranger) throw new Error("no KEK");
@@ -71,5 +74,31 @@ test("a record with any changed character does not open", async () => {
     const { record } = created;
     const changed = `${record.slice(0, i)}${record[i] === "A" ? "B" : "A"}${record.slice(i + 1)}`;
     await expect(keys.open(changed), changed).rejects.toThrow();
+  }
+});
+
+test("no key of a log signs while its KEK is not held, whether it was made, opened or sealed anew", async () => {
+  let isHeld = true;
+  const held = (of: Kek): Kek => ({
+    id: of.id,
+    statementKey: of.statementKey,
+    get key() {
+      if (isHeld) return of.key;
+      throw new CaError({ reason: "kek-unavailable" }, "the KEK is not open");
+    },
+  });
+  const leased = (...keks: [Kek, ...Kek[]]) =>
+    logKeysFor(origin, { trustDomain: clusterLocal, keks });
+  const made = await leased(held(kek)).create();
+  const signers = [
+    made,
+    await leased(held(kek)).open(made.record),
+    await leased(held(newer), held(kek)).open(made.record),
+  ];
+  for (const { signer } of signers) {
+    isHeld = true;
+    await signer.sign("text");
+    isHeld = false;
+    expect(await refusalOf(() => signer.sign("text"))).toEqual({ reason: "kek-unavailable" });
   }
 });

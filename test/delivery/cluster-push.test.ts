@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootTargets } from "../../src/config/cluster-access.ts";
-import { ClusterPush } from "../../src/delivery/cluster-push.ts";
+import { ClusterPush, outcomesByCluster } from "../../src/delivery/cluster-push.ts";
 import { PushContent } from "../../src/delivery/push-content.ts";
 import type { PushLimits } from "../../src/delivery/push-to-cluster.ts";
 import { rootConfigMap } from "../../src/delivery/root-config-map.ts";
@@ -458,4 +458,31 @@ describe("no cluster gets a request", () => {
     expect(api.asked).toEqual([]);
     expect(lines("roots-not-delivered")).toHaveLength(1);
   });
+});
+
+test("two API servers of one cluster are as far as the one that is behind, and fail with either", () => {
+  const [early, late] = [new Date(1000), new Date(2000)];
+  const outcome = {
+    cluster: "a",
+    sequence: 7,
+    namespaces: 2,
+    delivered: 2,
+    written: 1,
+    missing: 0,
+  };
+  const good = { ...outcome, since: late, fault: undefined };
+  const behind = { ...outcome, sequence: 5, delivered: 1, missing: 1, since: early, fault: "away" };
+  const other = { ...good, cluster: "b" };
+  const sum = { cluster: "a", namespaces: 4, delivered: 3, written: 2, missing: 1 };
+  for (const both of [
+    [good, other, behind],
+    [behind, good, other],
+  ]) {
+    const merged = outcomesByCluster(both);
+    expect(merged).toHaveLength(2);
+    expect(merged).toContainEqual(other);
+    expect(merged).toContainEqual({ ...sum, sequence: 5, since: late, fault: "away" });
+  }
+  const neither = { ...behind, since: undefined };
+  expect(outcomesByCluster([good, neither])).toMatchObject([{ since: undefined }]);
 });

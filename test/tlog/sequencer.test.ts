@@ -333,6 +333,19 @@ describe("refuses to go on", () => {
     await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
   });
 
+  test("to begin anew in storage that was emptied under it", async () => {
+    const parts = memoryParts();
+    const log = await Sequencer.open(parts);
+    await appendMany(log, 0, 3);
+    parts.saboteur.arm(1, false);
+    await expect(log.publish()).rejects.toThrow("killed");
+    parts.saboteur.disarm();
+    Object.assign(parts.stage, { rows: [], kept: undefined });
+    parts.objects.stored.clear();
+    await expect(log.publish()).rejects.toThrow(LogRefusal);
+    expect(parts.objects.stored.size).toBe(0);
+  });
+
   test("when the stage is empty and a checkpoint is published", async () => {
     const { parts } = await prepared();
     parts.stage.kept = undefined;

@@ -11,9 +11,10 @@ import {
 } from "../../testkit/agent/jwt-authority.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
-function keep(authority: JwtAuthority, path: string): JwtFiles {
-  const files = [{ path, audience: "sts.amazonaws.com", owner: undefined }];
+function keep(authority: JwtAuthority, ...paths: readonly string[]): JwtFiles {
+  const files = paths.map((path) => ({ path, audience: "sts.amazonaws.com", owner: undefined }));
   const clock = (): Date => authority.now;
   const kept = new JwtFiles({ ...authority, files, spiffeId: subject, clock, random: () => 0 });
   onTestFinished(() => {
@@ -61,6 +62,22 @@ test("a refusal and a path that takes no file are reasons", async () => {
   const blocked = keep(other, join(file, "token"));
   await other.log.until("files-unwritten");
   expect(blocked.faults).toHaveLength(1);
+});
+
+test("each file has a reason of its own, which ends with its next token", async () => {
+  const authority = await createJwtAuthority();
+  const folder = await temporaryFolder();
+  const [one, two] = [join(folder, "one"), join(folder, "two")];
+  authority.refusal = new ConnectError("caller may have no such token", Code.PermissionDenied);
+  const kept = keep(authority, one, two);
+  await authority.log.until("files-unwritten", 2);
+  expect(kept.faults.map((fault) => fault.split(" ", 1)[0]).toSorted()).toEqual([one, two]);
+  authority.refusal = undefined;
+  authority.now = new Date(authority.now.getTime() + 60_000);
+  authority.publish(authority.key);
+  authority.publish(await createTokenKey("ES256", "key-2"), authority.key);
+  await authority.log.until("files-written", 2);
+  await eventually(() => expect(kept.faults).toEqual([]));
 });
 
 /** A folder, and a link to it. */

@@ -237,3 +237,49 @@ test("hands no root out before its CRL, in either method", async () => {
   expect(Buffer.from(svids[0]?.bundle ?? [])).toEqual(derOf(own));
   expect(Buffer.from(bundles[ownDomain] ?? [])).toEqual(derOf(own));
 });
+
+test("pushes what changes of roots, CRLs and federated bundles, each by itself", async () => {
+  const { identity, trust, own, namesake, publish } = await startBesideNamesake();
+  const federation = new FederatedBundles();
+  const changes = new Subscribers();
+  const crls: { readonly der: Uint8Array }[] = [];
+  const revocation = { crls, changes, settled: async () => undefined } as never;
+  const client = await serveApi({ identity, trust, federation, revocation });
+  const steps = [
+    () => publish(2, own),
+    () => {
+      crls.push({ der: Uint8Array.of(7) });
+      changes.notify();
+    },
+    () =>
+      federation.update(trustDomain("other.test"), {
+        ...{ sequence: 1, refreshSeconds: 300, jwtKeys: [], roots: [namesake] },
+      }),
+    // The same state as the first but one comes again.
+    () => {
+      crls.length = 0;
+      changes.notify();
+    },
+  ];
+  const states = async (stream: AsyncIterable<{ crl: Uint8Array[] }>) => {
+    const seen: string[] = [];
+    const left = steps.values();
+    for await (const { crl, ...state } of stream) {
+      const { bundles, svids, federatedBundles } = state as Record<string, object>;
+      const domains = Object.keys(bundles ?? federatedBundles ?? {}).length;
+      const roots = Object(bundles)[ownDomain] ?? Object(svids)[0]?.bundle;
+      seen.push(`${roots.length > own.raw.length ? 2 : 1} ${crl.length} ${domains}`);
+      const { value: next } = left.next();
+      if (!next) break;
+      next();
+    }
+    return seen;
+  };
+  expect(await states(client.fetchX509Bundles({}, { headers }))).toEqual([
+    "2 0 1",
+    "1 0 1",
+    "1 1 1",
+    "1 1 2",
+    "1 0 2",
+  ]);
+});

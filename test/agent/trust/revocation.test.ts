@@ -30,6 +30,7 @@ function follow() {
     revocation,
     trust,
     log,
+    identities,
     asked: () => asked,
     roots: (...authorities: readonly CrlAuthority[]) => {
       const roots: readonly X509Certificate[] = authorities.map(({ certificate }) => certificate);
@@ -236,4 +237,29 @@ test("CRLs of nobody are logged once, and again after they had gone", () => {
   revocation.take([crlOfA]);
   revocation.take([crlOfA, crlOfB]);
   expect(said()).toBe(2);
+});
+
+test("the intermediates of every identity count, whichever has one", async () => {
+  const [intermediate, stranger] = await Promise.all([
+    createCrlAuthority("O=below", { issuer: a }),
+    createCrlAuthority("O=below"),
+  ]);
+  const chainOf = (...chain: readonly X509Certificate[]) => ({
+    svid: { chain: [a.certificate, ...chain] as const },
+    renewIf: () => {},
+  });
+  const [plain, below] = [chainOf(), chainOf(intermediate.certificate)];
+  const own = await crlOf(intermediate);
+  const forged = await crlOf(intermediate, { signer: stranger });
+  for (const all of [
+    [plain, below],
+    [below, plain],
+  ]) {
+    const { revocation, roots, identities } = follow();
+    Object.assign(identities, { all: () => all });
+    roots(a);
+    expect(revocation.take([crlOfA, own])).toBe(true);
+    expect(revocation.crls).toHaveLength(2);
+    expect(revocation.take([crlOfA, forged])).toBe(false);
+  }
 });

@@ -1,7 +1,11 @@
+import { expect, test } from "vitest";
+import { type Quotas, requireQuotas } from "../../../src/ca/issuance/quotas.ts";
 import { describeQuotas } from "../../contract/bounds/quotas.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
+import { tokenIssuerWithoutKeys } from "../../testkit/callers/token-issuers.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
+import { proved, workload } from "../../testkit/pki/certificates.ts";
 
 /** Counts what each key has taken, and gives nothing back. */
 function counter(limit: number) {
@@ -28,4 +32,26 @@ describeQuotas(async ({ caller, issuer }) => {
     now,
     takeAudits: () => log.audits.splice(0),
   };
+});
+
+test("each pod, identity and issuer has a quota of its own, and all callers of an issuer one together", async () => {
+  const keys: Record<"caller" | "issuer", string[]> = { caller: [], issuer: [] };
+  const quotas: Quotas = {
+    caller: (key) => keys.caller.push(key) && 0,
+    issuer: (key) => keys.issuer.push(key) && 0,
+  };
+  const issuers = ["a", "b"].map((name) => tokenIssuerWithoutKeys(`https://${name}.test`));
+  const account = { namespace: "foo", name: "bar" };
+  const [own, other] = ["bar", "baz"].map((name) => workload("foo", name));
+  if (!own || !other) throw new Error("unreachable");
+  for (const issuer of issuers) {
+    for (const uid of ["1", "2"]) {
+      for (const asked of [own, other]) {
+        const pod = { name: `bar-${uid}`, uid };
+        const caller = { spiffeId: own, account, issuer, pod, proof: proved };
+        await requireQuotas(quotas, caller, asked, new Date(0));
+      }
+    }
+  }
+  expect([new Set(keys.caller).size, new Set(keys.issuer).size]).toEqual([8, 2]);
 });

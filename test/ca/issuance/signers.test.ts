@@ -304,6 +304,12 @@ describe("signers with one trust bundle", () => {
     );
     const before = await united.at(start);
     expect(await united.at(start)).toBe(before);
+    const reversed = uniteBundles(
+      at(() => other),
+      [{ authorities: at(() => own), sharesPostQuantum: false }],
+    );
+    const idsOf = (view: AuthorityView) => view.crlIssuers.map(({ authority }) => authority.id);
+    expect(idsOf(await reversed.at(start))).toEqual(idsOf(before));
     other = third;
     const { crlIssuers } = await united.at(start);
     expect(crlIssuers.map(({ authority }) => authority.id)).toEqual(

@@ -6,6 +6,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, onTestFinished, test } from "vitest";
 import {
   openUpstream,
+  rememberedAuthorization,
   tokenInFile,
   type UpstreamCall,
 } from "../../../src/node/gateway/upstream.ts";
@@ -226,4 +227,22 @@ test.each([
 ])("a gateway shows no token where the file holds %s", async (_, content) => {
   const credentials = await credentialsWith(content);
   await expect(credentials()).rejects.toThrow(/token (must hold a bearer token|is not a file)/);
+});
+
+test("a gateway reads its own token again after some seconds, and after its clock was set back", async () => {
+  let now = new Date("2026-11-22T12:00:00Z");
+  let token = "first";
+  const authorization = rememberedAuthorization(
+    async () => ({ authorization: token, clusterid: "c" }),
+    () => now,
+  );
+  const shownAfter = async (seconds: number, next: string) => {
+    token = next;
+    now = new Date(now.getTime() + 1000 * seconds);
+    return (await authorization()).authorization;
+  };
+  expect(await shownAfter(0, "first")).toBe("first");
+  expect(await shownAfter(4, "second")).toBe("first");
+  expect(await shownAfter(1, "second")).toBe("second");
+  expect(await shownAfter(-3600, "third")).toBe("third");
 });

@@ -238,3 +238,27 @@ test("a document that must be there has failed where the endpoint has none", asy
   expect(await until(1)).toEqual(["failed"]);
   expect(follower.lastError).toBe("the bundle endpoint answered with status 404");
 });
+
+test("an outage that has ended leaves neither its pauses nor its error", async () => {
+  const failing: Answer = (_request, response) => response.writeHead(503).end();
+  const silent: Answer = () => {};
+  const begins: number[] = [];
+  const errors: (string | undefined)[] = [];
+  const { until, follower } = await followWith(
+    {
+      longestWaitSeconds: 0,
+      random: () => 0.5,
+      pause: async (milliseconds) => {
+        begins.push(milliseconds);
+        errors.push(follower.lastError);
+        now = addSeconds(now, milliseconds / 1000);
+      },
+    },
+    ...[failing, failing, ok(bundle(1)), failing, failing, ok(bundle(2)), silent],
+  );
+  await until(6);
+  const outages = [begins.slice(0, 2), begins.slice(3, 5)];
+  expect(outages[1]).toEqual(outages[0]);
+  expect(errors[0]).toMatch(/status 503/);
+  expect(errors[2]).toBeUndefined();
+});
