@@ -370,10 +370,10 @@ test("new roots wait for CRLs that the CA cannot say, for as long", async () => 
 });
 
 test("new roots wait where the CRLs of a cluster cannot be listed, for as long", async () => {
-  await pushesBy(fetchTrusting).deliver(ca.now());
+  await pushesBy(NodeFetch.trusting).deliver(ca.now());
   await publishSecondRoot();
-  const withoutCrls: typeof fetchTrusting = (trusted) => {
-    const send = fetchTrusting(trusted);
+  const withoutCrls: typeof NodeFetch.trusting = (trusted) => {
+    const send = NodeFetch.trusting(trusted);
     return async (url, init) =>
       url.includes("istio-ca-crl") ? new Response(undefined, { status: 403 }) : send(url, init);
   };

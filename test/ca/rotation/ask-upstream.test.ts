@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
-import { nextStepOf } from "../../../src/ca/rotation/next-step.ts";
+import { NextStep } from "../../../src/ca/rotation/next-step.ts";
 import { UpstreamError } from "../../../src/ca/upstream-authority.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { upstreamOf } from "../../../src/config/internal/upstream.ts";
@@ -299,9 +299,9 @@ describe("an upstream", () => {
 
 test("a tainted intermediate makes its successor due, though it would have signed for longer", async () => {
   const { ca, first } = await startDue();
-  const before = nextStepOf(await openStore(ca.mint));
+  const before = NextStep.of(await openStore(ca.mint));
   await Mint.recordTaint(ca.mint, await decideTaint(ca, "with-last-leaf", first));
-  const after = nextStepOf(await openStore(ca.mint));
+  const after = NextStep.of(await openStore(ca.mint));
   expect(before?.signsUntil?.getTime()).toBeGreaterThan(ca.now().getTime());
   expect(after?.signsUntil?.getTime()).toBeLessThanOrEqual(ca.now().getTime());
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { PlatformKeys } from "../../../src/config/platform-keys.ts";
-import { importKek, type Kek } from "../../../src/custody/kek.ts";
+import { Kek } from "../../../src/custody/kek.ts";
 import { KekLease } from "../../../src/custody/key-service/kek-lease.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { sharePromises } from "../../../src/program/promise-sharing.ts";
@@ -348,7 +348,7 @@ test("each signer has KEKs of its own, and each of two KEKs its own in each sign
   for (const signer of ["", "a", "b"]) {
     const held = await Promise.all(lease.ring(signer).map(macOf));
     const derived = await Promise.all(
-      keks.map(async (kek) => macOf(await importKek(kek.id, kek.octets, signer || undefined))),
+      keks.map(async (kek) => macOf(await Kek.import(kek.id, kek.octets, signer || undefined))),
     );
     expect(held).toEqual(derived);
     macs.push(...held);
