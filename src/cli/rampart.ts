@@ -23,6 +23,7 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ["cluster", async () => (await import("./verbs/cluster/cluster.ts")).clusterCommand],
   ["issuer", async () => (await import("./verbs/issuer/issuer.ts")).issuerCommand],
   ["doctor", async () => (await import("./verbs/doctor/doctor.ts")).doctorCommand],
+  ["acceptance", async () => (await import("./verbs/acceptance/acceptance.ts")).acceptanceCommand],
   ["kek", async () => (await import("./verbs/kek.ts")).kekCommand],
   ["log", async () => (await import("./verbs/log/log.ts")).logCommand],
   ["serve", async () => (await import("./verbs/run/serve.ts")).serveCommand],

@@ -29,7 +29,7 @@ const starts: ReadonlyMap<string, string> = new Map([
 ]);
 
 const verbs =
-  "rampart ((?:authority|certificate|cluster|deny|docs|doctor|issuer|kek|log|policy|root)\\b[^`\\n]*)";
+  "rampart ((?:acceptance|authority|certificate|cluster|deny|docs|doctor|issuer|kek|log|policy|root)\\b[^`\\n]*)";
 
 /** A verb in backticks, or alone on a line. Others are names of programs. */
 const commands = new RegExp(`(?<=\`)${verbs}(?=\`)|(?<=^ *)${verbs}$`, "gm");

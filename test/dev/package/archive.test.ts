@@ -27,7 +27,7 @@ interface Archive {
   readonly files: readonly { readonly path: string }[];
 }
 
-test("the archive holds what runs, its types and its pages, in less than 1,030 kB", async () => {
+test("the archive holds what runs, its types and its pages, in less than 1,060 kB", async () => {
   const values = ["pack", "--dry-run", "--json", "--ignore-scripts"];
   const { stdout } = await run("npm", values, { cwd: folder });
   const [archive] = Object.values(JSON.parse(stdout) as Record<string, Archive>);
@@ -53,8 +53,8 @@ test("the archive holds what runs, its types and its pages, in less than 1,030 k
     .flatMap((each) => (typeof each === "string" ? each : Object.values(each)))
     .map((path) => path.replace("./", ""));
   expect(exported.filter((path) => !paths.includes(path))).toEqual([]);
-  expect(paths.length).toBeLessThan(206);
-  expect(archive?.size).toBeLessThan(1_030_000);
+  expect(paths.length).toBeLessThan(215);
+  expect(archive?.size).toBeLessThan(1_060_000);
 });
 
 test("what is bundled imports nothing that an installation lacks", async () => {

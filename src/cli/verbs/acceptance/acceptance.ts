@@ -1,0 +1,153 @@
+import { Command, Option } from "commander";
+import { isSafeToFetch } from "../../../foundation/addresses.ts";
+import { build } from "../../../foundation/build.ts";
+import { replaceFile } from "../../../program/files/atomic-file.ts";
+import { PemFile } from "../../../program/files/pem-file.ts";
+import { TokenFile } from "../../../program/files/small-file.ts";
+import { NodeFetch } from "../../../program/http/http-client.ts";
+import type { DeploymentChoice } from "../../session/deployment.ts";
+import {
+  addExitCodes,
+  addPlaceOptions,
+  exitCodes,
+  type Outcome,
+  typedInterval,
+  typedNumber,
+  usageError,
+} from "../../terminal/command-line.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
+import type { ConfirmationOptions } from "../../terminal/questions.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { callRows, stormRows } from "./call-rows.ts";
+import { connectionRows } from "./connection-rows.ts";
+import { Deployed, type DeployedParts, platforms } from "./deployed.ts";
+import { documentRows } from "./document-rows.ts";
+import { reportPage } from "./html.ts";
+import { logRows } from "./log-rows.ts";
+import { operatorRows } from "./operator-rows.ts";
+import { formatReport, type Report } from "./report.ts";
+import { playRows, type Row, type Verdict, worstVerdict } from "./row.ts";
+
+interface AcceptanceOptions extends DeploymentChoice, ConfirmationOptions {
+  readonly url: string;
+  readonly tokenFile: string;
+  readonly for: DeployedParts["platform"];
+  readonly trustDomain: string;
+  readonly ca?: string;
+  readonly elsewhere?: string;
+  readonly refusedTokenFile?: readonly string[];
+  readonly audience: string;
+  readonly wait: number;
+  readonly calls: number;
+  readonly html?: string;
+  readonly json?: true;
+}
+
+const mostCalls = 200;
+
+/** `rampart acceptance`: a bill of health of a deployed CA, as its callers and its operator meet it. */
+export function acceptanceCommand(terminal: Terminal): Command {
+  const acceptance = addExitCodes(new Command("acceptance"), {
+    attention: "The worst row needs attention.",
+    broken: "A row is broken.",
+  });
+  return addPlaceOptions(acceptance)
+    .description(
+      "play against a deployed CA, and report what works; issues certificates of one identity",
+    )
+    .requiredOption("--url <url>", "the CA as its callers reach it, such as https://ca.example.com")
+    .requiredOption("--token-file <file>", "the token of the identity that gets the certificates")
+    .addOption(
+      new Option("--for <platform>", "what the CA runs on").choices(platforms).default("serve"),
+    )
+    .option("--trust-domain <name>", "the trust domain of the CA", "cluster.local")
+    .option("--ca <file>", "the roots of the server's own certificate, instead of the system's")
+    .option("--elsewhere <url>", "another address of the CA, whose bundle is compared")
+    .option("--refused-token-file <file...>", "tokens to refuse: ended, or of another audience")
+    .option("--audience <name>", "whom a JWT-SVID is for", "rampart-acceptance")
+    .addOption(
+      new Option(
+        "--wait <duration>",
+        "how long the CA may hold an answer, and the log lack an entry",
+      )
+        .argParser(typedInterval)
+        .default(20, "20s"),
+    )
+    .option("--calls <number>", "the calls of the storm", typedNumber(mostCalls), 100)
+    .option("-y, --yes", "do not ask before the storm")
+    .option("--html <file>", "write the report as one file of HTML as well")
+    .option("--json", "print JSON")
+    .action((options: AcceptanceOptions) => accept(terminal, options));
+}
+
+const outcomes: Readonly<Record<Verdict, Outcome>> = {
+  good: "done",
+  skipped: "failed",
+  attention: "attention",
+  broken: "broken",
+};
+
+async function accept(terminal: Terminal, options: AcceptanceOptions): Promise<void> {
+  const deployed = new Deployed(await partsOf(terminal, options));
+  const refused = await Promise.all((options.refusedTokenFile ?? []).map(TokenFile.read));
+  const rows = rowsOf(options, refused, await confirmedCalls(terminal, options));
+  const played = await playRows(rows, deployed, (doing, work) =>
+    terminal.progress(doing, work, options),
+  );
+  const report: Report = {
+    url: deployed.parts.url,
+    platform: options.for,
+    identity: deployed.identity,
+    at: terminal.clock(),
+    program: `rampart ${build}`,
+    worst: worstVerdict(played),
+    rows: played,
+    latencies: Object.fromEntries(deployed.latencies),
+  };
+  const { html } = options;
+  if (html !== undefined) {
+    const page = await reportPage(report);
+    await orOperatorError(() => replaceFile(html, page, { mode: 0o644 }));
+  }
+  terminal.answer(report, options, () => formatReport(terminal, report));
+  terminal.exitWith(exitCodes[outcomes[report.worst]]);
+}
+
+async function partsOf(terminal: Terminal, options: AcceptanceOptions): Promise<DeployedParts> {
+  const { trustDomain, for: platform } = options;
+  const url = options.url.replace(/\/+$/, "");
+  if (!isSafeToFetch(url)) throw usageError("--url must be an https URL: a token is sent there");
+  const token = await TokenFile.read(options.tokenFile);
+  const roots = await PemFile.readRoots(options.ca);
+  return { url, token, trustDomain, platform, roots, fetch: NodeFetch.trusting(roots), terminal };
+}
+
+/** The rows in the order of play: the log is looked at before the first certificate, and after the last. */
+function rowsOf(
+  options: AcceptanceOptions,
+  refused: readonly string[],
+  calls: number | undefined,
+): readonly Row[] {
+  const { ca, elsewhere, audience, wait: waitSeconds } = options;
+  const log = logRows(ca, waitSeconds);
+  return [
+    ...connectionRows,
+    log.before,
+    ...callRows(refused),
+    ...documentRows({ elsewhere, audience, waitSeconds }),
+    ...stormRows(calls),
+    log.after,
+    ...operatorRows(options),
+  ];
+}
+
+/** The calls of the storm; `undefined` where nobody has confirmed them. */
+async function confirmedCalls(
+  terminal: Terminal,
+  { yes, calls, url }: AcceptanceOptions,
+): Promise<number | undefined> {
+  if (yes) return calls;
+  if (!terminal.isAttended) return undefined;
+  const answer = await terminal.ask(`Ask ${url} for ${calls} certificates at once, too? [y/N] `);
+  return /^y(es)?$/i.test(answer?.trim() ?? "") ? calls : undefined;
+}

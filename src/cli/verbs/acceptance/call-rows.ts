@@ -1,0 +1,210 @@
+import { generateKeyPairSync, sign } from "node:crypto";
+import { ClientError, createClient } from "../../../client/client.ts";
+import { FetchError } from "../../../foundation/fetch.ts";
+import { jsonIn, Members } from "../../../foundation/json.ts";
+import { Semaphore } from "../../../foundation/shared-work.ts";
+import { Base64 } from "../../../pki/encoding/base64.ts";
+import { Validity } from "../../../pki/x509/validity.ts";
+import { isSkewed } from "../cluster/cluster-check.ts";
+import { type CallAnswer, type Protocol, saidBy } from "./calls.ts";
+import { type Deployed, newSubject } from "./deployed.ts";
+import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
+
+const endpoints = "docs/reference/endpoints.md#refusals";
+
+/** Certificates over each protocol, and what becomes of the calls that must be refused. */
+export const callRows = (refused: readonly string[]): readonly Row[] => [
+  protocolRow("connect", "Connect", "Rampart's own client and agents that say so speak it."),
+  protocolRow("grpc-web", "gRPC-Web", "A gateway and agents before a Worker speak it."),
+  protocolRow("grpc", "Native gRPC", "istio-agent and ztunnel speak nothing else."),
+  {
+    name: "clock",
+    expect:
+      "The clocks of the CA, of what answers for it and of this machine differ by 30 s at most",
+    why: "Beyond a minute of skew, the CA refuses tokens that are good.",
+    page: "docs/how-to/troubleshoot.md#a-caller-gets-no-certificate",
+    measure: measureClock,
+  },
+  {
+    name: "renewal",
+    expect:
+      "The client library gets another certificate for a new key, under a root of /bundle.json",
+    why: "Every workload does this in the middle of the life of its certificate.",
+    page: "docs/how-to/client.md",
+    measure: measureRenewal,
+  },
+  ...Object.entries(forgeries).map(([name, forge]) => refusalRow(name, forge)),
+  ...refused.map((token, i) => refusalRow(`token-refused-${i + 1}`, () => token)),
+  {
+    name: "request-size",
+    expect: "The CA itself answers a request of 16 KiB",
+    why: "A limit in front that is lower than the CA's 64 KiB refuses long keys, with an answer that clients repeat.",
+    page: "docs/reference/wire.md#limits",
+    async measure({ request, parts: { token } }) {
+      const csr = "x".repeat(16 * 1024);
+      const answer = await request({ protocol: "connect", csr, token });
+      if (answer.code === "invalid_argument")
+        return good("the CA read it, and refused its content");
+      return broken(saidBy(answer));
+    },
+  },
+];
+
+/** A number of calls at once, and what becomes of those beyond the quota. */
+export const stormRows = (calls: number | undefined): readonly Row[] => [
+  {
+    name: "storm",
+    expect: "Every call is answered by the CA, with a certificate or by its quota",
+    why: "A mesh that restarts asks for all its certificates at once.",
+    page: "docs/explanation/scale.md",
+    measure: (deployed) =>
+      calls === undefined
+        ? Promise.resolve(skipped("nobody has confirmed it: answer the question, or add --yes"))
+        : measureStorm(deployed, calls),
+  },
+  {
+    name: "quota",
+    expect: "A call beyond the quota gets resource_exhausted, with retry-after",
+    why: "Without the wait, clients repeat at once, and make more of the load.",
+    page: "docs/reference/serve.md#quotas",
+    async measure({ stormed }) {
+      const refused = stormed.filter(({ code }) => code === "resource_exhausted");
+      if (refused.length === 0) return skipped("no call met a quota");
+      const without = refused.filter(({ retryAfter }) => retryAfter === undefined).length;
+      if (without > 0) return broken(`${without} of ${refused.length} refusals name no wait`);
+      return good(`${refused.length} calls were turned away, each with a wait`);
+    },
+  },
+];
+
+function protocolRow(protocol: Protocol, name: string, why: string): Row {
+  const isRequired = protocol !== "grpc";
+  return {
+    name: protocol,
+    expect: `${name} gets a certificate for this identity${isRequired ? "" : ", where the platform serves it"}`,
+    why,
+    page: "docs/reference/wire.md#protocols",
+    async measure(deployed) {
+      const { platform } = deployed.parts;
+      try {
+        const { validToDate } = await deployed.issue(protocol);
+        const [took = 0] = deployed.latencies.get(protocol) ?? [];
+        return good(
+          `${deployed.identity}, until ${validToDate.toISOString()}, in ${Math.round(took)} ms`,
+        );
+      } catch (error) {
+        if (isRequired || platform === "serve" || error instanceof FetchError === false)
+          throw error;
+        return skipped(`not served here, so a gateway is needed: ${error.message}`);
+      }
+    },
+  };
+}
+
+async function measureClock(deployed: Deployed): Promise<Measurement> {
+  const before = deployed.clock().getTime();
+  const { headers } = await deployed.ask("/healthz");
+  const middle = (before + deployed.clock().getTime()) / 2;
+  const hasIssued = deployed.issued.length > 0;
+  const leaf = hasIssued && (await deployed.issue("connect"));
+  const life = leaf ? leaf.validToDate.getTime() - leaf.validFromDate.getTime() : 0;
+  const backdated = Math.min(Validity.backdateSeconds * 1000, life / 11);
+  const skews = {
+    "what answers": (Date.parse(headers.get("date") ?? "") - middle) / 1000,
+    "the CA": leaf
+      ? (leaf.validFromDate.getTime() + backdated - deployed.clock().getTime()) / 1000
+      : NaN,
+  };
+  const known = Object.entries(skews).filter(([, seconds]) => !Number.isNaN(seconds));
+  if (known.length === 0) return skipped("no answer shows a time");
+  const said = known.map(([whose, by]) => `${whose}: ${by > 0 ? "+" : ""}${Math.round(by)} s`);
+  const isWrong = known.some(([, seconds]) => isSkewed(Math.round(seconds)));
+  return (isWrong ? broken : good)(`${said.join(", ")}, beside this machine`);
+}
+
+async function measureRenewal({ parts, identity }: Deployed): Promise<Measurement> {
+  const { url, token, fetch, trustDomain } = parts;
+  if (identity === undefined) return skipped("there was no first certificate");
+  const client = createClient({ url, token: () => token, trustDomain, fetch });
+  try {
+    const { spiffeId, notAfter } = await client.issue();
+    const said = `${spiffeId}, until ${notAfter.toISOString()}`;
+    return (spiffeId === identity ? good : broken)(said);
+  } catch (error) {
+    if (error instanceof ClientError) return broken(error.message);
+    throw error;
+  }
+}
+
+/** Makes a credential that the CA must refuse out of a good one; `undefined` for none at all. */
+type Forge = (token: string) => string | undefined;
+
+const encoded = (members: Members): string =>
+  Buffer.from(JSON.stringify(members)).toString("base64url");
+const decoded = (part: string): Members => Members.of(jsonIn(Base64.parseUrl(part) ?? ""));
+const partsOf = (token: string): readonly string[] => token.split(".", 3);
+
+const forgeries: Readonly<Record<string, Forge>> = {
+  "token-missing": () => undefined,
+  "token-altered": (token) => {
+    const [header, payload, signature = ""] = partsOf(token);
+    const other = signature.startsWith("A") ? "B" : "A";
+    return `${header}.${payload}.${other}${signature.slice(1)}`;
+  },
+  "token-unsigned": (token) => {
+    const [header = "", payload] = partsOf(token);
+    return `${encoded({ ...decoded(header), alg: "none" })}.${payload}.`;
+  },
+  "token-of-another-account": (token) => {
+    const [header, payload = "", signature] = partsOf(token);
+    const sub = "system:serviceaccount:kube-system:default";
+    return `${header}.${encoded({ ...decoded(payload), sub })}.${signature}`;
+  },
+  "token-of-another-key": (token) => {
+    const [header = "", payload] = partsOf(token);
+    const signed = `${encoded({ ...decoded(header), alg: "ES256" })}.${payload}`;
+    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const key = { key: privateKey, dsaEncoding: "ieee-p1363" as const };
+    return `${signed}.${sign("sha256", Buffer.from(signed), key).toString("base64url")}`;
+  },
+};
+
+const refusalRow = (name: string, forge: Forge): Row => ({
+  name,
+  expect: "The CA answers unauthenticated",
+  why: "Whoever gets a certificate with such a token becomes this workload, or another.",
+  page: endpoints,
+  async measure({ request, parts: { token } }) {
+    const { csr } = await newSubject();
+    const answer = await request({ protocol: "connect", csr, token: forge(token) });
+    if (answer.code === "ok") return broken("THE CA ACCEPTED IT");
+    return (answer.code === "unauthenticated" ? good : attention)(saidBy(answer));
+  },
+});
+
+/** Calls under way at once. */
+const callsAtOnce = 16;
+
+async function measureStorm(deployed: Deployed, calls: number): Promise<Measurement> {
+  const { csr } = await newSubject();
+  const { token } = deployed.parts;
+  const permits = new Semaphore(callsAtOnce);
+  const away = (error: unknown): CallAnswer => {
+    if (error instanceof FetchError === false) throw error;
+    return {
+      code: undefined,
+      said: error.message,
+      message: new Uint8Array(),
+      retryAfter: undefined,
+    };
+  };
+  const one = () =>
+    permits.run(() => deployed.request({ protocol: "connect", csr, token }).catch(away));
+  deployed.stormed.push(...(await Promise.all(Array.from({ length: calls }, one))));
+  const isOwn = ({ code }: CallAnswer): boolean => code === "ok" || code === "resource_exhausted";
+  const others = deployed.stormed.filter((each) => !isOwn(each));
+  const certificates = deployed.stormed.filter(({ code }) => code === "ok").length;
+  const said = `${certificates} certificates of ${calls} calls, ${callsAtOnce} at once`;
+  const [first] = others;
+  return first ? broken(`${said}; ${others.length} failed: ${saidBy(first)}`) : good(said);
+}

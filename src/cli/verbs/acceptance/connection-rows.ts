@@ -1,0 +1,181 @@
+import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import type { IncomingMessage } from "node:http";
+import { type AgentOptions, request } from "node:https";
+import tls, { TLSSocket } from "node:tls";
+import { toFetchError } from "../../../foundation/fetch.ts";
+import { jsonIn, Members } from "../../../foundation/json.ts";
+import { EnvironmentProxies } from "../../../program/http/proxies.ts";
+import { TlsAgent } from "../../../program/http/tunnel.ts";
+import { CompliancePolicy, Handshake } from "../../../program/tls-policy.ts";
+import type { Deployed, DeployedParts } from "./deployed.ts";
+import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
+
+/** The way to the CA: TLS, what stands in between, and whether the CA is there. */
+export const connectionRows: readonly Row[] = [
+  {
+    name: "server-certificate",
+    expect:
+      "The chain leads to a root that you named or that the public knows, and does not end soon",
+    why: "A proxy that opens TLS reads every token, and a certificate that ends stops every call.",
+    page: "docs/how-to/production.md",
+    measure: measureServerCertificate,
+  },
+  {
+    name: "tls-version",
+    expect: "TLS 1.3 is agreed on, and TLS 1.1 is refused",
+    why: "Older versions have known attacks, and an edge may serve them unless it is told not to.",
+    page: "docs/how-to/production.md",
+    measure: measureVersion,
+  },
+  {
+    name: "tls-group",
+    expect: `${CompliancePolicy.postQuantumGroup}, unless the platform has none`,
+    why: "Whoever records traffic today may read it once there is a quantum computer.",
+    page: "docs/explanation/post-quantum.md",
+    measure: measureGroup,
+  },
+  {
+    name: "reachable",
+    expect: "/healthz answers 200 and `ok`",
+    why: "Every other row asks the same address.",
+    page: "docs/reference/endpoints.md",
+    isRequired: true,
+    async measure({ ask }) {
+      const { status, text } = await ask("/healthz");
+      if (status === 200 && text === "ok\n") return good("the CA answers");
+      return broken(`something else answers at this address: status ${status}, not a CA's answer`);
+    },
+  },
+  {
+    name: "ready",
+    expect: "/readyz answers 200, without a reason for attention",
+    why: "A CA that is not ready refuses every request.",
+    page: "docs/how-to/troubleshoot.md#the-ca-is-not-ready-or-may-not-stay-so",
+    async measure({ ask }) {
+      const { status, text } = await ask("/readyz");
+      const { ready, reasons } = Members.of(jsonIn(text));
+      const said = Array.isArray(reasons) ? reasons.join("; ") : "";
+      if (typeof ready !== "boolean") return broken(`status ${status}, and no answer of a CA`);
+      if (!ready) return broken(`not ready: ${said}`);
+      return said === "" ? good("ready") : attention(`ready, and it says: ${said}`);
+    },
+  },
+  {
+    name: "path",
+    expect: "Nothing stands in between that you do not know of",
+    why: "What was measured is this path. Workloads may have another one.",
+    page: "docs/reference/environment.md",
+    async measure({ ask }) {
+      const { headers } = await ask("/healthz");
+      const named = marks.flatMap((name) => headers.get(name)?.replace(/^/, `${name}: `) ?? []);
+      return good(
+        [...EnvironmentProxies.sentences(), ...named].join("; ") ||
+          "direct, and nobody names itself",
+      );
+    },
+  },
+];
+
+/** The headers by which a proxy or an edge names itself. */
+const marks = ["via", "server", "x-cache", "cf-cache-status", "x-amz-cf-pop", "x-served-by"];
+
+const handshakeMilliseconds = 10_000;
+
+/** The facts of one connection, whose server is not verified: they are what is judged. */
+async function handshake({ url, roots }: DeployedParts, options: AgentOptions = {}) {
+  const trusting = { ...(roots !== undefined && { ca: roots }), rejectUnauthorized: false };
+  const agent = new TlsAgent({ ...trusting, ...options, keepAlive: false });
+  try {
+    const signal = AbortSignal.timeout(handshakeMilliseconds);
+    const sent = request(`${url}/healthz`, { agent, signal });
+    const [answer]: IncomingMessage[] = await once(sent.end(), "response");
+    const socket = answer?.socket;
+    if (!(socket instanceof TLSSocket)) throw new Error("a connection without TLS");
+    const facts = {
+      certificates: chainOf(socket),
+      fault: socket.authorized ? undefined : String(socket.authorizationError),
+      version: socket.getProtocol(),
+      group: Handshake.groupOf(socket),
+    };
+    sent.destroy();
+    return facts;
+  } catch (error) {
+    throw toFetchError(error, "did not answer over TLS");
+  } finally {
+    agent.destroy();
+  }
+}
+
+const longestChain = 8;
+
+/** The chain as it was verified, the leaf first: with the root of this machine, if there is one. */
+function chainOf(socket: TLSSocket): readonly X509Certificate[] {
+  const chain: X509Certificate[] = [];
+  let next = socket.getPeerX509Certificate();
+  while (next && chain.length < longestChain) {
+    chain.push(next);
+    next = next.issuerCertificate;
+  }
+  return chain;
+}
+
+const overTls =
+  (measure: (deployed: Deployed) => Promise<Measurement>) =>
+  async (deployed: Deployed): Promise<Measurement> =>
+    deployed.parts.url.startsWith("https:")
+      ? measure(deployed)
+      : skipped("the URL is of this machine, without TLS");
+
+/** Whoever renews has done so before the last tenth of a certificate's life. */
+const lastShare = 1 / 10;
+
+async function measureServerCertificate(deployed: Deployed): Promise<Measurement> {
+  const { parts } = deployed;
+  if (!parts.url.startsWith("https:")) return skipped("the URL is of this machine, without TLS");
+  const { certificates, fault } = await handshake(parts);
+  const [leaf] = certificates;
+  const root = certificates.at(-1);
+  if (!leaf || !root) return broken("the server shows no certificate");
+  const issuer = leaf.issuer.replaceAll("\n", ", ");
+  const shown = `issued by ${issuer}, until ${leaf.validToDate.toISOString()}`;
+  if (fault !== undefined)
+    return broken(
+      `${shown}: not accepted (${fault}); is TLS inspected on the way, or --ca missing?`,
+    );
+  if (parts.roots === undefined && !isPublic(root))
+    return (parts.platform === "serve" ? attention : broken)(
+      `${shown}: only this machine's own roots lead to it; TLS may be inspected on the way`,
+    );
+  const life = leaf.validToDate.getTime() - leaf.validFromDate.getTime();
+  const left = leaf.validToDate.getTime() - deployed.clock().getTime();
+  return left < life * lastShare ? attention(`${shown}: it ends soon`) : good(shown);
+}
+
+const isPublic = ({ fingerprint256 }: X509Certificate): boolean =>
+  tls.rootCertificates.some((pem) => new X509Certificate(pem).fingerprint256 === fingerprint256);
+
+const before13 = {
+  minVersion: "TLSv1",
+  maxVersion: "TLSv1.1",
+  ciphers: "ALL:@SECLEVEL=0",
+} as const;
+
+async function measureVersion(deployed: Deployed): Promise<Measurement> {
+  return overTls(async ({ parts }) => {
+    const { version } = await handshake(parts);
+    const old = await handshake(parts, before13).catch(() => undefined);
+    if (old) return attention(`${version}, and ${old.version} is served too`);
+    return version === "TLSv1.3" ? good("TLS 1.3; 1.1 is refused") : attention(`${version}`);
+  })(deployed);
+}
+
+async function measureGroup(deployed: Deployed): Promise<Measurement> {
+  return overTls(async ({ parts }) => {
+    if (!CompliancePolicy.isOffered())
+      return skipped("the Node that runs this has no post-quantum group");
+    const { group } = await handshake(parts);
+    const isFine = group === CompliancePolicy.postQuantumGroup || parts.platform === "lambda";
+    return (isFine ? good : attention)(group === "other" ? "a classical group" : group);
+  })(deployed);
+}

@@ -1,0 +1,226 @@
+import { randomUUID } from "node:crypto";
+import { rootCertificates } from "node:tls";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { FetchError, ResponseBody } from "../../../foundation/fetch.ts";
+import { Members } from "../../../foundation/json.ts";
+import {
+  CreateJwtSvidRequestSchema,
+  CreateJwtSvidResponseSchema,
+} from "../../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
+import { JsonWebSignature } from "../../../pki/jose/json-web-signature.ts";
+import { JwtSvid } from "../../../pki/jose/jwt-svid.ts";
+import { KeySet } from "../../../pki/jose/key-set.ts";
+import {
+  parseCrls,
+  parseSpiffeBundle,
+  type SpiffeBundle,
+} from "../../../program/bundle/documents.ts";
+import { isIssuedBy } from "../../../program/bundle/mesh-roots.ts";
+import { parseCertificates } from "../../../program/files/pem-file.ts";
+import { NodeFetch } from "../../../program/http/http-client.ts";
+import { IssuingPath } from "../../../transport/http/paths.ts";
+import { TrustDocuments } from "../../../transport/http/trust-routes.ts";
+import { messageIn, saidBy } from "./calls.ts";
+import { type Answer, Deployed } from "./deployed.ts";
+import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
+
+/** What a look at documents takes beside the CA. */
+export interface DocumentOptions {
+  /** Another address of the same CA. */
+  readonly elsewhere: string | undefined;
+  readonly audience: string;
+  readonly waitSeconds: number;
+}
+
+const endpoints = "docs/reference/endpoints.md#wait-for-the-next-bundle";
+
+/** The trust bundle, the CRLs and the documents of JWT-SVIDs, as they arrive here. */
+export const documentRows = ({
+  elsewhere,
+  audience,
+  waitSeconds,
+}: DocumentOptions): readonly Row[] => [
+  {
+    name: "bundle",
+    expect: "Both forms of the bundle have the same roots, those of the certificates among them",
+    why: "A peer that lacks the root refuses this workload.",
+    page: "docs/reference/wire.md#the-trust-bundle",
+    measure: measureBundle,
+  },
+  {
+    name: "bundle-freshness",
+    expect: "The bundle of a cache, and every other look at it, is the newest one",
+    why: "Workloads that trust an older bundle refuse the leaves of the next authority.",
+    page: "docs/explanation/platform.md",
+    measure: (deployed) => measureFreshness(deployed, elsewhere),
+  },
+  {
+    name: "bundle-caching",
+    expect: "An ETag that revalidates with 304, and a max-age of 60 s at most",
+    why: "A longer age keeps a withdrawn root; without 304, every look costs the whole bundle.",
+    page: "docs/reference/endpoints.md",
+    measure: ({ ask }) => measureCaching(ask),
+  },
+  {
+    name: "long-poll",
+    expect: `The CA holds an answer for ${waitSeconds} s, and nothing on the way cuts it`,
+    why: "By it a new root arrives within seconds. Without it, agents ask every five minutes.",
+    page: endpoints,
+    measure: (deployed) => measureLongPoll(deployed, waitSeconds),
+  },
+  {
+    name: "crl",
+    expect: "Each CRL is valid, for at least half of its time",
+    why: "A proxy with a CRL that has ended refuses every certificate under it.",
+    page: "docs/how-to/revocation.md#crls",
+    measure: measureCrls,
+  },
+  {
+    name: "jwt-svid",
+    expect: "A key of the bundle verifies a token, and so do discovery and key set at its issuer",
+    why: "Relying parties find the keys there, follow no redirect, and compare the issuer octet by octet.",
+    page: "docs/how-to/relying-parties.md",
+    measure: (deployed) => measureToken(deployed, audience),
+  },
+];
+
+/** The bundle as no cache has it: an address and a demand that a cache must ask the CA for. */
+const lookPastCaches = async ({ ask }: Deployed, at = ""): Promise<SpiffeBundle> =>
+  bundleIn(await ask(`${at}/bundle.json?look=${randomUUID()}`, { "cache-control": "no-cache" }));
+
+function bundleIn(answer: Answer): SpiffeBundle {
+  requireDocument(answer);
+  return parseSpiffeBundle(answer.octets);
+}
+
+function requireDocument({ status }: Answer): void {
+  if (status !== 200) throw new FetchError(`answered with status ${status}`);
+}
+
+async function measureBundle({ ask, issued, clock }: Deployed): Promise<Measurement> {
+  const [json, pem] = [await ask("/bundle.json"), await ask("/bundle.pem")];
+  const { roots, sequence } = bundleIn(json);
+  requireDocument(pem);
+  const fingerprints = (of: typeof roots) =>
+    of
+      .map((root) => root.fingerprint256)
+      .toSorted()
+      .join();
+  if (fingerprints(roots) !== fingerprints(parseCertificates(pem.text)))
+    return broken("/bundle.json and /bundle.pem have different roots");
+  const isTrusted = issued.every((chain) => isIssuedBy(chain, roots, clock()));
+  const said = `roots: ${roots.length}, sequence: ${sequence}`;
+  return isTrusted ? good(said) : broken(`${said}: no root of a certificate that was issued now`);
+}
+
+/** Looks at the bundle in all, some of which may be answered by another replica of a store. */
+const looks = 8;
+
+async function measureFreshness(
+  deployed: Deployed,
+  elsewhere: string | undefined,
+): Promise<Measurement> {
+  const cached = await deployed.ask("/bundle.json");
+  const seen = [bundleIn(cached).sequence];
+  for (let i = 0; i < looks; i++) seen.push((await lookPastCaches(deployed)).sequence);
+  if (elsewhere !== undefined) seen.push((await lookPastCaches(deployed, elsewhere)).sequence);
+  const newest = Math.max(...seen);
+  const behind = seen.filter((sequence) => sequence < newest).length;
+  const age = Number(cached.headers.get("age") ?? 0);
+  if (behind === 0) return good(`${seen.length} looks agree on ${newest}, at an age of ${age} s`);
+  // A sequence counts from the instant of the last change, in milliseconds.
+  const minutes = Math.round((deployed.clock().getTime() - newest) / 60_000);
+  const whose = seen[0] === newest ? "past caches" : "at a cache that keeps it too long";
+  return broken(
+    `${behind} of ${seen.length} looks were behind, ${whose}: they lack the change of ${minutes} minutes ago`,
+  );
+}
+
+const longestAgeSeconds = 60;
+
+async function measureCaching(ask: Deployed["ask"]): Promise<Measurement> {
+  const { headers } = await ask("/bundle.json");
+  const etag = headers.get("etag");
+  const control = headers.get("cache-control") ?? "none";
+  const [, age = "none"] = /max-age=(\d+)/.exec(control) ?? [];
+  if (etag === null) return attention("the answer has no ETag");
+  const { status } = await ask("/bundle.json", { "if-none-match": etag });
+  const said = `max-age ${age}, revalidated with ${status}`;
+  return (status === 304 && Number(age) <= longestAgeSeconds ? good : attention)(said);
+}
+
+async function measureLongPoll(
+  { ask, clock, parts: { platform } }: Deployed,
+  seconds: number,
+): Promise<Measurement> {
+  const { headers } = await ask("/bundle.json");
+  const waiting = { "if-none-match": headers.get("etag") ?? "", prefer: `wait=${seconds}` };
+  const begun = clock().getTime();
+  const lasted = (): string => `after ${Math.round((clock().getTime() - begun) / 1000)} s`;
+  try {
+    const answer = await ask("/bundle.json", waiting, 1000 * seconds + 10_000);
+    const applied = answer.headers.get("preference-applied");
+    if (applied !== null && answer.status < 400) return good(`${answer.status} ${lasted()}`);
+    const said = `status ${answer.status} ${lasted()}: the wait is off, or lost on the way`;
+    if (answer.status >= 500) return broken(said);
+    return platform === "lambda" ? skipped(said) : attention(said);
+  } catch (error) {
+    if (error instanceof FetchError) return broken(`it ${error.message} ${lasted()}`);
+    throw error;
+  }
+}
+
+async function measureCrls({ ask, clock }: Deployed): Promise<Measurement> {
+  const answer = await ask("/crl.pem");
+  if (answer.status === 404) return skipped("CRL is off");
+  requireDocument(answer);
+  const crls = parseCrls(answer.text);
+  const now = clock().getTime();
+  const shares = crls.map(({ thisUpdate, nextUpdate = new Date(0) }) => {
+    const [begin, end] = [thisUpdate.getTime(), nextUpdate.getTime()];
+    return now < begin ? 0 : (end - now) / (end - begin);
+  });
+  const least = Math.round(100 * Math.min(...shares));
+  const said = `CRLs: ${crls.length}, of which the oldest has ${least} % of its time left`;
+  if (least <= 0) return broken(said);
+  return (least < 50 ? attention : good)(said);
+}
+
+async function measureToken(deployed: Deployed, audience: string): Promise<Measurement> {
+  const { token } = deployed.parts;
+  const request = create(CreateJwtSvidRequestSchema, { audiences: [audience] });
+  const octets = toBinary(CreateJwtSvidRequestSchema, request);
+  const answer = await deployed.call("connect", IssuingPath.createJwtSvid, octets, token);
+  if (answer.code === "unimplemented") return skipped("JWT_ISSUER is not set");
+  if (answer.code === "permission_denied") return skipped(`name an --audience: ${saidBy(answer)}`);
+  const svid = messageIn(CreateJwtSvidResponseSchema, answer).token;
+  const { jwtKeys } = bundleIn(await deployed.ask("/bundle.json"));
+  const { claims } = await JwtSvid.validate(svid, audience, () => jwtKeys, deployed.clock());
+  return measureIssuer(deployed, svid, String(claims["iss"]));
+}
+
+/** Verifies a token as a relying party does that knows the URL of the issuer alone. */
+async function measureIssuer(
+  { parts, clock }: Deployed,
+  token: string,
+  issuer: string,
+): Promise<Measurement> {
+  if (!URL.canParse(issuer)) return broken(`the issuer ${issuer} is no URL`);
+  // The issuer may be a public site beside a CA whose own certificate has other roots.
+  const roots = parts.roots && [parts.roots, ...rootCertificates].join("\n");
+  const relyingParty = new Deployed({ ...parts, fetch: NodeFetch.trusting(roots) });
+  const read = async (url: string) => {
+    const answer = await relyingParty.ask(url);
+    if (answer.status !== 200) throw new FetchError(`${url} answered with status ${answer.status}`);
+    return Members.of(ResponseBody.parseJson(answer.octets));
+  };
+  const { issuer: named, jwks_uri: keysAt } = await read(
+    `${issuer}${TrustDocuments.discoveryPath}`,
+  );
+  if (named !== issuer) return broken(`the discovery document of ${issuer} names another issuer`);
+  const keys = KeySet.parse(await read(String(keysAt))) ?? [];
+  const source = ({ algorithm, keyId }: { algorithm: string; keyId: string | undefined }) =>
+    KeySet.candidates(keys, algorithm, keyId);
+  await JsonWebSignature.requireSignature(JsonWebSignature.parse(token), source, clock());
+  return good(`verified by the bundle and by what ${issuer} publishes, keys: ${keys.length}`);
+}

@@ -1,0 +1,83 @@
+import { CaError, messageOf, OperatorError } from "../../../foundation/errors.ts";
+import { FetchError } from "../../../foundation/fetch.ts";
+import { LogError } from "../../../tlog/log-error.ts";
+import { printable } from "../../terminal/text.ts";
+import type { Deployed } from "./deployed.ts";
+
+/** How a measurement compares with what is expected. A skipped row was not played, and says why. */
+export type Verdict = "good" | "skipped" | "attention" | "broken";
+
+/** What a row has found. */
+export interface Measurement {
+  readonly verdict: Verdict;
+  readonly measured: string;
+}
+
+const measuring =
+  (verdict: Verdict) =>
+  (measured: string): Measurement => ({ verdict, measured });
+
+/** The measurements by their verdict. */
+export const good = measuring("good");
+export const skipped = measuring("skipped");
+export const attention = measuring("attention");
+export const broken = measuring("broken");
+
+/** One check of a deployment: what is expected and why, in sentences, and the page that helps. */
+export interface Row {
+  readonly name: string;
+  readonly expect: string;
+  readonly why: string;
+  readonly page: string;
+  /** Whether no later row is played if this one gets no answer at all. */
+  readonly isRequired?: true;
+  /** May throw what {@link playRows} takes for a broken row: the errors of calls, logs and credentials. */
+  readonly measure: (deployed: Deployed) => Promise<Measurement>;
+}
+
+/** A row with what was measured. */
+export type PlayedRow = Omit<Row, "measure" | "isRequired"> & Measurement;
+
+/** How long all rows may take. A row that has begun ends by its own bounds. */
+const longestMilliseconds = 600_000;
+
+/**
+ * Plays rows one after the other. Beyond ten minutes, and after a required row without an answer, rows are skipped.
+ *
+ * @param progress Runs the measurement of one row, and may show which.
+ */
+export async function playRows(
+  rows: readonly Row[],
+  deployed: Deployed,
+  progress: (doing: string, work: () => Promise<Measurement>) => Promise<Measurement>,
+): Promise<readonly PlayedRow[]> {
+  const played: PlayedRow[] = [];
+  const begun = deployed.clock().getTime();
+  let ending: string | undefined;
+  for (const [i, { measure, isRequired, ...row }] of rows.entries()) {
+    if (deployed.clock().getTime() - begun > longestMilliseconds)
+      ending ??= "ten minutes were over";
+    const doing = `playing row ${i + 1} of ${rows.length}, ${row.name}`;
+    const work = (): Promise<Measurement> =>
+      measure(deployed).catch((error: unknown) => {
+        if (isRequired) ending = `the CA was not reached: see ${row.name}`;
+        return faultIn(error);
+      });
+    const { verdict, measured } = ending ? skipped(ending) : await progress(doing, work);
+    played.push({ ...row, verdict, measured: printable(measured) });
+  }
+  return played;
+}
+
+function faultIn(error: unknown): Measurement {
+  const isForeign =
+    error instanceof FetchError || error instanceof LogError || error instanceof CaError;
+  if (isForeign || error instanceof OperatorError) return broken(messageOf(error));
+  throw error;
+}
+
+const rank: readonly Verdict[] = ["skipped", "good", "attention", "broken"];
+
+/** The worst verdict of all rows; `skipped` for none. */
+export const worstVerdict = (rows: readonly Measurement[]): Verdict =>
+  rank[Math.max(0, ...rows.map(({ verdict }) => rank.indexOf(verdict)))] ?? "skipped";

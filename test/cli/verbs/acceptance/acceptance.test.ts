@@ -1,0 +1,73 @@
+import { readFile } from "node:fs/promises";
+import { afterAll, expect, test } from "vitest";
+import { readerToken } from "../../../contract/log/log-values.ts";
+import { serveToml } from "../../../testkit/programs/rampart-process.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+import { startPlayedCa } from "./played-ca.ts";
+
+const values = {
+  LOG_ORIGIN: "log.example.com/2026",
+  LOG_READERS: readerToken,
+  LOG_INTERVAL: "1s",
+};
+const played = await startPlayedCa(values);
+afterAll(played.end);
+
+const ofServe = () => ["--url", played.direct, "--ca", played.roots, "--wait", "5s"];
+
+test("finds a served CA good, in words and as a page, and shows no token", async () => {
+  const html = `${await temporaryFolder()}/report.html`;
+  const { printed, said, exitCode } = await played.type([
+    ...[...ofServe(), "--yes", "--calls", "20", "--html", html],
+  ]);
+  expect(printed).toMatch(/\d+ good, 4 skipped: this deployment is sound from here\.\n$/);
+  expect(exitCode).toBe(0);
+  const page = await readFile(html, "utf8");
+  expect(page).toContain("spiffe://cluster.local/ns/foo/sa/bar");
+  expect(page).toContain("<circle");
+  for (const text of [printed, said, page]) expect(text).not.toContain(played.token.slice(0, 20));
+});
+
+const rowsIn = (printed: string): Readonly<Record<string, string>> => {
+  const { rows } = JSON.parse(printed) as { rows: { name: string; verdict: string }[] };
+  return Object.fromEntries(rows.map(({ name, verdict }) => [name, verdict]));
+};
+
+test("looks at the store, the cron and the checkup where the configuration is named", async () => {
+  const toml = serveToml(played.storeDirectory, {
+    PROPAGATION_INTERVAL: "0s",
+    ISSUERS: [{ issuer: "https://a.test" }],
+  });
+  const config = await played.file("rampart.toml", toml);
+  const { printed } = await played.type([...ofServe(), "--json", "--config", config]);
+  // No checkup finds the issuer of this test, which has no address.
+  expect(rowsIn(printed)).toMatchObject({ store: "good", cron: "good", doctor: "broken" });
+});
+
+test("takes a credential for good only where the CA refuses it", async () => {
+  const other = await played.file("other", `${played.token.slice(0, -8)}AAAAAAAA`);
+  const files = ["--refused-token-file", other, `${played.roots.replace("roots.pem", "token")}`];
+  const { printed, exitCode } = await played.type([...ofServe(), "--json", ...files]);
+  const rows = rowsIn(printed);
+  expect([rows["token-refused-1"], rows["token-refused-2"], exitCode]).toEqual([
+    "good",
+    "broken",
+    4,
+  ]);
+});
+
+test.each([
+  ["a URL without TLS", ["--url", "http://ca.example.com"], "must be an https URL"],
+  ["a platform that there is not", ["--for", "moon"], "argument 'moon' is invalid"],
+  ["more calls than a deployment should bear", ["--calls", "201"], "from 1 to 200"],
+])("refuses %s in one sentence", async (_what, words, sentence) => {
+  const { printed, said, exitCode } = await played.type([...ofServe(), ...words]);
+  expect([printed, exitCode]).toEqual(["", 2]);
+  expect(said).toContain(sentence);
+});
+
+test("asks before the storm, and plays all else after a no", async () => {
+  const { printed, said } = await played.type([...ofServe(), "--json"], { keys: "n\r" });
+  expect(said).toContain("for 100 certificates at once, too? [y/N]");
+  expect(rowsIn(printed)).toMatchObject({ storm: "skipped", connect: "good" });
+});
