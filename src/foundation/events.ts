@@ -171,6 +171,8 @@ export type EventName =
   | "pod-certificate-failed"
   | "service-certificate-issued"
   | "service-certificate-denied"
+  | "certificate-request-issued"
+  | "certificate-request-failed"
   // The agent.
   | "agent-started"
   | "variable-ignored"

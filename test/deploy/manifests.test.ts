@@ -139,6 +139,47 @@ describe("deploy/kustomize/base/signer/signer.yaml", () => {
   });
 });
 
+describe("deploy/kustomize/components/signer-cert-manager", () => {
+  const path = "deploy/kustomize/components/signer-cert-manager";
+
+  test("sees requests and issuers, writes their status alone, and approves nothing", () => {
+    const [role, binding] = manifestsIn(`${path}/signer-cert-manager.yaml`);
+    const issuers = ["rampartissuers", "rampartclusterissuers"];
+    expect((role as unknown as { rules: Rule[] }).rules).toEqual([
+      {
+        apiGroups: ["cert-manager.io"],
+        resources: ["certificaterequests"],
+        verbs: ["list", "watch"],
+      },
+      {
+        apiGroups: ["cert-manager.io"],
+        resources: ["certificaterequests/status"],
+        verbs: ["patch"],
+      },
+      { apiGroups: ["rampart.dev"], resources: issuers, verbs: ["list", "watch"] },
+      {
+        apiGroups: ["rampart.dev"],
+        resources: issuers.map((each) => `${each}/status`),
+        verbs: ["patch"],
+      },
+    ]);
+    expect(binding).toMatchObject({
+      subjects: [{ name: "rampart-signer", namespace: "istio-system" }],
+    });
+  });
+
+  test("has the kinds of the program, which the chart brings too", () => {
+    const kinds = manifestsIn(`${path}/crds.yaml`).map(
+      ({ spec }) => spec as unknown as { group: string; names: { kind: string; plural: string } },
+    );
+    expect(kinds.map(({ group, names }) => `${names.kind} ${names.plural}.${group}`)).toEqual([
+      "RampartIssuer rampartissuers.rampart.dev",
+      "RampartClusterIssuer rampartclusterissuers.rampart.dev",
+    ]);
+    expect(read("deploy/helm/rampart/cert-manager/crds.yaml")).toBe(read(`${path}/crds.yaml`));
+  });
+});
+
 interface Rule {
   readonly resources: readonly string[];
   readonly verbs: readonly string[];

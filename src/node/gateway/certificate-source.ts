@@ -12,6 +12,8 @@ export interface CertificateAsk {
   /** If absent, the CA grants its default lifetime. */
   readonly requestedSeconds?: number;
   readonly metadata: JsonObject;
+  /** The UID of the object that requests it, which the CA does not see. */
+  readonly request?: string;
 }
 
 /**

@@ -6,9 +6,19 @@ import { sparing } from "../../foundation/sparing-log.ts";
 import { KubernetesClient } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import { WatchedCollection } from "../../kubernetes/watch.ts";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { Recurrence } from "../../program/recurrence.ts";
 import type { CertificateSource } from "../gateway/certificate-source.ts";
+import { certManagerCertificates, issuedFault } from "./cert-manager-certificates.ts";
+import { certManagerIsServed, Issuers, issuerGroup } from "./cert-manager-issuers.ts";
+import {
+  type CertManagerRequest,
+  type CertManagerStatus,
+  certManagerListing,
+  parseCertManagerRequest,
+  writeStatus,
+} from "./cert-manager-request.ts";
 import {
   answerPodCertificate,
   type PodCertificateRequest,
@@ -30,7 +40,7 @@ import { type ServiceCertificates, serviceCertificates } from "./service-certifi
 import type { PodPolicy, SignerConfiguration, SignerName } from "./signer-configuration.ts";
 
 /** The kinds of request that a signer answers, as metrics name them. */
-type RequestKind = "pod" | "service";
+type RequestKind = "pod" | "service" | "cert-manager";
 
 /** Counts how the signer has dealt with a request. */
 export type Answered = (kind: RequestKind, outcome: "issued" | "denied" | "failed") => void;
@@ -43,6 +53,10 @@ interface AnswerContext {
   readonly clock: () => Date;
   readonly pause?: Pause | undefined;
   readonly signal: AbortSignal;
+  /** The roots that the CA publishes, PEM; `undefined` before it has answered. */
+  readonly roots: () => string | undefined;
+  /** What keeps the CA from being asked. */
+  readonly caFaults: () => readonly string[];
   /** The API server serves the collection no longer. */
   readonly gone?: () => void;
 }
@@ -124,6 +138,85 @@ function serviceQueue(
   return watchedQueue(context, { listing, keep, octetsOf, ownerOf, answer });
 }
 
+/** Creates the queue that answers the CertificateRequests of cert-manager to all issuers of Rampart. */
+function certManagerQueue(
+  context: AnswerContext,
+  signers: readonly SignerName[],
+  issuers: Issuers,
+  { trustDomain, certificate }: { trustDomain: TrustDomain; certificate: CertificateSource },
+): WatchedQueue {
+  const { client, clock } = context;
+  const judges = new Map(
+    signers.map((each) => [each.name, certManagerCertificates(each, trustDomain)]),
+  );
+  const end = async (request: CertManagerRequest, status: CertManagerStatus): Promise<true> => {
+    await writeStatus(client, request, status, clock());
+    noteCertManagerAnswer(context, request, status);
+    return true;
+  };
+  const wait = async (request: CertManagerRequest, message: string): Promise<false> => {
+    if (request.isPending) return false;
+    await writeStatus(client, request, { reason: "Pending", message }, clock());
+    return false;
+  };
+  const answer: Answer<CertManagerRequest> = async (request, _, mayAskCa) => {
+    if (request.isDenied) return end(request, deniedByApprover);
+    if (!issuers.hasAll()) return false;
+    const issuer = issuers.find(request.namespace, request.issuer);
+    const judge = judges.get(issuer?.spec.signerName ?? "");
+    if (!(issuer && judge))
+      return wait(request, "there is no such issuer, or its signer is unknown");
+    const judged = await judge(request);
+    if ("reason" in judged) return end(request, judged);
+    const roots = context.roots();
+    if (roots === undefined || !mayAskCa()) return wait(request, waitsForCa);
+    const chain = await certificate(judged.ask).catch(async (error: unknown) => {
+      issuers.note(issuer, error);
+      await wait(request, waitsForCa);
+      throw error;
+    });
+    issuers.note(issuer);
+    const issued = { reason: "Issued", chain: chain.join(""), roots } as const;
+    return end(request, issuedFault(chain, judged) ?? issued);
+  };
+  const octetsOf = ({ csrPem, usages }: CertManagerRequest) =>
+    2 * (csrPem.length + usages.join().length);
+  const ownerOf = ({ namespace }: CertManagerRequest) => namespace;
+  const [listing, keep] = [certManagerListing, parseCertManagerRequest];
+  return watchedQueue(context, { listing, keep, octetsOf, ownerOf, answer });
+}
+
+const deniedByApprover = {
+  reason: "Denied",
+  message: "The CertificateRequest was denied by an approval controller",
+} as const;
+
+/** The requester may be a tenant, so the fault itself is in the log alone. */
+const waitsForCa = "waits for the CA; the log of rampart signer says why";
+
+function noteCertManagerAnswer(
+  { log, answered }: AnswerContext,
+  { namespace, name, requester, issuer }: CertManagerRequest,
+  status: CertManagerStatus,
+): void {
+  const account = requester && `${requester.account.namespace}/${requester.account.name}`;
+  const about = { signer: `${issuer.kind}/${issuer.name}`, namespace, request: name, account };
+  if (status.reason === "Issued") {
+    log.operation({ event: "certificate-request-issued", level: "info", ...about });
+    answered("cert-manager", "issued");
+  } else {
+    const { reason, message: detail } = status;
+    log.operation({
+      event: "certificate-request-failed",
+      level: "warning",
+      detail,
+      reason,
+      ...about,
+    });
+    answered("cert-manager", reason === "Denied" ? "denied" : "failed");
+  }
+}
+
 const approval = {
   type: "Approved",
   reason: "AdmittedByPolicy",
@@ -146,14 +239,26 @@ interface WatchedRequests<Request> {
   readonly answer: Answer<Request>;
 }
 
-function watchedQueue<Request>(
-  { client, signer, log, clock, pause, signal, gone }: AnswerContext,
-  { listing, keep, octetsOf, ownerOf, answer }: WatchedRequests<Request>,
-): WatchedQueue {
+type Warn = (event: EventName, detail: string, fields?: object) => void;
+
+function sparingly({ log, clock, signal, signer }: AnswerContext): Warn {
   const few = sparing(log, clock);
-  const warn = (event: EventName, detail: string, fields = {}): void => {
+  return (event, detail, fields = {}) => {
     if (!signal.aborted) few.operation({ event, level: "warning", detail, signer, ...fields });
   };
+}
+
+function watchFailed({ gone }: AnswerContext, warn: Warn, error: unknown): void {
+  warn("watch-failed", `the API server ${messageOf(error)}`);
+  if (error instanceof FetchError && error.status === 404) gone?.();
+}
+
+function watchedQueue<Request>(
+  context: AnswerContext,
+  { listing, keep, octetsOf, ownerOf, answer }: WatchedRequests<Request>,
+): WatchedQueue {
+  const { client, clock, pause, signal } = context;
+  const warn = sparingly(context);
   const requests = WatchedCollection.watch<Request>({
     client,
     listing,
@@ -161,10 +266,7 @@ function watchedQueue<Request>(
     signal,
     bound: { ...backlog, octetsOf, ownerOf },
     ...(pause && { pause }),
-    failed: (error) => {
-      warn("watch-failed", `the API server ${messageOf(error)}`);
-      if (error instanceof FetchError && error.status === 404) gone?.();
-    },
+    failed: (error) => watchFailed(context, warn, error),
   });
   return new RequestQueue({
     requests,
@@ -180,6 +282,9 @@ const pollSeconds = 0.25;
 
 /** How long an API server without PodCertificateRequests is left alone. */
 const absenceSeconds = 15;
+
+/** How often the conditions of issuers are compared with what is known. */
+const reportSeconds = 2;
 
 /** Answers the requests for all signer names, until the signal aborts. */
 export function answerRequests(
@@ -197,9 +302,31 @@ export function answerRequests(
     ];
   });
 
+  const ofCertManager = signers.filter(({ cert_manager }) => cert_manager.length > 0);
+  if (ofCertManager.length > 0) queues.push(whenInstalled({ ...context, signer: issuerGroup }));
+
+  function whenInstalled(own: AnswerContext): WatchedQueue {
+    const detail = "the API server lacks the CRDs of cert-manager, or of Rampart's issuers";
+    return whileServed(own, detail, async (opened) => {
+      if (!(await certManagerIsServed(own.client.send))) return undefined;
+      const warn = sparingly(opened);
+      const issuers = new Issuers({
+        ...opened,
+        signers: ofCertManager,
+        failed: (error) => watchFailed(opened, warn, error),
+      });
+      const failed = (error: unknown): void =>
+        warn("request-not-answered", `a condition of an issuer: ${messageOf(error)}`);
+      const reporting = Recurrence.start(() => issuers.report(), reportSeconds, failed, pause);
+      opened.signal.addEventListener("abort", () => void reporting.end(), { once: true });
+      return certManagerQueue(opened, ofCertManager, issuers, { trustDomain, certificate });
+    });
+  }
+
   function whenServed(own: AnswerContext, signer: SignerName, policy: PodPolicy): WatchedQueue {
     const certificates = podCertificates(signer, policy, trustDomain, certificate);
-    return whileServed(own, async (opened) => {
+    const detail = "the API server serves no PodCertificateRequest: its feature gate is off";
+    return whileServed(own, detail, async (opened) => {
       const version = await podCertificatesVersion(own.client.send);
       return version && podQueue(opened, version, certificates);
     });
@@ -233,10 +360,13 @@ export type SignerWork = Readonly<ReturnType<typeof answerRequests>>;
 
 /**
  * A queue whose collection may not be served yet, or no longer: an API server has PodCertificateRequests by a feature
- * gate, and an update takes the version away that a watch had.
+ * gate, an update takes the version away that a watch had, and cert-manager may come later.
+ *
+ * @param absence What is logged while it is not served.
  */
 function whileServed(
   context: AnswerContext,
+  absence: string,
   open: (opened: AnswerContext) => Promise<WatchedQueue | undefined>,
 ): WatchedQueue {
   const { signer, log, clock } = context;
@@ -256,8 +386,8 @@ function whileServed(
       if (!queue && clock() >= next) {
         next = addSeconds(clock(), absenceSeconds);
         queue = await begin();
-        const detail = "the API server serves no PodCertificateRequest: its feature gate is off";
-        if (!queue) log.operation({ event: "not-served", level: "warning", detail, signer });
+        if (!queue)
+          log.operation({ event: "not-served", level: "warning", detail: absence, signer });
       }
       await queue?.work();
     },

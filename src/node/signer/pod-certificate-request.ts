@@ -1,11 +1,11 @@
 import * as z from "zod/mini";
-import { FetchError } from "../../foundation/fetch.ts";
 import { KubernetesClient, type SendRequest } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import { objectName } from "../../kubernetes/names.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
+import { applyStatus, instant } from "./object-status.ts";
 
 /** The public key of a request, and the proof that the requester has its private key. */
 export type RequestedKey =
@@ -119,6 +119,7 @@ function parseKey({
 }
 
 const group = "/apis/certificates.k8s.io";
+const podCertificateRequests = { kind: "PodCertificateRequest", plural: "podcertificaterequests" };
 
 /**
  * The version in which an API server serves these requests; `undefined` if it serves none.
@@ -153,23 +154,14 @@ export function podCertificateListing(version: PodCertificatesVersion, signer: s
  * @throws FetchError with status 404 or 409 if the request is gone, 422 for an answer that is refused.
  */
 export async function answerPodCertificate(
-  { send }: KubernetesClient,
+  client: KubernetesClient,
   version: PodCertificatesVersion,
-  { namespace, name, uid }: PodCertificateRequest,
+  request: PodCertificateRequest,
   status: PodCertificateStatus,
   now: Date,
 ): Promise<void> {
-  const answer = await send({
-    method: "PATCH",
-    path: `${group}/${version}/namespaces/${namespace}/podcertificaterequests/${name}/status?fieldManager=rampart-signer&force=true`,
-    body: {
-      apiVersion: `certificates.k8s.io/${version}`,
-      kind: "PodCertificateRequest",
-      metadata: { namespace, name, uid },
-      status: statusJson(status, now),
-    },
-  });
-  if (answer === undefined) throw new FetchError("has no such request any more", { status: 404 });
+  const kind = { apiVersion: `certificates.k8s.io/${version}`, ...podCertificateRequests };
+  await applyStatus(client, kind, request, statusJson(status, now));
 }
 
 function statusJson(status: PodCertificateStatus, now: Date): object {
@@ -187,6 +179,3 @@ function statusJson(status: PodCertificateStatus, now: Date): object {
     beginRefreshAt: instant(status.beginRefreshAt),
   };
 }
-
-/** Kubernetes writes instants without a fraction. */
-const instant = (date: Date): string => date.toISOString().replace(/\.\d+Z$/, "Z");

@@ -40,7 +40,7 @@ export type PodCertificates = (
  * request itself or the configuration rules out is denied. A refusal of the CA may be mended, and rejects.
  */
 export function podCertificates(
-  { maximumSeconds }: SignerName,
+  { maximumSeconds }: Pick<SignerName, "maximumSeconds">,
   policy: PodPolicy,
   trustDomain: TrustDomain,
   certificate: CertificateSource,

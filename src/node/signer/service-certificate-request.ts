@@ -1,10 +1,10 @@
 import * as z from "zod/mini";
-import { FetchError } from "../../foundation/fetch.ts";
 import { KubernetesClient } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import type { BoundAccount } from "../../kubernetes/pods.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
+import { applyStatus, collectionOf } from "./object-status.ts";
 
 /**
  * A CertificateSigningRequest (`certificates.k8s.io/v1`) that awaits a decision or its certificate. The
@@ -38,6 +38,12 @@ const longestName = 254;
 /** The length in base64 of a CSR of 16 KiB of PEM. */
 const longestRequest = 22 * 1024;
 
+/** Who has created a request, as an API server or its webhook notes it. */
+export const requesterSchema = z.object({
+  username: z._default(z.string(), ""),
+  extra: z._default(z.nullable(z.record(z.string(), z.array(z.string()))), null),
+});
+
 const requestSchema = z.object({
   metadata: z.object({
     /** Kubernetes takes any segment of a path. */
@@ -46,8 +52,7 @@ const requestSchema = z.object({
   }),
   spec: z.object({
     request: z.string(),
-    username: z._default(z.string(), ""),
-    extra: z._default(z.nullable(z.record(z.string(), z.array(z.string()))), null),
+    ...requesterSchema.shape,
     usages: z._default(
       z.nullable(z.array(z.string().check(z.maxLength(64))).check(z.maxLength(32))),
       null,
@@ -77,13 +82,10 @@ export function parseServiceCertificateRequest(
   const conditions = new Set((status.conditions ?? []).map(({ type }) => type));
   const isDone = status.certificate !== "" || conditions.has("Denied") || conditions.has("Failed");
   if (isDone) return [metadata.name, undefined];
-  // A longer one is refused as none, and many of them must not fill the memory.
-  const octets = Base64.parse(spec.request.length > longestRequest ? "" : spec.request);
   const request = {
     ...metadata,
     requester: requesterOf(spec),
-    // A text that is no UTF-8 is no PEM either, and is refused as such.
-    csrPem: new TextDecoder().decode(octets),
+    csrPem: requestedPem(spec.request),
     usages: spec.usages ?? [],
     expirationSeconds: spec.expirationSeconds ?? undefined,
     isApproved: conditions.has("Approved"),
@@ -91,11 +93,21 @@ export function parseServiceCertificateRequest(
   return [metadata.name, request];
 }
 
-/** The API server writes `extra` from the token of the requester (KEP-4193). */
-function requesterOf({
+/** The PEM of a request; no PEM for one that is too long, because many of them must not fill the memory. */
+export function requestedPem(base64: string): string {
+  const octets = Base64.parse(base64.length > longestRequest ? "" : base64);
+  // A text that is no UTF-8 is no PEM either, and is refused as such.
+  return new TextDecoder().decode(octets);
+}
+
+/**
+ * The account that has created a request, with the pod of its token (KEP-4193); `undefined` for a user that is no
+ * ServiceAccount.
+ */
+export function requesterOf({
   username,
   extra,
-}: z.infer<typeof requestSchema>["spec"]): BoundAccount | undefined {
+}: z.infer<typeof requesterSchema>): BoundAccount | undefined {
   const account = ServiceAccount.parseUser(username);
   const of = (key: string): string | undefined =>
     extra?.[`authentication.kubernetes.io/${key}`]?.[0]?.slice(0, longestName);
@@ -110,14 +122,17 @@ function requesterOf({
   );
 }
 
-const apiVersion = "certificates.k8s.io/v1";
-const collection = `/apis/${apiVersion}/certificatesigningrequests`;
+const requestKind = {
+  apiVersion: "certificates.k8s.io/v1",
+  kind: "CertificateSigningRequest",
+  plural: "certificatesigningrequests",
+};
 
 /** How a signer lists the requests that name it. */
 export function serviceCertificateListing(signer: string): Listing {
   const selector = encodeURIComponent(`spec.signerName=${signer}`);
   return {
-    path: `${collection}?fieldSelector=${selector}`,
+    path: `${collectionOf(requestKind)}?fieldSelector=${selector}`,
     pageSize: 100,
     maximumRequests: 400,
     objectOctets: KubernetesClient.maximumObjectOctets,
@@ -136,7 +151,7 @@ export function decide(
 ): Promise<void> {
   const subresource = decision.type === "Failed" ? "status" : "approval";
   const condition = { ...decision, status: "True" };
-  return applyStatus(client, request, subresource, { conditions: [condition] });
+  return applyStatus(client, requestKind, request, { conditions: [condition] }, subresource);
 }
 
 /**
@@ -151,20 +166,5 @@ export function answerServiceCertificate(
   chainPem: string,
 ): Promise<void> {
   const certificate = Base64.format(new TextEncoder().encode(chainPem));
-  return applyStatus(client, request, "status", { certificate });
-}
-
-/** The UID goes along, so that no later request of the same name gets the answer. */
-async function applyStatus(
-  { send }: KubernetesClient,
-  { name, uid }: ServiceCertificateRequest,
-  subresource: "approval" | "status",
-  status: object,
-): Promise<void> {
-  const answer = await send({
-    method: "PATCH",
-    path: `${collection}/${encodeURIComponent(name)}/${subresource}?fieldManager=rampart-signer&force=true`,
-    body: { apiVersion, kind: "CertificateSigningRequest", metadata: { name, uid }, status },
-  });
-  if (answer === undefined) throw new FetchError("has no such request any more", { status: 404 });
+  return applyStatus(client, requestKind, request, { certificate });
 }

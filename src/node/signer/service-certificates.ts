@@ -13,6 +13,7 @@ import type { ServiceCertificateRequest, SigningDecision } from "./service-certi
 import type { ServicePolicy, SignerName } from "./signer-configuration.ts";
 
 interface AdmittedRequest {
+  readonly uid: string;
   readonly csrPem: string;
   readonly dnsNames: readonly string[];
   readonly expirationSeconds: number | undefined;
@@ -36,22 +37,23 @@ export interface ServiceCertificates {
 
 /** Creates the part of a signer that issues serving certificates to services, by the rules of its configuration. */
 export function serviceCertificates(
-  { services, maximumSeconds }: SignerName,
+  { services, maximumSeconds }: Pick<SignerName, "services" | "maximumSeconds">,
   certificate: CertificateSource,
 ): ServiceCertificates {
   const rules = services.map(ruleOf);
   return {
     admit: async (request) => {
-      const { csrPem, expirationSeconds, isApproved, requester } = request;
+      const { uid, csrPem, expirationSeconds, isApproved, requester } = request;
       const keyFault = await keyFaultOf(csrPem);
       const dnsNames = keyFault ? [] : dnsNamesIn(csrPem);
       const fault = keyFault ?? faultOf(request, dnsNames, rules);
-      if (!fault && requester) return { csrPem, dnsNames, expirationSeconds, requester };
+      if (!fault && requester) return { uid, csrPem, dnsNames, expirationSeconds, requester };
       return { ...(fault ?? notServed), type: isApproved ? "Failed" : "Denied" };
     },
     certificateFor: async (admitted) => {
-      const { csrPem, dnsNames, expirationSeconds = maximumSeconds, requester } = admitted;
+      const { uid, csrPem, dnsNames, expirationSeconds = maximumSeconds, requester } = admitted;
       const chain = await certificate({
+        request: uid,
         csrPem,
         requestedSeconds: Math.min(expirationSeconds, maximumSeconds),
         metadata: {
@@ -66,7 +68,7 @@ export function serviceCertificates(
 }
 
 /** The requester, by the names under which the CA denies, logs and finds it. */
-function namesOf({ account, pod, node, tokenId }: BoundAccount): JsonObject {
+export function namesOf({ account, pod, node, tokenId }: BoundAccount): JsonObject {
   return {
     Requester: `${account.namespace}/${account.name}`,
     ...(pod && { PodName: pod.name, PodUid: pod.uid }),
@@ -75,7 +77,8 @@ function namesOf({ account, pod, node, tokenId }: BoundAccount): JsonObject {
   };
 }
 
-type Fault = Omit<SigningDecision, "type">;
+/** Why a request gets no certificate. */
+export type Fault = Omit<SigningDecision, "type">;
 
 interface Rule {
   readonly isRequester: (request: ServiceCertificateRequest) => boolean;
@@ -90,8 +93,8 @@ function ruleOf({ account, dns_names }: ServicePolicy): Rule {
   };
 }
 
-/** The CA verifies the same again. Here it only decides between a denial and a request. */
-async function keyFaultOf(csrPem: string): Promise<Fault | undefined> {
+/** What is wrong with the key of a CSR. The CA verifies the same again: here it decides between a denial and a request. */
+export async function keyFaultOf(csrPem: string): Promise<Fault | undefined> {
   try {
     await CertificateSigningRequest.parse(csrPem, nodeCryptoProvider);
     return undefined;

@@ -25,8 +25,11 @@ export const podKeyTypes = [
 /** A type of key that a pod may have. */
 export type PodKeyType = (typeof podKeyTypes)[number];
 
+const namespaceForm = /^[a-z0-9*-]{1,63}$/;
+const dnsForm = /^[a-z0-9.*-]{1,253}$/;
+
 const podPolicy = z.strictObject({
-  namespaces: globs(/^[a-z0-9*-]{1,63}$/, "namespace"),
+  namespaces: globs(namespaceForm, "namespace"),
   key_types: z._default(
     z.readonly(z.array(z.enum(podKeyTypes)).check(z.minLength(1))),
     podKeyTypes,
@@ -40,11 +43,31 @@ export type PodPolicy = z.output<typeof podPolicy>;
 
 const servicePolicy = z.strictObject({
   account: accountName,
-  dns_names: globList(/^[a-z0-9.*-]{1,253}$/, "DNS name").check(z.minLength(1)),
+  dns_names: globList(dnsForm, "DNS name").check(z.minLength(1)),
 });
 
 /** The DNS names that an account may have in a serving certificate. */
 export type ServicePolicy = z.output<typeof servicePolicy>;
+
+const certManagerPolicy = z
+  .strictObject({
+    /** Of the requests. */
+    namespaces: globs(namespaceForm, "namespace"),
+    /** Whose requests; absent for those of all accounts, each of which may have its own SPIFFE ID. */
+    requester: z.optional(accountName),
+    /** The namespaces whose SPIFFE IDs the requester may have. */
+    identities: z._default(globList(namespaceForm, "namespace"), []),
+    dns_names: z._default(globList(dnsForm, "DNS name"), []),
+  })
+  .check(
+    z.refine(({ requester, identities }) => requester !== undefined || identities.length === 0, {
+      path: ["requester"],
+      error: "is required with identities: name the account that is trusted with them",
+    }),
+  );
+
+/** The names that the CertificateRequests of some namespaces may have. */
+export type CertManagerPolicy = z.output<typeof certManagerPolicy>;
 
 const hour = 3600;
 
@@ -56,15 +79,17 @@ const signer = z
     pods: z.optional(podPolicy),
     /** Empty if it answers no CertificateSigningRequest. */
     services: z._default(z.array(servicePolicy).check(z.maxLength(256)), []),
+    /** Empty if it answers no CertificateRequest of cert-manager. */
+    cert_manager: z._default(z.array(certManagerPolicy).check(z.maxLength(256)), []),
   })
   .check(
     z.refine(({ maximum_lifetime }) => maximum_lifetime >= hour, {
       path: ["maximum_lifetime"],
       error: "must be at least 1h, which Kubernetes demands",
     }),
-    z.refine(({ pods, services }) => pods !== undefined || services.length > 0, {
+    z.refine((each) => each.pods || each.services.length > 0 || each.cert_manager.length > 0, {
       path: ["pods"],
-      error: "is required without services: a signer must have something to sign",
+      error: "is required without services and cert_manager: a signer must have something to sign",
     }),
   );
 

@@ -17,6 +17,7 @@ import { openUpstream, rememberedAuthorization, tokenInFile } from "../gateway/u
 import { type FollowingProgram, monitorWork, type ServerContext } from "../server.ts";
 import { type Answered, answerRequests, type SignerWork } from "./answers.ts";
 import { leaseObject, leaseSeconds } from "./lease-object.ts";
+import { signingOnce } from "./signed-certificates.ts";
 import {
   parseSignerConfiguration,
   type SignerConfiguration,
@@ -79,11 +80,17 @@ async function beginSigning(
   const credentials = tokenInFile(tokenFile, cluster, clock);
   const ownAuthorization = rememberedAuthorization(credentials, clock);
   let ownFault: string | undefined;
+  const ownFaults = (): readonly string[] =>
+    ownFault === undefined ? [] : [`the signer's own token: ${ownFault}`];
+  const roots = (): string | undefined => bundle.current()?.pem;
+  const caFaults = (): readonly string[] => [...bundle.faults(), ...ownFaults()];
+  // It outlives a lost lease, which the outage that loses a status may cost as well.
+  const once = signingOnce(clock);
   const leadership = new Leadership({
     candidate: LeaseCandidate.create(leaseObject(client.send, lease), identity, leaseSeconds),
     work: (signal) => {
-      const source = certificatesFrom(upstream, credentials, signal);
-      const answering = { client, log, answered, clock, pause, signal };
+      const source = once(certificatesFrom(upstream, credentials, signal));
+      const answering = { client, log, answered, clock, pause, signal, roots, caFaults };
       current = answerRequests(configuration, source, answering);
       return current;
     },
@@ -102,9 +109,8 @@ async function beginSigning(
       void ownAuthorization().then(({ fault }) => {
         ownFault = fault;
       });
-      const own = ownFault === undefined ? [] : [`the signer's own token: ${ownFault}`];
       const reasons = leadership.isLeading() ? current?.reasons() : leadership.faults();
-      return [...(reasons ?? []), ...own];
+      return [...(reasons ?? []), ...ownFaults()];
     },
     end: () => begun.disposeAsync(),
   };
@@ -119,7 +125,8 @@ function readinessOf({ isLeading, reasons }: Signing): Readiness & { readonly le
 }
 
 function countAnswers(registry: Registry): Answered {
-  const help = "Answers to requests of Kubernetes: pod or service; issued, denied or failed.";
+  const help =
+    "Answers to requests of Kubernetes: pod, service or cert-manager; issued, denied or failed.";
   const answers = Metrics.addCounter(
     registry,
     "rampart_signer_answers_total",

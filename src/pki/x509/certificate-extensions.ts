@@ -86,6 +86,11 @@ export function readExtensions(fields: DerReader): CertificateExtensions {
   const wrapper = fields.enter(Tag.contextConstructed(3));
   const list = wrapper.enter(Tag.sequence);
   wrapper.finish();
+  return readExtensionList(list);
+}
+
+/** {@link readExtensions} of the content of an Extensions, as a request has it. */
+export function readExtensionList(list: DerReader): CertificateExtensions {
   const found = nothingFound();
   const unknown: Bytes[] = [];
   while (!list.isDone) {

@@ -15,7 +15,8 @@ import { SubjectPublicKey } from "./subject-public-key.ts";
 /** The PEM of a CSR for an RSA-4096 key has about 1.7 kB. */
 const maximumPemLength = 16 * 1024;
 
-const labels = ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"];
+/** The labels of a CSR in PEM. */
+export const requestLabels: readonly string[] = ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"];
 const attributesTag = Tag.contextConstructed(0);
 
 interface SignedRequest {
@@ -69,7 +70,7 @@ function refuseSignature(): CaError {
 }
 
 function parseRequest(pem: string, dsaEncoding: DsaEncoding): SignedRequest {
-  const der = pem.length <= maximumPemLength ? Pem.parse(pem, labels) : undefined;
+  const der = pem.length <= maximumPemLength ? Pem.parse(pem, requestLabels) : undefined;
   if (!der) throw malformed("not one PEM block of a certificate signing request");
   try {
     return readRequest(der, dsaEncoding);

@@ -4,7 +4,8 @@ import { derElement, derSequence } from "../encoding/internal/der-writer.ts";
 
 /** The INTEGER 0 in DER: the version of every PKCS#10 request (RFC 2986 §4.1). */
 export const version0 = Hex.parseLiteral("020100");
-const extensionRequest = Hex.parseLiteral("06092a864886f70d01090e");
+/** The type of the attribute that holds requested extensions (RFC 2985 §5.4.2). */
+export const extensionRequest: Bytes = Hex.parseLiteral("06092a864886f70d01090e");
 
 /** Writes PKCS#10 requests (RFC 2986). */
 export const CertificationRequest = {

@@ -1,14 +1,17 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { X509Certificate } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
 import { watchEvents } from "../../../src/kubernetes/internal/watch-events.ts";
 import { Listing } from "../../../src/kubernetes/list-pages.ts";
 import type { CertificateSource } from "../../../src/node/gateway/certificate-source.ts";
 import { answerRequests, type SignerWork } from "../../../src/node/signer/answers.ts";
+import { signingOnce } from "../../../src/node/signer/signed-certificates.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {
+  certManagerRequestJson,
   emptyCsr,
   podRequestJson,
   serviceRequestJson,
@@ -89,12 +92,13 @@ function start(
     {},
   );
   const answered = (kind: string, outcome: string): void => void counted.push(`${kind} ${outcome}`);
-  const context = { client, log, answered, clock, signal: ending.signal };
+  const known = { roots: () => "the roots", caFaults: () => [] };
+  const context = { client, log, answered, clock, signal: ending.signal, ...known };
   const certificate: CertificateSource = (ask) => {
     asks++;
     return source(ask);
   };
-  work = answerRequests(configuration, certificate, context);
+  work = answerRequests(configuration, signingOnce(clock)(certificate), context);
   return work;
 }
 
@@ -310,4 +314,159 @@ test("ends when its process has lost the lease, and answers nothing after that",
   const { ended } = start(client, { pods: {} });
   await ended;
   expect(writes).toEqual([]);
+});
+
+describe("of cert-manager", () => {
+  const requestPath = "/apis/cert-manager.io/v1/certificaterequests";
+  const issuers = "/apis/rampart.dev/v1";
+  const rules = { cert_manager: [{ namespaces: ["shop"] }] };
+  const issuer = {
+    metadata: { name: "mesh", uid: "uid-of-mesh", generation: 3 },
+    spec: { signerName: "mesh.example.com/workload" },
+  };
+  const clusterWith = (...requests: object[]) => ({
+    [requestPath]: requests,
+    [`${issuers}/rampartissuers`]: [],
+    [`${issuers}/rampartclusterissuers`]: [issuer],
+  });
+  const own = { type: "url", value: "spiffe://cluster.local/ns/shop/sa/web" } as const;
+  const ownCsr = async () => (await emptyCsr("P-256", [own])).pem;
+  const statusesOf = (writes: readonly KubernetesRequest[], name: string) =>
+    writes
+      .filter(({ path }) => path.includes(`/certificaterequests/${name}/status?`))
+      .map(({ body }) => (body as { status: object }).status);
+
+  test("signs what is approved, refuses what is invalid, and ends what is denied", async () => {
+    const csr = await ownCsr();
+    const named = (name: string, changes: object = {}) =>
+      certManagerRequestJson(csr, { metadata: { name, uid: `uid-of-${name}` }, ...changes });
+    const denied = { conditions: [{ type: "Denied", status: "True", reason: "a" }] };
+    const { client, writes, listed } = memoryApi(
+      clusterWith(named("good"), named("bad", { spec: { isCA: true } }), named("denied", denied), {
+        ...named("new"),
+        status: {},
+      }),
+    );
+    start(client, rules);
+    const outcomes = ["cert-manager denied", "cert-manager failed", "cert-manager issued"];
+    await eventually(() => expect(counted.toSorted()).toEqual(outcomes));
+    expect(asks).toBe(1);
+    const [good, ...none] = statusesOf(writes, "good");
+    expect(none).toEqual([]);
+    const { certificate, ca: roots } = good as { certificate: string; ca: string };
+    expect(good).toMatchObject({
+      conditions: [{ type: "Ready", status: "True", reason: "Issued" }],
+    });
+    expect(Buffer.from(roots, "base64").toString()).toBe("the roots");
+    const { subjectAltName } = new X509Certificate(Buffer.from(certificate, "base64"));
+    expect(subjectAltName).toBe(`URI:${own.value}`);
+    const failureTime = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+    expect(statusesOf(writes, "bad")).toMatchObject([
+      {
+        failureTime,
+        conditions: [
+          { type: "Ready", status: "False", reason: "Failed" },
+          { type: "InvalidRequest", status: "True", reason: "UnsupportedCA" },
+        ],
+      },
+    ]);
+    expect(statusesOf(writes, "denied")).toMatchObject([
+      { failureTime, conditions: [{ type: "Ready", status: "False", reason: "Denied" }] },
+    ]);
+    expect(statusesOf(writes, "new")).toEqual([]);
+    expect(listed.filter((path) => path.startsWith(requestPath)).at(-1)).toContain(
+      "?fieldSelector=spec.issuerRef.group%3Drampart.dev&",
+    );
+  });
+
+  test("signs no second time when the status was lost", async () => {
+    const { client, writes } = memoryApi(clusterWith(certManagerRequestJson(await ownCsr())));
+    let lost = 0;
+    const losing: KubernetesClient = {
+      ...client,
+      send: async (request) => {
+        const answer = await client.send(request);
+        const isOfRequest = request.path.includes("/certificaterequests/cr-1/");
+        if (isOfRequest && lost++ < 3) throw new FetchError("did not answer");
+        return answer;
+      },
+    };
+    let seconds = 0;
+    const clock = () => new Date(ca.now().getTime() + 1000 * seconds++);
+    start(losing, rules, { clock });
+    await eventually(() => expect(counted).toEqual(["cert-manager issued"]));
+    expect(asks).toBe(1);
+    const certificates = statusesOf(writes, "cr-1").map((status) => Object.entries(status)[1]?.[1]);
+    expect(certificates.length).toBe(4);
+    expect(new Set(certificates).size).toBe(1);
+  });
+
+  test("waits, and says so once, for the CA and for an issuer that is not there", async () => {
+    const csr = await ownCsr();
+    const orphan = { issuerRef: { group: "rampart.dev", kind: "RampartIssuer", name: "mesh" } };
+    const { client, writes } = memoryApi(
+      clusterWith(
+        certManagerRequestJson(csr),
+        certManagerRequestJson(csr, {
+          metadata: { name: "orphan", uid: "uid-of-orphan" },
+          spec: orphan,
+        }),
+      ),
+    );
+    const away = async (): Promise<never> => {
+      throw new Error("the CA is away");
+    };
+    start(client, rules, { source: away });
+    const pending = { type: "Ready", status: "False", reason: "Pending" };
+    for (const name of ["cr-1", "orphan"]) {
+      await eventually(() =>
+        expect(statusesOf(writes, name)).toContainEqual({
+          conditions: [expect.objectContaining(pending)],
+        }),
+      );
+    }
+    expect(counted).toEqual([]);
+  });
+
+  test("answers although the condition of the issuer cannot be written, and says what it may", async () => {
+    const { client, writes } = memoryApi(clusterWith(certManagerRequestJson(await ownCsr())));
+    const ofIssuer = ({ path }: KubernetesRequest) => path.includes("/rampartclusterissuers/mesh/");
+    const refusing: KubernetesClient = {
+      ...client,
+      send: async (request) => {
+        const answer = await client.send(request);
+        if (ofIssuer(request)) throw new FetchError("answered with status 403", { status: 403 });
+        return answer;
+      },
+    };
+    start(refusing, rules);
+    await eventually(() => expect(counted).toEqual(["cert-manager issued"]));
+    await eventually(() => expect(writes.filter(ofIssuer).length).toBeGreaterThan(0));
+    expect(writes.find(ofIssuer)?.body).toMatchObject({
+      kind: "RampartClusterIssuer",
+      metadata: { uid: "uid-of-mesh" },
+      status: {
+        conditions: [
+          {
+            type: "Ready",
+            status: "True",
+            reason: "CaReached",
+            message: "each account in shop may have its SPIFFE ID",
+            observedGeneration: 3,
+          },
+        ],
+      },
+    });
+  });
+
+  test("asks for nothing while the CRDs are missing", async () => {
+    const { client } = memoryApi({ [requestPath]: [certManagerRequestJson(await ownCsr())] });
+    start(client, rules);
+    await eventually(() =>
+      expect(log.operations).toContainEqual(
+        expect.objectContaining({ event: "not-served", signer: "rampart.dev" }),
+      ),
+    );
+    expect(asks).toBe(0);
+  });
 });

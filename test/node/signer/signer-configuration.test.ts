@@ -25,6 +25,7 @@ test("a signer of pods needs no more than its name", () => {
           authority: "",
         },
         services: [],
+        cert_manager: [],
       },
     ],
     lease: { namespace: "istio-system", name: "rampart-signer" },
@@ -43,6 +44,16 @@ describe("a configuration", () => {
 
   test.each<[string, object, string]>([
     ["without a signer", { SIGNERS: [] }, "SIGNERS"],
+    [
+      "of rules of cert-manager with identities of nobody's",
+      one({ cert_manager: [{ identities: ["shop"] }] }),
+      "SIGNERS[0].cert_manager[0].requester",
+    ],
+    [
+      "of rules of cert-manager for an account that is none",
+      one({ cert_manager: [{ requester: "shop" }] }),
+      "SIGNERS[0].cert_manager[0].requester",
+    ],
     ["without SIGNERS", { SIGNERS: undefined }, "SIGNERS"],
     ["of a signer without a domain", one({ name: "workload" }), "SIGNERS[0].name"],
     ["of a signer of one label", one({ name: "mesh/workload" }), "SIGNERS[0].name"],

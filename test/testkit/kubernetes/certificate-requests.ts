@@ -73,3 +73,28 @@ export function serviceRequestJson(csrPem: string, spec: object = {}, status: ob
     status,
   };
 }
+
+/** An approved CertificateRequest of cert-manager in `shop`, created by the pod of the account `web`. */
+export function certManagerRequestJson(
+  csrPem: string,
+  {
+    metadata = {},
+    spec = {},
+    conditions = [],
+  }: Partial<Record<"metadata" | "spec", object>> & {
+    readonly conditions?: readonly object[];
+  } = {},
+) {
+  return {
+    metadata: { namespace: "shop", name: "cr-1", uid: "uid-of-cr-1", ...metadata },
+    spec: {
+      request: Base64.format(new TextEncoder().encode(csrPem)),
+      issuerRef: { group: "rampart.dev", kind: "RampartClusterIssuer", name: "mesh" },
+      usages: ["client auth", "server auth"],
+      duration: "1h0m0s",
+      username: "system:serviceaccount:shop:web",
+      ...spec,
+    },
+    status: { conditions: [{ type: "Approved", status: "True", reason: "a" }, ...conditions] },
+  };
+}

@@ -1,0 +1,26 @@
+import { X509Certificate } from "node:crypto";
+import { createTtlCache } from "../../foundation/caches.ts";
+import type { CertificateSource } from "../gateway/certificate-source.ts";
+
+/** More than the requests that are answered while the API server is away. */
+const maximumRemembered = 1000;
+
+/**
+ * Remembers what the CA has signed for a request of Kubernetes, for half of the certificate's life. When its status could
+ * not be written, or the answer to that was lost, the same request with the same key gets the same certificate again.
+ */
+export function signingOnce(
+  clock: () => Date,
+): (certificate: CertificateSource) => CertificateSource {
+  const signed = createTtlCache<readonly string[]>(maximumRemembered);
+  return (certificate) => async (ask) => {
+    if (ask.request === undefined) return certificate(ask);
+    const key = JSON.stringify(ask);
+    const known = signed.get(key, clock());
+    if (known) return known;
+    const chain = await certificate(ask);
+    const { validFromDate, validToDate } = new X509Certificate(chain[0] ?? "");
+    signed.set(key, chain, new Date((validFromDate.getTime() + validToDate.getTime()) / 2));
+    return chain;
+  };
+}
