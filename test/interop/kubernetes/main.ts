@@ -15,6 +15,7 @@ import { podRows } from "./pod-rows.ts";
 import { replicaRows } from "./replica-rows.ts";
 import { rootRows } from "./root-rows.ts";
 import { namedRows, playRows, type Row } from "./rows.ts";
+import { certManagerRows } from "./signers/cert-manager-rows.ts";
 import { pageRows } from "./signers/page-rows.ts";
 import { serviceRows } from "./signers/service-rows.ts";
 import { betaSignerRows, signerRows } from "./signers/signer-rows.ts";
@@ -30,6 +31,7 @@ const rowsOn = (isBeta: boolean): readonly Row<Scene>[] => [
   ...signerRows,
   ...(isBeta ? betaSignerRows : []),
   ...serviceRows,
+  ...certManagerRows,
   ...pageRows,
   ...storeRows,
   ...replicaRows,

@@ -14,20 +14,23 @@ const places: Readonly<Record<string, string>> = {
   Role: `${rbac}/namespaces/istio-system/roles`,
   RoleBinding: `${rbac}/namespaces/istio-system/rolebindings`,
   Deployment: "/apis/apps/v1/namespaces/istio-system/deployments",
+  CustomResourceDefinition: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+  RampartClusterIssuer: "/apis/rampart.dev/v1/rampartclusterissuers",
 };
 
 const appliedTo = new WeakMap<ControlPlane["call"], Set<string>>();
 
 /** Creates every object of a manifest in deploy/kustomize, unless a row has done so before. */
-export async function applyManifest(
-  { call }: Pick<ControlPlane, "call">,
-  name: string,
-): Promise<void> {
+export function applyManifest(plane: Pick<ControlPlane, "call">, name: string): Promise<void> {
+  return applyFile(plane, join(import.meta.dirname, "../../../../deploy/kustomize", name));
+}
+
+/** {@link applyManifest} of a file anywhere. */
+export async function applyFile({ call }: Pick<ControlPlane, "call">, file: string): Promise<void> {
   const applied = appliedTo.get(call) ?? new Set();
   appliedTo.set(call, applied);
-  if (applied.has(name)) return;
-  applied.add(name);
-  const file = join(import.meta.dirname, "../../../../deploy/kustomize", name);
+  if (applied.has(file)) return;
+  applied.add(file);
   for (const document of parseAllDocuments(await readFile(file, "utf8"))) {
     const object = document.toJS() as { kind: string; metadata: { namespace?: string } };
     const { namespace = "istio-system" } = object.metadata;

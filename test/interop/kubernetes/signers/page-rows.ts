@@ -13,6 +13,7 @@ import { writeKubeconfig } from "../cluster/kubeconfig.ts";
 import type { Scene } from "../cluster/scene.ts";
 import { distributing } from "../distributing.ts";
 import type { Row } from "../rows.ts";
+import { approvedRequest, csrFor, installRequests } from "./cert-manager-rows.ts";
 import {
   answered,
   conditionOf,
@@ -85,7 +86,9 @@ async function playsThePage(scene: Scene): Promise<void> {
     const roots = await publishedRoots(scene, signers, { type, script: names + applyBundle });
     await mounts(scene, pod.replaceAll("mesh.example.com/workload", signer), roots);
     await running.end();
-    await certifiesTheService(scene, signers, { type, SIGNERS: SIGNERS as object[], roots });
+    const begun = { type, SIGNERS: SIGNERS as object[], roots };
+    await certifiesTheService(scene, signers, begun);
+    await answersCertManager(scene, signers, begun);
   } finally {
     await signers.end();
   }
@@ -188,11 +191,31 @@ async function certifiesTheService(
     metadata: { name: "webhook" },
   });
   await type(rights);
-  await signers.start([{ ...SIGNERS[0], ...added[0] }]);
+  const running = await signers.start([{ ...SIGNERS[0], ...added[0] }]);
 
   await type(`cd "$OUT"\n${script}`);
   const pem = await readFile(join(folder, "webhook.pem"), "utf8");
   assert.equal((await verified(folder, pem, roots)).subjectAltName, "DNS:webhook.shop.svc");
+  await running.end();
+}
+
+async function answersCertManager(
+  { plane, folder }: Scene,
+  signers: SignerScene,
+  { type, SIGNERS, roots }: Begun,
+): Promise<void> {
+  const blocks = await blocksUnder(page, "cert-manager");
+  const [table = ""] = textsIn(blocks, "toml");
+  const [script = ""] = textsIn(blocks, "sh");
+  const { SIGNERS: added } = parseToml(`[[SIGNERS]]\n${table}`) as { SIGNERS: object[] };
+  await installRequests(plane);
+  const running = await signers.start([{ ...SIGNERS[0], ...added[0] }]);
+  await until("no process leads", async () => (await running.readiness()).leading);
+  assert.match(await type(script), /NAME +SIGNER[\s\S]*mesh +shop.example.com\/mesh/);
+  const status = await approvedRequest(plane, await csrFor("shop", "web"), "shop");
+  const pem = Buffer.from(status.certificate ?? "", "base64").toString();
+  const { subjectAltName } = await verified(folder, pem, roots);
+  assert.equal(subjectAltName, "URI:spiffe://cluster.local/ns/shop/sa/web");
 }
 
 /** The row that types the page. It is the last one: afterwards the rights are those of its signer name. */

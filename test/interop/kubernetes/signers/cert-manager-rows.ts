@@ -1,0 +1,316 @@
+import assert from "node:assert/strict";
+import { createPublicKey, X509Certificate } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  certManagerRequestJson,
+  emptyCsr,
+} from "../../../testkit/kubernetes/certificate-requests.ts";
+import { runWell } from "../../../testkit/programs/child-process.ts";
+import { until } from "../../../testkit/time/until.ts";
+import type { ControlPlane } from "../cluster/control-plane.ts";
+import { applyFile, applyManifest } from "../cluster/manifests.ts";
+import type { Scene } from "../cluster/scene.ts";
+import type { Row } from "../rows.ts";
+import { type SignerScene, setSignerScene, signerName } from "./signer-scene.ts";
+
+const ofCertManager = [
+  {
+    name: signerName,
+    cert_manager: [
+      { namespaces: ["shop", "pay"], dns_names: ["*.shop.svc"] },
+      { namespaces: ["istio-system"], requester: "cert-manager/istio-csr", identities: ["shop"] },
+    ],
+  },
+];
+
+const signers = {
+  cluster_signers: [
+    {
+      account: "istio-system/rampart-signer",
+      namespaces: ["shop", "pay"],
+      dns_names: ["*.shop.svc"],
+    },
+  ],
+};
+
+const collection = (namespace: string): string =>
+  `/apis/cert-manager.io/v1/namespaces/${namespace}/certificaterequests`;
+
+/** Installs the kind of cert-manager's requests, by its own manifest. */
+export async function installRequests(plane: ControlPlane): Promise<void> {
+  const versioned = "github.com/cert-manager/cert-manager@v1.21.2";
+  const { Dir } = JSON.parse(await runWell("go", ["mod", "download", "-json", versioned]));
+  await applyFile(plane, join(Dir, "deploy/crds/cert-manager.io_certificaterequests.yaml"));
+  await untilServed(plane, "cert-manager.io/v1/certificaterequests");
+}
+
+async function untilServed({ call }: ControlPlane, path: string): Promise<void> {
+  const get = (): Promise<boolean> =>
+    call("GET", `/apis/${path}`).then(
+      () => true,
+      () => false,
+    );
+  await until(`there is no ${path}`, get);
+}
+
+/** Installs what the manifests have: kinds, rights, an issuer of the cluster; and a second tenant. */
+async function install(plane: ControlPlane): Promise<void> {
+  await installRequests(plane);
+  for (const name of ["crds", "signer-cert-manager"]) {
+    await applyManifest(plane, `components/signer-cert-manager/${name}.yaml`);
+  }
+  await untilServed(plane, "rampart.dev/v1/rampartclusterissuers");
+  await applyManifest(plane, "components/signer-cert-manager/issuer.yaml");
+  const metadata = { name: "pay" };
+  await plane.call("POST", "/api/v1/namespaces", { metadata }).catch(() => undefined);
+}
+
+type Changes = Parameters<typeof certManagerRequestJson>[1];
+
+let count = 0;
+
+/** Creates a request with the `username` that cert-manager's webhook would write. @returns Its name. */
+async function request(
+  { call }: ControlPlane,
+  csrPem: string,
+  namespace: string,
+  spec: object = {},
+): Promise<string> {
+  const name = `cr-${++count}`;
+  const { metadata, spec: whole } = certManagerRequestJson(csrPem, {
+    metadata: { namespace, name },
+    spec,
+  } as Changes);
+  const { uid: _, ...named } = metadata;
+  await call("POST", collection(namespace), {
+    apiVersion: "cert-manager.io/v1",
+    kind: "CertificateRequest",
+    metadata: named,
+    spec: whole,
+  });
+  return name;
+}
+
+/** Sets a condition as an approver does. */
+async function decide(
+  { call }: ControlPlane,
+  namespace: string,
+  name: string,
+  type: "Approved" | "Denied",
+): Promise<void> {
+  const path = `${collection(namespace)}/${name}`;
+  const condition = { type, status: "True", reason: "ByTheSuite", message: "" };
+  await call("PUT", `${path}/status`, {
+    ...(await call("GET", path)),
+    status: { conditions: [condition] },
+  });
+}
+
+interface Status {
+  readonly certificate?: string;
+  readonly ca?: string;
+  readonly failureTime?: string;
+  readonly conditions?: readonly { type: string; status: string; reason: string }[];
+}
+
+const statusOf = async ({ call }: ControlPlane, namespace: string, name: string): Promise<Status> =>
+  ((await call("GET", `${collection(namespace)}/${name}`))["status"] ?? {}) as Status;
+
+const readyOf = ({ conditions = [] }: Status): string =>
+  conditions.find(({ type }) => type === "Ready")?.reason ?? "";
+
+async function outcomeOf(plane: ControlPlane, namespace: string, name: string): Promise<Status> {
+  let status: Status = {};
+  await until(`${namespace}/${name} has no answer`, async () => {
+    status = await statusOf(plane, namespace, name);
+    return /^(?:Issued|Failed|Denied)$/.test(readyOf(status));
+  });
+  return status;
+}
+
+export async function approvedRequest(
+  ...[plane, csr, namespace, spec]: Parameters<typeof request>
+) {
+  const name = await request(plane, csr, namespace, spec);
+  await decide(plane, namespace, name, "Approved");
+  return outcomeOf(plane, namespace, name);
+}
+
+export const csrFor = async (namespace: string, account: string) =>
+  (
+    await emptyCsr("P-256", [
+      { type: "url", value: `spiffe://cluster.local/ns/${namespace}/sa/${account}` },
+    ])
+  ).pem;
+
+const by = (account: string) => ({ username: `system:serviceaccount:${account}` });
+
+const textOf = (base64 = ""): string => Buffer.from(base64, "base64").toString();
+
+const signatures = ({ ca }: SignerScene): number =>
+  ca.log.audits.filter(
+    ({ event, outcome }) => event === "create-certificate" && outcome === "issued",
+  ).length;
+
+async function withCertManager(
+  { plane, folder }: Scene,
+  play: (scene: SignerScene) => Promise<void>,
+  changes: object = signers,
+): Promise<void> {
+  const scene = await setSignerScene(plane, folder, changes);
+  await install(plane);
+  try {
+    const { log } = await scene.start(ofCertManager);
+    await play(scene).catch((error: unknown) => {
+      console.error(JSON.stringify(log.operations.slice(-20)));
+      throw error;
+    });
+  } finally {
+    await scene.end();
+  }
+}
+
+async function issues(scene: Scene): Promise<void> {
+  const { plane, folder } = scene;
+  await withCertManager(scene, async ({ ca }) => {
+    const serials = new Set<string>();
+    const keys = new Set<string>();
+    const sameKey = await csrFor("shop", "web");
+    for (const csr of [sameKey, sameKey, await csrFor("shop", "web")]) {
+      const status = await approvedRequest(plane, csr, "shop");
+      assert.deepEqual(
+        status.conditions?.map(({ type, reason }) => `${type} ${reason}`).toSorted(),
+        ["Approved ByTheSuite", "Ready Issued"],
+      );
+      const leaf = new X509Certificate(textOf(status.certificate));
+      assert.equal(leaf.subjectAltName, "URI:spiffe://cluster.local/ns/shop/sa/web");
+      serials.add(leaf.serialNumber);
+      keys.add(
+        createPublicKey(leaf.publicKey.export({ type: "spki", format: "pem" }))
+          .export({ type: "spki", format: "pem" })
+          .toString(),
+      );
+      assert.equal(textOf(status.ca), await ca.bundle());
+      const file = (name: string): string => join(folder, name);
+      await writeFile(file("cr.pem"), textOf(status.certificate));
+      await writeFile(file("cr-ca.pem"), textOf(status.ca));
+      const words = ["verify", "-x509_strict", "-CAfile", file("cr-ca.pem"), file("cr.pem")];
+      assert.match(await runWell("openssl", words), /: OK/);
+    }
+    assert.equal(serials.size, 3, "a renewal gets a certificate of its own");
+    assert.equal(keys.size, 2);
+    const dns = await emptyCsr("P-256", [{ type: "dns", value: "web.shop.svc" }]);
+    const usages = ["digital signature", "key encipherment", "server auth"];
+    const serving = await approvedRequest(plane, dns.pem, "shop", {
+      usages,
+      ...by("cert-manager:cert-manager"),
+    });
+    assert.equal(
+      new X509Certificate(textOf(serving.certificate)).subjectAltName,
+      "DNS:web.shop.svc",
+    );
+    const path = "/apis/rampart.dev/v1/rampartclusterissuers/mesh";
+    await until("the issuer is not ready", async () => {
+      const { status } = await plane.call("GET", path);
+      return readyOf((status ?? {}) as Status) === "CaReached";
+    });
+  });
+}
+
+async function refuses(scene: Scene): Promise<void> {
+  const { plane } = scene;
+  await withCertManager(scene, async (signing) => {
+    const own = await csrFor("shop", "web");
+    const denied = await request(plane, own, "shop");
+    await decide(plane, "shop", denied, "Denied");
+    const status = await outcomeOf(plane, "shop", denied);
+    assert.equal(readyOf(status), "Denied");
+    assert(status.failureTime);
+    const waiting = await request(plane, own, "shop");
+    const refused = async (...request: [string, string, object?]) => {
+      const {
+        conditions = [],
+        certificate,
+        failureTime,
+      } = await approvedRequest(plane, ...request);
+      assert.equal(certificate, undefined);
+      assert(failureTime);
+      return conditions.find(({ type }) => type === "InvalidRequest")?.reason;
+    };
+    assert.equal(await refused(own, "shop", { isCA: true }), "UnsupportedCA");
+    assert.equal(await refused(own, "shop", { usages: ["code signing"] }), "UnsupportedUsages");
+    assert.equal(await refused(own, "pay"), "NameNotAllowed");
+    // From any namespace, cert-manager's own account is the requester of Certificates.
+    const stolen = await csrFor("cert-manager", "cert-manager");
+    assert.equal(await refused(stolen, "shop", by("cert-manager:cert-manager")), "NameNotAllowed");
+    assert.equal(await refused(own, "istio-system"), "NameNotAllowed");
+    assert.equal(await refused(own, "shop", by("cert-manager:istio-csr")), "NameNotAllowed");
+    assert.equal(signatures(signing), 0);
+    assert.deepEqual(await statusOf(plane, "shop", waiting), {}, "nobody has approved it");
+  });
+}
+
+async function survivesAnOutage(scene: Scene): Promise<void> {
+  const { plane } = scene;
+  const csr = await csrFor("shop", "web");
+  let name = "";
+  const narrow = {
+    cluster_signers: [{ account: "istio-system/rampart-signer", namespaces: ["x"] }],
+  };
+  await withCertManager(
+    scene,
+    async () => {
+      name = await request(plane, csr, "shop");
+      await decide(plane, "shop", name, "Approved");
+      await until(
+        "it is not pending",
+        async () => readyOf(await statusOf(plane, "shop", name)) === "Pending",
+      );
+    },
+    narrow,
+  );
+  await withCertManager(scene, async (signing) => {
+    assert.equal(readyOf(await outcomeOf(plane, "shop", name)), "Issued");
+    const names = await Promise.all(Array.from({ length: 40 }, () => request(plane, csr, "shop")));
+    await Promise.all(names.map((each) => decide(plane, "shop", each, "Approved")));
+    await plane.restart();
+    for (const each of names) assert.equal(readyOf(await outcomeOf(plane, "shop", each)), "Issued");
+    assert.equal(signatures(signing), 41, "one signature for each request");
+  });
+}
+
+const flood = 1000;
+
+async function givesTurns(scene: Scene): Promise<void> {
+  const { plane } = scene;
+  await withCertManager(scene, async (signing) => {
+    const csr = await csrFor("shop", "web");
+    const names: string[] = [];
+    const asked = Array.from({ length: 20 }, async () => {
+      for (let i = 0; i < flood / 20; i++) {
+        const name = await request(plane, csr, "istio-system", by("cert-manager:istio-csr"));
+        await decide(plane, "istio-system", name, "Approved");
+        names.push(name);
+      }
+    });
+    const tenant = await csrFor("pay", "api");
+    await until("the flood has not begun", async () => names.length > flood / 4);
+    assert.equal(readyOf(await approvedRequest(plane, tenant, "pay", by("pay:api"))), "Issued");
+    await Promise.all(asked);
+    for (const name of names)
+      assert.equal(readyOf(await outcomeOf(plane, "istio-system", name)), "Issued");
+    assert.equal(signatures(signing), flood + 1, "one signature for each request");
+  });
+}
+
+/** The rows on CertificateRequests, with the rights of deploy/kustomize/components/signer-cert-manager, too. */
+export const certManagerRows: readonly Row<Scene>[] = [
+  ["cert-manager's requests: a renewal, another key, DNS names, the issuer's condition", issues],
+  ["cert-manager's requests: denied, invalid, not approved, of another account", refuses],
+  [
+    "cert-manager's requests: a refusal of the CA and an update of the API server",
+    survivesAnOutage,
+  ],
+  ["cert-manager's requests: a thousand of istio-csr, and a second tenant's", givesTurns],
+];
