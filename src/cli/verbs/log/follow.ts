@@ -86,7 +86,11 @@ class Following implements Disposable {
   async run(milliseconds: number, ending?: AbortSignal): Promise<number> {
     const failures: unknown[] = [];
     let findings = 0;
-    for (const [shard, isListed] of await this.#shards()) {
+    const shards = await this.#shards().catch((error: unknown) => {
+      failures.push(error);
+      return new Map<string, boolean>();
+    });
+    for (const [shard, isListed] of shards) {
       try {
         findings += await judgingLog(() => this.#look(shard, isListed));
       } catch (error) {

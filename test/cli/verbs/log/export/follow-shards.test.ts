@@ -11,6 +11,7 @@ import {
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { startLoopbackServer } from "../../../../testkit/network/loopback-server.ts";
+import { startTlsServer } from "../../../../testkit/network/loopback-tls.ts";
 import {
   createOperatorFolder,
   type OperatorFolder,
@@ -147,6 +148,14 @@ describe("log follow --audit", () => {
     expect(await audited()).toEqual(["r1", "f1"]);
     await appendFile(inFolder("audit"), line("r2").slice(9));
     expect(await audited()).toEqual(["r1", "f1", "r2"]);
+  });
+
+  test("writes refusals while the log is away", async () => {
+    await writeFile(inFolder("audit"), line("r1"));
+    await log.end();
+    const { code, stderr } = await follow("--to ./events.jsonl --audit ./audit");
+    expect([code, stderr]).toEqual([1, expect.stringContaining("did not answer (ECONNREFUSED)")]);
+    expect(await written()).toEqual(["r1"]);
   });
 
   test("takes a line behind words of journald, and an issuance that no log has", async () => {
@@ -299,6 +308,20 @@ describe("log follow --to a collector", () => {
     await follow(`--to ${origin}`);
     expect(accepted).toHaveLength(1205);
     expect(requests.length).toBeGreaterThanOrEqual(4);
+  });
+
+  test("trusts the roots of OTEL_EXPORTER_OTLP_CERTIFICATE alone", async () => {
+    const records: unknown[] = [];
+    const { origin, ca: roots } = await startTlsServer(async (request, response) => {
+      let text = "";
+      for await (const chunk of request) text += chunk;
+      records.push(...recordsIn(JSON.parse(text)));
+      response.end();
+    });
+    await writeFile(inFolder("roots.pem"), roots);
+    const environment = { OTEL_EXPORTER_OTLP_CERTIFICATE: inFolder("roots.pem") };
+    expect(await follow(`--to ${origin}`, environment)).toMatchObject({ code: 0 });
+    expect(records).toHaveLength(5);
   });
 
   test("refuses headers that are none", async () => {
