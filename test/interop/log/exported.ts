@@ -1,10 +1,20 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { loggedEntry } from "../../../src/cli/verbs/log/entry.ts";
+import {
+  exportedEntry,
+  exportedLine,
+  toOcsf,
+} from "../../../src/cli/verbs/log/export/exported-event.ts";
+import { Tile } from "../../../src/tlog/tile.ts";
+import { tokenEntry } from "../../testkit/log/token-entry.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { type Child, startChild } from "../../testkit/programs/child-process.ts";
+import { type Child, runWell, startChild } from "../../testkit/programs/child-process.ts";
 import { launchRampart, sourceProgram } from "../../testkit/programs/rampart-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
+import { startLoggedCa } from "../../testkit/tlog/logged-ca.ts";
 import { originOf, type ServedShards, serveShards } from "../../testkit/tlog/served-shards.ts";
 
 /** Each shard gets so many entries at once, so often. */
@@ -165,4 +175,38 @@ export async function exportToFile(): Promise<void> {
   const doubled = doubledIn(names);
   console.log(`log: ${follower.kills} kills, ${names.length} lines, 0 lost, ${doubled} doubled`);
   if (doubled > 0) throw new Error(`${doubled} lines are there twice`);
+}
+
+/**
+ * Entries of each kind and a refusal as events of OCSF, judged by a stranger's JSON schemas. These are of 1.8.0, which
+ * has the two classes with all that is used of 1.9.0.
+ */
+export async function judgeOcsf(interpreter: string): Promise<void> {
+  const ca = await startLoggedCa();
+  await ca.renew(await ca.issue());
+  await ca.log.publish();
+  ca.end();
+  const bundle = ca.objects.stored.get("tile/entries/000.p/3") ?? new Uint8Array();
+  const octets = [...Tile.parseBundle(bundle, 3), LogEntry.format(tokenEntry({ tokenId: "t" }))];
+  const entries = octets.map((each, idx) =>
+    exportedEntry("log.example.com/2026/0", {
+      idx,
+      octets: each.slice(),
+      ...loggedEntry(LogEntry.parse(each)),
+    }),
+  );
+  const refusal = {
+    time: new Date(),
+    event: "create-token",
+    outcome: "refused",
+    peer: "192.0.2.7",
+  };
+  const line = exportedLine(JSON.stringify({ ...refusal, reason: "lifetime-too-long" }));
+  const events = [...entries, ...(line ? [line] : [])].map(toOcsf);
+  const input = events.map((event) => `${JSON.stringify(event)}\n`).join("");
+  const judge = [join(import.meta.dirname, "ocsf.py"), "1.8.0"];
+  const said = await runWell(interpreter, judge, { input });
+  if (said !== '{"3004": 1, "3002": 4}\n') throw new Error(said);
+  const broken = await runWell(interpreter, judge, { input: input.replace('"domain"', '"name2"') });
+  if (!broken.includes("name2")) throw new Error(`no fault found: ${broken}`);
 }

@@ -9,8 +9,8 @@ import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { GrownTree, hex } from "../../testkit/tlog/trees.ts";
 import { type Outcome, report } from "../outcomes.ts";
-import { fromGoModule, fromGoProxy, ofTheMachine, type Software } from "../software.ts";
-import { exportToCollector, exportToFile } from "./exported.ts";
+import { fromGoModule, fromGoProxy, ofTheMachine, python, type Software } from "../software.ts";
+import { exportToCollector, exportToFile, judgeOcsf } from "./exported.ts";
 import { playFreshClone } from "./fresh-clone.ts";
 import { type WorkerLog, writeWorkerLog } from "./worker-log.ts";
 import { proofOf, type WrittenLog, writeLog } from "./written-log.ts";
@@ -88,6 +88,10 @@ const exportScenes: Readonly<Record<string, Scene>> = {
   "three shards into a file, whose writer is killed": exportToFile,
 };
 
+const ocsfScenes: Readonly<Record<string, Scene>> = {
+  "an authority, certificates, a token and a refusal as events of OCSF": judgeOcsf,
+};
+
 const readerScenes: Readonly<Record<string, Scene>> = {
   "roots and consistency proofs of x/mod": async (program) => {
     const asked = [...sizes, 1, 3, 100, 511, 512, 1000, 65_536].toSorted((a, b) => a - b);
@@ -160,11 +164,13 @@ const fsck = await fromGoProxy("github.com/transparency-dev/tessera/cmd/fsck@v1.
 const openssl = await ofTheMachine("openssl", ["version"], /^OpenSSL 3/);
 const reader = await fromGoModule(join(import.meta.dirname, "reader"), "log-reader");
 const collector = await fromGoModule(join(import.meta.dirname, "collector"), "otel-collector");
+const ocsf = await python("ocsf", ["ocsf-json-schema==1.2.0", "jsonschema==4.26.0"]);
 const outcomes = [
   await play("tessera fsck", fsck, fsckScenes),
   await play("tessera fsck", fsck, workerScenes, "the log of the Worker"),
   await play("a stranger with a tutorial", openssl, strangerScenes, "npm start"),
   await play("x/mod, merkle and formats", reader, readerScenes),
   await play("a collector of OpenTelemetry", collector, exportScenes, "rampart log follow --to"),
+  await play("ocsf-json-schema", ocsf, ocsfScenes, "rampart log follow --ocsf"),
 ];
 report(outcomes);
