@@ -3,6 +3,7 @@ import { Authenticator } from "../../src/authn/caller.ts";
 import { CertificateVerifier } from "../../src/authn/certificate-verifier.ts";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
+import { CaError, rejectCredential } from "../../src/foundation/errors.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
@@ -46,4 +47,14 @@ test("a fault of the verification is no bad certificate, beside which a token wo
   );
   const credentials = { headers: new Headers(), clientCertificate: new Uint8Array() };
   await expect(authenticate(credentials, new Date())).rejects.toThrow("a fault of ours");
+});
+
+test("of a bad certificate and a token that fails, the token is the reason, so that its caller tries again", async () => {
+  const outage = new CaError({ reason: "key-provider-unreachable", issuer: "https://a.test" }, "");
+  const authenticate = Authenticator.certificateFirst(
+    () => Promise.reject(rejectCredential("form", "no certificate")),
+    () => Promise.reject(outage),
+  );
+  const credentials = { headers: new Headers(), clientCertificate: new Uint8Array() };
+  expect(await refusalOf(() => authenticate(credentials, new Date()))).toEqual(outage.refusal);
 });

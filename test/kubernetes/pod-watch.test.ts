@@ -127,6 +127,18 @@ describe("pods that are watched", () => {
     expect(lookups()).toEqual([]);
   });
 
+  test("keep an account on its node until the last of its pods there has gone", async () => {
+    const second = { ...onNode, name: "a-9", uid: "9" };
+    put(ztunnel, onNode, second);
+    start("alone");
+    await eventually(async () => expect(await hasTarget()).toBe(true));
+    api.remove("Pod", onNode.name, onNode.namespace);
+    await settle();
+    expect(await hasTarget()).toBe(true);
+    api.remove("Pod", second.name, second.namespace);
+    await eventually(async () => expect(await hasTarget()).toBe(false));
+  });
+
   test("are listed in pages, without those that have ended", async () => {
     const many = [1, 2, 3, 4, 5].map((i) => ({ ...onNode, name: `a-${i}`, account: `a-${i}` }));
     put(...many, { ...onNode, name: "b", phase: "Succeeded" });

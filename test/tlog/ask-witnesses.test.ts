@@ -53,6 +53,44 @@ describe("a publisher", () => {
     expect(refused).toEqual([]);
   });
 
+  test("takes the witness's own cosignature of several, and of two witnesses each its own", async () => {
+    const others = await VerifierKey.generate();
+    const second = createCosigner(
+      "w2.example.com",
+      others.privateKey,
+      await VerifierKey.raw(others.publicKey),
+    );
+    const lines = [cosigner, second].map(
+      ({ key }, i) => `witness w${i + 1} ${VerifierKey.format(key)} https://w${i + 1}.test/`,
+    );
+    const both = Policy.parse([...lines, "group both all w1 w2", "quorum both"].join("\n"));
+    const asked: string[] = [];
+    const small = grown.grow(3).tree;
+    const answers = [cosigner, second].map((each, i) =>
+      standInWitness(log.key, each, now, i === 0 ? small : new GrownTree().grow(0).tree),
+    );
+    const ask = createAskWitnesses(both, {
+      post: async (url, body) => {
+        const i = url.includes("w1") ? 0 : 1;
+        asked.push(`w${i + 1} ${body.slice(0, body.indexOf("\n"))}`);
+        const { body: own, ...answer } = (await answers[i]?.(body)) ?? {
+          body: "",
+          status: 500,
+          contentType: "",
+        };
+        const strange = formatSignature(await (i === 0 ? second : cosigner).cosign("text\n", now));
+        return { ...answer, body: answer.status === 200 ? `${strange}\n${own}` : own };
+      },
+      read: grown.read,
+      refused: (name, why) => asked.push(`${name} refused: ${why}`),
+    });
+    const first = await ask(await signed(grown.grow(7).tree));
+    expect(first.map(({ name }) => name).toSorted()).toEqual(["w1.example.com", "w2.example.com"]);
+    asked.length = 0;
+    await ask(await signed(grown.grow(9).tree));
+    expect(asked.toSorted()).toEqual(["w1 old 7", "w2 old 7"]);
+  });
+
   test.each<[string, () => Promise<WitnessAnswer>]>([
     ["does not answer", () => Promise.reject(new Error("no answer"))],
     ["fails", async () => ({ status: 500, contentType: "", body: "" })],

@@ -246,6 +246,23 @@ const bundleOf = (sequence: number, ...authorities: TestAuthority[]) => ({
   roots: authorities.map(({ certificate }) => certificate),
 });
 
+test("says each reason for which peers refuse its certificate, and none that has passed", async () => {
+  const bench = new Bench();
+  bench.run();
+  await bench.settle();
+  bench.outage = unreachable;
+  bench.trust.updateFromBundle(bundleOf(1, successor));
+  await bench.settle();
+  bench.identity.renewIf(() => true, "certificate-revoked");
+  expect(bench.identity.fault).toContain("its root was withdrawn, it is revoked");
+  bench.identity.renewIf(() => false, "certificate-revoked");
+  expect(bench.identity.fault).toContain("its root was withdrawn");
+  expect(bench.identity.fault).not.toContain("revoked");
+  bench.trust.updateFromBundle(bundleOf(2, root, successor));
+  await bench.settle();
+  expect(bench.identity.fault).toBeUndefined();
+});
+
 test("renews at once when its authority is withdrawn", async () => {
   const bench = new Bench();
   bench.run();

@@ -228,6 +228,17 @@ test("has the CRLs in the first answer, and waits for them", async () => {
   expect([svid.crl, bundle.crl]).toEqual([[Uint8Array.of(7)], [Uint8Array.of(7)]]);
 });
 
+test("serves its own bundle under its own name, whatever a federated endpoint says", async () => {
+  const { identity, trust, own, namesake } = await startBesideNamesake();
+  const federation = new FederatedBundles();
+  const foreign = { sequence: 1, refreshSeconds: 300, jwtKeys: [], roots: [namesake] };
+  federation.update(clusterLocal, foreign);
+  trust.holdBack([namesake]);
+  const client = await serveApi({ identity, trust, federation });
+  const { bundles } = await first(client.fetchX509Bundles({}, { headers }));
+  expect(Buffer.from(bundles[ownDomain] ?? [])).toEqual(derOf(own));
+});
+
 test("hands no root out before its CRL, in either method", async () => {
   const { identity, trust, own, namesake } = await startBesideNamesake();
   trust.holdBack([namesake]);

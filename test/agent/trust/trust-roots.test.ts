@@ -183,3 +183,46 @@ test("a certificate is withdrawn once its root was and another is none of the me
   trust.updateFromBundle(bundle(3, a, b));
   expect(isWithdrawn(own)).toBe(false);
 });
+
+test("an answer is accepted by the root that it leads to, whichever of its roots was withdrawn", async () => {
+  const trust = new TrustRoots();
+  trust.updateFromBundle(bundle(1, a, b));
+  trust.updateFromBundle(bundle(2, b));
+  // Each has both roots, and a leaf of its first.
+  expect(trust.accepts(await answer("x", b, a), now)).toBe(true);
+  expect(trust.accepts(await answer("x", a, b), now)).toBe(false);
+  trust.updateFromBundle(bundle(3, a, b));
+  expect(trust.accepts(await answer("x", a, b), now)).toBe(true);
+});
+
+test("a bundle of the same number and other content counts: its CA does without numbers", () => {
+  const trust = new TrustRoots();
+  for (const [each, expected] of [
+    [[a], "a"],
+    [[b], "b"],
+    [[a, c], "ac"],
+  ] as const) {
+    trust.updateFromBundle(bundle(0, ...each));
+    expect(names(trust)).toBe(expected);
+  }
+});
+
+test("roots are held back as the last call says, and no others", () => {
+  const trust = new TrustRoots();
+  trust.updateFromBundle(bundle(1, a, b, c));
+  trust.holdBack([a.certificate]);
+  trust.holdBack([b.certificate]);
+  expect(trust.served).toHaveLength(2);
+  expect(trust.served).not.toContain(b.certificate);
+  trust.holdBack([]);
+  expect(trust.served).toHaveLength(3);
+});
+
+test("roots of answers count until the bundle is confirmed, and no longer", async () => {
+  const trust = new TrustRoots();
+  trust.updateFromBundle(bundle(1, a));
+  trust.updateFromAnswer(await answer("x", b, a));
+  expect(names(trust)).toBe("ab");
+  trust.confirmBundle();
+  expect(names(trust)).toBe("a");
+});

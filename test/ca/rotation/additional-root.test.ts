@@ -271,3 +271,16 @@ test("an additional root is not stored when it would not open again", async () =
   await expect(trustRoot(ca.mint, large, ca.now())).rejects.toThrow();
   expect(ca.store.records).toEqual(before);
 });
+
+test("a root that TAINTED_AUTHORITIES has is not trusted, and any other is", async () => {
+  const ca = await startSigningCa();
+  const [own, other] = await Promise.all(
+    [1e8, 2e8].map((seconds) => createRoot({ notAfter: addSeconds(ca.now(), seconds) })),
+  );
+  if (!own || !other) throw new Error("unreachable");
+  const { id } = AdditionalRoot.create(own, ca.now());
+  const mint = { ...ca.mint, configuredTaints: [{ idPrefix: id, rootUntil: undefined }] };
+  await expect(trustRoot(mint, own, ca.now())).rejects.toThrow("TAINTED_AUTHORITIES has this root");
+  await trustRoot(mint, other, ca.now());
+  expect((await openStore(ca.mint)).additionalRoots).toHaveLength(1);
+});

@@ -3,8 +3,9 @@ import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
+import { askUpstream } from "../../../src/ca/rotation/ask-upstream.ts";
 import { NextStep } from "../../../src/ca/rotation/next-step.ts";
-import { UpstreamError } from "../../../src/ca/upstream-authority.ts";
+import { type UpstreamAuthority, UpstreamError } from "../../../src/ca/upstream-authority.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { upstreamOf } from "../../../src/config/internal/upstream.ts";
 import { IntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
@@ -295,6 +296,21 @@ describe("an upstream", () => {
     await expect(ca.rotate()).rejects.toThrow(AggregateError);
     expect(await idsIn(ca)).toHaveLength(2);
   });
+});
+
+test("a CA upstream is asked with the roots of every authority of the store", async () => {
+  const { upstream, ca } = await startDue();
+  upstream.behaviour = vault(nextRoot, nowOfCa);
+  await ca.rotate();
+  expect(await idsIn(ca)).toHaveLength(2);
+  let known: readonly Uint8Array[] = [];
+  const asking: UpstreamAuthority = async ({ knownRoots = [] }) => {
+    known = knownRoots;
+    throw new UpstreamError("no");
+  };
+  const mint = { ...ca.mint, upstream: asking };
+  await expect(askUpstream(mint, undefined, ca.now())).rejects.toThrow(UpstreamError);
+  expect(new Set(known.map((der) => der.join())).size).toBe(2);
 });
 
 test("a tainted intermediate makes its successor due, though it would have signed for longer", async () => {

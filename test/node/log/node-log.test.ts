@@ -174,6 +174,18 @@ test("opens once its key service is back, and takes no entry before", async () =
   expect(log.issuanceLog.troubles()).toEqual([]);
 });
 
+test("shows the shards of all processes in the order of their numbers", async () => {
+  const folder = await temporaryFolder();
+  const logs = [];
+  for (const shard of [10, 2, 0]) logs.push(await openLog(folder, { shard }));
+  onTestFinished(async () => void (await Promise.all(logs.map((each) => each.end()))));
+  const [{ issuanceLog, publishedLog }] = logs as [Awaited<ReturnType<typeof openLog>>];
+  const ca = await startCa({}, { issuanceLog, publishedLog });
+  const headers = { authorization: `Bearer ${readerToken}` };
+  const shards = await (await ca.app.request("https://ca.test/log/logs.json", { headers })).json();
+  expect(shards.map(({ shard }: { shard: string }) => shard)).toEqual(["0", "2", "10"]);
+});
+
 test("reports that it cannot publish, and publishes once it can", async () => {
   const folder = await temporaryFolder();
   const log = await openLog(folder);
