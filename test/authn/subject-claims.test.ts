@@ -370,3 +370,15 @@ describe("what is recorded of a token", () => {
     expect(await refusal({ ...github, sub }, entry())).toEqual(rejected("form"));
   });
 });
+
+test("each of two entries demands what it says of a token's use and age, and nothing of the other", () => {
+  const strict = entry({ once: true, maximumAgeSeconds: 60 });
+  const lax = entry({ ...when("repository_id", "75"), name: "lax", account: "lax" });
+  const of = (repository_id: string, age: number) =>
+    mapped({ ...github, repository_id, iat: seconds - age }, [strict, lax]);
+  expect(of("74", 30).usedOnceUntil).toBeDefined();
+  expect(() => of("74", 90)).toThrow("older than deploy allows");
+  expect(of("75", 90)).toMatchObject({ account: { name: "lax" }, usedOnceUntil: undefined });
+  const reversed = mapped({ ...github, repository_id: "74", iat: seconds - 30 }, [lax, strict]);
+  expect(reversed.usedOnceUntil).toBeDefined();
+});

@@ -194,6 +194,13 @@ export const scenes: Readonly<Record<string, Scene>> = {
     equal(faultOf(await rejection(client.issue())), ["unavailable", 30]);
     equal(faultOf(await rejection(client.bundle())), ["unavailable", 30]);
     equal(await mesh.calls(), calls + 2);
+    // An outage that has ended counts for no later one.
+    await mesh.fail();
+    await client.issue();
+    await mesh.fail(503);
+    const before = await mesh.calls();
+    await rejection(client.issue());
+    equal(await mesh.calls(), before + 5);
   },
   "a CA that nobody finds is unavailable": async (mesh) => {
     const client = mesh.client({ url: "http://127.0.0.1:9" });

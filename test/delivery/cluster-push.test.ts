@@ -340,6 +340,22 @@ describe("a namespace delays no other", () => {
     expect(writes(api)).toHaveLength(6);
   });
 
+  test("where many refuse, and others between them take it", async () => {
+    for (let i = 0; i < 12; i++) api.put(namespaceOf(`${i % 2 ? "good" : "bad"}-${i}`));
+    api.instead = (request, response) =>
+      request.method === "PATCH" &&
+      Boolean(request.url?.includes("/bad-")) &&
+      answers(403, "{}")(request, response);
+    await pushTo(undefined, { writesAtOnce: 1 }).deliver(ca.now());
+    expect(
+      await deliveredIn(
+        api,
+        [1, 3, 5, 7, 9, 11].map((i) => `good-${i}`),
+      ),
+    ).toBe(6);
+    expect(lines("roots-not-delivered")).toMatchObject([{ delivered: 9, written: 9 }]);
+  });
+
   test("where one refuses, and it says how many have another bundle and how many have none", async () => {
     api.put(
       rootConfigMap(

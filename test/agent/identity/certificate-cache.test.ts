@@ -132,3 +132,25 @@ test("survives a disk that cannot be written", async () => {
 test.each(["", "short", "not base64 at all"])("refuses the key %j at start", async (key) => {
   await expect(open(key)).rejects.toThrow("RAMPART_CACHE_KEY_FILE");
 });
+
+test("a certificate that a clock of the future has obtained counts as obtained now", async () => {
+  const cache = await open();
+  const ahead = new Date(now.getTime() + 3_600_000);
+  await cache.store({ ...svid, obtainedAt: ahead });
+  expect((await cache.load(spiffeId))?.svid.obtainedAt).toEqual(now);
+  clock = new Date(ahead.getTime() + 1000);
+  expect((await cache.load(spiffeId))?.svid.obtainedAt).toEqual(ahead);
+});
+
+test("a sealed file is no other's, whatever name somebody gives it", async () => {
+  const cache = await open(newKey());
+  await cache.store(svid);
+  const other = workload("foo", "other");
+  const [own, named] = await Promise.all([onlyFile(), cache.store({ ...svid, spiffeId: other })]);
+  expect(named).toBeUndefined();
+  const octets = await readFile(own);
+  for (const name of await readdir(join(folder, "cache")))
+    await writeFile(join(folder, "cache", name), octets);
+  expect(await cache.load(other)).toBeUndefined();
+  expect(await cache.load(spiffeId)).toBeDefined();
+});

@@ -263,3 +263,22 @@ test("the intermediates of every identity count, whichever has one", async () =>
     expect(revocation.take([crlOfA, forged])).toBe(false);
   }
 });
+
+test("each identity whose certificate is revoked gets another, and no other does", async () => {
+  const renewed: string[] = [];
+  const holding = ({ certificate }: CrlAuthority, name: string) => ({
+    svid: { chain: [certificate] as const },
+    renewIf: (isRefused: (svid: { chain: readonly [X509Certificate] }) => boolean) => {
+      if (isRefused({ chain: [certificate] })) renewed.push(name);
+    },
+  });
+  const [first, second, third] = await Promise.all([1, 2, 3].map(() => createCrlAuthority()));
+  if (!first || !second || !third) throw new Error("unreachable");
+  const { revocation, roots, identities } = follow();
+  const all = [holding(first, "first"), holding(second, "second"), holding(third, "third")];
+  Object.assign(identities, { all: () => all });
+  roots(a);
+  const revoked = [second, third].map(({ certificate }) => certificate.serialNumber.toLowerCase());
+  revocation.take([await crlOf(a, { revoked })]);
+  expect(renewed).toEqual(["second", "third"]);
+});

@@ -288,6 +288,9 @@ describe("signers with one trust bundle", () => {
     expect(chainPem).toEqual(["intermediate", trustBundle.pem]);
     expect(trustBundle.roots).toHaveLength(2);
     expect(sequence).toBe(Math.max(own.sequence, other.sequence));
+    const later = { ...other, history: { ...other.history, changedAt: own.sequence + 1000 } };
+    const withLater = uniteBundles(at(own), [{ authorities: at(later), sharesPostQuantum: false }]);
+    expect((await withLater.at(start)).sequence).toBe(own.sequence + 1000);
   });
 
   test("show a change of any of them, and keep what they are while there is none", async () => {

@@ -176,8 +176,7 @@ test("opens once its key service is back, and takes no entry before", async () =
 
 test("shows the shards of all processes in the order of their numbers", async () => {
   const folder = await temporaryFolder();
-  const logs = [];
-  for (const shard of [10, 2, 0]) logs.push(await openLog(folder, { shard }));
+  const logs = await Promise.all([10, 2, 0].map((shard) => openLog(folder, { shard })));
   onTestFinished(async () => void (await Promise.all(logs.map((each) => each.end()))));
   const [{ issuanceLog, publishedLog }] = logs as [Awaited<ReturnType<typeof openLog>>];
   const ca = await startCa({}, { issuanceLog, publishedLog });

@@ -97,6 +97,15 @@ describe("watched Secrets", () => {
     expect(await shown()).toEqual(["authorities/cd"]);
   });
 
+  test("are asked for after the clock was set back, until the watch has said something since", async () => {
+    const { api, space, quiet, time } = await start();
+    await quiet();
+    const asked = api.asked.length;
+    time.now -= 3_600_000;
+    await space.list("recent");
+    expect(api.asked.length).toBeGreaterThan(asked);
+  });
+
   test("are asked for after a silence, and whenever a list has to be fresh", async () => {
     const { api, direct, space, quiet, time } = await start();
     await quiet();
