@@ -7,7 +7,7 @@ import { ClientError, createClient } from "../src/client/client.ts";
 import { OperatorError } from "../src/foundation/errors.ts";
 import { Bytes } from "../src/pki/encoding/bytes.ts";
 import { Pem } from "../src/pki/encoding/pem.ts";
-import { extendVerified } from "../src/tlog/extend.ts";
+import { ObjectReader } from "../src/tlog/extend.ts";
 import { Frontier } from "../src/tlog/frontier.ts";
 import { openCheckpointText } from "../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../src/tlog/note/verifier-key.ts";
@@ -149,7 +149,7 @@ async function lookFor(
   const tree = await openCheckpointText(new TextDecoder().decode(checkpoint), key);
   const leaf = Pem.parse(leafPem, ["CERTIFICATE"]);
   let found: FirstEntry | undefined;
-  await extendVerified(Frontier.empty(), tree, read, (index, octets) => {
+  await ObjectReader.extend(Frontier.empty(), tree, read, (index, octets) => {
     const entry = LogEntry.parse(octets);
     if (!leaf || entry.kind === "token" || !Bytes.equal(entry.certificate, leaf)) return;
     found = { origin: tree.origin, index, size: tree.size, entry };

@@ -7,8 +7,8 @@ import { IdentityProof } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { SubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { Frontier } from "../../src/tlog/frontier.ts";
-import { leafHash } from "../../src/tlog/merkle.ts";
-import { createLogSigner, formatCheckpoint } from "../../src/tlog/note/checkpoint.ts";
+import { Hash } from "../../src/tlog/merkle.ts";
+import { Checkpoint } from "../../src/tlog/note/checkpoint.ts";
 import { formatNote } from "../../src/tlog/note/note.ts";
 import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { Tile } from "../../src/tlog/tile.ts";
@@ -39,15 +39,19 @@ export async function createMeshLog(size: number): Promise<MeshLog> {
   for (let first = 0; first < size; first += Tile.fullWidth) {
     const width = Math.min(Tile.fullWidth, size - first);
     const entries = Array.from({ length: width }, (_, i) => entryOf(first + i));
-    for (const entry of entries) keep(frontier.append(leafHash(entry)));
+    for (const entry of entries) keep(frontier.append(Hash.ofLeaf(entry)));
     const path = Tile.path({ level: "entries", index: first / Tile.fullWidth, width });
     objects.set(path, Tile.formatBundle(entries));
   }
   keep(frontier.partialTiles());
   const origin = "log.example.com/bench";
   const { privateKey, publicKey } = await VerifierKey.generate();
-  const { key, sign } = createLogSigner(origin, privateKey, await VerifierKey.raw(publicKey));
-  const text = formatCheckpoint({ origin, size, root: frontier.root() });
+  const { key, sign } = Checkpoint.createSigner(
+    origin,
+    privateKey,
+    await VerifierKey.raw(publicKey),
+  );
+  const text = Checkpoint.format({ origin, size, root: frontier.root() });
   const note = formatNote({ text, signatures: [await sign(text)] });
   objects.set(Tile.checkpointPath, new TextEncoder().encode(note));
   return { verifierKey: VerifierKey.format(key), objects };

@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { messageOf } from "../foundation/errors.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { CoalescedWork } from "../foundation/shared-work.ts";
-import { replaceFile } from "../program/files/atomic-file.ts";
+import { AtomicFile } from "../program/files/atomic-file.ts";
 import { DescriptorPath } from "../program/files/descriptor-path.ts";
 import { SmallFile } from "../program/files/small-file.ts";
 import type { CertificatePurpose } from "./configuration/ca-settings.ts";
@@ -154,7 +154,7 @@ async function replace(
   { mode, owner }: OutputSettings,
 ): Promise<void> {
   if (content === undefined) return rm(path, { force: true });
-  return replaceFile(path, content, {
+  return AtomicFile.replace(path, content, {
     mode,
     give: owner && ((file) => file.chown(owner.uid, owner.gid)),
   });

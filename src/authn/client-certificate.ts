@@ -4,7 +4,7 @@ import { DerError, Tag } from "../pki/encoding/der-reader.ts";
 import { Oid } from "../pki/encoding/object-identifiers.ts";
 import { type ServiceAccount, SpiffeId, type TrustDomain } from "../pki/spiffe-id.ts";
 import { Certificate } from "../pki/x509/certificate.ts";
-import { type CertificateExtensions, uriName } from "../pki/x509/certificate-extensions.ts";
+import { uriName } from "../pki/x509/certificate-extensions.ts";
 
 /** A client certificate by its form, its time and its name. Its signature is not verified. */
 export interface ClientCertificate {
@@ -76,7 +76,7 @@ function requireLeaf({
   basicConstraints,
   keyUsage,
   hasUnknownCritical,
-}: CertificateExtensions): void {
+}: Certificate["toBeSigned"]["extensions"]): void {
   if (hasUnknownCritical) throw new DerError("an unknown extension is critical (RFC 5280 §4.2)");
   basicConstraints?.value.fork().enter(Tag.sequence).finish();
   const [, bits = 0] = keyUsage?.value.fork().content(Tag.bitString) ?? [];
@@ -85,7 +85,7 @@ function requireLeaf({
 }
 
 /** A serving certificate, for one, is no client's (RFC 5280 §4.2.1.12). */
-function requireClientUse({ extKeyUsage }: CertificateExtensions): void {
+function requireClientUse({ extKeyUsage }: Certificate["toBeSigned"]["extensions"]): void {
   const purposes = extKeyUsage?.value.fork().enter(Tag.sequence);
   let isClients = false;
   while (purposes && !purposes.isDone) {
@@ -108,7 +108,7 @@ const generalNames: readonly number[] = [
 ];
 
 /** The URIs of a certificate, without its names of other kinds. */
-function urisOf(extensions: CertificateExtensions): string[] {
+function urisOf(extensions: Certificate["toBeSigned"]["extensions"]): string[] {
   const reader = extensions.subjectAltName?.value.fork();
   if (!reader) return [];
   const names = reader.enter(Tag.sequence);

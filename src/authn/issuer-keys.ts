@@ -1,19 +1,9 @@
 import * as z from "zod/mini";
 import { Host, isSafeToFetch } from "../foundation/addresses.ts";
 import { CaError } from "../foundation/errors.ts";
-import {
-  type AddressScope,
-  type DocumentFetch,
-  FetchError,
-  Fetching,
-} from "../foundation/fetch.ts";
+import { type DocumentFetch, FetchError, Fetching } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
-import {
-  type JudgedKeySet,
-  KeySet,
-  type PublishedKey,
-  type UnusableKey,
-} from "../pki/jose/key-set.ts";
+import { type JudgedKeySet, KeySet, type UnusableKey } from "../pki/jose/key-set.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 
 /** The key that a token's header asks for. */
@@ -29,7 +19,7 @@ export interface KeyQuery {
  *   the same token may pass later.
  */
 export interface IssuerKeys {
-  (query: KeyQuery, now: Date): readonly PublishedKey[] | Promise<readonly PublishedKey[]>;
+  (query: KeyQuery, now: Date): readonly KeySet[number][] | Promise<readonly KeySet[number][]>;
   /** The state of the keys, for reports only. */
   readonly state?: (now: Date) => KeyState;
   /** Fetches the keys, unless a fetch was lately. Nobody need show a token. */
@@ -41,7 +31,7 @@ export interface KeyState {
   /** Whether the keys are part of the configuration or are published by the issuer. */
   readonly source: "configuration" | "issuer";
   /** The keys that serve. */
-  readonly keys: readonly Pick<PublishedKey, "keyId" | "algorithms">[];
+  readonly keys: readonly Pick<KeySet[number], "keyId" | "algorithms">[];
   /** The others for signatures. */
   readonly unusable?: readonly UnusableKey[];
   /** When they were fetched; `undefined` before the first fetch that succeeded. */
@@ -168,7 +158,7 @@ class PublishedKeys {
     return this.#refresh(query, isKnown, now);
   };
 
-  async #refresh(query: KeyQuery, isKnown: boolean, now: Date): Promise<readonly PublishedKey[]> {
+  async #refresh(query: KeyQuery, isKnown: boolean, now: Date): Promise<readonly KeySet[number][]> {
     if (now >= this.#nextFetch) await this.#fetching.join(() => this.#fetch(now));
     else if (!isKnown) await this.#fetching.join();
     const survives = this.#isYounger(keysSurviveOutageSeconds, now);
@@ -201,7 +191,7 @@ class PublishedKeys {
     }
   }
 
-  #candidatesFor({ algorithm, keyId }: KeyQuery): readonly PublishedKey[] {
+  #candidatesFor({ algorithm, keyId }: KeyQuery): readonly KeySet[number][] {
     return KeySet.candidates(this.#fetched?.keys ?? [], algorithm, keyId);
   }
 
@@ -213,7 +203,7 @@ class PublishedKeys {
 
 /** The answer of an issuer, and when it came. */
 interface FetchedKeys {
-  readonly keys: readonly PublishedKey[];
+  readonly keys: readonly KeySet[number][];
   readonly unusable: readonly UnusableKey[];
   readonly at: Date;
 }
@@ -232,7 +222,7 @@ async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Pro
 /** The URL of an issuer's keys, and where a request for them may go. */
 export interface KeySource {
   readonly url: string;
-  readonly reach: AddressScope;
+  readonly reach: keyof DocumentFetch;
 }
 
 const documentSchema = z.object({ issuer: z.string(), jwks_uri: z.string() });

@@ -4,14 +4,14 @@ import type { Custodian } from "../custody/kek.ts";
 import { KeyedStatement } from "../custody/keyed-statement.ts";
 import type { StatementName, Statements } from "../custody/record-kinds.ts";
 import { Statement } from "../custody/statement.ts";
-import type { EventName } from "../foundation/events.ts";
+import type { OperationalEvent } from "../foundation/events.ts";
 import { type AuthorityKey, NewAuthority } from "../pki/authority/new-authority.ts";
 import type { AuthorityRoot } from "../pki/authority/rotation.ts";
 import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
 import type { ConfiguredTaint, Taint } from "../pki/authority/taint.ts";
 import { TrustBundle } from "../pki/authority/trust-bundle.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
-import { type TokenAlgorithm, TokenKey, type TokenKeyPlan } from "../pki/jose/token-key.ts";
+import { TokenKey } from "../pki/jose/token-key.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { UnsignedCrl } from "../pki/x509/crl/signed-crl.ts";
 import type { CertificateSigner } from "../pki/x509/leaf/certificate-signer.ts";
@@ -22,7 +22,7 @@ import { type CrlLifetime, planCrl } from "./revocation/crl-plan.ts";
 import type { UpstreamAuthority } from "./upstream-authority.ts";
 
 /** A root in a key service, and the function that has the roots of all mints sign their CRLs. */
-export interface CrlRoot {
+interface CrlRoot {
   readonly signer: CertificateSigner;
   readonly keep: (mints: readonly Mint[], now: Date) => Promise<void>;
 }
@@ -50,7 +50,7 @@ export interface Mint extends RecordWriting {
   readonly inceptionDate: string | undefined;
   readonly configuredTaints: readonly ConfiguredTaint[];
   /** The algorithm of new keys for tokens; absent where the CA issues none. */
-  readonly tokenAlgorithm?: TokenAlgorithm | undefined;
+  readonly tokenAlgorithm?: TokenKey["algorithm"] | undefined;
   /** Set for a named signer: the mesh has verifiers, which must know its first authority before it signs. */
   readonly joinsMesh?: boolean;
 }
@@ -129,7 +129,7 @@ async function storePublishable(mint: Mint, created: NewAuthority): Promise<void
 export async function addAuthority(
   mint: Mint,
   created: NewAuthority,
-  event: EventName,
+  event: OperationalEvent["event"],
   detail: string,
 ): Promise<void> {
   await storePublishable(mint, created);
@@ -148,7 +148,7 @@ export async function addAuthority(
 /** Makes a key for tokens, stores it sealed, and drops its open key. */
 export async function mintTokenKey(
   mint: Mint,
-  algorithm: TokenAlgorithm,
+  algorithm: TokenKey["algorithm"],
   schedule: Schedule,
 ): Promise<void> {
   const { key, extractablePrivateKey } = await TokenKey.generate(algorithm, schedule);
@@ -183,7 +183,7 @@ export function planKeys(
   { tokenAlgorithm, phaseLengths: { propagationSeconds } }: Mint,
   store: OpenedStore | undefined,
   now: Date,
-): TokenKeyPlan {
+): ReturnType<typeof TokenKey.plan> {
   const { authorities = [], additionalRoots = [], tokenKeys = [] } = store ?? {};
   const isMeshRunning = authorities.some(
     ({ schedule }) => schedule.signsFrom <= addSeconds(now, -foundingSeconds),
@@ -197,7 +197,10 @@ export function planKeys(
 }
 
 /** Mints and prunes the keys for tokens. */
-export async function carryOutKeyPlan(mint: Mint, plan: TokenKeyPlan): Promise<void> {
+export async function carryOutKeyPlan(
+  mint: Mint,
+  plan: ReturnType<typeof TokenKey.plan>,
+): Promise<void> {
   if (plan.mint && mint.tokenAlgorithm) await mintTokenKey(mint, mint.tokenAlgorithm, plan.mint);
   for (const id of plan.prune) await pruneTokenKey(mint, id);
 }

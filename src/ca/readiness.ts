@@ -2,12 +2,6 @@ import type { Readiness } from "../foundation/events.ts";
 import type { AuthorityView } from "./authority-view.ts";
 import type { IssuanceLog } from "./issuance/issuance-log.ts";
 
-/** Whether callers find an open port, and why not. */
-export interface PortState {
-  readonly isOpen: boolean;
-  readonly reasons: readonly string[];
-}
-
 const openPort: Readiness = { ready: true, reasons: [] };
 
 /** What can make a CA not ready, apart from its authorities. */

@@ -4,11 +4,7 @@ import type { RootTarget } from "../delivery/push-to-cluster.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import type { Fetching } from "../foundation/fetch.ts";
 import { type Credential, KubernetesClient } from "../kubernetes/client.ts";
-import {
-  ClusterApi,
-  type ClusterFailed,
-  type ReachableCluster,
-} from "../kubernetes/cluster-api.ts";
+import { ClusterApi, type ReachableCluster } from "../kubernetes/cluster-api.ts";
 import { ConfigMapName } from "../kubernetes/names.ts";
 import type { Pods, WatchPods } from "../kubernetes/pods.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
@@ -18,7 +14,7 @@ import type { ClusterAccessTable, IssuerTable } from "./issuer-table.ts";
 /** All that it takes to reach the API servers of clusters. */
 export interface ClusterAccess extends Fetching {
   readonly credentials: ReadonlyMap<string, Credential>;
-  readonly failed: ClusterFailed;
+  readonly failed: ReachableCluster["failed"];
 }
 
 /** A cluster with its client. It sends no request yet. @throws ConfigurationError */

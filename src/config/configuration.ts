@@ -6,8 +6,9 @@ import { Duration } from "../foundation/text.ts";
 import type { Credential } from "../kubernetes/client.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import { TrustDomain } from "../pki/spiffe-id.ts";
+import type { LeafLifetimes } from "../pki/x509/validity.ts";
 import { deniedHere, deniedTable, revokedTable, taintedAuthorities } from "./distrust.ts";
-import { ConfigurationForm, trustDomainText } from "./form.ts";
+import { ConfigurationForm, NameForm } from "./form.ts";
 import { contradictions, idleRules, policyFaults } from "./internal/contradictions.ts";
 import { rootFaults, upstreamTable } from "./internal/upstream.ts";
 import { credentialText, IssuerTable, sharedKeys } from "./issuer-table.ts";
@@ -50,7 +51,7 @@ const authorityRoot = z.enum(["self", "offline", "upstream"]);
 
 /** The keys as operators write them. docs/reference/configuration.md says what they mean. */
 const configurationSchema = z.strictObject({
-  TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
+  TRUST_DOMAIN: z.prefault(NameForm.trustDomain, "cluster.local"),
   ISSUERS: IssuerTable.schema,
   DEFAULT_WORKLOAD_CERT_TTL: z.optional(Duration.seconds),
   MAX_WORKLOAD_CERT_TTL: z.prefault(Duration.seconds, "2160h"),
@@ -93,11 +94,7 @@ export const Configuration = {
       PROPAGATION_INTERVAL: propagation.usual,
       ...others,
     });
-    const leafLifetimes = {
-      defaultSeconds:
-        form.DEFAULT_WORKLOAD_CERT_TTL ?? Math.min(24 * hour, form.MAX_WORKLOAD_CERT_TTL),
-      maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
-    };
+    const leafLifetimes = leafLifetimesOf(form);
     const phaseLengths = derivePhaseLengths(form);
     const denied = deniedHere(form.DENIED, {
       trustDomain: form.TRUST_DOMAIN,
@@ -105,10 +102,7 @@ export const Configuration = {
     });
     const faults = [
       ...contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds),
-      ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
-      ...rootFaults(form),
-      ...unknownIssuers(form),
-      ...policyFaults(form),
+      ...faultsOf(form),
       ...denied.faults,
       ...tokenFaults(form),
     ];
@@ -154,6 +148,19 @@ export const Configuration = {
 };
 
 type Form = z.infer<typeof configurationSchema>;
+
+const leafLifetimesOf = (form: Form): LeafLifetimes => ({
+  defaultSeconds: form.DEFAULT_WORKLOAD_CERT_TTL ?? Math.min(24 * hour, form.MAX_WORKLOAD_CERT_TTL),
+  maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
+});
+
+/** What contradicts itself within a form, one sentence each. */
+const faultsOf = (form: Form): readonly string[] => [
+  ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
+  ...rootFaults(form),
+  ...unknownIssuers(form),
+  ...policyFaults(form),
+];
 
 /**
  * An authority is published for the longest lifetime of a leaf before it signs, and as long after, each

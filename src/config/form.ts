@@ -100,25 +100,9 @@ function placeOf(path: readonly PropertyKey[]): string {
     .slice(1);
 }
 
-/** The name of a host in lower case. */
-export const dnsName = z
-  .string()
-  .check(z.refine(DnsName.is, "must be the name of a host, in lower case"));
-
-/** The name of a cluster, as Istio's `clusterid` has it. */
-export const clusterName = z
-  .string()
-  .check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name"));
-
 /** The audiences of tokens. */
 export const audienceGlobs = globList(/^[\x21-\x7e]{1,255}$/, "audience").check(
   z.minLength(1, "must not be empty"),
-);
-
-/** The name of a SPIFFE trust domain. */
-export const trustDomainText = parsedText(
-  TrustDomain.parse,
-  "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
 );
 
 /** Accepts a table, or one text in place of a table with only this member. */
@@ -131,17 +115,29 @@ export const tableOrText = <Shape extends z.core.$ZodShape>(
     table,
   );
 
-/** A ServiceAccount, as operators write it. */
-export const accountName = parsedText(
-  ServiceAccount.parseName,
-  "must be <namespace>/<service account>",
-);
-
 /** A domain with two labels or more and a path, without the domain of Kubernetes' own signers. */
 const signerNamePattern =
   /^(?!(?:[a-z0-9.-]*\.)?kubernetes\.io\/)(?=.{3,571}$)[a-z0-9-]+(?:\.[a-z0-9-]+)+\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
 
-/** The name of a signer, as Kubernetes writes it. */
-export const signerName = z
-  .string()
-  .check(z.regex(signerNamePattern, "must be a signer name such as mesh.example.com/workload"));
+/** The forms of names in a configuration. */
+export const NameForm = {
+  /** The name of a host in lower case. */
+  dns: z.string().check(z.refine(DnsName.is, "must be the name of a host, in lower case")),
+
+  /** The name of a cluster, as Istio's `clusterid` has it. */
+  cluster: z.string().check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name")),
+
+  /** The name of a SPIFFE trust domain. */
+  trustDomain: parsedText(
+    TrustDomain.parse,
+    "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
+  ),
+
+  /** A ServiceAccount, as operators write it. */
+  account: parsedText(ServiceAccount.parseName, "must be <namespace>/<service account>"),
+
+  /** The name of a signer, as Kubernetes writes it. */
+  signer: z
+    .string()
+    .check(z.regex(signerNamePattern, "must be a signer name such as mesh.example.com/workload")),
+};

@@ -6,7 +6,7 @@ import { configMapName } from "../kubernetes/names.ts";
 import { Pem } from "../pki/encoding/pem.ts";
 import { type JudgedKeySet, KeySet } from "../pki/jose/key-set.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import { accountName, audienceGlobs, clusterName, dnsName, trustDomainText } from "./form.ts";
+import { audienceGlobs, NameForm } from "./form.ts";
 import {
   type Fault,
   reachingFaults,
@@ -36,15 +36,15 @@ function hasPrivateKey(keySet: unknown): boolean {
 }
 
 const gateway = z.strictObject({
-  account: accountName,
-  dns_names: z.array(dnsName).check(z.minLength(1), z.maxLength(32)),
+  account: NameForm.account,
+  dns_names: z.array(NameForm.dns).check(z.minLength(1), z.maxLength(32)),
   /** The part of a client's certificate that it forwards: all, or its name alone, as Istio's Envoy does. */
   forwards: z._default(z.enum(["certificates", "identities"]), "certificates"),
 });
 
 const clusterSigner = z
   .strictObject({
-    account: accountName,
+    account: NameForm.account,
     /** The namespaces of the workloads whose X509-SVIDs it may request. */
     namespaces: z._default(globList(/^[a-z0-9*-]{1,63}$/, "namespace"), []),
     /** The DNS names that it may request for services. */
@@ -62,9 +62,9 @@ const clusterSigner = z
 export type ClusterSignerTable = z.output<typeof clusterSigner>;
 
 const intermediate = z.strictObject({
-  account: accountName,
+  account: NameForm.account,
   /** The trust domain of the certificates that the intermediate signs. */
-  trust_domain: trustDomainText,
+  trust_domain: NameForm.trustDomain,
   path_length: z._default(z.int().check(z.minimum(0), z.maximum(6)), 0),
   name_constraints: z._default(z.boolean(), false),
 });
@@ -118,12 +118,12 @@ export const credentialText = z
 const members = z.strictObject({
   issuer: oneLine,
   audiences: z._default(z.array(oneLine).check(z.minLength(1), z.maxLength(16)), ["istio-ca"]),
-  cluster: z._default(clusterName, "Kubernetes"),
-  cluster_aliases: upToSixteen(clusterName),
+  cluster: z._default(NameForm.cluster, "Kubernetes"),
+  cluster_aliases: upToSixteen(NameForm.cluster),
   jwks_uri: z.optional(z.string().check(z.refine(isSafeToFetch, "must be an https URL"))),
   jwks: z.optional(z.pipe(jsonText, keySet)),
   namespaces,
-  trusted_node_accounts: upToSixteen(accountName),
+  trusted_node_accounts: upToSixteen(NameForm.account),
   node_checks: z.optional(z.enum(["api", "claims"])),
   /** Which namespaces a node's proxies may name, where a token's own claims decide. */
   node_reach: z.optional(

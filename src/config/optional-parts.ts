@@ -83,7 +83,7 @@ export interface ConsoleConfiguration {
 }
 
 /** A token of an operator: itself, or its SHA-256 in hexadecimal. */
-export type ConsoleToken = { readonly token: string } | { readonly sha256: string };
+type ConsoleToken = { readonly token: string } | { readonly sha256: string };
 
 const maximumTokens = 32;
 
@@ -117,7 +117,7 @@ const consoleAccess = z.strictObject({
 });
 
 /** `CONSOLE_ACCESS`, checked: an application of Cloudflare Access. */
-export type AccessTable = z.output<typeof consoleAccess>;
+type AccessTable = z.output<typeof consoleAccess>;
 
 /** The URL of the keys with which Access signs a team's tokens. */
 export const accessKeysUrl = ({ team }: AccessTable): string => `${team}/cdn-cgi/access/certs`;

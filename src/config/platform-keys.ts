@@ -8,8 +8,7 @@ import {
   type Credential,
   type KeyServiceContext,
   KeyServiceError,
-  type KeyServices,
-  openKeyServices,
+  KeyServices,
   type ServiceName,
 } from "../custody/key-service/key-service.ts";
 import { certifyBelow, serviceRootSigner } from "../custody/key-service/service-root.ts";
@@ -77,7 +76,7 @@ export const PlatformKeys = {
       hashivault: vaultKey,
     };
     return {
-      keyServices: openKeyServices(services, { fetch, clock, credential }),
+      keyServices: KeyServices.open(services, { fetch, clock, credential }),
       lease: (parts) => new KekLease({ ...parts, monotonic, random }),
       certifyBelow,
       serviceRootSigner,

@@ -15,15 +15,18 @@ const signerKey = z.enum([...authorityKeys, "ML-DSA-44", "ML-DSA-65", "ML-DSA-87
 /** `INCEPTION_DATE`, and `inception_date` of a signer. */
 export const inceptionDate = z.iso.date("must be a day, YYYY-MM-DD");
 
-/**
- * Whether an inception date has passed in UTC. After it, an empty store gets no authority by itself, because it may
- * have lost one.
- */
-export const isOver = (day: string | undefined, now: Date): boolean =>
-  day !== undefined && day < dayOf(now);
+/** The day on which an empty store gets its first authority. */
+export const InceptionDate = {
+  /**
+   * Whether an inception date has passed in UTC. After it, an empty store gets no authority by itself, because it may
+   * have lost one.
+   */
+  isOver: (day: string | undefined, now: Date): boolean =>
+    day !== undefined && day < InceptionDate.dayOf(now),
 
-/** The day in UTC, such as `2026-11-22`. */
-export const dayOf = (now: Date): string => now.toISOString().slice(0, 10);
+  /** The day in UTC, such as `2026-11-22`. */
+  dayOf: (now: Date): string => now.toISOString().slice(0, 10),
+};
 
 const names = globs(/^[a-z0-9.*-]{1,253}$/, "name");
 

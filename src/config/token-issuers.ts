@@ -9,7 +9,8 @@ import { ReloadPool } from "../foundation/caches.ts";
 import { DocumentFetch, type Fetching } from "../foundation/fetch.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
-import { ClusterApi, type ClusterFailed } from "../kubernetes/cluster-api.ts";
+import type { ReachableCluster } from "../kubernetes/cluster-api.ts";
+import { ClusterApi } from "../kubernetes/cluster-api.ts";
 import { Pods, type WatchPods } from "../kubernetes/pods.ts";
 import { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import {
@@ -144,7 +145,7 @@ function keyFetchLog({ operation }: EventLog): KeyFetchFailed {
     });
 }
 
-function clusterLog({ operation }: EventLog): ClusterFailed {
+function clusterLog({ operation }: EventLog): ReachableCluster["failed"] {
   return (cluster, error) => {
     const event = ClusterApi.isBusy(error) ? "cluster-busy" : "cluster-unreachable";
     operation({ event, level: "warning", cluster, detail: error.message });

@@ -1,5 +1,5 @@
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
-import type { AccessTable, ConsoleConfiguration, ConsoleToken } from "../config/optional-parts.ts";
+import type { ConsoleConfiguration } from "../config/optional-parts.ts";
 import { CaError, rejectCredential } from "../foundation/errors.ts";
 import { Base64 } from "../pki/encoding/base64.ts";
 import { fingerprintOf } from "../pki/encoding/bytes.ts";
@@ -106,7 +106,7 @@ const malformed = () =>
  *
  * @throws CaError `credential-rejected` (`key`).
  */
-function createTokenVerifier(tokens: readonly ConsoleToken[]) {
+function createTokenVerifier(tokens: readonly ConsoleConfiguration["tokens"][number][]) {
   let known: readonly string[] | undefined;
   return async (token: string): Promise<void> => {
     known ??= tokens.map((each) => ("sha256" in each ? each.sha256 : digestOf(each.token)));
@@ -133,7 +133,10 @@ const maximumTokenLength = 8 * 1024;
  * Verifies tokens of Cloudflare Access: RS256 by a key of the team, its issuer, its audience, its time and
  * its type. A request that has come around Access has no such token.
  */
-function createAccessVerifier({ team, audience }: AccessTable, keys: IssuerKeys) {
+function createAccessVerifier(
+  { team, audience }: NonNullable<ConsoleConfiguration["access"]>,
+  keys: IssuerKeys,
+) {
   return async (token: string, now: Date): Promise<void> => {
     if (token.length > maximumTokenLength) throw rejectCredential("form", "the token is too long");
     const jws = JsonWebSignature.parse(token);

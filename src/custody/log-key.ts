@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import { createLogSigner } from "../tlog/note/checkpoint.ts";
+import { Checkpoint } from "../tlog/note/checkpoint.ts";
 import type { NoteSigner } from "../tlog/note/note.ts";
 import { VerifierKey } from "../tlog/note/verifier-key.ts";
 import type { LogKeys, OpenedLogKey } from "../tlog/sequencer/storage.ts";
@@ -42,7 +42,7 @@ export function logKeysFor(origin: string, custodian: Custodian): LogKeys {
       if (kek === custodian.keks[0]) {
         const key = await unwrap(record, kek, false);
         return {
-          signer: whileHeld(kek, createLogSigner(origin, key, record.publicKey)),
+          signer: whileHeld(kek, Checkpoint.createSigner(origin, key, record.publicKey)),
           record: value,
         };
       }
@@ -61,7 +61,7 @@ async function sealed(
 ): Promise<OpenedLogKey> {
   const head = { version: recordVersion, id: origin, trustDomain, kek: kek.id, publicKey } as const;
   const record = { ...head, ...(await sealKey(extractableKey, kek, boundTo(head))) };
-  const signer = createLogSigner(origin, await unwrap(record, kek, false), publicKey);
+  const signer = Checkpoint.createSigner(origin, await unwrap(record, kek, false), publicKey);
   return { signer: whileHeld(kek, signer), record: formatRecord(record) };
 }
 

@@ -1,4 +1,4 @@
-import { Backoff, backoffs } from "../foundation/backoff.ts";
+import { Backoff } from "../foundation/backoff.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { KubernetesClient, type SendRequest } from "../kubernetes/client.ts";
 import { WatchedCollection } from "../kubernetes/watch.ts";
@@ -23,13 +23,6 @@ interface Attempts {
 const quietMilliseconds = 120_000;
 const atOnce = 8;
 
-interface ConfigMapDelivery extends RootDelivery {
-  /** Whether a namespace holds something else than nothing and this content. */
-  readonly holdsOther: (namespace: string, content: NumberedBundle | undefined) => boolean;
-  /** Applies a content to one namespace, whatever its pause. A failure is logged. */
-  readonly apply: (namespace: string, content: NumberedBundle, now: Date) => Promise<void>;
-}
-
 interface DeliveryOptions {
   /** Whether a namespace may have the bundle yet. */
   readonly mayHave?: (namespace: string, bundle: NumberedBundle) => boolean;
@@ -42,83 +35,105 @@ interface DeliveryOptions {
 /**
  * Keeps the trust bundle in the ConfigMap of every namespace, by watches. It applies the bundle where the
  * ConfigMap is missing or differs, and deletes nothing.
- *
- * @param configMap The name of the ConfigMaps.
  */
-export function createConfigMapDelivery(
-  client: KubernetesClient,
-  configMap: string,
-  log: OperationLog,
-  signal: AbortSignal,
-  { mayHave = () => true, beside, digest = (pem) => pem }: DeliveryOptions = {},
-): ConfigMapDelivery {
-  const digested = <Held extends { readonly pem: string }>(held: Held): Held => ({
-    ...held,
-    pem: digest(held.pem),
-  });
-  const known = new WeakMap<NumberedBundle, NumberedBundle>();
-  const wanted = (bundle: NumberedBundle): NumberedBundle => {
-    const digests = known.get(bundle) ?? digested(bundle);
-    known.set(bundle, digests);
-    return digests;
-  };
-  const failed = (error: unknown): void => KubernetesClient.logFault(log, "watch-failed", error);
-  const namespaces = WatchedCollection.watch({
-    client,
-    failed,
-    signal,
-    listing: namespaceListing,
-    keep: parseNamespace,
-  });
-  const configMaps = WatchedCollection.watch({
-    client,
-    failed,
-    signal,
-    listing: configMapListing(configMap),
-    keep: (object) => {
-      const [namespace, held] = parseRootConfigMap(object, configMap) ?? [];
-      return namespace !== undefined && held ? [namespace, digested(held)] : undefined;
-    },
-  });
-  const attempts = new Map<string, Attempts>();
-  const send: SendRequest = (request) => client.send({ ...request, signal });
+export class ConfigMapDelivery implements RootDelivery {
+  readonly #configMap: string;
+  readonly #log: OperationLog;
+  readonly #signal: AbortSignal;
+  readonly #options: DeliveryOptions;
+  readonly #send: SendRequest;
+  readonly #namespaces: WatchedCollection<boolean>;
+  readonly #configMaps: WatchedCollection<HeldRoots>;
+  readonly #attempts = new Map<string, Attempts>();
+  readonly #wanted = new WeakMap<NumberedBundle, NumberedBundle>();
 
-  async function apply(namespace: string, bundle: NumberedBundle, now: Date): Promise<void> {
-    attempts.set(namespace, nextAttempts(attempts.get(namespace), bundle, now));
-    await beside?.(namespace, now);
-    const { items } = configMaps;
-    const before = items.get(namespace);
-    try {
-      const place = { namespace, configMap, fieldOwner: "rampart-distribute" } as const;
-      const stored = await applyRoots(send, place, bundle, now);
-      // The watch may already have seen a later write of somebody else.
-      if (items.get(namespace) === before) items.set(namespace, digested(stored));
-      await beside?.(namespace, now);
-    } catch (error) {
-      if (!signal.aborted)
-        KubernetesClient.logFault(log, "root-not-delivered", error, { namespace });
+  /** @param configMap The name of the ConfigMaps. */
+  constructor(
+    client: KubernetesClient,
+    configMap: string,
+    log: OperationLog,
+    signal: AbortSignal,
+    options: DeliveryOptions = {},
+  ) {
+    this.#configMap = configMap;
+    this.#log = log;
+    this.#signal = signal;
+    this.#options = options;
+    this.#send = (request) => client.send({ ...request, signal });
+    const failed = (error: unknown): void => KubernetesClient.logFault(log, "watch-failed", error);
+    const watched = { client, failed, signal };
+    this.#namespaces = WatchedCollection.watch({
+      ...watched,
+      listing: namespaceListing,
+      keep: parseNamespace,
+    });
+    this.#configMaps = WatchedCollection.watch({
+      ...watched,
+      listing: configMapListing(configMap),
+      keep: (object) => {
+        const [namespace, held] = parseRootConfigMap(object, configMap) ?? [];
+        return namespace !== undefined && held ? [namespace, this.#digested(held)] : undefined;
+      },
+    });
+  }
+
+  /** Whether a namespace holds something else than nothing and this content. */
+  holdsOther(namespace: string, content: NumberedBundle | undefined): boolean {
+    const { pem = "" } = this.#configMaps.items.get(namespace) ?? {};
+    return pem !== "" && pem !== (content && this.#wantedOf(content).pem);
+  }
+
+  stateOf(bundle: NumberedBundle): DeliveryState {
+    return stateOf(this.#namespaces, this.#configMaps, this.#wantedOf(bundle));
+  }
+
+  async deliver(bundle: NumberedBundle, now: Date): Promise<void> {
+    const { mayHave = () => true } = this.#options;
+    forgetGone(this.#attempts, this.#namespaces);
+    const { hasAll, pending } = this.stateOf(bundle);
+    const due = pending.filter((each) => {
+      const before = this.#attempts.get(each);
+      return (before?.pem !== bundle.pem || now >= before.next) && mayHave(each, bundle);
+    });
+    for (let i = 0; hasAll && i < due.length; i += atOnce) {
+      await Promise.all(due.slice(i, i + atOnce).map((each) => this.apply(each, bundle, now)));
     }
   }
 
-  return {
-    holdsOther: (namespace, content) => {
-      const { pem = "" } = configMaps.items.get(namespace) ?? {};
-      return pem !== "" && pem !== (content && wanted(content).pem);
-    },
-    apply,
-    stateOf: (bundle) => stateOf(namespaces, configMaps, wanted(bundle)),
-    deliver: async (bundle, now) => {
-      forgetGone(attempts, namespaces);
-      const { hasAll, pending } = stateOf(namespaces, configMaps, wanted(bundle));
-      const due = pending.filter((each) => {
-        const before = attempts.get(each);
-        return (before?.pem !== bundle.pem || now >= before.next) && mayHave(each, bundle);
-      });
-      for (let i = 0; hasAll && i < due.length; i += atOnce) {
-        await Promise.all(due.slice(i, i + atOnce).map((each) => apply(each, bundle, now)));
-      }
-    },
-  };
+  /** Applies a content to one namespace, whatever its pause. A failure is logged. */
+  async apply(namespace: string, bundle: NumberedBundle, now: Date): Promise<void> {
+    const { beside } = this.#options;
+    this.#attempts.set(namespace, nextAttempts(this.#attempts.get(namespace), bundle, now));
+    await beside?.(namespace, now);
+    const { items } = this.#configMaps;
+    const before = items.get(namespace);
+    try {
+      const place = {
+        namespace,
+        configMap: this.#configMap,
+        fieldOwner: "rampart-distribute",
+      } as const;
+      const stored = await applyRoots(this.#send, place, bundle, now);
+      // The watch may already have seen a later write of somebody else.
+      if (items.get(namespace) === before) items.set(namespace, this.#digested(stored));
+      await beside?.(namespace, now);
+    } catch (error) {
+      if (!this.#signal.aborted)
+        KubernetesClient.logFault(this.#log, "root-not-delivered", error, { namespace });
+    }
+  }
+
+  #digested<Held extends { readonly pem: string }>(held: Held): Held {
+    const { digest = (pem) => pem } = this.#options;
+    return { ...held, pem: digest(held.pem) };
+  }
+
+  /** A bundle as {@link DeliveryOptions.digest} has it, computed once. */
+  #wantedOf(bundle: NumberedBundle): NumberedBundle {
+    const known = this.#wanted.get(bundle) ?? this.#digested(bundle);
+    this.#wanted.set(bundle, known);
+    return known;
+  }
 }
 
 /**
@@ -128,7 +143,7 @@ export function createConfigMapDelivery(
 function nextAttempts(before: Attempts | undefined, { pem }: NumberedBundle, now: Date): Attempts {
   const isOver = !before || now.getTime() > before.last.getTime() + quietMilliseconds;
   const count = isOver || before.pem !== pem ? 1 : before.count + 1;
-  const next = new Date(now.getTime() + Backoff.milliseconds(backoffs.repair, count));
+  const next = new Date(now.getTime() + Backoff.milliseconds(Backoff.usual.repair, count));
   return { pem, last: now, next, count };
 }
 

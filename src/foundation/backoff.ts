@@ -6,20 +6,6 @@ export interface Backoff {
   readonly longestMilliseconds: number;
 }
 
-/** The pauses of everything that is tried again. */
-export const backoffs = {
-  /** Another writer came first, or a service does not show its last write everywhere yet. */
-  contention: { firstMilliseconds: 20, longestMilliseconds: 640 },
-  /** Somebody waits for the answer to a call. */
-  call: { firstMilliseconds: 100, longestMilliseconds: 800 },
-  /** A server is away for a moment. */
-  outage: { firstMilliseconds: 250, longestMilliseconds: 30_000 },
-  /** Something has to be mended: a program that ends, a right that is missing, a writer that conflicts. */
-  repair: { firstMilliseconds: 1_000, longestMilliseconds: 60_000 },
-  /** The pauses between calls to a CA that nobody waits for, or a whole mesh: after an outage all may call at once. */
-  mesh: { firstMilliseconds: 1_000, longestMilliseconds: 150_000 },
-} as const satisfies Readonly<Record<string, Backoff>>;
-
 /** The pauses between attempts. */
 export const Backoff = {
   /**
@@ -41,6 +27,20 @@ export const Backoff = {
 
   /** The most attempts of one call to a CA: those of pilot-agent. */
   callAttempts: 5,
+
+  /** The pauses of everything that is tried again. */
+  usual: {
+    /** Another writer came first, or a service does not show its last write everywhere yet. */
+    contention: { firstMilliseconds: 20, longestMilliseconds: 640 },
+    /** Somebody waits for the answer to a call. */
+    call: { firstMilliseconds: 100, longestMilliseconds: 800 },
+    /** A server is away for a moment. */
+    outage: { firstMilliseconds: 250, longestMilliseconds: 30_000 },
+    /** Something has to be mended: a program that ends, a right that is missing, a writer that conflicts. */
+    repair: { firstMilliseconds: 1_000, longestMilliseconds: 60_000 },
+    /** The pauses between calls to a CA that nobody waits for, or a whole mesh: after an outage all may call at once. */
+    mesh: { firstMilliseconds: 1_000, longestMilliseconds: 150_000 },
+  } as const satisfies Readonly<Record<string, Backoff>>,
 };
 
 /** Unauthenticated, PermissionDenied, InvalidArgument, Unimplemented. */

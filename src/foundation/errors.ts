@@ -20,7 +20,7 @@ type CredentialCheck =
   | "namespace";
 
 /** The rule that forbids a caller the identity it names. */
-export type ImpersonationRule =
+type ImpersonationRule =
   | "account"
   | "identity"
   | "trust-domain"

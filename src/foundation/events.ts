@@ -1,7 +1,7 @@
 import { messageOf } from "./errors.ts";
 
 /** How urgent an event is. */
-export type Level = "info" | "warning" | "error";
+type Level = "info" | "warning" | "error";
 
 /** An event apart from requests: a record that does not open, an issuer that cannot be reached. */
 export interface OperationalEvent {
@@ -76,7 +76,7 @@ const consoleMethods: Readonly<Record<Level, (line: string) => void>> = {
  * The names of all events that a program logs. docs/how-to/troubleshoot.md has a section for each, and a test
  * holds the page to this list.
  */
-export type EventName =
+type EventName =
   // Calls.
   | "create-certificate"
   | "create-token"

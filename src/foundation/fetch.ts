@@ -39,7 +39,7 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 /**
  * The addresses that a request may reach: `public` addresses only, for a URL that a caller or a document has chosen.
  */
-export type AddressScope = "anywhere" | "public";
+type AddressScope = "anywhere" | "public";
 
 /**
  * The platform's `fetch` for servers whose certificate leads to these roots (PEM), or to the system's.
@@ -48,7 +48,7 @@ export type AddressScope = "anywhere" | "public";
  *
  * @throws ConfigurationError where the platform cannot trust other roots than its own.
  */
-export type FetchTrusting = (roots: string | undefined, reach?: AddressScope) => Fetch;
+type FetchTrusting = (roots: string | undefined, reach?: AddressScope) => Fetch;
 
 /** How a platform fetches from issuers and API servers. */
 export interface Fetching {

@@ -1,4 +1,4 @@
-import { Backoff, backoffs } from "./backoff.ts";
+import { Backoff } from "./backoff.ts";
 
 /** When a certificate is renewed: the share of its life that is left then, and by how much chance moves it. */
 interface RenewalPolicy {
@@ -54,7 +54,9 @@ export const RenewalPlan = {
     requested: RequestedWait = { seconds: 0, notAfter: undefined },
   ): Date {
     const granted = grantedSeconds(requested, now);
-    return new Date(now.getTime() + Backoff.milliseconds(backoffs.mesh, failures, random, granted));
+    return new Date(
+      now.getTime() + Backoff.milliseconds(Backoff.usual.mesh, failures, random, granted),
+    );
   },
 };
 
@@ -68,5 +70,5 @@ interface RequestedWait {
 /** A CA delays no attempt for longer than an outage would, or than a tenth of what is left of the life. */
 function grantedSeconds({ seconds, notAfter }: RequestedWait, now: Date): number {
   const left = notAfter ? Math.max(0, notAfter.getTime() - now.getTime()) / 1000 : Infinity;
-  return Math.min(seconds, backoffs.mesh.longestMilliseconds / 1000, left / 10);
+  return Math.min(seconds, Backoff.usual.mesh.longestMilliseconds / 1000, left / 10);
 }

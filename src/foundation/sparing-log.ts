@@ -1,4 +1,4 @@
-import type { EventName, OperationalEvent, OperationLog } from "./events.ts";
+import type { OperationalEvent, OperationLog } from "./events.ts";
 
 /**
  * Wraps a log so that an event beyond a number of lines in a minute is left out and counted in one line, because a
@@ -13,7 +13,7 @@ export function sparing<Log extends OperationLog>(
   maximumLines = 60,
   callerOf: (event: OperationalEvent) => unknown = () => ({}),
 ): Log {
-  const heard = new Map<EventName, Set<unknown>>();
+  const heard = new Map<OperationalEvent["event"], Set<unknown>>();
   let minute = 0;
   const operation = (event: OperationalEvent): void => {
     const now = Math.floor(clock().getTime() / 60_000);

@@ -6,7 +6,7 @@ import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient, KubernetesRequest, SendRequest } from "./client.ts";
 
 /** Called for each request that an API server fails, but seldom while it is busy ({@link ClusterApi.isBusy}). */
-export type ClusterFailed = (cluster: string, error: FetchError) => void;
+type ClusterFailed = (cluster: string, error: FetchError) => void;
 
 /** A cluster whose API server Rampart may use. */
 export interface ReachableCluster {

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { Backoff, backoffs } from "../foundation/backoff.ts";
+import { Backoff } from "../foundation/backoff.ts";
 import { messageOf } from "../foundation/errors.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { type Pause, pause as systemPause } from "../foundation/pause.ts";
@@ -123,7 +123,7 @@ async function run<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<
       if (isStuck || status === gone) progress.version = undefined;
       failedAt = progress.version;
       progress.lastFault = messageOf(error);
-      const ownPause = Backoff.milliseconds(backoffs.outage, ++progress.failures);
+      const ownPause = Backoff.milliseconds(Backoff.usual.outage, ++progress.failures);
       if (error instanceof TooMany) forget(options, progress);
       await pause(error instanceof TooMany ? tooManyPauseMilliseconds : ownPause, signal);
     }

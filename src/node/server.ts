@@ -3,12 +3,7 @@ import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { Mint } from "../ca/mint.ts";
 import type { Readiness } from "../foundation/events.ts";
 import type { PeerProcesses } from "../program/metrics.ts";
-import {
-  addReadyGauge,
-  type Program,
-  type ProgramContext,
-  type RunningProgram,
-} from "../program/program.ts";
+import { Program, type ProgramContext, type RunningProgram } from "../program/program.ts";
 import { createProbedApp } from "../transport/http/probes.ts";
 import type { ListenAddress } from "./files/places.ts";
 import { listenInPlaintext } from "./http/listener.ts";
@@ -71,7 +66,7 @@ export async function monitorWork(
 ): Promise<Pick<RunningProgram<never>, "monitoringAddress">> {
   const { registry, log } = program;
   const readinessNow = (): Readiness => program.withLife(readiness());
-  addReadyGauge(program, readyWhen, readinessNow);
+  Program.addReadyGauge(program, readyWhen, readinessNow);
   const app = createProbedApp(readinessNow);
   const routes = { rpcs: new Map(), fetch: async (request: Request) => app.fetch(request), log };
   const monitoring = createMonitoringRoutes(routes, () => registry.metrics());

@@ -68,107 +68,110 @@ const maximumAddresses = 10;
 const callerOf = ({ event, peer, address }: OperationalEvent): unknown =>
   ofHandshakes.includes(event) ? (peer ?? address ?? "") : undefined;
 
-/**
- * Starts a program. What it has opened is shut down in reverse order when the program is closed, and also when its
- * start fails half-way, because remaining work would keep alive a process that no probe can reach.
- */
-export async function begin<Context extends ProgramContext, Begun>(
-  context: Context,
-  open: (program: Program<Context>) => Promise<Begun>,
-): Promise<Begun & Pick<RunningProgram<never>, "close">> {
-  const { configurationStatus, logOutput, asked } = context;
-  const registry = Metrics.create();
-  const spared = sparing(context.log, context.clock, maximumAddresses, callerOf);
-  const log = Metrics.countingOperations(spared, registry);
-  addConfigurationMetrics(registry, configurationStatus);
-  Metrics.addLostLines(registry, logOutput);
-  const life = new Lifetime(log, asked);
-  let monitoring: Port | undefined;
-  life.endsWith("the monitoring port", (grace) => monitoring?.close(grace));
-  await using failed = new AsyncDisposableStack();
-  failed.defer(() => life.end(0));
-  const begun = await open({
-    ...context,
-    log,
-    registry,
-    life,
-    monitor: async (port) => {
-      monitoring = await port;
-      return monitoring.address;
-    },
-    withLife: (state) => {
-      const { aborted: isEnding } = life.ending;
-      const lost = logOutput?.fault();
-      const reasons = [
-        ...(isEnding ? ["the program is ending"] : []),
-        ...state.reasons,
-        ...(lost === undefined ? [] : [lost]),
-        ...(configurationStatus ? configurationReasons(configurationStatus()) : []),
-      ];
-      return { ...state, ready: state.ready && !isEnding, reasons };
-    },
-  });
-  failed.move();
-  return { ...begun, close: (graceMilliseconds) => life.end(graceMilliseconds) };
-}
+/** Begins and runs programs. */
+export const Program = {
+  /**
+   * Starts a program. What it has opened is shut down in reverse order when the program is closed, and also when its
+   * start fails half-way, because remaining work would keep alive a process that no probe can reach.
+   */
+  async begin<Context extends ProgramContext, Begun>(
+    context: Context,
+    open: (program: Program<Context>) => Promise<Begun>,
+  ): Promise<Begun & Pick<RunningProgram<never>, "close">> {
+    const { configurationStatus, logOutput, asked } = context;
+    const registry = Metrics.create();
+    const spared = sparing(context.log, context.clock, maximumAddresses, callerOf);
+    const log = Metrics.countingOperations(spared, registry);
+    addConfigurationMetrics(registry, configurationStatus);
+    Metrics.addLostLines(registry, logOutput);
+    const life = new Lifetime(log, asked);
+    let monitoring: Port | undefined;
+    life.endsWith("the monitoring port", (grace) => monitoring?.close(grace));
+    await using failed = new AsyncDisposableStack();
+    failed.defer(() => life.end(0));
+    const begun = await open({
+      ...context,
+      log,
+      registry,
+      life,
+      monitor: async (port) => {
+        monitoring = await port;
+        return monitoring.address;
+      },
+      withLife: (state) => {
+        const { aborted: isEnding } = life.ending;
+        const lost = logOutput?.fault();
+        const reasons = [
+          ...(isEnding ? ["the program is ending"] : []),
+          ...state.reasons,
+          ...(lost === undefined ? [] : [lost]),
+          ...(configurationStatus ? configurationReasons(configurationStatus()) : []),
+        ];
+        return { ...state, ready: state.ready && !isEnding, reasons };
+      },
+    });
+    failed.move();
+    return { ...begun, close: (graceMilliseconds) => life.end(graceMilliseconds) };
+  },
 
-/** Adds the gauge of readiness. @param help Its line of help, which says what a ready program does. */
-export function addReadyGauge(
-  { registry }: Pick<Program, "registry">,
-  help: string,
-  readiness: () => Readiness,
-): void {
-  const read = (): number => (readiness().ready ? 1 : 0);
-  Metrics.addReadGauge(registry, { name: "rampart_ready", help, read });
-}
+  /** Adds the gauge of readiness. @param help Its line of help, which says what a ready program does. */
+  addReadyGauge(
+    { registry }: Pick<Program, "registry">,
+    help: string,
+    readiness: () => Readiness,
+  ): void {
+    const read = (): number => (readiness().ready ? 1 : 0);
+    Metrics.addReadGauge(registry, { name: "rampart_ready", help, read });
+  },
+
+  /**
+   * Runs a program until a signal tells it to end, even during its start. It follows its configuration file, and reads
+   * the file at once on SIGHUP.
+   *
+   * @throws ConfigurationError, and what the program has thrown at its start or its end.
+   */
+  async run<C, Context extends ProgramContext>(
+    {
+      source,
+      start,
+      context,
+    }: {
+      readonly source: ConfigurationSource<C>;
+      readonly start: (first: C, context: Context) => Promise<RunningProgram<C>>;
+      readonly context: Context;
+    },
+    signal: Promise<EndingSignal>,
+  ): Promise<void> {
+    const { log } = context;
+    const asking = new AbortController();
+    const ended = signal.then((name) => {
+      const detail = `${name}: ends once the calls under way are answered, a second signal ends it at once`;
+      log.operation({ event: "ending", level: "info", detail });
+      asking.abort();
+    });
+    const { first, running } = await RunningConfiguration.open(source, context);
+    if (asking.signal.aborted) return;
+    const life = new Lifetime(log, asking.signal);
+    await using _ = { [Symbol.asyncDispose]: () => life.end(graceMilliseconds) };
+    process.on("SIGHUP", running.ask);
+    life.endsWith("the watch for SIGHUP", () => void process.off("SIGHUP", running.ask));
+    const program = await start(first, {
+      ...context,
+      configurationStatus: running.status,
+      asked: asking.signal,
+    });
+    // No reload may begin while the program ends. One that is under way may hang at another server.
+    const following = running.follow(program.reconfigure, life.ending);
+    life.endsWith("the reload of the configuration", () => following);
+    life.endsWith("the program", program.close);
+    if (asking.signal.aborted) return;
+    await announce(program, log, ended);
+    await ended;
+  },
+};
 
 /** The time for calls under way once the process gets a signal: less than Kubernetes' 30 s. */
 const graceMilliseconds = 25_000;
-
-/**
- * Runs a program until a signal tells it to end, even during its start. It follows its configuration file, and reads
- * the file at once on SIGHUP.
- *
- * @throws ConfigurationError, and what the program has thrown at its start or its end.
- */
-export async function run<C, Context extends ProgramContext>(
-  {
-    source,
-    start,
-    context,
-  }: {
-    readonly source: ConfigurationSource<C>;
-    readonly start: (first: C, context: Context) => Promise<RunningProgram<C>>;
-    readonly context: Context;
-  },
-  signal: Promise<EndingSignal>,
-): Promise<void> {
-  const { log } = context;
-  const asking = new AbortController();
-  const ended = signal.then((name) => {
-    const detail = `${name}: ends once the calls under way are answered, a second signal ends it at once`;
-    log.operation({ event: "ending", level: "info", detail });
-    asking.abort();
-  });
-  const { first, running } = await RunningConfiguration.open(source, context);
-  if (asking.signal.aborted) return;
-  const life = new Lifetime(log, asking.signal);
-  await using _ = { [Symbol.asyncDispose]: () => life.end(graceMilliseconds) };
-  process.on("SIGHUP", running.ask);
-  life.endsWith("the watch for SIGHUP", () => void process.off("SIGHUP", running.ask));
-  const program = await start(first, {
-    ...context,
-    configurationStatus: running.status,
-    asked: asking.signal,
-  });
-  // No reload may begin while the program ends. One that is under way may hang at another server.
-  const following = running.follow(program.reconfigure, life.ending);
-  life.endsWith("the reload of the configuration", () => following);
-  life.endsWith("the program", program.close);
-  if (asking.signal.aborted) return;
-  await announce(program, log, ended);
-  await ended;
-}
 
 async function announce(
   { monitoringAddress, plaintextAddress, address }: RunningProgram<never>,

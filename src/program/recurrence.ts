@@ -1,4 +1,4 @@
-import { Backoff, backoffs } from "../foundation/backoff.ts";
+import { Backoff } from "../foundation/backoff.ts";
 import { type Pause, pause as systemPause } from "../foundation/pause.ts";
 import { SingleFlight } from "../foundation/shared-work.ts";
 
@@ -79,7 +79,7 @@ export function createRefreshing<T>({
       failures = 0;
     } catch (error) {
       failure = error;
-      retryAt = new Date(now.getTime() + Backoff.milliseconds(backoffs.outage, ++failures));
+      retryAt = new Date(now.getTime() + Backoff.milliseconds(Backoff.usual.outage, ++failures));
       if (value) failed(error);
     }
   }

@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import { ConfigurationError, messageOf } from "../foundation/errors.ts";
-import type { EventName, OperationLog } from "../foundation/events.ts";
+import type { OperationalEvent, OperationLog } from "../foundation/events.ts";
 import { InterruptibleSleep, type Pause } from "../foundation/pause.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import { systemCode } from "./files/small-file.ts";
@@ -190,7 +190,11 @@ export class RunningConfiguration<C> {
     this.#log("configuration-reloaded", "info", `the configuration was read again, ${which}`);
   }
 
-  #log(event: EventName, level: "info" | "warning" | "error", detail: string): void {
+  #log(
+    event: OperationalEvent["event"],
+    level: "info" | "warning" | "error",
+    detail: string,
+  ): void {
     const { generation } = this.#status;
     this.#context.log.operation({ event, level, detail, generation });
   }

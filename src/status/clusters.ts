@@ -19,7 +19,7 @@ export interface ClusterStatus {
  * - `unknown`: this CA delivers there, and this process does not know how far it has come.
  * - `complete`: every namespace has the current bundle.
  */
-export type Delivery = "elsewhere" | "unknown" | "complete" | "pending" | "failed";
+type Delivery = "elsewhere" | "unknown" | "complete" | "pending" | "failed";
 
 /** The longest fault that is shown. */
 const longestFault = 500;

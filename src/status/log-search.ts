@@ -2,8 +2,8 @@ import { messageOf } from "../foundation/errors.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { SerialNumber } from "../pki/encoding/serial-number.ts";
-import { readTile } from "../tlog/extend.ts";
-import { parseCheckpoint } from "../tlog/note/checkpoint.ts";
+import { ObjectReader } from "../tlog/extend.ts";
+import { Checkpoint } from "../tlog/note/checkpoint.ts";
 import { parseNote } from "../tlog/note/note.ts";
 import { Tile } from "../tlog/tile.ts";
 import { Distrust, type Statements } from "./distrust.ts";
@@ -140,7 +140,7 @@ async function searchShard(
   for (let i = last; i >= 0 && i > last - bundles && entries.length < most; i--) {
     const tile = Tile.in(total, "entries", i);
     if (!tile) break;
-    const bundle = Tile.parseBundle(await readTile(tile, read), tile.width);
+    const bundle = Tile.parseBundle(await ObjectReader.readTile(tile, read), tile.width);
     for (let at = bundle.length - 1; at >= 0 && entries.length < most; at--) {
       const octets = bundle[at];
       if (!octets) break;
@@ -155,7 +155,7 @@ async function searchShard(
 
 function sizeOf(checkpoint: Uint8Array | undefined): number {
   if (!checkpoint) return 0;
-  return parseCheckpoint(parseNote(new TextDecoder().decode(checkpoint)).text).size;
+  return Checkpoint.parse(parseNote(new TextDecoder().decode(checkpoint)).text).size;
 }
 
 /** A text to search for, in lower case, and as a serial number if it may be one. */

@@ -1,6 +1,6 @@
 import type { OpenedStore } from "../ca/opened-store.ts";
 import { NextStep } from "../ca/rotation/next-step.ts";
-import { dayOf, isOver } from "../config/signer-table.ts";
+import { InceptionDate } from "../config/signer-table.ts";
 import type { RecordError } from "../custody/record-fields.ts";
 import { Succession } from "../pki/authority/rotation.ts";
 import { Schedule } from "../pki/authority/schedule.ts";
@@ -74,7 +74,7 @@ function emptyStore(
   inceptionDate: string | undefined,
   now: Date,
 ): Finding[] {
-  const today = dayOf(now);
+  const today = InceptionDate.dayOf(now);
   const isOffline = authorityRoot === "offline";
   const first = isOffline ? "`rampart authority request`" : "`rampart authority init`";
   const forNew = `${lostRecords}. For a new CA: ${first}`;
@@ -87,7 +87,7 @@ function emptyStore(
     const what = "The store holds no authority, and a person has to carry the first request.";
     return [Finding.of("store-empty", what, first), nothingSigns];
   }
-  if (isOver(inceptionDate, now)) {
+  if (InceptionDate.isOver(inceptionDate, now)) {
     const what = `The store is empty, and INCEPTION_DATE ${inceptionDate} is over.`;
     // Where its folder is missing, too, no verb makes another CA in its place.
     const remedy = `${lostRecords}. For a new CA, set INCEPTION_DATE = "${today}"`;

@@ -2,10 +2,10 @@ import { messageOf } from "../foundation/errors.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { type Fetch, ResponseBody } from "../foundation/fetch.ts";
 import { Base64 } from "../pki/encoding/base64.ts";
-import { type ObjectReader, readTile } from "./extend.ts";
+import { ObjectReader } from "./extend.ts";
 import { LogError } from "./log-error.ts";
 import type { Hash } from "./merkle.ts";
-import { parseCheckpoint, parseSize, timeOf } from "./note/checkpoint.ts";
+import { Checkpoint, parseSize, timeOf } from "./note/checkpoint.ts";
 import { claims, type NoteSignature, parseNote, parseSignature } from "./note/note.ts";
 import { Policy, type PolicyWitness } from "./note/policy.ts";
 import { proveConsistency, type TileReader } from "./proof.ts";
@@ -46,7 +46,7 @@ export function askConfigured(
   if (witnesses === undefined) return undefined;
   return createAskWitnesses(parseWitnesses(witnesses), {
     post: (url, body) => post(fetch, url, body),
-    read: (tile) => readTile(tile, read),
+    read: (tile) => ObjectReader.readTile(tile, read),
     refused: (witness, detail) =>
       log.operation({ event: "witness-refused", level: "warning", witness, detail }),
   });
@@ -107,7 +107,7 @@ async function askOne(
   { post, read }: WitnessReach,
 ): Promise<NoteSignature> {
   const { text } = parseNote(checkpoint);
-  const { size } = parseCheckpoint(text);
+  const { size } = Checkpoint.parse(text);
   const url = `${witness.url?.replace(/\/$/, "")}/add-checkpoint`;
   const ask = async (older: number): Promise<WitnessAnswer> => {
     const proof = await proveConsistency(older, size, read);

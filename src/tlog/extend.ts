@@ -1,7 +1,7 @@
 import { Bytes } from "../pki/encoding/bytes.ts";
 import type { Frontier, WrittenTile } from "./frontier.ts";
 import { LogError } from "./log-error.ts";
-import { leafHash, type Tree } from "./merkle.ts";
+import { Hash, type Tree } from "./merkle.ts";
 import { Tile } from "./tile.ts";
 
 /** Reads a published object; `undefined` if there is none. */
@@ -10,42 +10,61 @@ export type ObjectReader = (path: string) => Promise<Uint8Array | undefined>;
 /** The bundles that are read ahead. */
 const bundlesAtOnce = 8;
 
-/**
- * Reads the entries between a known tree and a newer one, and verifies every entry, every tile, and that the newer tree
- * extends the known one.
- *
- * @param visit Gets the entries in order. They are verified only once this function has returned.
- * @throws LogError `missing`, `content`, `form`; `consistency` if the newer tree has another root.
- */
-export async function extendVerified(
-  known: Frontier,
-  tree: Tree,
-  read: ObjectReader,
-  visit: (index: number, entry: Uint8Array) => void,
-): Promise<Frontier> {
-  if (tree.size < known.size) {
-    throw new LogError("consistency", `the log has shrunk from ${known.size} to ${tree.size}`);
-  }
-  const frontier = known.clone();
-  // The root is compared first. In another history the tiles differ as well, but a wrong root proves more.
-  let wrong: string | undefined;
-  for (let index = known.size; index < tree.size; ) {
-    const bundles = await readBundles(index, tree.size, read);
-    for (const entry of bundles) {
-      for (const tile of frontier.append(leafHash(entry))) wrong ??= await differing(tile, read);
-      visit(index++, entry);
+/** Reads the objects of a log, and trusts none. */
+export const ObjectReader = {
+  /**
+   * Reads the entries between a known tree and a newer one, and verifies every entry, every tile, and that the newer tree
+   * extends the known one.
+   *
+   * @param visit Gets the entries in order. They are verified only once this function has returned.
+   * @throws LogError `missing`, `content`, `form`; `consistency` if the newer tree has another root.
+   */
+  async extend(
+    known: Frontier,
+    tree: Tree,
+    read: ObjectReader,
+    visit: (index: number, entry: Uint8Array) => void,
+  ): Promise<Frontier> {
+    if (tree.size < known.size) {
+      throw new LogError("consistency", `the log has shrunk from ${known.size} to ${tree.size}`);
     }
-  }
-  for (const tile of frontier.partialTiles()) wrong ??= await differing(tile, read);
-  if (!Bytes.equal(frontier.root(), tree.root)) {
-    throw new LogError(
-      "consistency",
-      `its ${tree.size} entries do not make the tree that it signed`,
-    );
-  }
-  if (wrong !== undefined) throw new LogError("content", `${wrong} is not the tile of the entries`);
-  return frontier;
-}
+    const frontier = known.clone();
+    // The root is compared first. In another history the tiles differ as well, but a wrong root proves more.
+    let wrong: string | undefined;
+    for (let index = known.size; index < tree.size; ) {
+      const bundles = await readBundles(index, tree.size, read);
+      for (const entry of bundles) {
+        for (const tile of frontier.append(Hash.ofLeaf(entry)))
+          wrong ??= await differing(tile, read);
+        visit(index++, entry);
+      }
+    }
+    for (const tile of frontier.partialTiles()) wrong ??= await differing(tile, read);
+    if (!Bytes.equal(frontier.root(), tree.root)) {
+      throw new LogError(
+        "consistency",
+        `its ${tree.size} entries do not make the tree that it signed`,
+      );
+    }
+    if (wrong !== undefined)
+      throw new LogError("content", `${wrong} is not the tile of the entries`);
+    return frontier;
+  },
+
+  /**
+   * The octets of a tile or bundle. A log may delete a partial one when it has the full one.
+   *
+   * @throws LogError `missing`
+   */
+  async readTile(tile: Tile, read: ObjectReader): Promise<Uint8Array> {
+    const octets = (await read(Tile.path(tile))) ?? (await readFull(tile, read));
+    if (octets) return octets;
+    const first = Tile.fullWidth * tile.index;
+    const what =
+      tile.level === "entries" ? `, with the entries ${first} to ${first + tile.width - 1}` : "";
+    throw new LogError("missing", `${Tile.path(tile)} is not there${what}`);
+  },
+};
 
 /** The entries of the next bundles, from an index on. */
 async function readBundles(
@@ -59,24 +78,10 @@ async function readBundles(
   );
   const bundles = await Promise.all(
     tiles.map(async (tile) =>
-      tile ? Tile.parseBundle(await readTile(tile, read), tile.width) : [],
+      tile ? Tile.parseBundle(await ObjectReader.readTile(tile, read), tile.width) : [],
     ),
   );
   return bundles.flat().slice(from % Tile.fullWidth);
-}
-
-/**
- * The octets of a tile or bundle. A log may delete a partial one when it has the full one.
- *
- * @throws LogError `missing`
- */
-export async function readTile(tile: Tile, read: ObjectReader): Promise<Uint8Array> {
-  const octets = (await read(Tile.path(tile))) ?? (await readFull(tile, read));
-  if (octets) return octets;
-  const first = Tile.fullWidth * tile.index;
-  const what =
-    tile.level === "entries" ? `, with the entries ${first} to ${first + tile.width - 1}` : "";
-  throw new LogError("missing", `${Tile.path(tile)} is not there${what}`);
 }
 
 async function readFull(tile: Tile, read: ObjectReader): Promise<Uint8Array | undefined> {
@@ -91,5 +96,7 @@ async function readFull(tile: Tile, read: ObjectReader): Promise<Uint8Array | un
 
 /** The path of a tile that is published with other octets. @throws LogError `missing` */
 async function differing(tile: WrittenTile, read: ObjectReader): Promise<string | undefined> {
-  return Bytes.equal(await readTile(tile, read), tile.octets) ? undefined : Tile.path(tile);
+  return Bytes.equal(await ObjectReader.readTile(tile, read), tile.octets)
+    ? undefined
+    : Tile.path(tile);
 }

@@ -1,7 +1,7 @@
 import { concatBytes } from "../foundation/octets.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
-import { completeRoot, emptyRoot, type Hash, hashOctets, nodeHash } from "./merkle.ts";
+import { completeRoot, emptyRoot, Hash } from "./merkle.ts";
 import { hashesAt, Tile } from "./tile.ts";
 
 /** A tile of the Merkle tree with its serialized hashes. */
@@ -80,7 +80,7 @@ export class Frontier {
     let root: Hash | undefined;
     for (const hashes of this.#levels) {
       for (const subtree of completeSubtrees(hashes).toReversed()) {
-        root = root ? nodeHash(subtree, root) : subtree;
+        root = root ? Hash.ofNode(subtree, root) : subtree;
       }
     }
     return root ?? emptyRoot;
@@ -96,8 +96,8 @@ export class Frontier {
     let at = 0;
     for (let level = 0; hashesAt(level, size) > 0; level++) {
       const width = hashesAt(level, size) % Tile.fullWidth;
-      levels.push([...Tile.parse(octets.subarray(at, at + width * hashOctets), width)]);
-      at += width * hashOctets;
+      levels.push([...Tile.parse(octets.subarray(at, at + width * Hash.octets), width)]);
+      at += width * Hash.octets;
     }
     if (at !== octets.length) throw new LogError("form", "the edge of a tree of another size");
     return new Frontier(size, levels);

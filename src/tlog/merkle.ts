@@ -4,8 +4,26 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 /** A SHA-256 digest. */
 export type Hash = Bytes;
 
-/** The length of a SHA-256 hash in octets. */
-export const hashOctets = 32;
+/** Hashes of a tree. */
+export const Hash = {
+  /** The length of a SHA-256 hash in octets. */
+  octets: 32,
+
+  /** The hash of a leaf: SHA-256 of 0x00 and the entry (RFC 6962 §2.1). */
+  ofLeaf(entry: Uint8Array): Hash {
+    return emptyHash._cloneInto(hash).update(leafPrefix).update(entry).digest() as Hash;
+  },
+
+  /** The hash of a tree of two subtrees. */
+  ofNode(left: Hash, right: Hash): Hash {
+    return emptyHash
+      ._cloneInto(hash)
+      .update(nodePrefix)
+      .update(left)
+      .update(right)
+      .digest() as Hash;
+  },
+};
 
 /** A tree: how many entries it has, and its root. */
 export interface Tree {
@@ -20,16 +38,6 @@ const nodePrefix = Uint8Array.of(1);
 
 /** The root of a tree without entries (RFC 9162 §2.1.1). */
 export const emptyRoot: Hash = sha256(new Uint8Array()) as Hash;
-
-/** The hash of a leaf: SHA-256 of 0x00 and the entry (RFC 6962 §2.1). */
-export function leafHash(entry: Uint8Array): Hash {
-  return emptyHash._cloneInto(hash).update(leafPrefix).update(entry).digest() as Hash;
-}
-
-/** The hash of a tree of two subtrees. */
-export function nodeHash(left: Hash, right: Hash): Hash {
-  return emptyHash._cloneInto(hash).update(nodePrefix).update(left).update(right).digest() as Hash;
-}
 
 /** The size of the left subtree of a tree of two or more entries: the largest power of two below the size. */
 export function leftSize(size: number): number {
@@ -52,7 +60,7 @@ function pairwise(row: readonly Hash[]): readonly Hash[] {
   for (let i = 0; i < row.length; i += 2) {
     const [left, right] = [row[i], row[i + 1]];
     if (!left || !right) throw new Error("a subtree that is not complete");
-    above.push(nodeHash(left, right));
+    above.push(Hash.ofNode(left, right));
   }
   return above;
 }

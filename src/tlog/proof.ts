@@ -1,15 +1,7 @@
 import { Base64 } from "../pki/encoding/base64.ts";
 import { Bytes } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
-import {
-  completeRoot,
-  emptyRoot,
-  type Hash,
-  hashOctets,
-  leftSize,
-  nodeHash,
-  type Tree,
-} from "./merkle.ts";
+import { completeRoot, emptyRoot, Hash, leftSize, type Tree } from "./merkle.ts";
 import { parseSize } from "./note/checkpoint.ts";
 import { Tile } from "./tile.ts";
 
@@ -68,6 +60,16 @@ export const LogProof = {
       ...(extra && { extra }),
     };
   },
+
+  /** The root of the tree that the first entries make, by the tiles of a tree of this size. @throws LogError `form` */
+  async rootAt(older: number, size: number, read: TileReader): Promise<Hash> {
+    const [root = emptyRoot] = await rootsOf(
+      older === 0 ? [] : [{ from: 0, to: older }],
+      size,
+      read,
+    );
+    return root;
+  },
 };
 
 function rootOver(
@@ -86,7 +88,7 @@ function rootOver(
     ? rootOver(leaf, index, left, rest)
     : rootOver(leaf, index - left, size - left, rest);
   if (!own) return undefined;
-  return isLeft ? nodeHash(own, sibling) : nodeHash(sibling, own);
+  return isLeft ? Hash.ofNode(own, sibling) : Hash.ofNode(sibling, own);
 }
 
 function inclusionRanges(index: number, { from, to }: Range): readonly Range[] {
@@ -109,12 +111,6 @@ export function proveConsistency(older: number, size: number, read: TileReader):
     size,
     read,
   );
-}
-
-/** The root of the tree that the first entries make, by the tiles of a tree of this size. @throws LogError `form` */
-export async function rootAt(older: number, size: number, read: TileReader): Promise<Hash> {
-  const [root = emptyRoot] = await rootsOf(older === 0 ? [] : [{ from: 0, to: older }], size, read);
-  return root;
 }
 
 /** @param isKnown Whether the verifier knows the root over the older part of the range. */
@@ -153,7 +149,7 @@ async function rootOfRange({ from, to }: Range, size: number, hashesOf: HashesOf
       rootOfRange({ from, to: middle }, size, hashesOf),
       rootOfRange({ from: middle, to }, size, hashesOf),
     ]);
-    return nodeHash(left, right);
+    return Hash.ofNode(left, right);
   }
   let level = 0;
   while (Tile.fullWidth ** (level + 1) <= count) level++;
@@ -191,7 +187,7 @@ function parseHashes(lines: readonly string[]): readonly Hash[] {
   if (lines.length > maximumHashes) throw malformed();
   return lines.map((line) => {
     const hash = requireBase64(line);
-    if (hash.length !== hashOctets) throw malformed();
+    if (hash.length !== Hash.octets) throw malformed();
     return hash;
   });
 }

@@ -1,6 +1,6 @@
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
-import { type Hash, hashOctets } from "./merkle.ts";
+import { Hash } from "./merkle.ts";
 
 /** A tile of hashes, or a bundle of entries, with its width: 1 to 255 for a partial one, 256 for a full one. */
 export interface Tile {
@@ -37,18 +37,18 @@ export const Tile = {
 
   /** Serializes a tile: its hashes, concatenated. */
   format(hashes: readonly Hash[]): Hash {
-    const octets = new Uint8Array(hashes.length * hashOctets);
-    for (const [i, hash] of hashes.entries()) octets.set(hash, i * hashOctets);
+    const octets = new Uint8Array(hashes.length * Hash.octets);
+    for (const [i, hash] of hashes.entries()) octets.set(hash, i * Hash.octets);
     return octets;
   },
 
   /** The hashes of a tile. @throws LogError `form` for another width. */
   parse(octets: Uint8Array, width: number): readonly Hash[] {
-    if (octets.length !== width * hashOctets) {
+    if (octets.length !== width * Hash.octets) {
       throw new LogError("form", `a tile of ${octets.length} octets instead of ${width} hashes`);
     }
     return Array.from({ length: width }, (_, i) =>
-      octets.slice(i * hashOctets, (i + 1) * hashOctets),
+      octets.slice(i * Hash.octets, (i + 1) * Hash.octets),
     ) as Hash[];
   },
 

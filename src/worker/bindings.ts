@@ -1,5 +1,5 @@
 import type { EventLog } from "../ca/issuance/audit-event.ts";
-import type { Quota } from "../ca/issuance/quotas.ts";
+import type { Quotas } from "../ca/issuance/quotas.ts";
 import type { QuotaName } from "../foundation/errors.ts";
 import { OperationLog } from "../foundation/events.ts";
 
@@ -19,7 +19,11 @@ const waitSeconds = 10;
  * Makes a quota of the platform's rate limit, which counts in each data centre. Without the binding there is no
  * limit, which is logged, because a platform that cannot count must not stop the mesh.
  */
-export function boundQuota(quota: QuotaName, binding: unknown, log: OperationLog): Quota {
+export function boundQuota(
+  quota: QuotaName,
+  binding: unknown,
+  log: OperationLog,
+): Quotas["caller"] {
   if (!isRateLimit(binding)) {
     const detail = `${bindingNames[quota]}: is not bound, so one ${quota} may take any number of certificates`;
     log.operation({ event: "configuration-warning", level: "warning", detail });

@@ -9,7 +9,7 @@ import type { OpenPlatformKeys } from "../config/platform-keys.ts";
 import type { PushLimits } from "../delivery/push-to-cluster.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { WriteLine } from "../foundation/events.ts";
-import type { FetchTrusting } from "../foundation/fetch.ts";
+import type { Fetching } from "../foundation/fetch.ts";
 import { webCryptoProvider } from "../pki/crypto-provider.ts";
 import { Base64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
@@ -182,7 +182,7 @@ function logOf(
 }
 
 /** Requests from a Worker trust public roots alone, and no option of `fetch` adds a root. */
-const fetchTrusting: FetchTrusting = (roots) => {
+const fetchTrusting: Fetching["fetchTrusting"] = (roots) => {
   if (roots === undefined) return (url, init) => fetch(url, init);
   throw new ConfigurationError([
     "ISSUERS, UPSTREAM_AUTHORITY: a ca of its own is not possible on Workers",

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../src/ca/upstream-authority.ts";
 import { upstreamOf } from "../../src/config/internal/upstream.ts";
-import type { Fetch, FetchTrusting } from "../../src/foundation/fetch.ts";
+import type { Fetch, Fetching } from "../../src/foundation/fetch.ts";
 import { Base64 } from "../../src/pki/encoding/base64.ts";
 import { Pem } from "../../src/pki/encoding/pem.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
@@ -25,7 +25,7 @@ type Kind = "vault" | "rampart";
 /** The CA upstream of a configuration, which answers like this, and what was sent to it. */
 function upstreamThat(kind: Kind, answer: () => Response | Promise<Response>) {
   const sent: { url: string; init: RequestInit; roots: string | undefined }[] = [];
-  const fetchTrusting: FetchTrusting = (roots) => async (url, init) => {
+  const fetchTrusting: Fetching["fetchTrusting"] = (roots) => async (url, init) => {
     sent.push({ url, init, roots });
     return answer();
   };

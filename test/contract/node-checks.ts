@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
 import type { ClusterIssuer, TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { createIdentityPolicy, NodeReach } from "../../src/ca/issuance/identity-policy.ts";
-import type { ImpersonationRule, Refusal } from "../../src/foundation/errors.ts";
+import type { Refusal } from "../../src/foundation/errors.ts";
 import { type Pods, podsKnownSeconds } from "../../src/kubernetes/pods.ts";
 import { SpiffeId, TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
@@ -64,7 +64,9 @@ export function proxyOf(issuer: TokenIssuer, changes: Partial<Caller> = {}): Cal
   };
 }
 
-export const denied = (rule: ImpersonationRule): Refusal => ({
+export const denied = (
+  rule: Extract<Refusal, { reason: "impersonation-denied" }>["rule"],
+): Refusal => ({
   reason: "impersonation-denied",
   rule,
 });
@@ -106,7 +108,14 @@ export function describeNodeChecks(
       expect(refusal).toEqual(denied("account"));
     });
 
-    test.each<[string, readonly FakePod[], string, ImpersonationRule]>([
+    test.each<
+      [
+        string,
+        readonly FakePod[],
+        string,
+        Extract<Refusal, { reason: "impersonation-denied" }>["rule"],
+      ]
+    >([
       ["there is no target", [ztunnel], wanted, "instance"],
       ["the target is only on another node", [ztunnel, offNode], wanted, "instance"],
       ["it names an invalid SPIFFE ID", [ztunnel, onNode], "not-spiffe-idenditity", "identity"],
@@ -147,7 +156,9 @@ export function describeNodeChecks(
       expect(await refusalOf(() => ask({}, identity))).toEqual(denied(rule));
     });
 
-    test.each<[string, Partial<Caller>, ImpersonationRule]>([
+    test.each<
+      [string, Partial<Caller>, Extract<Refusal, { reason: "impersonation-denied" }>["rule"]]
+    >([
       ["without a pod in its token", { pod: undefined }, "pod"],
       ["with a pod that is a path", { pod: { name: "../ztunnel-a", uid: "12345" } }, "pod"],
       ["with a pod that is two dots", { pod: { name: "..", uid: "12345" } }, "pod"],
@@ -230,7 +241,7 @@ export function describeNodeChecks(
       instant = addSeconds(instant, podsKnownSeconds);
     }
 
-    test.each<[string, () => void, ImpersonationRule]>([
+    test.each<[string, () => void, Extract<Refusal, { reason: "impersonation-denied" }>["rule"]]>([
       ["the proxy's pod is deleted", () => primary.remove(ztunnel), "pod"],
       ["the proxy's pod has failed", () => primary.put({ ...ztunnel, phase: "Failed" }), "pod"],
       ["the target is deleted", () => primary.remove(onNode), "instance"],

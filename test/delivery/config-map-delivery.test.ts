@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createConfigMapDelivery } from "../../src/delivery/config-map-delivery.ts";
+import { ConfigMapDelivery } from "../../src/delivery/config-map-delivery.ts";
 import type { RootDelivery } from "../../src/delivery/root-delivery.ts";
 import { KubernetesClient } from "../../src/kubernetes/client.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
@@ -28,7 +28,7 @@ beforeEach(async () => {
   now = start;
   const access = { server: api.origin, credential: () => watchedToken };
   const client = KubernetesClient.create(access, fetch);
-  delivery = createConfigMapDelivery(client, "istio-ca-root-cert", log, ending.signal);
+  delivery = new ConfigMapDelivery(client, "istio-ca-root-cert", log, ending.signal);
 });
 
 afterEach(async () => {
@@ -139,7 +139,7 @@ test("it keeps a digest of what a namespace holds, in place of it", async () => 
   const access = { server: api.origin, credential: () => watchedToken };
   const digest = (pem: string): string => pem && `${pem.length} characters`;
   const client = KubernetesClient.create(access, fetch);
-  const own = createConfigMapDelivery(client, "istio-ca-root-cert", log, ending.signal, { digest });
+  const own = new ConfigMapDelivery(client, "istio-ca-root-cert", log, ending.signal, { digest });
   api.put(namespaceOf("a"));
   await eventually(() =>
     expect(own.stateOf(bundle)).toMatchObject({ hasAll: true, pending: ["a"] }),

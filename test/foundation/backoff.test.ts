@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Backoff, backoffs, isRefusal, retry } from "../../src/foundation/backoff.ts";
+import { Backoff, isRefusal, retry } from "../../src/foundation/backoff.ts";
 
 const backoff = { firstMilliseconds: 100, longestMilliseconds: 1_000 };
 
@@ -11,7 +11,7 @@ test("a pause doubles with each failure, up to the longest", () => {
 
 test("chance takes up to a half of any pause away, and a server may ask for a longer one", () => {
   const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
-  const table = fc.constantFrom(...Object.values(backoffs));
+  const table = fc.constantFrom(...Object.values(Backoff.usual));
   fc.assert(
     fc.property(table, fc.nat(2_000), chance, fc.nat(99_999), (pauses, n, random, seconds) => {
       const failures = n + 1;

@@ -1,13 +1,16 @@
 import { expect, test } from "vitest";
-import { type Level, OperationalEvent, OperationLog } from "../../src/foundation/events.ts";
+import { OperationalEvent, OperationLog } from "../../src/foundation/events.ts";
 import { sparing } from "../../src/foundation/sparing-log.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
 
 const time = new Date("2026-11-21T12:00:00+02:00");
 
-function written(event: OperationalEvent): { readonly line: string; readonly level: Level } {
-  const lines: { line: string; level: Level }[] = [];
+function written(event: OperationalEvent): {
+  readonly line: string;
+  readonly level: OperationalEvent["level"];
+} {
+  const lines: { line: string; level: OperationalEvent["level"] }[] = [];
   const log = OperationLog.create(
     () => time,
     (line, level) => lines.push({ line, level }),
@@ -17,7 +20,7 @@ function written(event: OperationalEvent): { readonly line: string; readonly lev
   return lines[0] ?? { line: "", level: "error" };
 }
 
-test.each<Level>(["info", "warning", "error"])(
+test.each<OperationalEvent["level"]>(["info", "warning", "error"])(
   "writes an event of level %s as one line",
   (level) => {
     const { line, level: writtenAs } = written({

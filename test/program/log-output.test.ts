@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { Writable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
-import type { Level } from "../../src/foundation/events.ts";
+import type { OperationalEvent } from "../../src/foundation/events.ts";
 import { openLogOutput } from "../../src/program/log-output.ts";
 import { startChild } from "../testkit/programs/child-process.ts";
 
@@ -43,7 +43,7 @@ function open() {
   stdout.on("error", () => expect.unreachable("the process ended"));
   const streams = { stdout, stderr } as unknown as Parameters<typeof openLogOutput>[0];
   const output = openLogOutput(streams, clock);
-  const write = async (line: string, level: Level = "info"): Promise<void> => {
+  const write = async (line: string, level: OperationalEvent["level"] = "info"): Promise<void> => {
     output.write(line, level);
     await settled();
   };

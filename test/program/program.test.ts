@@ -3,14 +3,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { Lifetime } from "../../src/program/lifetime.ts";
-import {
-  addReadyGauge,
-  begin,
-  type Program,
-  type ProgramContext,
-  type RunningProgram,
-  run,
-} from "../../src/program/program.ts";
+import { Program, type ProgramContext, type RunningProgram } from "../../src/program/program.ts";
 import type { EndingSignal } from "../../src/program/signals.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
@@ -40,7 +33,7 @@ test("what anybody causes by handshakes has a line in a minute for an address, f
   const { log, port } = setUp();
   let now = 0;
   const clock = () => new Date(now);
-  const program = await begin({ log, clock }, async ({ monitor, ...rest }) => {
+  const program = await Program.begin({ log, clock }, async ({ monitor, ...rest }) => {
     return { ...rest, monitoringAddress: await monitor(port()) };
   });
   onTestFinished(() => program.close(0));
@@ -60,7 +53,7 @@ test("what anybody causes by handshakes has a line in a minute for an address, f
 
 test("the monitoring port closes last, although it opened after the work", async () => {
   const { context, ended, opens, port } = setUp();
-  const program = await begin(context, async ({ life, monitor }) => {
+  const program = await Program.begin(context, async ({ life, monitor }) => {
     opens(life, "work");
     const monitoringAddress = await monitor(port());
     opens(life, "callers");
@@ -73,7 +66,7 @@ test("the monitoring port closes last, although it opened after the work", async
 
 test("a begin that fails half-way ends what it has opened, in reverse order", async () => {
   const { context, ended, opens, port } = setUp();
-  const beginning = begin(context, async ({ life, monitor }) => {
+  const beginning = Program.begin(context, async ({ life, monitor }) => {
     opens(life, "store");
     opens(life, "work");
     await monitor(port());
@@ -86,7 +79,7 @@ test("a begin that fails half-way ends what it has opened, in reverse order", as
 
 test("a begin that fails tells its failure and that of its clean-up", async () => {
   const { context } = setUp();
-  const beginning = begin(context, async ({ life }) => {
+  const beginning = Program.begin(context, async ({ life }) => {
     life.endsWith("work", () => Promise.reject(new Error("the work failed")));
     throw new Error("the port is taken");
   });
@@ -99,9 +92,9 @@ test("a begin that fails tells its failure and that of its clean-up", async () =
 test("no program is ready while it ends, and says why, in its gauge too", async () => {
   const { context } = setUp();
   let beginning: Program | undefined;
-  const program = await begin(context, async (given) => {
+  const program = await Program.begin(context, async (given) => {
     beginning = given;
-    addReadyGauge(given, "1 when it works.", () => given.withLife(ready));
+    Program.addReadyGauge(given, "1 when it works.", () => given.withLife(ready));
     return {};
   });
   const gauge = async () => beginning?.registry.getSingleMetricAsString("rampart_ready");
@@ -115,7 +108,7 @@ test("no program is ready while it ends, and says why, in its gauge too", async 
 test("operations that a program logs are among its metrics", async () => {
   const { context, log } = setUp();
   let text = "";
-  await begin(context, async ({ log: own, registry }) => {
+  await Program.begin(context, async ({ log: own, registry }) => {
     own.operation({ event: "serving", level: "info" });
     text = await registry.metrics();
     return {};
@@ -141,7 +134,7 @@ function running(started?: Promise<Partial<RunningProgram<number>>>) {
     const close = async () => void ended.push("program");
     return { monitoringAddress: address, reconfigure: async () => [], close, ...(await started) };
   };
-  const done = run({ source, start, context }, signal.promise);
+  const done = Program.run({ source, start, context }, signal.promise);
   const details = (event: string) =>
     log.operations.filter((each) => each.event === event).map(({ detail }) => detail);
   const hasStarted = async (): Promise<void> => {
@@ -210,7 +203,7 @@ test("a program that cannot begin leaves nothing behind, and tells why", async (
 test("a second signal ends a program whose end hangs", async () => {
   const module = (name: string) => JSON.stringify(import.meta.resolve(`../../src/program/${name}`));
   const script = `
-    import { run } from ${module("program.ts")};
+    import { Program } from ${module("program.ts")};
     import { Signals } from ${module("signals.ts")};
     const say = ({ event }) => console.log(event);
     const never = new Promise(() => setInterval(() => {}, 1e6));
@@ -224,7 +217,7 @@ test("a second signal ends a program whose end hangs", async () => {
       context: { log: { operation: say }, clock: () => new Date() },
     };
     using watch = Signals.watch();
-    await run(program, watch.signal);`;
+    await Program.run(program, watch.signal);`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "pipe" });
   onTestFinished(() => void child.kill("SIGKILL"));
   const exit = once(child, "exit");

@@ -1,9 +1,5 @@
 import type { Schedule } from "../../src/pki/authority/schedule.ts";
-import {
-  type StatedTokenKey,
-  type TokenAlgorithm,
-  TokenKey,
-} from "../../src/pki/jose/token-key.ts";
+import { type StatedTokenKey, TokenKey } from "../../src/pki/jose/token-key.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { Violation } from "./violation.ts";
 
@@ -47,7 +43,7 @@ class TokenKeys {
   readonly #mostSkew: number;
   readonly #skews: readonly number[];
   readonly #kept: Kept[] = [];
-  #algorithm: TokenAlgorithm = "ES256";
+  #algorithm: TokenKey["algorithm"] = "ES256";
 
   constructor(seed: number, random: Random, mutation: KeyMutation) {
     this.#seed = seed;

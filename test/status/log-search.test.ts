@@ -6,7 +6,7 @@ import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { SerialNumber } from "../../src/pki/encoding/serial-number.ts";
 import type { Statements } from "../../src/status/distrust.ts";
 import { LogSearch, LogSearchError, type SearchedLog } from "../../src/status/log-search.ts";
-import { parseCheckpoint } from "../../src/tlog/note/checkpoint.ts";
+import { Checkpoint } from "../../src/tlog/note/checkpoint.ts";
 import { Tile } from "../../src/tlog/tile.ts";
 import { clusterLocal, scheduleAfter } from "../testkit/ca/sealed-authorities.ts";
 import { tokenEntry } from "../testkit/log/token-entry.ts";
@@ -228,7 +228,7 @@ describe("a log that is not as it should be", () => {
 
   test("has entries that are none left out", async () => {
     const stored = logged.objects.stored;
-    const { size } = parseCheckpoint(
+    const { size } = Checkpoint.parse(
       new TextDecoder().decode(stored.get("checkpoint")).split("\n\n")[0]?.concat("\n") ?? "",
     );
     const junk = Tile.formatBundle(

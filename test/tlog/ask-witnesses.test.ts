@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { createAskWitnesses, type WitnessAnswer } from "../../src/tlog/ask-witnesses.ts";
 import type { Tree } from "../../src/tlog/merkle.ts";
-import { createLogSigner, formatCheckpoint } from "../../src/tlog/note/checkpoint.ts";
+import { Checkpoint } from "../../src/tlog/note/checkpoint.ts";
 import { formatNote, formatSignature } from "../../src/tlog/note/note.ts";
 import { Policy } from "../../src/tlog/note/policy.ts";
 import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
@@ -11,13 +11,17 @@ import { GrownTree } from "../testkit/tlog/trees.ts";
 const origin = "log.example.com/2026/0";
 const now = new Date("2026-11-22T00:00:00Z");
 const logKeys = await VerifierKey.generate();
-const log = createLogSigner(origin, logKeys.privateKey, await VerifierKey.raw(logKeys.publicKey));
+const log = Checkpoint.createSigner(
+  origin,
+  logKeys.privateKey,
+  await VerifierKey.raw(logKeys.publicKey),
+);
 const witnessKeys = await VerifierKey.generate();
 const witnessPublic = await VerifierKey.raw(witnessKeys.publicKey);
 const cosigner = createCosigner("w1.example.com", witnessKeys.privateKey, witnessPublic);
 
 async function signed(tree: Tree): Promise<string> {
-  const text = formatCheckpoint({ origin, ...tree });
+  const text = Checkpoint.format({ origin, ...tree });
   return formatNote({ text, signatures: [await log.sign(text)] });
 }
 

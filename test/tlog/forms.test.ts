@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { leafHash } from "../../src/tlog/merkle.ts";
+import { Hash } from "../../src/tlog/merkle.ts";
 import { Policy } from "../../src/tlog/note/policy.ts";
 import { LogProof } from "../../src/tlog/proof.ts";
 import { Tile } from "../../src/tlog/tile.ts";
@@ -114,7 +114,7 @@ describe("a proof in a file", () => {
     const { grown, text } = await proved();
     const { index, hashes, checkpoint } = LogProof.parse(text);
     expect(checkpoint).toBe(note);
-    LogProof.verifyInclusion(grown.tree, index, leafHash(entryAt(3)), hashes);
+    LogProof.verifyInclusion(grown.tree, index, Hash.ofLeaf(entryAt(3)), hashes);
   });
 
   test("may carry an extra line", async () => {

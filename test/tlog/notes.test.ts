@@ -1,13 +1,7 @@
 import { createPrivateKey } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { LogError } from "../../src/tlog/log-error.ts";
-import {
-  cosignedAt,
-  createLogSigner,
-  formatCheckpoint,
-  openCheckpointText,
-  parseCheckpoint,
-} from "../../src/tlog/note/checkpoint.ts";
+import { Checkpoint, cosignedAt, openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
 import {
   formatNote,
   formatSignature,
@@ -68,8 +62,8 @@ test("a checkpoint with a good and a bad signature of its log is not opened", as
 
 test("signs the checkpoint of the vectors, octet for octet", async () => {
   const { tree } = new GrownTree().grow(7);
-  const signer = createLogSigner(origin, privateKey, publicKey);
-  const text = formatCheckpoint({ origin, ...tree });
+  const signer = Checkpoint.createSigner(origin, privateKey, publicKey);
+  const text = Checkpoint.format({ origin, ...tree });
   expect(formatNote({ text, signatures: [await signer.sign(text)] })).toBe(note);
   expect(VerifierKey.format(signer.key)).toBe(vectors.logKey);
 });
@@ -159,11 +153,11 @@ describe("a checkpoint is refused", () => {
     ["with an empty extension line", `${own}\n${size}\n${root}\n\n`],
     ["with a last line that does not end", `${own}\n${size}\n${root}\nmore`],
   ])("%s", async (_, bad) => {
-    expect(await faultOf(() => parseCheckpoint(bad))).toBe("form");
+    expect(await faultOf(() => Checkpoint.parse(bad))).toBe("form");
   });
 
   test("but extension lines are accepted", () => {
-    expect(parseCheckpoint(`${own}\n${size}\n${root}\nmore\n`).size).toBe(7);
+    expect(Checkpoint.parse(`${own}\n${size}\n${root}\nmore\n`).size).toBe(7);
   });
 });
 

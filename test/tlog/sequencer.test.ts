@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { extendVerified } from "../../src/tlog/extend.ts";
+import { ObjectReader } from "../../src/tlog/extend.ts";
 import { Frontier } from "../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
@@ -20,7 +20,7 @@ async function entriesOf(objects: MemoryObjects, vkey: string): Promise<string[]
   let frontier = Frontier.empty();
   for (const text of objects.checkpoints) {
     const checkpoint = await openCheckpointText(text, key);
-    frontier = await extendVerified(frontier, checkpoint, objects.read, (_, entry) =>
+    frontier = await ObjectReader.extend(frontier, checkpoint, objects.read, (_, entry) =>
       entries.push(new TextDecoder().decode(entry)),
     );
   }
@@ -474,14 +474,14 @@ describe("a reader finds", () => {
     const [whole, none] = [Frontier.empty(), Frontier.empty()];
     for (let i = 0; i < 300; i++) whole.append(parts.hashEntry(entryAt(i)));
     const tree = { size: 300, root: whole.root() };
-    await expect(extendVerified(whole, { ...tree, size: 299 }, read, () => {})).rejects.toThrow(
-      "shrunk",
-    );
+    await expect(
+      ObjectReader.extend(whole, { ...tree, size: 299 }, read, () => {}),
+    ).rejects.toThrow("shrunk");
     const other = { ...tree, root: none.root() };
-    await expect(extendVerified(none, other, read, () => {})).rejects.toThrow(
+    await expect(ObjectReader.extend(none, other, read, () => {})).rejects.toThrow(
       "do not make the tree",
     );
-    expect((await extendVerified(none, tree, read, () => {})).size).toBe(300);
+    expect((await ObjectReader.extend(none, tree, read, () => {})).size).toBe(300);
   });
 
   test("every changed, missing or cut object", async () => {

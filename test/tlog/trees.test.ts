@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Frontier } from "../../src/tlog/frontier.ts";
-import { emptyRoot, type Hash, leafHash } from "../../src/tlog/merkle.ts";
+import { emptyRoot, Hash } from "../../src/tlog/merkle.ts";
 import { LogProof, proveConsistency } from "../../src/tlog/proof.ts";
 import { verifyConsistency } from "../testkit/tlog/consistency.ts";
 import { entryAt, GrownTree, hex, rootByDefinition, tlogVectors } from "../testkit/tlog/trees.ts";
@@ -20,7 +20,7 @@ const vectors = await tlogVectors<Vectors>("trees.json");
 test("hashes nothing, and entries, as RFC 9162 does", () => {
   expect(hex(emptyRoot)).toBe(vectors.empty);
   for (const [entry, leaf] of Object.entries(vectors.leaves)) {
-    expect(hex(leafHash(new TextEncoder().encode(entry)))).toBe(leaf);
+    expect(hex(Hash.ofLeaf(new TextEncoder().encode(entry)))).toBe(leaf);
   }
 });
 
@@ -61,7 +61,7 @@ test("computes the root of any small tree as the definition does", () => {
     new Uint8Array(createHash("sha256").update(Buffer.of(1)).update(left).update(right).digest());
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 700 }), (size) => {
-      const leaves = Array.from({ length: size }, (_, i) => leafHash(entryAt(i)));
+      const leaves = Array.from({ length: size }, (_, i) => Hash.ofLeaf(entryAt(i)));
       expect(new GrownTree().grow(size).frontier.root()).toEqual(rootByDefinition(leaves, node));
     }),
     { numRuns: 30 },
@@ -74,8 +74,8 @@ test("continues from its octets as if it had not been interrupted", () => {
       const { frontier } = new GrownTree().grow(size);
       const restored = Frontier.fromBytes(size, frontier.toBytes());
       for (let i = size; i < size + more; i++) {
-        expect(restored.append(leafHash(entryAt(i)))).toEqual(
-          frontier.append(leafHash(entryAt(i))),
+        expect(restored.append(Hash.ofLeaf(entryAt(i)))).toEqual(
+          frontier.append(Hash.ofLeaf(entryAt(i))),
         );
       }
       expect(restored.root()).toEqual(frontier.root());
@@ -101,13 +101,13 @@ describe("of any two sizes", () => {
     await fc.assert(
       fc.asyncProperty(sizes, fc.nat(), async ([index, size], other) => {
         const at = Math.min(index, size - 1);
-        const leaf = leafHash(entryAt(at));
+        const leaf = Hash.ofLeaf(entryAt(at));
         const proof = await LogProof.proveInclusion(size, at, grown.read);
         LogProof.verifyInclusion(treeOf(size), at, leaf, proof);
         const elsewhere = other % 1200;
         if (elsewhere !== at) {
           expect(() => LogProof.verifyInclusion(treeOf(size), elsewhere, leaf, proof)).toThrow();
-          const stranger = leafHash(entryAt(elsewhere));
+          const stranger = Hash.ofLeaf(entryAt(elsewhere));
           expect(() => LogProof.verifyInclusion(treeOf(size), at, stranger, proof)).toThrow();
         }
         const forged = { size, root: treeOf(size - 1).root };
@@ -151,5 +151,5 @@ test("takes an empty proof alone for a tree that begins with nothing", () => {
 
 test.each([-1, 7, 1.5, Number.NaN])("refuses a proof for the index %d", (index) => {
   const { tree } = new GrownTree().grow(7);
-  expect(() => LogProof.verifyInclusion(tree, index, leafHash(entryAt(0)), [])).toThrow();
+  expect(() => LogProof.verifyInclusion(tree, index, Hash.ofLeaf(entryAt(0)), [])).toThrow();
 });

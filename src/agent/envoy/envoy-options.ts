@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { basename, join } from "node:path";
-import { replaceFile } from "../../program/files/atomic-file.ts";
+import { AtomicFile } from "../../program/files/atomic-file.ts";
 import { SmallFile } from "../../program/files/small-file.ts";
 import { type Environment, parseVariables } from "../configuration/environment.ts";
 import { addressesOf } from "../configuration/xds-settings.ts";
@@ -51,7 +51,7 @@ async function writtenBootstrap(environment: Environment, folder: string): Promi
   const path = join(folder, "envoy-rev.json");
   const bootstrap = await createMachineBootstrap(environment, "sidecar");
   await mkdir(folder, { recursive: true, mode: 0o750 });
-  await replaceFile(path, `${JSON.stringify(bootstrap, undefined, 2)}\n`, { mode: 0o600 });
+  await AtomicFile.replace(path, `${JSON.stringify(bootstrap, undefined, 2)}\n`, { mode: 0o600 });
   return ["-c", path];
 }
 

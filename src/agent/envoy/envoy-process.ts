@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Backoff, backoffs } from "../../foundation/backoff.ts";
+import { Backoff } from "../../foundation/backoff.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { type Pause, pause as systemPause } from "../../foundation/pause.ts";
@@ -63,7 +63,7 @@ export class EnvoyProcess implements ProxyControl {
   /** Runs until the program succeeds, is ended, or has used up its restarts. @returns Its exit code. */
   async run(): Promise<number> {
     const { maximum, firstWaitMilliseconds: firstMilliseconds } = this.#program.restarts;
-    const backoff = { ...backoffs.outage, firstMilliseconds };
+    const backoff = { ...Backoff.usual.outage, firstMilliseconds };
     for (let restarts = 0; ; restarts++) {
       const startedAt = performance.now();
       const code = await this.#runOnce();

@@ -1,5 +1,5 @@
 import { Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
-import { Backoff, backoffs, isRefusal, retry } from "../../foundation/backoff.ts";
+import { Backoff, isRefusal, retry } from "../../foundation/backoff.ts";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { RetryAfter, TraceContext } from "../../foundation/headers.ts";
@@ -82,7 +82,7 @@ export class CaClient {
     };
     const attempts = this.#hasFailed ? 1 : Backoff.callAttempts;
     try {
-      const means = { backoff: backoffs.call, attempts, retryAfter, random, pause, signal };
+      const means = { backoff: Backoff.usual.call, attempts, retryAfter, random, pause, signal };
       const answer = await retry(attempt, means);
       this.#hasFailed = false;
       return answer;

@@ -17,7 +17,7 @@ import { Base64 } from "../../pki/encoding/base64.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
 import { crlsPem, parseCrls } from "../../program/bundle/documents.ts";
-import { replaceFile } from "../../program/files/atomic-file.ts";
+import { AtomicFile } from "../../program/files/atomic-file.ts";
 import { SmallFile, unlessMissing } from "../../program/files/small-file.ts";
 import type { CertificatePurpose } from "../configuration/ca-settings.ts";
 import type { CacheSettings } from "../configuration.ts";
@@ -201,7 +201,7 @@ async function writeSealed(
   key: Uint8Array | undefined,
 ): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  await replaceFile(path, key ? seal(text, name, key) : text, { mode: 0o600 });
+  await AtomicFile.replace(path, key ? seal(text, name, key) : text, { mode: 0o600 });
 }
 
 /** `undefined` for a missing file. @throws Error for one that was not sealed under this name and key. */

@@ -1,5 +1,5 @@
 import { messageOf } from "../../foundation/errors.ts";
-import { type EventName, OperationLog } from "../../foundation/events.ts";
+import { type OperationalEvent, OperationLog } from "../../foundation/events.ts";
 import { TraceContext } from "../../foundation/headers.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { RenewalPlan } from "../../foundation/renewal-plan.ts";
@@ -183,7 +183,7 @@ export class RefreshingIdentity {
     }
   }
 
-  #install(svid: X509Svid, event: EventName, trace?: TraceContext): void {
+  #install(svid: X509Svid, event: OperationalEvent["event"], trace?: TraceContext): void {
     const { policy, random, log } = this.#ports;
     this.#svid = svid;
     this.#refusals.clear();

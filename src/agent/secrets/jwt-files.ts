@@ -4,7 +4,7 @@ import type { OperationLog } from "../../foundation/events.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { RenewalPlan } from "../../foundation/renewal-plan.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import { replaceFile } from "../../program/files/atomic-file.ts";
+import { AtomicFile } from "../../program/files/atomic-file.ts";
 import { DescriptorPath } from "../../program/files/descriptor-path.ts";
 import type { JwtFile } from "../configuration.ts";
 import type { JwtSvids } from "../identity/jwt-svids.ts";
@@ -79,7 +79,7 @@ export class JwtFiles {
 
 async function write({ path, owner }: JwtFile, token: string): Promise<void> {
   await DescriptorPath.withinPlace(dirname(path), (folder) =>
-    replaceFile(join(folder, basename(path)), token, {
+    AtomicFile.replace(join(folder, basename(path)), token, {
       mode: 0o600,
       give: owner && ((handle) => handle.chown(owner.uid, owner.gid)),
     }),

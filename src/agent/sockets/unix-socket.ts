@@ -22,7 +22,7 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
-import { backoffs, retry } from "../../foundation/backoff.ts";
+import { Backoff, retry } from "../../foundation/backoff.ts";
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { CallTimeout } from "../../foundation/headers.ts";
@@ -50,7 +50,7 @@ export async function listenOnSocket(server: Server, path: string, mode: number)
     await once(server, "listening");
   };
   const retryAfter = (error: unknown) => (error instanceof ConfigurationError ? undefined : 0);
-  await retry(listen, { backoff: backoffs.call, attempts, retryAfter, random: () => 0 });
+  await retry(listen, { backoff: Backoff.usual.call, attempts, retryAfter, random: () => 0 });
   const granted = (await isOpenToAll(dirname(path))) ? mode & 0o770 : mode;
   await permit(path, granted);
   return granted;

@@ -2,7 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import { KeySet } from "../../pki/jose/key-set.ts";
 import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
-import { bundleAfter, type SpiffeBundle } from "../../program/bundle/documents.ts";
+import { SpiffeBundle } from "../../program/bundle/documents.ts";
 
 /** A CA withdraws fewer keys than this during the life of one token. */
 const maximumWithdrawn = 100;
@@ -62,9 +62,9 @@ export class FederatedBundles {
     return new Map(entries.filter(([, roots]) => roots.length > 0));
   }
 
-  /** Takes a bundle, unless it is an older one by {@link bundleAfter}, or has a root of another trust domain. */
+  /** Takes a bundle, unless it is an older one by {@link SpiffeBundle.after}, or has a root of another trust domain. */
   update(trustDomain: TrustDomain, published: SpiffeBundle): FederatedOutcome {
-    const bundle = bundleAfter(this.#bundles.get(trustDomain), published);
+    const bundle = SpiffeBundle.after(this.#bundles.get(trustDomain), published);
     if (!bundle) return "sequence-backwards";
     if (bundle.roots.some((root) => namesAnotherTrustDomain(root, trustDomain)))
       return "other-trust-domain";

@@ -1,4 +1,4 @@
-import type { EventName, OperationLog } from "../../foundation/events.ts";
+import type { OperationalEvent, OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
@@ -61,7 +61,7 @@ type Common = "url" | "failed" | "longestRefreshSeconds" | "clock" | "random";
 export function commonOptions(
   url: string,
   { configuration, clock, random, log }: FollowersOptions,
-  unread: EventName = "bundle-unread",
+  unread: OperationalEvent["event"] = "bundle-unread",
 ): Pick<DocumentFollowerOptions<never>, Common> {
   return {
     url,

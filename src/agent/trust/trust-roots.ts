@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import { Subscribers } from "../../foundation/subscribers.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import { bundleAfter, type SpiffeBundle } from "../../program/bundle/documents.ts";
+import { SpiffeBundle } from "../../program/bundle/documents.ts";
 import { isIssuedBy, MeshRoots } from "../../program/bundle/mesh-roots.ts";
 
 type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
@@ -103,11 +103,11 @@ export class TrustRoots {
     return this.#mesh.forConnection(file);
   }
 
-  /** Takes the published bundle, unless it is empty, or an older one by {@link bundleAfter}. */
+  /** Takes the published bundle, unless it is empty, or an older one by {@link SpiffeBundle.after}. */
   updateFromBundle(published: SpiffeBundle): BundleOutcome {
     const known = this.#bundle;
     if (published.roots.length === 0) return "empty";
-    const bundle = bundleAfter(known, published);
+    const bundle = SpiffeBundle.after(known, published);
     if (!bundle) return "sequence-backwards";
     for (const root of known?.roots ?? []) this.#withdrawn.set(root.fingerprint256, root);
     for (const root of bundle.roots) this.#withdrawn.delete(root.fingerprint256);

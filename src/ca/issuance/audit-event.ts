@@ -1,11 +1,6 @@
 import type { TokenSubject } from "../../authn/subject-claims.ts";
 import { CaError, type Refusal } from "../../foundation/errors.ts";
-import {
-  type Level,
-  OperationalEvent,
-  OperationLog,
-  type WriteLine,
-} from "../../foundation/events.ts";
+import { OperationalEvent, OperationLog, type WriteLine } from "../../foundation/events.ts";
 import type { Circumstances } from "../policy/circumstances.ts";
 import type { Effect } from "../policy/policy.ts";
 
@@ -103,7 +98,7 @@ export interface EventLog extends OperationLog {
 }
 
 /** A refusal is expected, and a fault is not. */
-const levels: Readonly<Record<AuditEvent["outcome"], Level>> = {
+const levels: Readonly<Record<AuditEvent["outcome"], OperationalEvent["level"]>> = {
   issued: "info",
   refused: "warning",
   failed: "error",

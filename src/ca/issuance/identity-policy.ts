@@ -1,7 +1,8 @@
 import * as z from "zod/mini";
 import type { Caller } from "../../authn/caller.ts";
 import type { NodeAuthorizer } from "../../authn/token-issuer.ts";
-import { CaError, type ImpersonationRule } from "../../foundation/errors.ts";
+import type { Refusal } from "../../foundation/errors.ts";
+import { CaError } from "../../foundation/errors.ts";
 import type { BoundAccount, Pods } from "../../kubernetes/pods.ts";
 import { ServiceAccount, SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Product } from "./product.ts";
@@ -95,7 +96,7 @@ function malformed(): CaError {
 }
 
 /** Denies the identity that a caller names. The rule is for the log. */
-function deny(rule: ImpersonationRule): CaError {
+function deny(rule: Extract<Refusal, { reason: "impersonation-denied" }>["rule"]): CaError {
   return new CaError(
     { reason: "impersonation-denied", rule },
     `the caller may not have the identity it names: ${rule}`,

@@ -2,7 +2,7 @@ import type { Caller } from "../../authn/caller.ts";
 import type { ClusterSigner } from "../../authn/token-issuer.ts";
 import { DnsName } from "../../foundation/addresses.ts";
 import { CaError } from "../../foundation/errors.ts";
-import type { TokenAlgorithm } from "../../pki/jose/token-key.ts";
+import type { TokenKey } from "../../pki/jose/token-key.ts";
 import { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../../pki/x509/intermediate.ts";
 import type { Authorities } from "../authorities.ts";
@@ -26,7 +26,7 @@ export interface TokenPolicy {
   /** The `iss` of every token, byte for byte. */
   readonly issuer: string;
   /** The algorithm of new keys. */
-  readonly algorithm: TokenAlgorithm;
+  readonly algorithm: TokenKey["algorithm"];
   readonly defaultSeconds: number;
   readonly maximumSeconds: number;
 }

@@ -8,7 +8,7 @@ import type { SpiffeId } from "../../pki/spiffe-id.ts";
  *
  * Each process or data centre counts by itself, and may forget. A quota limits abuse; it is no exact account.
  */
-export type Quota = (key: string, now: Date) => number | Promise<number>;
+type Quota = (key: string, now: Date) => number | Promise<number>;
 
 /** The quotas of a CA: how often one caller, and all callers of one issuer, may ask for a certificate. */
 export type Quotas = Readonly<Record<QuotaName, Quota>>;

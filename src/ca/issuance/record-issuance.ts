@@ -1,7 +1,7 @@
 import { Caller } from "../../authn/caller.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import { Hex } from "../../pki/encoding/bytes.ts";
-import { leafHash } from "../../tlog/merkle.ts";
+import { Hash } from "../../tlog/merkle.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import {
   type AppendOnlyLog,
@@ -51,7 +51,7 @@ function authoritiesOf(view: AuthorityView, at: string): readonly LoggedAuthorit
   const { trustBundle, issuer } = view;
   const certificates = [...trustBundle.roots, ...(issuer?.authority.intermediates ?? [])];
   const entries = certificates.map((certificate) => ({
-    name: Hex.format(leafHash(certificate)),
+    name: Hex.format(Hash.ofLeaf(certificate)),
     entry: LogEntry.format({ kind: "certificate", certificate, at, proof: "authority" }),
   }));
   authoritiesOfViews.set(view, entries);

@@ -5,7 +5,7 @@ import { nameAllowList } from "../../foundation/globs.ts";
 import { Hex } from "../../pki/encoding/bytes.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
 import type { Circumstances, Hidden } from "./circumstances.ts";
-import type { Condition, PolicyTable, RuleTable } from "./rule.ts";
+import type { PolicyTable, RuleTable } from "./rule.ts";
 
 /** Whether a condition matches; `undefined` if the request does not show it. */
 type Fit = boolean | undefined;
@@ -71,7 +71,7 @@ export const Policy = {
   },
 
   /** The texts of a condition, except claims, with the attribute that each is compared to and what may hide that. */
-  texts: ({ caller = {}, ...when }: Condition): readonly Text[] => [
+  texts: ({ caller = {}, ...when }: RuleTable["when"]): readonly Text[] => [
     [when.cluster, (c) => c.cluster, "issuer"],
     [when.issuer, (c) => c.issuer, "issuer"],
     [when.namespace, (c) => c.namespace, "account"],
@@ -116,7 +116,7 @@ type Read = (circumstances: Circumstances) => string | readonly string[] | undef
 
 type Text = readonly [globs: readonly string[] | undefined, read: Read, hidden?: Hidden];
 
-const claimsOf = ({ claims = {} }: Condition): readonly Text[] =>
+const claimsOf = ({ claims = {} }: RuleTable["when"]): readonly Text[] =>
   Object.entries(claims).map(([name, globs]) => [
     globs,
     ({ claims: found = {} }) => recordedClaim(found, name),

@@ -155,9 +155,3 @@ export type PolicyTable = z.output<typeof table>;
 
 /** A parsed rule of the table `POLICY`. */
 export type RuleTable = PolicyTable["rules"][number];
-
-/** The parsed condition `when` of a rule: all its members must match. */
-export type Condition = RuleTable["when"];
-
-/** What this CA issues, as a rule's condition names it. */
-export type Product = NonNullable<Condition["product"]>[number];

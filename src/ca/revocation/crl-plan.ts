@@ -1,7 +1,7 @@
 import type { RevocationContent } from "../../custody/record-kinds.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import type { CrlContent, RevokedCertificate } from "../../pki/x509/crl/crl-to-be-signed.ts";
+import type { CrlContent } from "../../pki/x509/crl/crl-to-be-signed.ts";
 import {
   addSeconds,
   earlier,
@@ -78,9 +78,12 @@ export function planCrl(
  * The entries at an instant. The first revocation of a certificate counts, and certificates that had expired by then
  * are left out.
  */
-function entriesAt(own: readonly RevocationContent[], expiredBy: Date): RevokedCertificate[] {
+function entriesAt(
+  own: readonly RevocationContent[],
+  expiredBy: Date,
+): CrlContent["revoked"][number][] {
   const seconds = secondsOf(expiredBy);
-  const entries = new Map<string, RevokedCertificate>();
+  const entries = new Map<string, CrlContent["revoked"][number]>();
   for (const { certificates, revokedAt, reason } of own) {
     for (const [serialNumber, end] of certificates) {
       if (end < seconds || entries.has(serialNumber)) continue;

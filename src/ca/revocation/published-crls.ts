@@ -14,7 +14,7 @@ import { type CrlLengths, crlPeriodAt, planCrl } from "./crl-plan.ts";
 import { type RootCrl, rootCrlsIn } from "./root-crls.ts";
 
 /** The CRL of one authority, or of a root in a key service. */
-export interface PublishedCrl {
+interface PublishedCrl {
   /** The id of the authority; the key identifier of the root. */
   readonly authority: string;
   readonly issuer: Certificate;

@@ -10,7 +10,7 @@ import { addSeconds } from "../../pki/x509/validity.ts";
 import type { Mint } from "../mint.ts";
 import { OpenedStore } from "../opened-store.ts";
 import { type UpstreamAnswer, UpstreamError } from "../upstream-authority.ts";
-import { installIntermediate } from "./install-intermediate.ts";
+import { NewIntermediate } from "./install-intermediate.ts";
 
 /** The authority that an intermediate succeeds. */
 interface Predecessor {
@@ -43,7 +43,11 @@ export async function askUpstream(
     const { extractablePrivateKey } = request;
     // The upstream CA may publish more roots than the one above the intermediate, such as its next one.
     const otherRoots = verified.additionalRoots;
-    return await installIntermediate(mint, { verified, extractablePrivateKey, otherRoots }, now);
+    return await NewIntermediate.install(
+      mint,
+      { verified, extractablePrivateKey, otherRoots },
+      now,
+    );
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     throw new UpstreamError(`the CA upstream gave no usable intermediate: ${error.message}`);

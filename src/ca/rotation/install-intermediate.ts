@@ -23,39 +23,47 @@ export interface NewIntermediate {
   readonly otherRoots: readonly Bytes[];
 }
 
-/**
- * Puts an intermediate into the store: it is published, then signs, then verifies, by a schedule that is
- * fixed now. Nothing stops signing for it before its time.
- *
- * @throws OperatorError for a key that the store has already, for a certificate that is too short, and for one
- *   that not every verifier reads, that has the SPIFFE ID of a workload, or that may not sign the CRLs of this CA.
- */
-export async function installIntermediate(
-  mint: Mint,
-  { verified, extractablePrivateKey, otherRoots }: NewIntermediate,
-  now: Date,
-): Promise<SigningAuthority> {
-  requireNoPath(verified);
-  for (const { der, title } of verified.path) requireReadable(mint, der, title);
-  for (const der of otherRoots) requireReadable(mint, der, "a root beside its own");
-  const store = await OpenedStore.open(await mint.store.load(), mint);
-  requireNewKey(store, verified);
-  const schedule = scheduleFor(mint, store, verified, now);
-  const [own] = verified.certificates.roots;
-  const roots = [...(own ? [own] : []), ...otherRoots].slice(
-    0,
-    VerifiedAuthority.maximumCertificates,
-  );
-  const authority = await SigningAuthority.create({ ...verified.certificates, roots }, schedule);
-  if (mint.crl && !UnsignedCrl.maySign(authority)) {
-    throw new OperatorError(
-      'the key usage of the intermediate lacks cRLSign: have it certified with that, or set CRL = "off"',
+/** Installs intermediates. */
+export const NewIntermediate = {
+  /**
+   * Puts an intermediate into the store: it is published, then signs, then verifies, by a schedule that is
+   * fixed now. Nothing stops signing for it before its time.
+   *
+   * @throws OperatorError for a key that the store has already, for a certificate that is too short, and for one
+   *   that not every verifier reads, that has the SPIFFE ID of a workload, or that may not sign the CRLs of this CA.
+   */
+  async install(
+    mint: Mint,
+    { verified, extractablePrivateKey, otherRoots }: NewIntermediate,
+    now: Date,
+  ): Promise<SigningAuthority> {
+    requireNoPath(verified);
+    for (const { der, title } of verified.path) requireReadable(mint, der, title);
+    for (const der of otherRoots) requireReadable(mint, der, "a root beside its own");
+    const store = await OpenedStore.open(await mint.store.load(), mint);
+    requireNewKey(store, verified);
+    const schedule = scheduleFor(mint, store, verified, now);
+    const [own] = verified.certificates.roots;
+    const roots = [...(own ? [own] : []), ...otherRoots].slice(
+      0,
+      VerifiedAuthority.maximumCertificates,
     );
-  }
-  const detail = "an intermediate of another CA is in the store";
-  await addAuthority(mint, { authority, extractablePrivateKey }, "intermediate-installed", detail);
-  return authority;
-}
+    const authority = await SigningAuthority.create({ ...verified.certificates, roots }, schedule);
+    if (mint.crl && !UnsignedCrl.maySign(authority)) {
+      throw new OperatorError(
+        'the key usage of the intermediate lacks cRLSign: have it certified with that, or set CRL = "off"',
+      );
+    }
+    const detail = "an intermediate of another CA is in the store";
+    await addAuthority(
+      mint,
+      { authority, extractablePrivateKey },
+      "intermediate-installed",
+      detail,
+    );
+    return authority;
+  },
+};
 
 /** The SPIFFE ID of a signing certificate has no path (X509-SVID §3.2). An imported certificate may have one, as istiod's does. */
 function requireNoPath({ path: [authority] }: VerifiedAuthority): void {

@@ -7,7 +7,7 @@ import {
 import { KeyedStatement } from "../../custody/keyed-statement.ts";
 import { Statement } from "../../custody/statement.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import { type MintCause, RotationStep, Succession } from "../../pki/authority/rotation.ts";
+import { RotationStep, Succession } from "../../pki/authority/rotation.ts";
 import { Schedule } from "../../pki/authority/schedule.ts";
 import { Taint } from "../../pki/authority/taint.ts";
 import { exposuresAt, missingTaintsAt, unrecordedTaintsAt } from "../authority-view.ts";
@@ -170,14 +170,20 @@ async function resealRecord(
   return Statement.reseal({ kind, id, value }, mint);
 }
 
-const causeDetails: Readonly<Record<Exclude<MintCause, "due">, string>> = {
+const causeDetails: Readonly<
+  Record<Exclude<Extract<RotationStep, { act: "mint" }>["cause"], "due">, string>
+> = {
   overdue:
     "the successor comes too late for every verifier to know its root before it signs: the cron did not run for long",
   taint:
     "a taint leaves too little time for every verifier to know the successor's root before it signs",
 };
 
-function logCause({ log }: Mint, cause: MintCause, { signsFrom }: Schedule): void {
+function logCause(
+  { log }: Mint,
+  cause: Extract<RotationStep, { act: "mint" }>["cause"],
+  { signsFrom }: Schedule,
+): void {
   if (cause === "due") return;
   log.operation({
     event: cause === "overdue" ? "rotation-overdue" : "emergency-rotation",

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { Configuration } from "../../config/configuration.ts";
 import { credentialName } from "../../config/secrets.ts";
-import { dayOf, isOver } from "../../config/signer-table.ts";
+import { InceptionDate } from "../../config/signer-table.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { ConfigurationFile } from "../../node/files/configuration-file.ts";
@@ -177,11 +177,11 @@ async function openDirectory(
 function requireFolder(directory: string, configuration: Configuration, now: Date): void {
   const { inceptionDate: day, signers } = configuration;
   const days = [day, ...signers.map(({ inception_date }) => inception_date)];
-  const over = days.find((each) => isOver(each, now));
+  const over = days.find((each) => InceptionDate.isOver(each, now));
   if (over === undefined || existsSync(directory)) return;
   throw new OperatorError(
     `${directory} does not exist, and INCEPTION_DATE ${over} is over: look whether its volume is mounted.\n` +
-      `For a new CA, set INCEPTION_DATE = "${dayOf(now)}"`,
+      `For a new CA, set INCEPTION_DATE = "${InceptionDate.dayOf(now)}"`,
   );
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Command } from "commander";
 import { ConfiguredKeks } from "../../config/keks.ts";
 import { Kek } from "../../custody/kek.ts";
-import { openWrapped } from "../../custody/key-service/kek-lease.ts";
+import { WrappedKek } from "../../custody/key-service/kek-lease.ts";
 import { wrapKek } from "../../custody/key-service/operators-keys.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { jsonIn } from "../../foundation/json.ts";
@@ -100,7 +100,7 @@ async function wrap(
       ? new Uint8Array(randomBytes(Kek.octets))
       : "octets" in known
         ? known.octets
-        : await ofKeyService(openWrapped(known, trustDomain, keyServices));
+        : await ofKeyService(WrappedKek.open(known, trustDomain, keyServices));
   const entries: string[] = [];
   for (const uri of keys) {
     const wrapped = wrapKek({ id, octets }, uri, trustDomain, keyServices);
@@ -114,7 +114,7 @@ async function unwrap(terminal: Terminal, options: SessionOptions, id: string): 
   const { configuration, keyServices } = await openKeyServices(terminal, options);
   const kek = configuration.keks.find((each) => each.id === id);
   if (!(kek && "mark" in kek)) throw new OperatorError(`KEK has no ${id} that a key service opens`);
-  const octets = await ofKeyService(openWrapped(kek, configuration.trustDomain, keyServices));
+  const octets = await ofKeyService(WrappedKek.open(kek, configuration.trustDomain, keyServices));
   terminal.print(`${id}:${Buffer.from(octets).toString("base64")}`);
 }
 

@@ -1,6 +1,6 @@
 import { type CallOptions, type Client, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
-import { Backoff, backoffs, retry } from "../../foundation/backoff.ts";
+import { Backoff, retry } from "../../foundation/backoff.ts";
 import { type Fetch, FetchError, JsonFetch, ResponseBody } from "../../foundation/fetch.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
@@ -43,7 +43,7 @@ export function createCaCalls({ url, fetch, token, pause, random }: CallPorts) {
       isAway(error) && error.retryAfterSeconds === 0 ? 0 : undefined;
     const attempts = hasFailed ? 1 : Backoff.callAttempts;
     try {
-      const means = { backoff: backoffs.call, attempts, retryAfter, random, pause };
+      const means = { backoff: Backoff.usual.call, attempts, retryAfter, random, pause };
       const answer = await retry(attempt, means);
       hasFailed = false;
       return answer;

@@ -1,5 +1,5 @@
 import { Policy } from "../../ca/policy/policy.ts";
-import type { Condition, PolicyTable, RuleTable } from "../../ca/policy/rule.ts";
+import type { PolicyTable, RuleTable } from "../../ca/policy/rule.ts";
 import { commonName, nameAllowList } from "../../foundation/globs.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
 import type { LeafLifetimes } from "../../pki/x509/validity.ts";
@@ -106,7 +106,7 @@ type Globs = readonly string[] | undefined;
 const mayMatch = (globs: Globs, names: readonly string[]): boolean =>
   !globs || globs.some((glob) => names.some((name) => commonName(glob, name) !== undefined));
 
-function whyNever(when: Condition, form: Surroundings): string | undefined {
+function whyNever(when: RuleTable["when"], form: Surroundings): string | undefined {
   const { ISSUERS: issuers, SIGNERS: signers } = form;
   const isForTokens = when.product?.join() === "token";
   const key = isForTokens ? "MAX_JWT_TTL" : "MAX_WORKLOAD_CERT_TTL";
@@ -161,7 +161,7 @@ function whyNever(when: Condition, form: Surroundings): string | undefined {
 }
 
 /** Whether one condition holds wherever another one does. */
-function covers(one: Condition, other: Condition): boolean {
+function covers(one: RuleTable["when"], other: RuleTable["when"]): boolean {
   const others = Policy.texts(other);
   // A rule over the node does not fit where a credential does not show it.
   return (

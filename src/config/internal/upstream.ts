@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
-import type { CrlRoot } from "../../ca/mint.ts";
+import type { Mint } from "../../ca/mint.ts";
+
 import {
   certificatesIn,
   type UpstreamAuthority,
@@ -103,7 +104,7 @@ export function upstreamOf(
 export function crlRootOf(
   table: UpstreamTable | undefined,
   keyCustody: PlatformKeys | undefined,
-): CrlRoot | undefined {
+): NonNullable<Mint["crlRoot"]> | undefined {
   if (table?.kind !== "key-service" || !keyCustody) return undefined;
   try {
     const signer = keyCustody.serviceRootSigner(partsOf(table, keyCustody));

@@ -1,5 +1,5 @@
 import { html } from "hono/html";
-import type { ClusterStatus, Delivery } from "../../status/clusters.ts";
+import type { ClusterStatus } from "../../status/clusters.ts";
 import type { IssuerStatus, KeyStatus } from "../../status/issuers.ts";
 import type { CaStatus } from "../../status/status.ts";
 import {
@@ -39,7 +39,7 @@ export function trust({ trustBundle: { roots }, clusters, now }: CaStatus): Mark
 const rootHeading = html`<tr><th scope="col">Root</th><th scope="col">SHA-256</th><th scope="col">Valid from</th><th scope="col">Valid until</th></tr>`;
 const clusterHeading = html`<tr><th scope="col">Cluster</th><th scope="col">Trust bundle</th><th scope="col" class="number">Namespaces</th><th scope="col">Everywhere since</th></tr>`;
 
-const deliveries: Readonly<Record<Delivery, Markup>> = {
+const deliveries: Readonly<Record<ClusterStatus["delivery"], Markup>> = {
   elsewhere: html`<span class="quiet">not delivered from here; <code>rampart distribute</code> in the cluster may do it</span>`,
   unknown: html`<span class="quiet">delivered from here, but not known to this process yet</span>`,
   complete: badge("good", "current"),

@@ -185,7 +185,8 @@ export class KekLease implements HeldKeks {
    */
   async #import(kek: ConfiguredKek): Promise<readonly Kek[]> {
     const { signers, trustDomain, keyServices } = this.#parts;
-    const octets = "octets" in kek ? kek.octets : await openWrapped(kek, trustDomain, keyServices);
+    const octets =
+      "octets" in kek ? kek.octets : await WrappedKek.open(kek, trustDomain, keyServices);
     const names = [undefined, ...signers];
     const keks = await Promise.all(names.map((name) => Kek.import(kek.id, octets, name)));
     if (!("octets" in kek)) octets.fill(0);
@@ -202,26 +203,29 @@ export const contextOf = (trustDomain: string, id: string) => ({
   "rampart-trust-domain": trustDomain,
 });
 
-/**
- * The octets of a KEK, by the first of its key services that opens it.
- *
- * @throws Error that says for each key why it was not, without a credential.
- */
-export async function openWrapped(
-  { id, wrappings, mark }: WrappedKek,
-  trustDomain: string,
-  keyServices: KeyServices,
-): Promise<Bytes> {
-  const open = async ({ uri, ciphertext }: WrappedKek["wrappings"][number]): Promise<Bytes> => {
-    const octets = await keyServices(uri).unwrap(ciphertext, contextOf(trustDomain, id));
-    const isIt =
-      octets.length === Kek.octets && Bytes.equal(await markOf(octets, trustDomain, id), mark);
-    if (isIt) return octets;
-    throw new KeyServiceError(
-      `opened another KEK than the one that was wrapped for ${trustDomain}`,
-    );
-  };
-  return firstOf(wrappings, open).catch((error: unknown) => {
-    throw new Error(`KEK ${id}: ${messageOf(error)}`);
-  });
-}
+/** Opens wrapped KEKs. */
+export const WrappedKek = {
+  /**
+   * The octets of a KEK, by the first of its key services that opens it.
+   *
+   * @throws Error that says for each key why it was not, without a credential.
+   */
+  async open(
+    { id, wrappings, mark }: WrappedKek,
+    trustDomain: string,
+    keyServices: KeyServices,
+  ): Promise<Bytes> {
+    const open = async ({ uri, ciphertext }: WrappedKek["wrappings"][number]): Promise<Bytes> => {
+      const octets = await keyServices(uri).unwrap(ciphertext, contextOf(trustDomain, id));
+      const isIt =
+        octets.length === Kek.octets && Bytes.equal(await markOf(octets, trustDomain, id), mark);
+      if (isIt) return octets;
+      throw new KeyServiceError(
+        `opened another KEK than the one that was wrapped for ${trustDomain}`,
+      );
+    };
+    return firstOf(wrappings, open).catch((error: unknown) => {
+      throw new Error(`KEK ${id}: ${messageOf(error)}`);
+    });
+  },
+};

@@ -58,30 +58,30 @@ export type KeyServices = (uri: string) => ServiceKey;
 
 const uriPattern = /^([a-z]+):\/\/([^/?#\s]*)(\/[^?#\s]*)(?:\?([^#\s]*))?$/;
 
-/** Opens keys by their URIs, each once, so that its tokens are asked for once. */
-export function openKeyServices(
-  services: Readonly<Record<ServiceName, OpenKey>>,
-  means: KeyServiceContext,
-): KeyServices {
-  const known = new Map<string, ServiceKey>();
-  const byScheme = new Map<string, OpenKey>(Object.entries(services));
-  return (uri) => {
-    const [, scheme = "", host = "", path = "", query] = uriPattern.exec(uri) ?? [];
-    const options = new URLSearchParams(query);
-    // Plain HTTP is allowed for this machine itself alone, and not if the URI has the option `tls`.
-    const origins = [`http://${host}`, `https://${host}`];
-    const origin = origins.slice(options.has("tls") ? 1 : 0).find(isSafeToFetch);
-    const place = { uri, origin, path, options };
-    const isReached = host === "" || origin !== undefined;
-    const key = known.get(uri) ?? (isReached ? byScheme.get(scheme)?.(place, means) : undefined);
-    if (!key)
-      throw new ConfigurationError([
-        "KEK, UPSTREAM_AUTHORITY: the URI of a key must have a form that `rampart kek wrap --help` shows",
-      ]);
-    known.set(uri, key);
-    return key;
-  };
-}
+/** Opens key services. */
+export const KeyServices = {
+  /** Opens keys by their URIs, each once, so that its tokens are asked for once. */
+  open(services: Readonly<Record<ServiceName, OpenKey>>, means: KeyServiceContext): KeyServices {
+    const known = new Map<string, ServiceKey>();
+    const byScheme = new Map<string, OpenKey>(Object.entries(services));
+    return (uri) => {
+      const [, scheme = "", host = "", path = "", query] = uriPattern.exec(uri) ?? [];
+      const options = new URLSearchParams(query);
+      // Plain HTTP is allowed for this machine itself alone, and not if the URI has the option `tls`.
+      const origins = [`http://${host}`, `https://${host}`];
+      const origin = origins.slice(options.has("tls") ? 1 : 0).find(isSafeToFetch);
+      const place = { uri, origin, path, options };
+      const isReached = host === "" || origin !== undefined;
+      const key = known.get(uri) ?? (isReached ? byScheme.get(scheme)?.(place, means) : undefined);
+      if (!key)
+        throw new ConfigurationError([
+          "KEK, UPSTREAM_AUTHORITY: the URI of a key must have a form that `rampart kek wrap --help` shows",
+        ]);
+      known.set(uri, key);
+      return key;
+    };
+  },
+};
 
 /** What the first of several keys does that does it. @throws KeyServiceError that says of each why it did not */
 export async function firstOf<K extends { readonly uri: string }, T>(

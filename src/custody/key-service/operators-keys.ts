@@ -8,7 +8,7 @@ import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { markOf } from "../kek.ts";
 import { transform } from "./azure-key-vault.ts";
 import * as google from "./google-kms.ts";
-import { contextOf, openWrapped, type WrappedKek } from "./kek-lease.ts";
+import { contextOf, WrappedKek } from "./kek-lease.ts";
 import {
   firstOf,
   KeyServiceError,
@@ -113,7 +113,7 @@ export async function wrapKek(
   const ciphertext = await operate(key, ({ wrap }) => wrap(key, octets, context));
   const mark = await markOf(octets, trustDomain, id);
   const wrapped = { id, wrappings: [{ uri, ciphertext }], mark };
-  (await openWrapped(wrapped, trustDomain, keyServices)).fill(0);
+  (await WrappedKek.open(wrapped, trustDomain, keyServices)).fill(0);
   return wrapped;
 }
 

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { ConfigurationForm } from "../../config/form.ts";
-import { begin, type RunningProgram } from "../../program/program.ts";
+import { Program, type RunningProgram } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import {
   type Environment,
@@ -20,7 +20,7 @@ export function distribute(
   configuration: DistributeConfiguration,
   context: ServerContext,
 ): Promise<RunningProgram<DistributeConfiguration>> {
-  return begin(context, async (program) => {
+  return Program.begin(context, async (program) => {
     const work = await ReplaceableWork.open(configuration, (next, before?: Delivery) =>
       beginDelivery(next, program, before),
     );

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { Registry } from "prom-client";
 import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
-import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
+import { ConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import type { RootDelivery } from "../../delivery/root-delivery.ts";
 import { OperationLog } from "../../foundation/events.ts";
 import { ConfigMapName } from "../../kubernetes/names.ts";
@@ -50,7 +50,7 @@ export async function refreshRoots(
   const { configMap, clusterTrustBundles } = places;
   const { deliversCrls } = places;
   const crlMaps = deliversCrls
-    ? createConfigMapDelivery(client, ConfigMapName.ofCrls, log, signal, { digest })
+    ? new ConfigMapDelivery(client, ConfigMapName.ofCrls, log, signal, { digest })
     : undefined;
   const crls = crlMaps && createWork(trust.crls, [crlMaps]);
   let waiting = { pem: "", until: clock() };
@@ -67,7 +67,7 @@ export async function refreshRoots(
   const deliveries = [
     ...(configMap === undefined
       ? []
-      : [createConfigMapDelivery(client, configMap, log, signal, { mayHave, beside, digest })]),
+      : [new ConfigMapDelivery(client, configMap, log, signal, { mayHave, beside, digest })]),
     ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
   ];
   const roots = createWork(deliversCrls ? trust.roots : trust.published.current, deliveries);

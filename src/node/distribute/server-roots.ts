@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { OperationLog } from "../../foundation/events.ts";
 import { LatestWrites } from "../../foundation/shared-work.ts";
 import { MeshRoots } from "../../program/bundle/mesh-roots.ts";
-import { replaceFile } from "../../program/files/atomic-file.ts";
+import { AtomicFile } from "../../program/files/atomic-file.ts";
 import { PemFile, parseCertificates } from "../../program/files/pem-file.ts";
 import { unlessMissing } from "../../program/files/small-file.ts";
 import type { UpstreamPlace } from "../files/places.ts";
@@ -108,7 +108,7 @@ class RootCache {
     const give = (file: FileHandle) => StoreOwner.leaveFile(file, folder);
     try {
       await StoreOwner.makeFolder(folder, await StoreOwner.of(folder));
-      await replaceFile(this.#file, record, { mode: 0o600, give });
+      await AtomicFile.replace(this.#file, record, { mode: 0o600, give });
     } catch (error) {
       OperationLog.logFault(this.#log, "cache-unwritten", error);
     }

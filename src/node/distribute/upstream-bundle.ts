@@ -6,7 +6,7 @@ import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
-import { bundleAfter, type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
+import { SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
 import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
 import { ServerRoots } from "./server-roots.ts";
@@ -89,7 +89,7 @@ export class UpstreamBundle {
   };
 
   #accept(published: SpiffeBundle): boolean {
-    const bundle = bundleAfter(this.#latest, published);
+    const bundle = SpiffeBundle.after(this.#latest, published);
     if (!bundle || bundle.roots.length === 0) {
       const { sequence } = published;
       const older = `the CA publishes bundle ${sequence}, older than ${this.#latest?.sequence}`;

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { AuthorityStore, RecordName, type StoredRecord } from "../../custody/authority-store.ts";
 import type { RecordKind } from "../../custody/record-kinds.ts";
 import { OperatorError } from "../../foundation/errors.ts";
-import { flushFolder, replaceFile } from "../../program/files/atomic-file.ts";
+import { AtomicFile } from "../../program/files/atomic-file.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 import { asOwner, giveToOwner, StoreOwner } from "./store-owner.ts";
 
@@ -47,7 +47,7 @@ export const FileStore = {
       delete: async (name) => {
         const path = pathOf(directory, name);
         await asOwner(dirname(path), () => rm(path, { force: true }));
-        await flushFolder(dirname(path));
+        await AtomicFile.flushFolder(dirname(path));
       },
       tryWriting: () => tryWriting(folderOf(directory, "authority")),
     };
@@ -183,8 +183,8 @@ async function readText(file: FileHandle): Promise<string> {
 
 async function put(path: string, value: string): Promise<void> {
   const folder = dirname(path);
-  await replaceFile(path, value, { mode: 0o600, give: (file) => giveToOwner(file, folder) });
-  await flushFolder(folder);
+  await AtomicFile.replace(path, value, { mode: 0o600, give: (file) => giveToOwner(file, folder) });
+  await AtomicFile.flushFolder(folder);
 }
 
 /**

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { ConfigurationForm, clusterName, signerName, trustDomainText } from "../../config/form.ts";
+import { ConfigurationForm, NameForm } from "../../config/form.ts";
 import { Host } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { SocketAddress } from "../../foundation/socket-address.ts";
@@ -80,7 +80,7 @@ export const placeKeys = {
   CONFIG_MAPS: z._default(z.boolean(), true),
   CRL_CONFIG_MAPS: z._default(z.boolean(), false),
   CLUSTER_TRUST_BUNDLE: z._default(
-    z.union([z.boolean(), z.array(signerName).check(z.minLength(1), z.maxLength(16))], {
+    z.union([z.boolean(), z.array(NameForm.signer).check(z.minLength(1), z.maxLength(16))], {
       error: "must be true, false or a list of signer names such as mesh.example.com/workload",
     }),
     false,
@@ -131,9 +131,9 @@ export const upstreamKeys = {
 /** The configuration keys that every program which calls the CA has. */
 export const accessKeys = {
   ...upstreamKeys,
-  TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
+  TRUST_DOMAIN: z.prefault(NameForm.trustDomain, "cluster.local"),
   TOKEN_FILE: z._default(filePath, "/var/run/secrets/tokens/istio-token"),
-  CLUSTER: z._default(clusterName, "Kubernetes"),
+  CLUSTER: z._default(NameForm.cluster, "Kubernetes"),
 };
 
 /** Reads where the CA is, and the roots that verify its certificate. */

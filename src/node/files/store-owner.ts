@@ -54,6 +54,24 @@ export const StoreOwner = {
     makeOwnedFile(path);
     return new DatabaseSync(path);
   },
+
+  /**
+   * An SQLite database that one process alone has open; the operating system ends its lock with the process.
+   * Every write is flushed to the disk before it returns.
+   *
+   * @param tables The statements that create the tables of a new database.
+   * @throws Error with `code` when the file is locked, is no database, or cannot be written.
+   */
+  openDatabase(path: string, tables: string): DatabaseSync {
+    const database = StoreOwner.openFile(path);
+    database.exec(`
+      PRAGMA locking_mode = EXCLUSIVE;
+      PRAGMA journal_mode = WAL;
+      PRAGMA synchronous = FULL;
+      ${tables}
+    `);
+    return database;
+  },
 };
 
 /**
@@ -118,21 +136,3 @@ function foreign(folder: string, { uid }: Owner): OperatorError {
 }
 
 const isRoot = (): boolean => process.geteuid?.() === 0;
-
-/**
- * An SQLite database that one process alone has open; the operating system ends its lock with the process.
- * Every write is flushed to the disk before it returns.
- *
- * @param tables The statements that create the tables of a new database.
- * @throws Error with `code` when the file is locked, is no database, or cannot be written.
- */
-export function openDatabase(path: string, tables: string): DatabaseSync {
-  const database = StoreOwner.openFile(path);
-  database.exec(`
-    PRAGMA locking_mode = EXCLUSIVE;
-    PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = FULL;
-    ${tables}
-  `);
-  return database;
-}

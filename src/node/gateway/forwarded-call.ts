@@ -4,7 +4,7 @@ import { parseClientCertificate } from "../../authn/client-certificate.ts";
 import { ForwardingHeaders } from "../../authn/forwarding-headers.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError, messageOf, OperatorError, rejectCredential } from "../../foundation/errors.ts";
-import type { Level } from "../../foundation/events.ts";
+import type { OperationalEvent } from "../../foundation/events.ts";
 import { RequestId, TraceContext } from "../../foundation/headers.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
@@ -174,7 +174,7 @@ type CallOutcome = "answered" | "refused" | "unavailable" | "abandoned" | "rejec
 /** The part of a gateway's log line that says what happened upstream. */
 interface CallEnding {
   readonly event: "forwarded" | "not-forwarded" | "upstream-unavailable";
-  readonly level: Level;
+  readonly level: OperationalEvent["level"];
   readonly outcome: CallOutcome;
   readonly detail: string;
   /** The HTTP status of the answer, of the CA or of what stands in front of it. */

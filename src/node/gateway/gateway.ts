@@ -1,7 +1,6 @@
-import type { PortState } from "../../ca/readiness.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import { untilEnding } from "../../foundation/pause.ts";
-import { addReadyGauge, begin, type Program } from "../../program/program.ts";
+import { Program } from "../../program/program.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { waiting } from "../../transport/http/long-poll.ts";
 import { IssuingPath } from "../../transport/http/paths.ts";
@@ -37,7 +36,7 @@ export function runGateway(
   configuration: GatewayConfiguration,
   context: ServerContext,
 ): Promise<RunningServer<GatewayConfiguration>> {
-  return begin(context, (program) => openGateway(configuration, program));
+  return Program.begin(context, (program) => openGateway(configuration, program));
 }
 
 /** `rampart gateway`. */
@@ -61,7 +60,7 @@ async function openGateway(
   const state = (): PortState => port?.state() ?? closedPort;
   const readiness = (ownFault?: string) =>
     program.withLife(readinessOf(state(), work.current(), ownFault));
-  addReadyGauge(program, "1 when the gateway forwards calls.", () => readiness());
+  Program.addReadyGauge(program, "1 when the gateway forwards calls.", () => readiness());
   const peers = new WeakMap<Request, Peer>();
   const app = createProbedApp(async () =>
     readiness((await work.current().ownAuthorization()).fault),
@@ -109,7 +108,16 @@ async function openGateway(
   };
 }
 
-const closedPort: PortState = { isOpen: false, reasons: ["there is no serving certificate yet"] };
+/** Whether callers find an open port, and why not. */
+interface PortState {
+  readonly isOpen: boolean;
+  readonly reasons: readonly string[];
+}
+
+const closedPort: PortState = {
+  isOpen: false,
+  reasons: ["there is no serving certificate yet"],
+};
 
 async function openWork(
   configuration: GatewayConfiguration,

@@ -1,6 +1,6 @@
 import { IssuanceLog, type LogPosition } from "../../ca/issuance/issuance-log.ts";
 import { recordingIn } from "../../ca/issuance/record-issuance.ts";
-import { backoffs, retry } from "../../foundation/backoff.ts";
+import { Backoff, retry } from "../../foundation/backoff.ts";
 import { CaError, causeOf } from "../../foundation/errors.ts";
 import { OperationLog } from "../../foundation/events.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
@@ -11,7 +11,7 @@ import { Recurrence } from "../../program/recurrence.ts";
 import type { Frontier } from "../../tlog/frontier.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import type { Hash } from "../../tlog/merkle.ts";
-import { rootAt } from "../../tlog/proof.ts";
+import { LogProof } from "../../tlog/proof.ts";
 import { LogRefusal, stagedTree } from "../../tlog/sequencer/open-log.ts";
 import type { Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import { LogObjects, StagedBatch } from "../../tlog/sequencer/storage.ts";
@@ -292,7 +292,7 @@ class Shard {
       }
     };
     return retry(attempt, {
-      backoff: backoffs.contention,
+      backoff: Backoff.usual.contention,
       attempts: maximumAttempts,
       retryAfter: (error) => (error instanceof Overtaken ? 0 : undefined),
       random: Math.random,
@@ -361,7 +361,11 @@ const stagedIn = ({ end, batches }: ObjectStage): number =>
 /** The root over the first entries of a tree, of which a larger one is published. @throws LogError */
 async function rootOf(tree: Frontier, size: number, read: LogObjects["read"]): Promise<Hash> {
   if (tree.size === size) return tree.root();
-  return rootAt(size, tree.size, async (tile) => (await read(Tile.path(tile))) ?? new Uint8Array());
+  return LogProof.rootAt(
+    size,
+    tree.size,
+    async (tile) => (await read(Tile.path(tile))) ?? new Uint8Array(),
+  );
 }
 
 /** Whether a log has an entry at an index, in its stage or in a full tile. */

@@ -1,11 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import {
-  createFile,
-  type FileOwnership,
-  flushFolder,
-  replaceFile,
-} from "../../program/files/atomic-file.ts";
+import { AtomicFile, type FileOwnership } from "../../program/files/atomic-file.ts";
 import { systemCode } from "../../program/files/small-file.ts";
 import type {
   LogObjects,
@@ -13,7 +8,7 @@ import type {
   StagedBatch,
   StagedTexts,
 } from "../../tlog/sequencer/storage.ts";
-import { openDatabase, StoreOwner } from "../files/store-owner.ts";
+import { StoreOwner } from "../files/store-owner.ts";
 
 type Octets = Uint8Array<ArrayBuffer>;
 
@@ -29,7 +24,10 @@ const ownershipIn = (folder: string): FileOwnership => ({
  * @param parent The folder of the log, which is there; the folders between it and an object are made.
  * @param flush Flushes the names in a folder.
  */
-export function fileObjects(parent: string, flush: typeof flushFolder = flushFolder): LogObjects {
+export function fileObjects(
+  parent: string,
+  flush: typeof AtomicFile.flushFolder = AtomicFile.flushFolder,
+): LogObjects {
   const flushed = new Set<string>([parent]);
 
   async function makeFolders(folder: string): Promise<void> {
@@ -51,7 +49,7 @@ export function fileObjects(parent: string, flush: typeof flushFolder = flushFol
     },
     replace: async (path, octets) => {
       const file = join(parent, path);
-      await replaceFile(file, octets, ownershipIn(dirname(file)));
+      await AtomicFile.replace(file, octets, ownershipIn(dirname(file)));
       await flush(dirname(file));
     },
   };
@@ -70,7 +68,7 @@ export async function readObject(file: string): Promise<Octets | undefined> {
 
 async function createIfFree(file: string, octets: Octets): Promise<void> {
   try {
-    await createFile(file, octets, ownershipIn(dirname(file)));
+    await AtomicFile.create(file, octets, ownershipIn(dirname(file)));
   } catch (error) {
     if (systemCode(error) !== "EEXIST") throw error;
   }
@@ -90,7 +88,7 @@ const batchesAtOnce = 16;
  * @throws Error with `code` when the file is locked, is no database, or cannot be written.
  */
 export function openSqliteStage(path: string): SqliteStage {
-  const database = openDatabase(
+  const database = StoreOwner.openDatabase(
     path,
     `CREATE TABLE IF NOT EXISTS batch (
       first INTEGER PRIMARY KEY, count INTEGER NOT NULL, octets BLOB NOT NULL) STRICT;

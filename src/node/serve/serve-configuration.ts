@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { Configuration } from "../../config/configuration.ts";
-import { ConfigurationForm, dnsName } from "../../config/form.ts";
+import { ConfigurationForm, NameForm } from "../../config/form.ts";
 import { logKeys } from "../../config/optional-parts.ts";
 import { keyServiceCredential } from "../../config/secrets.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
@@ -28,7 +28,10 @@ const serveSchema = z.strictObject({
   ...storeKeys,
   IMPORT_DIRECTORY: z.optional(filePath),
   PLAINTEXT_LISTEN: z.optional(listenAddress),
-  SERVING_NAMES: z._default(z.array(dnsName).check(z.minLength(1), z.maxLength(32)), istiodNames),
+  SERVING_NAMES: z._default(
+    z.array(NameForm.dns).check(z.minLength(1), z.maxLength(32)),
+    istiodNames,
+  ),
   CALLER_QUOTA: z._default(perMinute, 600),
   ISSUER_QUOTA: z._default(perMinute, 30_000),
   ...servingKeys,

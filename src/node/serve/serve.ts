@@ -6,7 +6,7 @@ import type { Readiness } from "../../foundation/events.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
 import { Metrics } from "../../program/metrics.ts";
-import { begin, type Port, type Program } from "../../program/program.ts";
+import { type Port, Program } from "../../program/program.ts";
 import { waitBriefly } from "../../program/promise-sharing.ts";
 import { Recurrence } from "../../program/recurrence.ts";
 import { countingCalls, IssuanceCounts } from "../../status/issuance.ts";
@@ -48,7 +48,7 @@ export function serve(
   configuration: ServeConfiguration,
   context: ServerContext,
 ): Promise<RunningServer<ServeConfiguration>> {
-  return begin(context, (program) => openServer(configuration, program));
+  return Program.begin(context, (program) => openServer(configuration, program));
 }
 
 async function openServer(

@@ -1,4 +1,4 @@
-import type { Quota, Quotas } from "../../ca/issuance/quotas.ts";
+import type { Quotas } from "../../ca/issuance/quotas.ts";
 import type { QuotaName } from "../../foundation/errors.ts";
 
 /**
@@ -18,7 +18,7 @@ export function bucketQuotas(
 ): Quotas {
   // The instant of the call is not used, because the call may have waited, and the clock may have been set back.
   const time = forwardTime(clock);
-  const quota = (name: QuotaName): Quota => {
+  const quota = (name: QuotaName): Quotas["caller"] => {
     const take = createTokenBuckets(() => perMinute()[name]);
     return (key) => take(key, time());
   };

@@ -1,5 +1,5 @@
 import { messageOf } from "../../foundation/errors.ts";
-import type { EventName, OperationLog } from "../../foundation/events.ts";
+import type { OperationalEvent, OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { sparing } from "../../foundation/sparing-log.ts";
@@ -239,7 +239,7 @@ interface WatchedRequests<Request> {
   readonly answer: Answer<Request>;
 }
 
-type Warn = (event: EventName, detail: string, fields?: object) => void;
+type Warn = (event: OperationalEvent["event"], detail: string, fields?: object) => void;
 
 function sparingly({ log, clock, signal, signer }: AnswerContext): Warn {
   const few = sparing(log, clock);

@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { Backoff, backoffs } from "../../foundation/backoff.ts";
+import { Backoff } from "../../foundation/backoff.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
@@ -45,7 +45,7 @@ class Outage {
 
   note(error: unknown, now: Date): void {
     const seconds = error instanceof FetchError ? error.retryAfterSeconds : undefined;
-    const pause = Backoff.milliseconds(backoffs.repair, ++this.#failures, 0, seconds);
+    const pause = Backoff.milliseconds(Backoff.usual.repair, ++this.#failures, 0, seconds);
     this.#pausedUntil = new Date(now.getTime() + pause);
     this.trouble = detailOf(error);
   }
@@ -156,7 +156,7 @@ export class RequestQueue<Request> {
   #postpone(key: string, now: Date, isOfCa: boolean): void {
     this.#noteAnswer(isOfCa);
     const count = (this.#attempts.get(key)?.count ?? 0) + 1;
-    const next = new Date(now.getTime() + Backoff.milliseconds(backoffs.mesh, count));
+    const next = new Date(now.getTime() + Backoff.milliseconds(Backoff.usual.mesh, count));
     this.#attempts.set(key, { count, next });
   }
 }

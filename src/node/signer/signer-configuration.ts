@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { accountName, ConfigurationForm, signerName } from "../../config/form.ts";
+import { ConfigurationForm, NameForm } from "../../config/form.ts";
 import { globList, globs } from "../../foundation/globs.ts";
 import { Duration, parsedText } from "../../foundation/text.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
@@ -42,7 +42,7 @@ const podPolicy = z.strictObject({
 export type PodPolicy = z.output<typeof podPolicy>;
 
 const servicePolicy = z.strictObject({
-  account: accountName,
+  account: NameForm.account,
   dns_names: globList(dnsForm, "DNS name").check(z.minLength(1)),
 });
 
@@ -54,7 +54,7 @@ const certManagerPolicy = z
     /** Of the requests. */
     namespaces: globs(namespaceForm, "namespace"),
     /** Whose requests; absent for those of all accounts, each of which may have its own SPIFFE ID. */
-    requester: z.optional(accountName),
+    requester: z.optional(NameForm.account),
     /** The namespaces whose SPIFFE IDs the requester may have. */
     identities: z._default(globList(namespaceForm, "namespace"), []),
     dns_names: z._default(globList(dnsForm, "DNS name"), []),
@@ -73,7 +73,7 @@ const hour = 3600;
 
 const signer = z
   .strictObject({
-    name: signerName,
+    name: NameForm.signer,
     maximum_lifetime: z.prefault(Duration.seconds, "24h"),
     /** Absent if it answers no PodCertificateRequest. */
     pods: z.optional(podPolicy),

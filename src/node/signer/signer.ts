@@ -6,7 +6,7 @@ import { OperationLog, type Readiness } from "../../foundation/events.ts";
 import { LeaseCandidate } from "../../foundation/lease.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { Metrics } from "../../program/metrics.ts";
-import { begin, type RunningProgram } from "../../program/program.ts";
+import { Program, type RunningProgram } from "../../program/program.ts";
 import { Recurrence } from "../../program/recurrence.ts";
 import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import type { ServerRoots } from "../distribute/server-roots.ts";
@@ -33,7 +33,7 @@ export function runSigner(
   configuration: SignerConfiguration,
   context: ServerContext,
 ): Promise<RunningProgram<SignerConfiguration>> {
-  return begin(context, async (program) => {
+  return Program.begin(context, async (program) => {
     const answered = countAnswers(program.registry);
     const work = await ReplaceableWork.open(configuration, (next, before?: Signing) =>
       beginSigning(next, { ...program, answered }, before?.serverRoots),

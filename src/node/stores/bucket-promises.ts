@@ -1,5 +1,5 @@
 import { getFips, hash, randomUUID } from "node:crypto";
-import { Backoff, backoffs } from "../../foundation/backoff.ts";
+import { Backoff } from "../../foundation/backoff.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import { type Pause, pause as systemPause } from "../../foundation/pause.ts";
@@ -101,7 +101,7 @@ function withWholeReads(send: SendToBucket, pause: Pause = systemPause): SendToB
         hasDigests = false;
         return answer;
       }
-      await pause(Backoff.milliseconds(backoffs.contention, same), request[0].signal);
+      await pause(Backoff.milliseconds(Backoff.usual.contention, same), request[0].signal);
     }
     throw new FetchError("answers an object beside the tag of another");
   }

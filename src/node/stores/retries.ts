@@ -1,4 +1,4 @@
-import { Backoff, backoffs, retry } from "../../foundation/backoff.ts";
+import { Backoff, retry } from "../../foundation/backoff.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import type { ObjectSpace } from "./object-space.ts";
@@ -38,7 +38,13 @@ export function createRetries(
       return 1000 * retryAfterSeconds > lastAttemptMilliseconds ? undefined : retryAfterSeconds;
     };
     const { random } = Math;
-    const attempting = retry(act, { backoff: backoffs.call, attempts, retryAfter, random, pause });
+    const attempting = retry(act, {
+      backoff: Backoff.usual.call,
+      attempts,
+      retryAfter,
+      random,
+      pause,
+    });
     return attempting.catch((error: unknown) => {
       throw error instanceof FetchError ? named(service, error) : error;
     });

@@ -18,7 +18,7 @@ export interface RotationState {
  * Why a plan mints an authority: its time has come (`due`), its time is past (`overdue`), or taints leave
  * too little time (`taint`).
  */
-export type MintCause = "due" | "overdue" | "taint";
+type MintCause = "due" | "overdue" | "taint";
 
 /** An act that is due. `ask` is a mint whose certificate a CA upstream has to sign. */
 export type RotationStep =

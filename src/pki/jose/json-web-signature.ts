@@ -6,7 +6,7 @@ import { rejectCredential } from "../../foundation/errors.ts";
 import { parseJson } from "../../foundation/json.ts";
 import { Base64 } from "../encoding/base64.ts";
 import type { Bytes } from "../encoding/bytes.ts";
-import type { JwsAlgorithm, PublishedKey } from "./key-set.ts";
+import type { JwsAlgorithm, KeySet } from "./key-set.ts";
 import type { OpenTokenKey } from "./token-key.ts";
 
 /** A JSON object with unchecked members. */
@@ -119,10 +119,10 @@ function jsonOf(octets: Bytes): unknown {
 type KeySource = (
   query: Pick<JsonWebSignature, "algorithm" | "keyId">,
   now: Date,
-) => readonly PublishedKey[] | Promise<readonly PublishedKey[]>;
+) => readonly KeySet[number][] | Promise<readonly KeySet[number][]>;
 
 /** Values and not promises: on Workers, a request must not wait for the promise of another one. */
-const importedKeys = new WeakMap<PublishedKey, Map<JwsAlgorithm, CryptoKey>>();
+const importedKeys = new WeakMap<KeySet[number], Map<JwsAlgorithm, CryptoKey>>();
 
 /**
  * Imports a key for an algorithm, and caches it.
@@ -130,7 +130,7 @@ const importedKeys = new WeakMap<PublishedKey, Map<JwsAlgorithm, CryptoKey>>();
  * @returns `undefined` if it is no key of the algorithm, such as a point that is not on its curve.
  */
 export async function importedKey(
-  published: PublishedKey,
+  published: KeySet[number],
   algorithm: JwsAlgorithm,
 ): Promise<CryptoKey | undefined> {
   const known = importedKeys.get(published) ?? new Map<JwsAlgorithm, CryptoKey>();
@@ -141,7 +141,7 @@ export async function importedKey(
 }
 
 async function importKey(
-  { jwk }: PublishedKey,
+  { jwk }: KeySet[number],
   algorithm: JwsAlgorithm,
 ): Promise<CryptoKey | undefined> {
   try {

@@ -28,7 +28,7 @@ const algorithmsOfKey: ReadonlyMap<string, readonly JwsAlgorithm[]> = new Map([
 ]);
 
 /** A public key as an issuer publishes it. */
-export interface PublishedKey {
+interface PublishedKey {
   readonly keyId: string | undefined;
   readonly algorithms: readonly JwsAlgorithm[];
   /** Its public members, and no other. */

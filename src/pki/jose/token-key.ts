@@ -5,7 +5,7 @@ import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { addSeconds, later, wholeSeconds } from "../x509/validity.ts";
 
 /** The algorithms that sign JWT-SVIDs (RFC 7518 §3.1). */
-export type TokenAlgorithm = "ES256" | "RS256";
+type TokenAlgorithm = "ES256" | "RS256";
 
 /** A key that signs JWT-SVIDs and nothing else, with its schedule. Its id is the `kid` of its tokens. */
 export interface TokenKey extends ScheduledAuthority {
@@ -156,7 +156,7 @@ const generation: Readonly<Record<TokenAlgorithm, EcKeyGenParams | RsaHashedKeyG
 };
 
 /** What is due for the keys of tokens. */
-export interface TokenKeyPlan {
+interface TokenKeyPlan {
   readonly mint: Schedule | undefined;
   /** The ids of keys that nobody needs any more. */
   readonly prune: readonly string[];

@@ -1,4 +1,4 @@
-import { Backoff, backoffs } from "../../foundation/backoff.ts";
+import { Backoff } from "../../foundation/backoff.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { parseWaitSeconds } from "../../foundation/headers.ts";
@@ -126,7 +126,7 @@ export class DocumentFollower<Document> {
 
   #nextRetry(): Date {
     const { clock, random, longestRefreshSeconds } = this.#options;
-    const pause = Backoff.milliseconds(backoffs.mesh, ++this.#failures, random());
+    const pause = Backoff.milliseconds(Backoff.usual.mesh, ++this.#failures, random());
     return new Date(clock().getTime() + Math.min(pause, longestRefreshSeconds * 1000));
   }
 

@@ -22,20 +22,20 @@ export interface SpiffeBundle {
   readonly jwtKeys: KeySet;
 }
 
-/**
- * The bundle after a published one; `undefined` where that is refused.
- *
- * The sequence orders bundles (SPIFFE Trust Domain and Bundle §4.1.1). A lower number with other content is an older
- * bundle, of a reader of the store that is behind, and may have a root or key that was withdrawn: it is refused. With
- * the same content it withdraws nothing, and the higher number stays known.
- */
-export function bundleAfter(
-  known: SpiffeBundle | undefined,
-  next: SpiffeBundle,
-): SpiffeBundle | undefined {
-  if (!known || next.sequence >= known.sequence) return next;
-  return contentOf(known) === contentOf(next) ? { ...next, sequence: known.sequence } : undefined;
-}
+/** Which of two bundles counts. */
+export const SpiffeBundle = {
+  /**
+   * The bundle after a published one; `undefined` where that is refused.
+   *
+   * The sequence orders bundles (SPIFFE Trust Domain and Bundle §4.1.1). A lower number with other content is an older
+   * bundle, of a reader of the store that is behind, and may have a root or key that was withdrawn: it is refused. With
+   * the same content it withdraws nothing, and the higher number stays known.
+   */
+  after(known: SpiffeBundle | undefined, next: SpiffeBundle): SpiffeBundle | undefined {
+    if (!known || next.sequence >= known.sequence) return next;
+    return contentOf(known) === contentOf(next) ? { ...next, sequence: known.sequence } : undefined;
+  },
+};
 
 const contentOf = ({ roots, jwtKeys }: SpiffeBundle): string =>
   JSON.stringify([

@@ -10,30 +10,39 @@ export interface FileOwnership {
   readonly give?: ((file: FileHandle) => Promise<void>) | undefined;
 }
 
-/**
- * Replaces a file atomically: a reader sees the old content or the whole new content. The content
- * outlives a power failure, and so does the name after {@link flushFolder}.
- */
-export async function replaceFile(
-  path: string,
-  content: string | Uint8Array,
-  ownership: FileOwnership,
-): Promise<void> {
-  await writeBeside(path, content, ownership, rename);
-}
+/** Files that are written whole or not at all. */
+export const AtomicFile = {
+  /**
+   * Replaces a file atomically: a reader sees the old content or the whole new content. The content
+   * outlives a power failure, and so does the name after {@link AtomicFile.flushFolder}.
+   */
+  async replace(
+    path: string,
+    content: string | Uint8Array,
+    ownership: FileOwnership,
+  ): Promise<void> {
+    await writeBeside(path, content, ownership, rename);
+  },
 
-/**
- * Creates a file with its whole content, or none.
- *
- * @throws Error `EEXIST` if there is a file of this name: it stays as it is.
- */
-export async function createFile(
-  path: string,
-  content: string | Uint8Array,
-  ownership: FileOwnership,
-): Promise<void> {
-  await writeBeside(path, content, ownership, link);
-}
+  /**
+   * Creates a file with its whole content, or none.
+   *
+   * @throws Error `EEXIST` if there is a file of this name: it stays as it is.
+   */
+  async create(
+    path: string,
+    content: string | Uint8Array,
+    ownership: FileOwnership,
+  ): Promise<void> {
+    await writeBeside(path, content, ownership, link);
+  },
+
+  /** Flushes the names in a folder to the disk, so that they outlive a power failure. */
+  async flushFolder(path: string): Promise<void> {
+    await using folder = await open(path, "r");
+    await folder.sync();
+  },
+};
 
 /** Writes a temporary file, gives it its name, and leaves no other name of it behind. */
 async function writeBeside(
@@ -79,10 +88,4 @@ async function writeNew(
   await give?.(file);
   await file.writeFile(content);
   await file.sync();
-}
-
-/** Flushes the names in a folder to the disk, so that they outlive a power failure. */
-export async function flushFolder(path: string): Promise<void> {
-  await using folder = await open(path, "r");
-  await folder.sync();
 }

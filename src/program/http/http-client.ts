@@ -10,7 +10,8 @@ import { isIP, type LookupFunction } from "node:net";
 import { Readable } from "node:stream";
 import { urlToHttpOptions } from "node:url";
 import { Host } from "../../foundation/addresses.ts";
-import { type AddressScope, type Fetch, FetchError } from "../../foundation/fetch.ts";
+import type { DocumentFetch } from "../../foundation/fetch.ts";
+import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import { PemFile } from "../files/pem-file.ts";
 import { systemCode } from "../files/small-file.ts";
 import {
@@ -75,7 +76,7 @@ export class HttpClient {
   constructor(
     tls: ClientTls,
     maximumConnections: number,
-    reach: AddressScope = "anywhere",
+    reach: keyof DocumentFetch = "anywhere",
     proxyFor: ProxyFor = EnvironmentProxies.proxyFor,
   ) {
     this.#isPublic = reach === "public";
@@ -215,12 +216,12 @@ export const NodeFetch = {
    * Node's own `fetch` cannot trust a CA for some requests alone, and a hostile answer can end the process.
    * After it rejects an answer with too many encodings, the body fails with an error that no code handles.
    */
-  trusting(roots: string | undefined, reach?: AddressScope): Fetch {
+  trusting(roots: string | undefined, reach?: keyof DocumentFetch): Fetch {
     return NodeFetch.with(roots === undefined ? {} : { ca: roots }, reach);
   },
 
   /** `fetch` with these roots, and the certificate that it shows. */
-  with(tls: ClientTls, reach?: AddressScope, proxyFor?: ProxyFor): Fetch {
+  with(tls: ClientTls, reach?: keyof DocumentFetch, proxyFor?: ProxyFor): Fetch {
     return fetchBy(new HttpClient(tls, maximumConnections, reach, proxyFor), async () => undefined);
   },
 

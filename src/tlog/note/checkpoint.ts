@@ -1,7 +1,7 @@
 import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../log-error.ts";
-import { hashOctets, type Tree } from "../merkle.ts";
+import { Hash, type Tree } from "../merkle.ts";
 import { claims, type NoteSignature, type NoteSigner, parseNote, type SignedNote } from "./note.ts";
 import { signEd25519, VerifierKey, verifyEd25519 } from "./verifier-key.ts";
 
@@ -10,25 +10,41 @@ export interface Checkpoint extends Tree {
   readonly origin: string;
 }
 
-/** The text that the log and its witnesses sign. */
-export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
-  return `${origin}\n${size}\n${Base64.format(root)}\n`;
-}
+/** Formats, parses and signs checkpoints. */
+export const Checkpoint = {
+  /** The text that the log and its witnesses sign. */
+  format({ origin, size, root }: Checkpoint): string {
+    return `${origin}\n${size}\n${Base64.format(root)}\n`;
+  },
 
-/**
- * Reads the text of a checkpoint. Extension lines are accepted and have no meaning.
- *
- * @throws LogError `form`
- */
-export function parseCheckpoint(text: string): Checkpoint {
-  const [origin = "", size = "", base64 = "", ...rest] = text.split("\n");
-  const root = Base64.parse(base64);
-  const isWhole = rest.length > 0 && rest.at(-1) === "" && !rest.slice(0, -1).includes("");
-  if (!isWhole || origin === "" || root?.length !== hashOctets) {
-    throw new LogError("form", "not a checkpoint");
-  }
-  return { origin, size: parseSize(size), root };
-}
+  /**
+   * Reads the text of a checkpoint. Extension lines are accepted and have no meaning.
+   *
+   * @throws LogError `form`
+   */
+  parse(text: string): Checkpoint {
+    const [origin = "", size = "", base64 = "", ...rest] = text.split("\n");
+    const root = Base64.parse(base64);
+    const isWhole = rest.length > 0 && rest.at(-1) === "" && !rest.slice(0, -1).includes("");
+    if (!isWhole || origin === "" || root?.length !== Hash.octets) {
+      throw new LogError("form", "not a checkpoint");
+    }
+    return { origin, size: parseSize(size), root };
+  },
+
+  /** The signer of a log's checkpoints. Its name is the origin of the log. */
+  createSigner(origin: string, privateKey: CryptoKey, publicKey: Bytes): NoteSigner {
+    const key = VerifierKey.create(origin, "note", publicKey);
+    return {
+      key,
+      sign: async (text) => ({
+        name: origin,
+        keyId: key.keyId,
+        signature: await signEd25519(privateKey, new TextEncoder().encode(text) as Bytes),
+      }),
+    };
+  },
+};
 
 /** A size or an index in decimal without leading zeros. @throws LogError `form` */
 export function parseSize(text: string): number {
@@ -37,30 +53,13 @@ export function parseSize(text: string): number {
   throw new LogError("form", "not the size of a tree");
 }
 
-/** The signer of a log's checkpoints. Its name is the origin of the log. */
-export function createLogSigner(
-  origin: string,
-  privateKey: CryptoKey,
-  publicKey: Bytes,
-): NoteSigner {
-  const key = VerifierKey.create(origin, "note", publicKey);
-  return {
-    key,
-    sign: async (text) => ({
-      name: origin,
-      keyId: key.keyId,
-      signature: await signEd25519(privateKey, new TextEncoder().encode(text) as Bytes),
-    }),
-  };
-}
-
 /**
  * The checkpoint in a note that a log has signed.
  *
  * @throws LogError `form`, `origin` for another log's, `signature`.
  */
 export async function openCheckpoint(note: SignedNote, key: VerifierKey): Promise<Checkpoint> {
-  const checkpoint = parseCheckpoint(note.text);
+  const checkpoint = Checkpoint.parse(note.text);
   if (checkpoint.origin !== key.name) {
     throw new LogError("origin", "the checkpoint is another log's");
   }

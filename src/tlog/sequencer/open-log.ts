@@ -5,7 +5,7 @@ import { Bytes } from "../../pki/encoding/bytes.ts";
 import { Frontier } from "../frontier.ts";
 import { LogError } from "../log-error.ts";
 import type { Tree } from "../merkle.ts";
-import { formatCheckpoint, openCheckpointText } from "../note/checkpoint.ts";
+import { Checkpoint, openCheckpointText } from "../note/checkpoint.ts";
 import { formatNote, type NoteSigner } from "../note/note.ts";
 import type { VerifierKey } from "../note/verifier-key.ts";
 import { Tile } from "../tile.ts";
@@ -96,7 +96,7 @@ export async function signCheckpoint(
   origin: string,
   tree: Frontier,
 ): Promise<string> {
-  const text = formatCheckpoint({ origin, size: tree.size, root: tree.root() });
+  const text = Checkpoint.format({ origin, size: tree.size, root: tree.root() });
   return formatNote({ text, signatures: [await signer.sign(text)] });
 }
 

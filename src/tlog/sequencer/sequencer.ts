@@ -2,7 +2,7 @@ import { messageOf } from "../../foundation/errors.ts";
 import { JsonBounds, parseJson } from "../../foundation/json.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { parseCheckpoint } from "../note/checkpoint.ts";
+import { Checkpoint } from "../note/checkpoint.ts";
 import { formatNote, type NoteSignature, parseNote } from "../note/note.ts";
 import { VerifierKey } from "../note/verifier-key.ts";
 import { maximumEntryOctets, Tile } from "../tile.ts";
@@ -226,7 +226,7 @@ const refused = (why: "busy" | "failed" | "closed", detail: string): Promise<App
  */
 async function publishOnce(parts: SequencerParts, { signer, head }: OpenedLog): Promise<OpenedLog> {
   const { stage, objects, origin, askWitnesses } = parts;
-  const committed = parseCheckpoint(parseNote(head.signed).text).size;
+  const committed = Checkpoint.parse(parseNote(head.signed).text).size;
   const isInterrupted = committed > head.frontier.size;
   const plan = await planPublication(parts, head.frontier, isInterrupted ? committed : undefined);
   const { frontier } = plan;

@@ -1,6 +1,6 @@
 import { concatBytes } from "../../foundation/octets.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { type Hash, hashOctets } from "../merkle.ts";
+import { Hash } from "../merkle.ts";
 import type { NoteSigner } from "../note/note.ts";
 import { Tile } from "../tile.ts";
 
@@ -24,11 +24,11 @@ export const StagedBatch = {
 
   /** The hashes, which nobody has compared with the entries. @throws LogError `form` */
   hashes: ({ count, octets }: StagedBatch): readonly Hash[] =>
-    Tile.parse(octets.subarray(0, count * hashOctets), count),
+    Tile.parse(octets.subarray(0, count * Hash.octets), count),
 
   /** @throws LogError `form` */
   entries: ({ count, octets }: StagedBatch): readonly Bytes[] =>
-    Tile.parseBundle(octets.subarray(count * hashOctets), count),
+    Tile.parseBundle(octets.subarray(count * Hash.octets), count),
 };
 
 /** The small texts of a log: its sealed key, and what it has committed to. */

@@ -2,7 +2,7 @@ import type { Context, Hono } from "hono";
 import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { TokenPolicy } from "../../ca/issuance/product.ts";
-import type { CrlSource, PublishedCrl, PublishedCrls } from "../../ca/revocation/published-crls.ts";
+import type { CrlSource, PublishedCrls } from "../../ca/revocation/published-crls.ts";
 import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import { TokenKey } from "../../pki/jose/token-key.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
@@ -120,7 +120,7 @@ export function addCrlRoutes(
   const all = PolledEndpoint.readWritten(() => crls(ca.clock()), pemOf);
   app.get("/crl.pem", PolledEndpoint.create(ca, longPolls, all));
 
-  const crlOf = async (id: string): Promise<PublishedCrl | undefined> =>
+  const crlOf = async (id: string): Promise<PublishedCrls["crls"][number] | undefined> =>
     (await crls(ca.clock())).crls.find(({ authority }) => authority === id);
   const endpoints = new Map<string, ReturnType<typeof PolledEndpoint.create>>();
   const endpointOf = (id: string): ReturnType<typeof PolledEndpoint.create> => {
@@ -147,7 +147,7 @@ function pemOf({ pem, digest }: PublishedCrls): Representation | undefined {
   return { body, contentType: pemType, etag: weakTag(digest) };
 }
 
-const derOf = ({ der, digest }: PublishedCrl): Representation => ({
+const derOf = ({ der, digest }: PublishedCrls["crls"][number]): Representation => ({
   body: der,
   contentType: derType,
   etag: weakTag(digest),

@@ -8,7 +8,7 @@ import { messageOf } from "../../foundation/errors.ts";
 import { OperationLog, WriteLine } from "../../foundation/events.ts";
 import { WorkSharing } from "../../foundation/shared-work.ts";
 import { askConfigured } from "../../tlog/ask-witnesses.ts";
-import { leafHash } from "../../tlog/merkle.ts";
+import { Hash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import { LogObjects } from "../../tlog/sequencer/storage.ts";
@@ -126,7 +126,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       objects,
       keys: logKeysFor(origin, { trustDomain, keks: keks.ring() }),
       mayBegin: () => today === log.inceptionDate,
-      hashEntry: leafHash,
+      hashEntry: Hash.ofLeaf,
       yieldTurn: async () => {},
       nextTurn: (commit) => void this.#flushed.then(() => this.#commitSoon(commit)),
       askWitnesses: askConfigured(log.witnesses, { fetch, read: objects.read, log: this.#log }),

@@ -1,5 +1,5 @@
 import { concatBytes } from "../../foundation/octets.ts";
-import { hashOctets } from "../../tlog/merkle.ts";
+import { Hash } from "../../tlog/merkle.ts";
 import type {
   LogObjects,
   LogStage,
@@ -93,8 +93,8 @@ const toBatch = ({ first, count, octets }: Row): StagedBatch => ({
 
 /** Several batches as one: all hashes, then all entries. */
 function merged({ first }: StagedBatch, batches: readonly StagedBatch[]): StagedBatch {
-  const hashes = batches.map(({ octets, count }) => octets.subarray(0, count * hashOctets));
-  const entries = batches.map(({ octets, count }) => octets.subarray(count * hashOctets));
+  const hashes = batches.map(({ octets, count }) => octets.subarray(0, count * Hash.octets));
+  const entries = batches.map(({ octets, count }) => octets.subarray(count * Hash.octets));
   const count = batches.reduce((sum, each) => sum + each.count, 0);
   return { first, count, octets: concatBytes(...hashes, ...entries) };
 }

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../../src/authn/caller.ts";
 import { createIdentityPolicy, NodeReach } from "../../../src/ca/issuance/identity-policy.ts";
-import type { ImpersonationRule } from "../../../src/foundation/errors.ts";
+import type { Refusal } from "../../../src/foundation/errors.ts";
+
 import { nameAllowList } from "../../../src/foundation/globs.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
 import { Pods, podsKnownSeconds } from "../../../src/kubernetes/pods.ts";
@@ -65,7 +66,7 @@ const policy = createIdentityPolicy(trustDomain);
 const primaryProxy = () => proxyOf(issuerOf("primary", lookupOf(primary, "primary")));
 
 describe("an identity is denied, whatever runs on the node,", () => {
-  test.each<[string, string, ImpersonationRule]>([
+  test.each<[string, string, Extract<Refusal, { reason: "impersonation-denied" }>["rule"]]>([
     ["of another trust domain", "spiffe://other.test/ns/ns-a/sa/sa-a", "trust-domain"],
     ["of none", "spiffe:///ns/ns-a/sa/sa-a", "identity"],
     ["of a trust domain in upper case", "spiffe://CLUSTER.LOCAL/ns/ns-a/sa/sa-a", "identity"],
@@ -248,7 +249,9 @@ describe("without access to the cluster, a node proxy", () => {
     expect(await ask(on("edge-1"))).toBe(wanted);
   });
 
-  test.each<[string, Partial<Caller>, ImpersonationRule]>([
+  test.each<
+    [string, Partial<Caller>, Extract<Refusal, { reason: "impersonation-denied" }>["rule"]]
+  >([
     ["of another node", on("edge-2"), "reach"],
     ["of a node with another reach", on("gpu-1"), "reach"],
     ["of no node", { node: undefined }, "node"],

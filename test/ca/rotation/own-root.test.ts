@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
-import { installIntermediate } from "../../../src/ca/rotation/install-intermediate.ts";
+import { NewIntermediate } from "../../../src/ca/rotation/install-intermediate.ts";
 import { RequestedIntermediate } from "../../../src/ca/rotation/intermediate-request.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
@@ -36,7 +36,7 @@ const start = (values: Readonly<Record<string, unknown>> = {}) =>
 /** Requests an intermediate, has it signed and installs it, as the verbs do. @returns Its id. */
 async function renew(ca: RunningCa, issuer: TestCa = root): Promise<string> {
   const { id, intermediate } = await certified(ca, issuer);
-  await installIntermediate(ca.mint, intermediate, ca.now());
+  await NewIntermediate.install(ca.mint, intermediate, ca.now());
   return id;
 }
 
@@ -120,8 +120,8 @@ test("readiness and the cron's log say when the next intermediate is due, and th
 test("a key is certified once, even if the record of its authority does not open any more", async () => {
   const ca = await start();
   const { id, intermediate } = await certified(ca, root);
-  await installIntermediate(ca.mint, intermediate, ca.now());
-  const again = () => installIntermediate(ca.mint, intermediate, ca.now());
+  await NewIntermediate.install(ca.mint, intermediate, ca.now());
+  const again = () => NewIntermediate.install(ca.mint, intermediate, ca.now());
   await expect(again()).rejects.toThrow("a key is certified once");
   ca.store.records.set(`authority/${id}`, "junk");
   const before = new Map(ca.store.records);

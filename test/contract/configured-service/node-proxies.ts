@@ -1,6 +1,7 @@
 import { X509Certificate } from "@peculiar/x509";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { ImpersonationRule } from "../../../src/foundation/errors.ts";
+import type { Refusal } from "../../../src/foundation/errors.ts";
+
 import {
   clusterLocal,
   scheduleAfter,
@@ -91,7 +92,10 @@ export function describeNodeProxies(
     ]);
   }
 
-  async function expectDenied(rule: ImpersonationRule, ...asked: Parameters<typeof ask>) {
+  async function expectDenied(
+    rule: Extract<Refusal, { reason: "impersonation-denied" }>["rule"],
+    ...asked: Parameters<typeof ask>
+  ) {
     const [running] = asked;
     running.takeAudits();
     expect(await ask(...asked)).toEqual(denied);
@@ -105,7 +109,14 @@ export function describeNodeProxies(
       await expectIssued(await start(kubernetes("cluster")), "foo/sa/bar");
     });
 
-    test.each<[string, string, Partial<Binding>, ImpersonationRule]>([
+    test.each<
+      [
+        string,
+        string,
+        Partial<Binding>,
+        Extract<Refusal, { reason: "impersonation-denied" }>["rule"],
+      ]
+    >([
       ["of a pod on another node", "foo/sa/elsewhere", {}, "instance"],
       ["of a pod that has ended", "foo/sa/ended", {}, "instance"],
       ["of no pod", "foo/sa/nobody", {}, "instance"],
@@ -145,7 +156,14 @@ export function describeNodeProxies(
       await expectIssued(await start({ node_reach: "anywhere" }), "pay/sa/any");
     });
 
-    test.each<[string, string, Partial<Binding>, ImpersonationRule]>([
+    test.each<
+      [
+        string,
+        string,
+        Partial<Binding>,
+        Extract<Refusal, { reason: "impersonation-denied" }>["rule"],
+      ]
+    >([
       ["in another namespace", "pay/sa/any", {}, "reach"],
       ["from another node", "foo/sa/bar", { node: { name: "node-2", uid: "2" } }, "reach"],
       ["from no node", "foo/sa/bar", { node: undefined }, "node"],

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type CertificateEntry, LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
-import { extendVerified } from "../../../src/tlog/extend.ts";
+import { ObjectReader } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { type Checkpoint, openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
@@ -37,7 +37,7 @@ export async function publishedLog({
   const text = new TextDecoder().decode(await read("checkpoint"));
   const checkpoint = await openCheckpointText(text, VerifierKey.parse(verifierKey));
   const entries: CertificateEntry[] = [];
-  await extendVerified(Frontier.empty(), checkpoint, read, (_, octets) => {
+  await ObjectReader.extend(Frontier.empty(), checkpoint, read, (_, octets) => {
     const entry = LogEntry.parse(octets);
     if (entry.kind === "certificate") entries.push(entry);
   });

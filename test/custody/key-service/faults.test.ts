@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { PlatformKeys } from "../../../src/config/platform-keys.ts";
-import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
+import { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
 import type { KeyServices } from "../../../src/custody/key-service/key-service.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
@@ -347,7 +347,7 @@ describe.each(Object.entries(columns))("%s", (_, { play, uri, rootUri, opening, 
     const [service, keyServices] = await start();
     const kek = await wrapKek({ id: "k1", octets }, uri, "cluster.local", keyServices);
     apply(service, fault);
-    const work = openWrapped(kek, "cluster.local", keyServices);
+    const work = WrappedKek.open(kek, "cluster.local", keyServices);
     const said = await work.then(() => "it worked", String);
     expect(said).toMatch(says);
     expect(said).toContain(uri);

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { ConfiguredKeks } from "../../../src/config/keks.ts";
 import { PlatformKeys } from "../../../src/config/platform-keys.ts";
-import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
+import { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
@@ -44,7 +44,7 @@ describe.each([
     const { keyServices } = custodyOf(service);
     const kek = await wrapKek({ id: "k1", octets }, uri, domain, keyServices);
     expect(configurationOf({ KEK: ConfiguredKeks.format(kek) }).keks).toEqual([kek]);
-    expect(await openWrapped(kek, domain, keyServices)).toEqual(octets);
+    expect(await WrappedKek.open(kek, domain, keyServices)).toEqual(octets);
     expect(service.asked.filter((action) => action === "token")).toHaveLength(1);
   });
 
@@ -56,7 +56,7 @@ describe.each([
       ["other.test", "k1"],
       [domain, "k2"],
     ] as const)
-      await expect(openWrapped({ ...kek, id }, trustDomain, keyServices)).rejects.toThrow(
+      await expect(WrappedKek.open({ ...kek, id }, trustDomain, keyServices)).rejects.toThrow(
         /answered without plaintext|opened another KEK/,
       );
   });
@@ -116,5 +116,5 @@ test("Azure takes a federated token", async () => {
     KEY_CREDENTIAL_AZUREKMS: JSON.stringify({ ...rest, assertion: "jwt.of.workload" }),
   });
   const kek = await wrapKek({ id: "k1", octets }, azureUri, domain, keyServices);
-  expect(await openWrapped(kek, domain, keyServices)).toEqual(octets);
+  expect(await WrappedKek.open(kek, domain, keyServices)).toEqual(octets);
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { ConfiguredKeks } from "../../../src/config/keks.ts";
 import { PlatformKeys } from "../../../src/config/platform-keys.ts";
-import type { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
-import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
+
+import { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
 import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { configurationOf } from "../../testkit/configuration.ts";
 import {
@@ -45,7 +45,7 @@ describe.each([
     const [service, kek] = await wrapped();
     const [parsed] = configurationOf({ KEK: ConfiguredKeks.format(kek) }).keks;
     expect(parsed).toEqual(kek);
-    expect(await openWrapped(kek, domain, keyServicesOf(service))).toEqual(octets);
+    expect(await WrappedKek.open(kek, domain, keyServicesOf(service))).toEqual(octets);
   });
 
   test.each([
@@ -53,7 +53,7 @@ describe.each([
     ["another id", domain, "k2"],
   ])("opens nothing for %s", async (_, trustDomain, id) => {
     const [service, kek] = await wrapped();
-    const opening = openWrapped({ ...kek, id }, trustDomain, keyServicesOf(service));
+    const opening = WrappedKek.open({ ...kek, id }, trustDomain, keyServicesOf(service));
     await expect(opening).rejects.toThrow(`answered without ${plaintext}`);
   });
 
@@ -64,10 +64,10 @@ describe.each([
     if (!first) throw new Error("no wrapping");
     const lost = { uri: uri.replace("rampart", "lost"), ciphertext: new Uint8Array(40) };
     service.fault = fault;
-    await expect(openWrapped(kek, domain, services)).rejects.toThrow(uri);
+    await expect(WrappedKek.open(kek, domain, services)).rejects.toThrow(uri);
     service.fault = undefined;
     const both = { ...kek, wrappings: [lost, first] };
-    expect(await openWrapped(both, domain, services)).toEqual(octets);
+    expect(await WrappedKek.open(both, domain, services)).toEqual(octets);
   });
 });
 
@@ -102,10 +102,10 @@ test("a login of Vault is asked for once, until its token is refused", async () 
   const login = JSON.stringify({ role: "rampart", jwt: "jwt.of.pod" });
   const services = keyServicesOf(service, { KEY_CREDENTIAL_HASHIVAULT: login });
   const kek = await wrapKek({ id: "k1", octets }, vaultUri, domain, services);
-  await openWrapped(kek, domain, services);
+  await WrappedKek.open(kek, domain, services);
   expect(service.asked.splice(0)).toEqual(["login", "encrypt", "decrypt", "decrypt"]);
   service.fault = vaultFault(403, "permission denied");
-  await expect(openWrapped(kek, domain, services)).rejects.toThrow("refuses the credential");
+  await expect(WrappedKek.open(kek, domain, services)).rejects.toThrow("refuses the credential");
   expect(service.asked).toEqual(["decrypt", "login"]);
 });
 

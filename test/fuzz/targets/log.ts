@@ -1,5 +1,5 @@
 import { LogError } from "../../../src/tlog/log-error.ts";
-import { leafHash } from "../../../src/tlog/merkle.ts";
+import { Hash } from "../../../src/tlog/merkle.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { formatNote, parseNote } from "../../../src/tlog/note/note.ts";
 import { Policy } from "../../../src/tlog/note/policy.ts";
@@ -115,7 +115,7 @@ export const logProof: Target = {
       requireThat(LogProof.format(proof) === text, "a proof has another spelling");
       const tree = await openCheckpointText(proof.checkpoint, logOf(policy));
       const entry = proof.extra ?? new Uint8Array();
-      LogProof.verifyInclusion(tree, proof.index, leafHash(entry), proof.hashes);
+      LogProof.verifyInclusion(tree, proof.index, Hash.ofLeaf(entry), proof.hashes);
       requireThat(
         tree.size === trees.length - 1 && Buffer.from(entryAt(proof.index)).equals(entry),
         "proved an entry that the log does not have there",

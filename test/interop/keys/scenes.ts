@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { ConfiguredKeks } from "../../../src/config/keks.ts";
 import { PlatformKeys } from "../../../src/config/platform-keys.ts";
-import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
+import { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { messageOf } from "../../../src/foundation/errors.ts";
 import { nodeKeyCustody } from "../../../src/node/key-service/key-custody.ts";
@@ -45,11 +45,11 @@ const opensItsOwn: Scene = async (service) => {
   const { keyServices } = custodyOf(service);
   const kek = { id: "k1", octets: octets() };
   const wrapped = await wrapKek(kek, service.wrapping, "mesh.test", keyServices);
-  const opened = await openWrapped(wrapped, "mesh.test", keyServices);
+  const opened = await WrappedKek.open(wrapped, "mesh.test", keyServices);
   if (Buffer.compare(opened, kek.octets) !== 0) throw new Error("other octets");
-  await requireFault(openWrapped(wrapped, "other.test", keyServices), service.misfit);
+  await requireFault(WrappedKek.open(wrapped, "other.test", keyServices), service.misfit);
   const other = { ...wrapped, id: "k2" };
-  await requireFault(openWrapped(other, "mesh.test", keyServices), service.misfit);
+  await requireFault(WrappedKek.open(other, "mesh.test", keyServices), service.misfit);
   const foreign = wrapKek(kek, service.signing["EC P-256"], "mesh.test", keyServices);
   return `not for another trust domain or id; a key that signs: ${await requireFault(foreign, /./)}`;
 };
@@ -64,10 +64,10 @@ const takesTheMachines: Scene = async ({ machine, wrapping }) => {
   const { keyServices } = custodyBy(secrets);
   const kek = { id: "k1", octets: octets() };
   const wrapped = await wrapKek(kek, wrapping, "mesh.test", keyServices);
-  const opened = await openWrapped(wrapped, "mesh.test", keyServices);
+  const opened = await WrappedKek.open(wrapped, "mesh.test", keyServices);
   if (Buffer.compare(opened, kek.octets) !== 0) throw new Error("other octets");
   if (!otherSecrets) return `${seen}, and a KEK opened by that`;
-  const forged = openWrapped(wrapped, "mesh.test", custodyBy(otherSecrets).keyServices);
+  const forged = WrappedKek.open(wrapped, "mesh.test", custodyBy(otherSecrets).keyServices);
   return `${seen}, and a KEK opened by that; a forged one: ${await requireFault(forged, /refuses the credential/)}`;
 };
 

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { Mint } from "../../../src/ca/mint.ts";
-import { installIntermediate } from "../../../src/ca/rotation/install-intermediate.ts";
+import { NewIntermediate } from "../../../src/ca/rotation/install-intermediate.ts";
 import { RequestedIntermediate } from "../../../src/ca/rotation/intermediate-request.ts";
 import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
 import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
@@ -205,7 +205,7 @@ async function toOffline(story: Story): Promise<string> {
     if (!request) throw new Error("no open request");
     const extractablePrivateKey = await RequestedIntermediate.keyOf(mint, request);
     const intermediate = { verified, extractablePrivateKey, otherRoots: [] };
-    return installIntermediate(mint, intermediate, ca.now());
+    return NewIntermediate.install(mint, intermediate, ca.now());
   });
   return story.arriveAt((root) => root === fingerprint256);
 }

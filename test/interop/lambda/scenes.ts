@@ -3,7 +3,7 @@ import { cp, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
-import { extendVerified } from "../../../src/tlog/extend.ts";
+import { ObjectReader } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
@@ -139,7 +139,7 @@ async function logged({ origin }: LambdaFunction): Promise<readonly string[]> {
   const text = new TextDecoder().decode(await read("checkpoint"));
   const checkpoint = await openCheckpointText(text, VerifierKey.parse(verifierKey));
   const serials: string[] = [];
-  await extendVerified(Frontier.empty(), checkpoint, read, (_, octets) => {
+  await ObjectReader.extend(Frontier.empty(), checkpoint, read, (_, octets) => {
     const entry = LogEntry.parse(octets);
     if (entry.kind === "certificate") serials.push(JSON.stringify(entry));
   });

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { Kek } from "../../../src/custody/kek.ts";
 import { readObject } from "../../../src/node/log/log-storage.ts";
 import { logDirectory, NodeLog } from "../../../src/node/log/node-log.ts";
-import { readTile } from "../../../src/tlog/extend.ts";
+import { ObjectReader } from "../../../src/tlog/extend.ts";
 import { LogProof } from "../../../src/tlog/proof.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
@@ -72,7 +72,7 @@ export async function proofOf(
   index: number,
 ): Promise<string> {
   const hashes = await LogProof.proveInclusion(size, index, (tile) =>
-    readTile(tile, (path) => readObject(join(folder, path))),
+    ObjectReader.readTile(tile, (path) => readObject(join(folder, path))),
   );
   return LogProof.format({ index, hashes, checkpoint, extra: entryAt(index) });
 }

@@ -101,10 +101,10 @@ test("nothing that a server or a verb writes is left to whoever runs it", async 
     const text = await readFile(resolve("src", path), "utf8");
     const writes =
       /\b(?:mkdir(?:Sync)?|writeFile(?:Sync)?|appendFile|createWriteStream|copyFile|cp)\(/;
-    const replaces = /\b(?:replaceFile|createFile)\(/.test(text);
+    const replaces = /\bAtomicFile\.(?:replace|create)\(/.test(text);
     const opens =
       /new DatabaseSync\((?!":memory:")/.test(text) && path !== "node/files/database.ts";
-    const gives = /\b(?:leave|give)ToOwner\(/.test(text);
+    const gives = /\bStoreOwner\.leaveFile\(|\bgiveToOwner\(/.test(text);
     if (writes.test(text) || opens || (replaces && !gives)) careless.push(path);
   }
   expect(careless).toEqual([]);

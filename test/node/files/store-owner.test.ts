@@ -26,10 +26,10 @@ const record = { kind: "authority", id, value: "sealed" } as const;
  */
 async function as(user: number, directory: string, act: string): Promise<string> {
   const script = `
-    const { openFileStore } = await import(${JSON.stringify(fileStore)});
+    const { FileStore } = await import(${JSON.stringify(fileStore)});
     process.setgroups([]); process.setgid(${user}); process.setuid(${user});
     try {
-      const store = await openFileStore(${JSON.stringify(directory)});
+      const store = await FileStore.open(${JSON.stringify(directory)});
       console.log(JSON.stringify(await (${act})(store)) ?? "done");
     } catch (error) { console.log(error.name + ": " + error.message); }`;
   const words = ["--disable-warning=ExperimentalWarning", "--input-type=module", "-e", script];

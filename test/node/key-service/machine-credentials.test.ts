@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import { openWrapped } from "../../../src/custody/key-service/kek-lease.ts";
+import { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
 import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { awsKeysOf } from "../../../src/node/key-service/aws-credential.ts";
 import { metadataUrl } from "../../../src/node/key-service/cloud-credentials.ts";
@@ -351,7 +351,7 @@ async function start(cloud: Cloud, { environment, given, asked }: Row) {
     wrap,
     file,
     keysOfBucket: async () => keys?.(time),
-    open: async () => openWrapped(await wrap(), "mesh.test", keyServices),
+    open: async () => WrappedKek.open(await wrap(), "mesh.test", keyServices),
     pass: (seconds: number) => {
       time = new Date(time.getTime() + 1000 * seconds);
     },

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { BucketLog } from "../../../src/node/log/bucket-log.ts";
-import { extendVerified } from "../../../src/tlog/extend.ts";
+import { ObjectReader } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
-import { leafHash } from "../../../src/tlog/merkle.ts";
+import { Hash } from "../../../src/tlog/merkle.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -69,10 +69,10 @@ async function audit(bucket: MemoryBucket, shards: number): Promise<Map<string, 
     const last = new TextDecoder().decode(await read("checkpoint"));
     const entries: Uint8Array[] = [];
     const tree = await openCheckpointText(last, key);
-    await extendVerified(Frontier.empty(), tree, read, (_, entry) => void entries.push(entry));
+    await ObjectReader.extend(Frontier.empty(), tree, read, (_, entry) => void entries.push(entry));
     const grown = Frontier.empty();
     for (const entry of [undefined, ...entries]) {
-      if (entry) grown.append(leafHash(entry));
+      if (entry) grown.append(Hash.ofLeaf(entry));
       const root = roots.get(grown.size);
       if (root) expect(grown.root()).toEqual(root);
       roots.delete(grown.size);

@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import { BucketLog, bucketObjects } from "../../../src/node/log/bucket-log.ts";
 import type { ConditionalObjects } from "../../../src/node/log/object-stage.ts";
-import { extendVerified } from "../../../src/tlog/extend.ts";
+import { ObjectReader } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
@@ -77,7 +77,9 @@ async function published({ publishedLog }: BucketLog): Promise<string[]> {
   const checkpoint = text((await read("checkpoint")) ?? entryOf(""));
   const opened = await openCheckpointText(checkpoint, VerifierKey.parse(shard?.verifierKey ?? ""));
   const entries: string[] = [];
-  await extendVerified(Frontier.empty(), opened, read, (_, octets) => entries.push(text(octets)));
+  await ObjectReader.extend(Frontier.empty(), opened, read, (_, octets) =>
+    entries.push(text(octets)),
+  );
   return entries;
 }
 

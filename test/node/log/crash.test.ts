@@ -7,8 +7,8 @@ import { expect, test } from "vitest";
 import { Kek, type KekRing } from "../../../src/custody/kek.ts";
 import { fileObjects } from "../../../src/node/log/log-storage.ts";
 import { NodeLog } from "../../../src/node/log/node-log.ts";
-import { flushFolder } from "../../../src/program/files/atomic-file.ts";
-import { extendVerified } from "../../../src/tlog/extend.ts";
+import { AtomicFile } from "../../../src/program/files/atomic-file.ts";
+import { ObjectReader } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
@@ -83,7 +83,7 @@ async function entriesIn(store: string, keks: KekRing): Promise<string[]> {
   const text = new TextDecoder().decode(await read("checkpoint"));
   const tree = await openCheckpointText(text, VerifierKey.parse(shard?.verifierKey ?? ""));
   const entries: string[] = [];
-  await extendVerified(Frontier.empty(), tree, read, (_, entry) => {
+  await ObjectReader.extend(Frontier.empty(), tree, read, (_, entry) => {
     entries.push(new TextDecoder().decode(entry).split(" ")[0] ?? "");
   });
   return entries;
@@ -114,7 +114,7 @@ test("a new object outlives a power failure with the folders that were made for 
   const folder = await temporaryFolder();
   const flushed: string[] = [];
   const objects = fileObjects(folder, async (path) => {
-    await flushFolder(path);
+    await AtomicFile.flushFolder(path);
     flushed.push(relative(folder, path));
   });
   const octets = Uint8Array.of(1);

@@ -2,7 +2,7 @@ import { constants, generateKeyPairSync, type KeyPairKeyObjectResult, sign } fro
 import { describe, expect, test } from "vitest";
 import type { CaError } from "../../../src/foundation/errors.ts";
 import { importedKey, JsonWebSignature } from "../../../src/pki/jose/json-web-signature.ts";
-import { type JwsAlgorithm, KeySet, type PublishedKey } from "../../../src/pki/jose/key-set.ts";
+import { type JwsAlgorithm, KeySet } from "../../../src/pki/jose/key-set.ts";
 import { toX509Signature } from "../../../src/pki/signature-encoding.ts";
 import { encodePart } from "../../testkit/callers/tokens.ts";
 import { expectNothingExportable } from "../../testkit/reachable-keys.ts";
@@ -141,7 +141,7 @@ const keyPairs: Readonly<Record<JwsAlgorithm, () => KeyPairKeyObjectResult>> = {
 };
 
 interface Signer {
-  readonly key: PublishedKey;
+  readonly key: KeySet[number];
   readonly sign: (text: string) => Uint8Array<ArrayBuffer>;
 }
 
@@ -160,7 +160,7 @@ function createSigner(algorithm: JwsAlgorithm): Signer {
   };
 }
 
-async function verdict(keys: readonly PublishedKey[], signed: string, signature: Uint8Array) {
+async function verdict(keys: readonly KeySet[number][], signed: string, signature: Uint8Array) {
   const jws = JsonWebSignature.parse(`${signed}.${base64Url(signature)}`);
   return JsonWebSignature.requireSignature(jws, () => keys, new Date(0)).then(
     () => "accepted",

@@ -1,10 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Schedule } from "../../../src/pki/authority/schedule.ts";
-import {
-  publishedAheadSeconds,
-  type TokenAlgorithm,
-  TokenKey,
-} from "../../../src/pki/jose/token-key.ts";
+import { publishedAheadSeconds, TokenKey } from "../../../src/pki/jose/token-key.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type KeyMutation, simulateTokenKeys } from "../../simulation/token-keys.ts";
 import { firstViolation } from "../../simulation/violation.ts";
@@ -37,7 +33,7 @@ test.each<[string, KeyMutation]>([
 });
 
 describe("the plan", () => {
-  const termsOf = (algorithm: TokenAlgorithm | undefined, propagationSeconds: number) => ({
+  const termsOf = (algorithm: TokenKey["algorithm"] | undefined, propagationSeconds: number) => ({
     algorithm,
     propagationSeconds,
     isMeshRunning: false,

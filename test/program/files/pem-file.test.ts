@@ -29,8 +29,8 @@ beforeEach(async () => {
 });
 
 const readers = [
-  ["readPemFile", PemFile.read],
-  ["readPemFileNow", async (path: string) => PemFile.readNow(path)],
+  ["read", PemFile.read],
+  ["readNow", async (path: string) => PemFile.readNow(path)],
 ] as const;
 
 describe.each(readers)("%s", (_, read) => {

@@ -1,5 +1,5 @@
 import type { RenewalPolicy } from "../../../src/agent/configuration.ts";
-import { Backoff, backoffs } from "../../../src/foundation/backoff.ts";
+import { Backoff } from "../../../src/foundation/backoff.ts";
 import { RenewalPlan } from "../../../src/foundation/renewal-plan.ts";
 import { type RenewalRule, renewalRules } from "../../testkit/callers/renewal-rules.ts";
 
@@ -83,7 +83,7 @@ export const agentRenewal: RenewalPolicy = { graceRatio: 0.55, jitter: 0.05 };
 /** A call has five attempts only while none has failed. Later calls have one each. */
 const agentRetryWait: ClientRules["retryWait"] = (failures, fraction) =>
   failures < Backoff.callAttempts
-    ? Backoff.milliseconds(backoffs.call, failures, fraction()) / 1000
+    ? Backoff.milliseconds(Backoff.usual.call, failures, fraction()) / 1000
     : agentWait(failures - Backoff.callAttempts + 1, fraction());
 
 /** The clients of a mesh. Their sources are in `docs/explanation/istio.md`. */

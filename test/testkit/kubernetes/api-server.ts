@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type Credential, KubernetesClient } from "../../../src/kubernetes/client.ts";
-import { ClusterApi, type ClusterFailed } from "../../../src/kubernetes/cluster-api.ts";
+import type { ReachableCluster } from "../../../src/kubernetes/cluster-api.ts";
+import { ClusterApi } from "../../../src/kubernetes/cluster-api.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
 import { fitsSelector } from "./field-selector.ts";
 
@@ -46,7 +47,7 @@ export const apiCredential = "credential-of-rampart";
 export function clusterApiAt(
   { origin: server }: FakeApiServer,
   cluster: string,
-  failed: ClusterFailed = () => {},
+  failed: ReachableCluster["failed"] = () => {},
   credential: Credential = () => apiCredential,
 ): ClusterApi {
   const client = KubernetesClient.create({ server, credential }, fetch);

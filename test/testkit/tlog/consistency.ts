@@ -1,5 +1,5 @@
 import { Bytes } from "../../../src/pki/encoding/bytes.ts";
-import { type Hash, leftSize, nodeHash, type Tree } from "../../../src/tlog/merkle.ts";
+import { Hash, leftSize, type Tree } from "../../../src/tlog/merkle.ts";
 
 /** Entries `from` to before `to`. */
 interface Range {
@@ -42,8 +42,8 @@ function rootsOver({ from, to }: Range, older: Tree, proof: readonly Hash[]): Ro
   const rest = proof.slice(0, -1);
   if (older.size <= middle) {
     const roots = rootsOver({ from, to: middle }, older, rest);
-    return roots && { older: roots.older, newer: nodeHash(roots.newer, last) };
+    return roots && { older: roots.older, newer: Hash.ofNode(roots.newer, last) };
   }
   const roots = rootsOver({ from: middle, to }, older, rest);
-  return roots && { older: nodeHash(last, roots.older), newer: nodeHash(last, roots.newer) };
+  return roots && { older: Hash.ofNode(last, roots.older), newer: Hash.ofNode(last, roots.newer) };
 }

@@ -1,5 +1,5 @@
-import { leafHash } from "../../../src/tlog/merkle.ts";
-import { createLogSigner } from "../../../src/tlog/note/checkpoint.ts";
+import { Hash } from "../../../src/tlog/merkle.ts";
+import { Checkpoint } from "../../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import type { SequencerParts } from "../../../src/tlog/sequencer/sequencer.ts";
 import type {
@@ -106,7 +106,7 @@ export function memoryKeys(origin: string): LogKeys {
     const pair = keys[Number(record)];
     if (!pair) throw new Error("no such key");
     const publicKey = await VerifierKey.raw(pair.publicKey);
-    return { signer: createLogSigner(origin, pair.privateKey, publicKey), record };
+    return { signer: Checkpoint.createSigner(origin, pair.privateKey, publicKey), record };
   };
   return {
     open,
@@ -127,7 +127,7 @@ export function memoryParts(changes: Partial<SequencerParts> = {}) {
     objects,
     keys: memoryKeys(memoryOrigin),
     mayBegin: () => true,
-    hashEntry: leafHash,
+    hashEntry: Hash.ofLeaf,
     yieldTurn: async () => {},
     nextTurn: setImmediate,
     ...changes,

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Frontier } from "../../../src/tlog/frontier.ts";
-import { type Hash, leafHash, type Tree } from "../../../src/tlog/merkle.ts";
+import { Hash, type Tree } from "../../../src/tlog/merkle.ts";
 import type { TileReader } from "../../../src/tlog/proof.ts";
 import { Tile } from "../../../src/tlog/tile.ts";
 
@@ -24,7 +24,7 @@ export class GrownTree {
 
   grow(size: number): this {
     while (this.frontier.size < size) {
-      for (const tile of this.frontier.append(leafHash(entryAt(this.frontier.size)))) {
+      for (const tile of this.frontier.append(Hash.ofLeaf(entryAt(this.frontier.size)))) {
         this.tiles.set(Tile.path(tile), tile.octets);
       }
     }

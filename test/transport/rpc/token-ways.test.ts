@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
-import type { Quota, Quotas } from "../../../src/ca/issuance/quotas.ts";
+import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
 import { JwtSvidService } from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { bearer, callWithClient, connectBinary } from "../../contract/rpc-calls.ts";
@@ -47,7 +47,7 @@ async function start(values: object = {}, limited: Partial<Quotas> = {}): Promis
 }
 
 /** A quota of one for each key. */
-function oneEach(): Quota {
+function oneEach(): Quotas["caller"] {
   const taken = new Set<string>();
   return (key) => {
     const wait = taken.has(key) ? 60 : 0;

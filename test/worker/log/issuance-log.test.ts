@@ -7,7 +7,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { extendVerified } from "../../../src/tlog/extend.ts";
+import { ObjectReader } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
@@ -89,7 +89,7 @@ async function entriesIn(): Promise<string[]> {
   );
   const tree = await openCheckpointText(text ?? "", VerifierKey.parse(vkey?.trim() ?? ""));
   const entries: string[] = [];
-  await extendVerified(Frontier.empty(), tree, read, (_, octets) => {
+  await ObjectReader.extend(Frontier.empty(), tree, read, (_, octets) => {
     entries.push(new TextDecoder().decode(octets));
   });
   return entries;

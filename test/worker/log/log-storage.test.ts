@@ -1,7 +1,7 @@
 import { reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { leafHash } from "../../../src/tlog/merkle.ts";
+import { Hash } from "../../../src/tlog/merkle.ts";
 import { type LogStage, StagedBatch } from "../../../src/tlog/sequencer/storage.ts";
 import { sqlStage } from "../../../src/worker/log/log-storage.ts";
 
@@ -29,7 +29,7 @@ const entry = new Uint8Array(600);
 
 function append(stage: LogStage, count: number): void {
   const entries = Array.from({ length: count }, () => entry);
-  stage.append(StagedBatch.of(stage.end() ?? 0, entries, leafHash));
+  stage.append(StagedBatch.of(stage.end() ?? 0, entries, Hash.ofLeaf));
 }
 
 const publish = (stage: LogStage): void => {
@@ -62,6 +62,6 @@ test("keeps the entries of the partial bundle as one batch", async () => {
     expect(batches.map(({ first, count }) => [first, count])).toEqual([[256, 44]]);
     expect(stage.end()).toBe(300);
     const entries = Array.from({ length: 44 }, () => entry);
-    expect(batches[0]).toEqual(StagedBatch.of(256, entries, leafHash));
+    expect(batches[0]).toEqual(StagedBatch.of(256, entries, Hash.ofLeaf));
   });
 });

@@ -1,7 +1,7 @@
 import { Command, Option } from "commander";
 import { isSafeToFetch } from "../../../foundation/addresses.ts";
 import { build } from "../../../foundation/build.ts";
-import { replaceFile } from "../../../program/files/atomic-file.ts";
+import { AtomicFile } from "../../../program/files/atomic-file.ts";
 import { PemFile } from "../../../program/files/pem-file.ts";
 import { TokenFile } from "../../../program/files/small-file.ts";
 import { NodeFetch } from "../../../program/http/http-client.ts";
@@ -107,7 +107,7 @@ async function accept(terminal: Terminal, options: AcceptanceOptions): Promise<v
   const { html } = options;
   if (html !== undefined) {
     const page = await reportPage(report);
-    await orOperatorError(() => replaceFile(html, page, { mode: 0o644 }));
+    await orOperatorError(() => AtomicFile.replace(html, page, { mode: 0o644 }));
   }
   terminal.answer(report, options, () => formatReport(terminal, report));
   terminal.exitWith(exitCodes[outcomes[report.worst]]);

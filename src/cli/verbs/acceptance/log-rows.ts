@@ -2,7 +2,7 @@ import { LogEntry } from "../../../ca/issuance/log-entry.ts";
 import { concatBytes } from "../../../foundation/octets.ts";
 import { pause } from "../../../foundation/pause.ts";
 import { Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
-import { extendVerified, readTile } from "../../../tlog/extend.ts";
+import { ObjectReader } from "../../../tlog/extend.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import type { Checkpoint } from "../../../tlog/note/checkpoint.ts";
@@ -72,7 +72,7 @@ async function openShards(
       const hashes = hashesAt(level, size);
       const width = hashes % Tile.fullWidth;
       const tile = { level, index: Math.floor(hashes / Tile.fullWidth), width };
-      if (width > 0) octets.push(await readTile(tile, source.read));
+      if (width > 0) octets.push(await ObjectReader.readTile(tile, source.read));
     }
     const frontier = Frontier.fromBytes(size, concatBytes(...octets));
     if (!Bytes.equal(frontier.root(), root))
@@ -107,7 +107,7 @@ async function measureEntries(
       const checkpoint = await readCheckpoint(shard);
       if (checkpoint.size - frontier.size > mostEntries)
         return skipped("the log grows too fast for this row: read it by `rampart log follow`");
-      shard.frontier = await extendVerified(frontier, checkpoint, source.read, visit);
+      shard.frontier = await ObjectReader.extend(frontier, checkpoint, source.read, visit);
     }
     if (missing.size === 0)
       return good(`all ${issued.length} certificates, proved by the signed root`);

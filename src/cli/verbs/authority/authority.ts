@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { Rotation } from "../../../ca/rotation/rotate.ts";
-import { isOver } from "../../../config/signer-table.ts";
+import { InceptionDate } from "../../../config/signer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { type Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
@@ -135,7 +135,7 @@ async function foundingQuestion({ place, mint, now }: Session): Promise<string> 
   const others = (await store.load()).length;
   return [
     others > 0 ? `The store holds records (${others}) and no authority: one was lost.` : "",
-    isOver(inceptionDate, now)
+    InceptionDate.isOver(inceptionDate, now)
       ? `INCEPTION_DATE ${inceptionDate} is over: if the CA had records, look whether their volume is mounted.`
       : "",
     "No certificate of another root of this CA verifies under a new one.",

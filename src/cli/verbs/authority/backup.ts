@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { Statement } from "../../../custody/statement.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { StoreOwner } from "../../../node/files/store-owner.ts";
-import { createFile } from "../../../program/files/atomic-file.ts";
+import { AtomicFile } from "../../../program/files/atomic-file.ts";
 import { SmallFile } from "../../../program/files/small-file.ts";
 import {
   type ChangeOptions,
@@ -81,7 +81,7 @@ export async function exportBackup(
     writeBackup(session, lock),
   );
   const give = (file: FileHandle) => StoreOwner.leaveFile(file, dirname(out));
-  await createFile(out, backup, { mode: 0o600, give }).catch((error: Error) => {
+  await AtomicFile.create(out, backup, { mode: 0o600, give }).catch((error: Error) => {
     throw new OperatorError(`${out} cannot be written: ${error.message}`);
   });
   // A record beside no authority would keep an empty store from its inception.

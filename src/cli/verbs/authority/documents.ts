@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import type { Command } from "commander";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { StoreOwner } from "../../../node/files/store-owner.ts";
-import { replaceFile } from "../../../program/files/atomic-file.ts";
+import { AtomicFile } from "../../../program/files/atomic-file.ts";
 import { SmallFile } from "../../../program/files/small-file.ts";
 import { TrustDocuments } from "../../../transport/http/trust-routes.ts";
 import { type Session, type SessionOptions, withSession } from "../../session/session.ts";
@@ -55,7 +55,7 @@ export async function writeDocuments(
     const folder = dirname(file);
     await StoreOwner.makeFolder(folder, await StoreOwner.of(dir), 0o755);
     const give = (handle: FileHandle) => StoreOwner.leaveFile(handle, folder);
-    await replaceFile(file, text, { mode: 0o644, give });
+    await AtomicFile.replace(file, text, { mode: 0o644, give });
     terminal.print(file);
   }
 }

@@ -1,9 +1,6 @@
 import type { Command } from "commander";
 import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
-import {
-  installIntermediate,
-  type NewIntermediate,
-} from "../../../ca/rotation/install-intermediate.ts";
+import { NewIntermediate } from "../../../ca/rotation/install-intermediate.ts";
 import { RequestedIntermediate } from "../../../ca/rotation/intermediate-request.ts";
 import { Rotation } from "../../../ca/rotation/rotate.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
@@ -130,7 +127,7 @@ async function installChecked(
     const question = `Trust ${digests.length > 1 ? "these roots" : "this root"}, new to the mesh? SHA-256 ${digests.join(", ")}`;
     await confirmIn(session, question, options);
   }
-  await installIntermediate(session.mint, intermediate, session.now);
+  await NewIntermediate.install(session.mint, intermediate, session.now);
 }
 
 /** Adds `authority import`. */

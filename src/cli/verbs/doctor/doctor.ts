@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { Command } from "commander";
 import type { Configuration } from "../../../config/configuration.ts";
-import { dayOf, isOver } from "../../../config/signer-table.ts";
+import { InceptionDate } from "../../../config/signer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
 import { Finding } from "../../../status/finding.ts";
@@ -146,9 +146,9 @@ function variableFindings(
 
 /** The findings about the inception date, for use before the first deployment only: the store is not read. */
 function inceptionFindings({ inceptionDate }: Configuration, now: Date): Finding[] {
-  if (inceptionDate !== undefined && !isOver(inceptionDate, now)) return [];
+  if (inceptionDate !== undefined && !InceptionDate.isOver(inceptionDate, now)) return [];
   const what = `INCEPTION_DATE ${inceptionDate === undefined ? "is not set" : `${inceptionDate} is over`}.`;
-  const remedy = `Before a first deployment, set INCEPTION_DATE = "${dayOf(now)}"; later, leave it`;
+  const remedy = `Before a first deployment, set INCEPTION_DATE = "${InceptionDate.dayOf(now)}"; later, leave it`;
   return [Finding.of("inception-date-over", what, remedy)];
 }
 

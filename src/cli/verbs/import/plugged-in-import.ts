@@ -1,6 +1,6 @@
 import { OpenedStore } from "../../../ca/opened-store.ts";
 import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
-import { installIntermediate } from "../../../ca/rotation/install-intermediate.ts";
+import { NewIntermediate } from "../../../ca/rotation/install-intermediate.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
@@ -36,7 +36,11 @@ export const importPluggedIn: PluggedInImport = async (mint, directory, now) => 
     await adoptAuthority(mint, adopted, now);
   } else {
     const otherRoots = otherRootsOf(imported, bundleRoots(store, now));
-    await installIntermediate(mint, { verified: imported, extractablePrivateKey, otherRoots }, now);
+    await NewIntermediate.install(
+      mint,
+      { verified: imported, extractablePrivateKey, otherRoots },
+      now,
+    );
   }
 };
 

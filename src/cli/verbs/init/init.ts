@@ -4,7 +4,7 @@ import { Command } from "commander";
 import { version } from "../../../foundation/build.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { StoreOwner } from "../../../node/files/store-owner.ts";
-import { createFile } from "../../../program/files/atomic-file.ts";
+import { AtomicFile } from "../../../program/files/atomic-file.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { wranglerVersion } from "../../versions.ts";
@@ -64,7 +64,7 @@ async function writeFiles(
     const file = join(folder, path);
     const inFolder = dirname(file);
     await StoreOwner.makeFolder(inFolder, await StoreOwner.of(folder), folderMode);
-    await createFile(file, text, {
+    await AtomicFile.create(file, text, {
       mode: 0o666,
       give: (made) => StoreOwner.leaveFile(made, inFolder),
     });

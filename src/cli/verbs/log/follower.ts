@@ -1,10 +1,10 @@
 import { LogEntry } from "../../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { StoreOwner } from "../../../node/files/store-owner.ts";
-import { extendVerified, type ObjectReader } from "../../../tlog/extend.ts";
+import { ObjectReader } from "../../../tlog/extend.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
 import { LogError } from "../../../tlog/log-error.ts";
-import { parseCheckpoint } from "../../../tlog/note/checkpoint.ts";
+import { Checkpoint } from "../../../tlog/note/checkpoint.ts";
 import { parseNote } from "../../../tlog/note/note.ts";
 import { type AcceptedCheckpoint, Policy } from "../../../tlog/note/policy.ts";
 import { VerifierKey } from "../../../tlog/note/verifier-key.ts";
@@ -116,7 +116,7 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
   requireSameLog(accepted, known?.checkpoint);
   await index.transaction(async () => {
     const read = recording(source.read, index);
-    const frontier = await extendVerified(
+    const frontier = await ObjectReader.extend(
       known?.frontier ?? Frontier.empty(),
       accepted.checkpoint,
       read,
@@ -141,7 +141,7 @@ export async function verifyAnew(
   await terminal.progress(
     "reading the log",
     () =>
-      extendVerified(Frontier.empty(), checkpoint, source.read, (_, entry) =>
+      ObjectReader.extend(Frontier.empty(), checkpoint, source.read, (_, entry) =>
         loggedEntry(LogEntry.parse(entry)),
       ),
     audience,
@@ -159,7 +159,7 @@ function addEntry(index: FollowerIndex, idx: number, octets: Uint8Array): void {
 
 function requireSameLog({ checkpoint }: AcceptedCheckpoint, known: string | undefined): void {
   if (known === undefined) return;
-  const before = parseCheckpoint(parseNote(known).text);
+  const before = Checkpoint.parse(parseNote(known).text);
   if (before.origin === checkpoint.origin) return;
   throw new LogError("origin", `the copy is of ${before.origin}, not of ${checkpoint.origin}`);
 }

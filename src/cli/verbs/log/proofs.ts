@@ -7,9 +7,9 @@ import { Pem } from "../../../pki/encoding/pem.ts";
 import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { PemFile } from "../../../program/files/pem-file.ts";
 import { SmallFile } from "../../../program/files/small-file.ts";
-import { readTile } from "../../../tlog/extend.ts";
+import { ObjectReader } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
-import { leafHash } from "../../../tlog/merkle.ts";
+import { Hash } from "../../../tlog/merkle.ts";
 import { Policy } from "../../../tlog/note/policy.ts";
 import { LogProof } from "../../../tlog/proof.ts";
 import { usageError } from "../../terminal/command-line.ts";
@@ -52,7 +52,7 @@ export async function proveEntry({ index }: Follower, entry: IndexedEntry): Prom
   const state = index.state();
   if (!state) throw new Error("a copy without a state");
   const hashes = await LogProof.proveInclusion(state.frontier.size, entry.idx, (tile) =>
-    readTile(tile, async (path) => index.tile(path)),
+    ObjectReader.readTile(tile, async (path) => index.tile(path)),
   );
   const { checkpoint } = state;
   return LogProof.format({ index: entry.idx, hashes, checkpoint, extra: entry.octets });
@@ -67,7 +67,7 @@ async function verifyProof(text: string, certificate: Bytes, policy: Policy) {
   const { index, hashes, checkpoint: note, extra } = LogProof.parse(text);
   if (!extra) throw new LogError("form", "the proof lacks the entry that `prove` adds");
   const { checkpoint } = await Policy.accept(note, policy);
-  LogProof.verifyInclusion(checkpoint, index, leafHash(extra), hashes);
+  LogProof.verifyInclusion(checkpoint, index, Hash.ofLeaf(extra), hashes);
   const entry = LogEntry.parse(extra);
   if (!isOf(entry, certificate)) {
     throw new OperatorError("the proof is another certificate's: it says nothing about this one");

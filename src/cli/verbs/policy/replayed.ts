@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Circumstances } from "../../../ca/policy/circumstances.ts";
 import { type Decisions, type Effect, type Outcome, Policy } from "../../../ca/policy/policy.ts";
-import type { Product } from "../../../ca/policy/rule.ts";
+import type { RuleTable } from "../../../ca/policy/rule.ts";
+
 import { Configuration } from "../../../config/configuration.ts";
 import { ConfigurationFile } from "../../../node/files/configuration-file.ts";
 import type { LeafLifetimes } from "../../../pki/x509/validity.ts";
@@ -41,7 +42,9 @@ export interface ReplayReport {
 /** The rules and lives of a configuration. */
 export interface Replayed {
   readonly policy: Policy;
-  readonly lifetimesOf: (product: Product) => LeafLifetimes;
+  readonly lifetimesOf: (
+    product: NonNullable<RuleTable["when"]["product"]>[number],
+  ) => LeafLifetimes;
 }
 
 /** Rules with the configuration that contains them. */
@@ -172,6 +175,7 @@ export async function readRules(
   }
   const policy = Policy.create(configuration.policy ?? { shadow: false, cases: [], rules: [] });
   const { leafLifetimes, tokens = leafLifetimes } = configuration;
-  const lifetimesOf = (product: Product) => (product === "token" ? tokens : leafLifetimes);
+  const lifetimesOf = (product: NonNullable<RuleTable["when"]["product"]>[number]) =>
+    product === "token" ? tokens : leafLifetimes;
   return { policy, lifetimesOf, configuration };
 }

@@ -6,7 +6,7 @@ import { ConfigurationFile } from "../../../node/files/configuration-file.ts";
 import type { FollowingProgram, ServerContext } from "../../../node/server.ts";
 import { EnvironmentProxies } from "../../../program/http/proxies.ts";
 import { openLogOutput } from "../../../program/log-output.ts";
-import { run } from "../../../program/program.ts";
+import { Program } from "../../../program/program.ts";
 import { fileState, type Values } from "../../../program/running-configuration.ts";
 import { Runtime } from "../../../program/runtime.ts";
 import { Signals } from "../../../program/signals.ts";
@@ -45,7 +45,7 @@ export async function runFollowing<C>({
     read: () => ConfigurationFile.read(path, variables, { mayBePipe: reads++ === 0 }),
     state: () => fileState(path),
   };
-  await orOperatorError(() => run({ source, start, context }, watch.signal));
+  await orOperatorError(() => Program.run({ source, start, context }, watch.signal));
 }
 
 /** The option that prints a unit for systemd. */

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { EventEmitter, once } from "node:events";
-import { Backoff, backoffs } from "../../../foundation/backoff.ts";
+import { Backoff } from "../../../foundation/backoff.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
 import { pause } from "../../../foundation/pause.ts";
@@ -165,7 +165,7 @@ class ChildProcesses {
     this.#exitsSinceServing.set(index, before + 1);
     this.#appoint();
     const { signal } = this.#ending;
-    if (before > 0) await pause(Backoff.milliseconds(backoffs.repair, before), signal);
+    if (before > 0) await pause(Backoff.milliseconds(Backoff.usual.repair, before), signal);
     if (!signal.aborted) this.start(index);
   }
 }

@@ -28,7 +28,7 @@ export const RevocationReason = {
 export type RevocationReason = keyof typeof RevocationReason.codes;
 
 /** One entry of a CRL. */
-export interface RevokedCertificate {
+interface RevokedCertificate {
   /** The content octets of the INTEGER in lower-case hexadecimal. */
   readonly serialNumber: string;
   /** In whole seconds. */

@@ -1,4 +1,4 @@
-import { Backoff, backoffs } from "../../../foundation/backoff.ts";
+import { Backoff } from "../../../foundation/backoff.ts";
 
 /** The longest time that proxies on the way leave a connection idle. */
 const longestIdleSeconds = 300;
@@ -51,7 +51,7 @@ export class LongPollWait {
     const isHeld = heldSeconds >= Math.min(shortestSeconds, grantedSeconds / 2);
     this.#earlyAnswers = isHeld || isChanged ? 0 : this.#earlyAnswers + 1;
     if (isHeld) this.#seconds = Math.min(this.#longestSeconds, this.#seconds * 1.01);
-    const pause = Backoff.milliseconds(backoffs.mesh, Math.max(1, this.#earlyAnswers), random);
+    const pause = Backoff.milliseconds(Backoff.usual.mesh, Math.max(1, this.#earlyAnswers), random);
     return new Date(now.getTime() + pause);
   }
 

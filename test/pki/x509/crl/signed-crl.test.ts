@@ -8,7 +8,6 @@ import { CrlEntries } from "../../../../src/pki/x509/crl/crl-entries.ts";
 import {
   type CrlContent,
   RevocationReason,
-  type RevokedCertificate,
 } from "../../../../src/pki/x509/crl/crl-to-be-signed.ts";
 import { lintCrl, UnsignedCrl } from "../../../../src/pki/x509/crl/signed-crl.ts";
 import { flipBit, inHex } from "../../../testkit/der/mutation.ts";
@@ -21,7 +20,7 @@ const entry = (serialNumber: string, reason: RevocationReason = "unspecified") =
   revokedAt,
   reason,
 });
-const contentOf = (revoked: readonly RevokedCertificate[]): CrlContent => ({
+const contentOf = (revoked: readonly CrlContent["revoked"][number][]): CrlContent => ({
   thisUpdate: new Date("2026-03-02T12:00:00Z"),
   nextUpdate: new Date("2026-03-03T12:00:00Z"),
   number: Uint8Array.of(0, 0x91, 7),

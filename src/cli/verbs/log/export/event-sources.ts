@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { OperatorError } from "../../../../foundation/errors.ts";
 import { systemCode } from "../../../../program/files/small-file.ts";
 import { LogError } from "../../../../tlog/log-error.ts";
-import { parseCheckpoint } from "../../../../tlog/note/checkpoint.ts";
+import { Checkpoint } from "../../../../tlog/note/checkpoint.ts";
 import { parseNote } from "../../../../tlog/note/note.ts";
 import type { Terminal } from "../../../terminal/terminal.ts";
 import type { IndexedEntry } from "../entry.ts";
@@ -35,7 +35,7 @@ export function entriesOf(
 ): (EventSource & { readonly size: number }) | undefined {
   const state = index.state();
   if (!state) return undefined;
-  const { origin } = parseCheckpoint(parseNote(state.checkpoint).text);
+  const { origin } = Checkpoint.parse(parseNote(state.checkpoint).text);
   const { size } = state.frontier;
   return {
     name: origin,

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
 import { OperatorError } from "../../../../foundation/errors.ts";
-import { openDatabase } from "../../../../node/files/store-owner.ts";
+import { StoreOwner } from "../../../../node/files/store-owner.ts";
 import type { Position } from "./file-mark.ts";
 
 /** What is about to be written to a file, with the positions of its source after it. */
@@ -17,7 +17,7 @@ export class ExportState implements Disposable {
   /** @throws OperatorError if another process has it open. */
   constructor(path: string) {
     try {
-      this.#database = openDatabase(
+      this.#database = StoreOwner.openDatabase(
         path,
         `CREATE TABLE IF NOT EXISTS position (
           source TEXT PRIMARY KEY, at INTEGER NOT NULL, mark TEXT NOT NULL) STRICT, WITHOUT ROWID;

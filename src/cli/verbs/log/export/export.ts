@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { Backoff, backoffs } from "../../../../foundation/backoff.ts";
+import { Backoff } from "../../../../foundation/backoff.ts";
 import { FetchError } from "../../../../foundation/fetch.ts";
 import type { Members } from "../../../../foundation/json.ts";
 import { PemFile } from "../../../../program/files/pem-file.ts";
@@ -101,7 +101,7 @@ export class Export implements Disposable {
 
   #wait(error: FetchError): number {
     const wait = Backoff.milliseconds(
-      backoffs.outage,
+      Backoff.usual.outage,
       ++this.#failures,
       Math.random(),
       error.retryAfterSeconds,
