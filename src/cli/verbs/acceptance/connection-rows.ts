@@ -37,7 +37,7 @@ export const connectionRows: readonly Row[] = [
   },
   {
     name: "reachable",
-    expect: "/healthz answers 200 and `ok`",
+    expect: "/healthz answers 200 and ok",
     why: "Every other row asks the same address.",
     page: "docs/reference/endpoints.md",
     isRequired: true,

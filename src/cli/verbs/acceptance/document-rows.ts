@@ -129,12 +129,15 @@ async function measureFreshness(
   const age = Number(cached.headers.get("age") ?? 0);
   if (behind === 0) return good(`${seen.length} looks agree on ${newest}, at an age of ${age} s`);
   // A sequence counts from the instant of the last change, in milliseconds.
-  const minutes = Math.round((deployed.clock().getTime() - newest) / 60_000);
+  const seconds = Math.round((deployed.clock().getTime() - newest) / 1000);
   const whose = seen[0] === newest ? "past caches" : "at a cache that keeps it too long";
-  return broken(
-    `${behind} of ${seen.length} looks were behind, ${whose}: they lack the change of ${minutes} minutes ago`,
+  return (seconds < propagationSeconds ? attention : broken)(
+    `${behind} of ${seen.length} looks were behind, ${whose}: they lack the change of ${seconds} s ago`,
   );
 }
+
+/** Twice what KV takes, and a cache in front of it. */
+const propagationSeconds = 120;
 
 const longestAgeSeconds = 60;
 

@@ -1,6 +1,6 @@
 import { html, raw } from "hono/html";
 import { quantile, type Report, summaryOf } from "./report.ts";
-import type { PlayedRow } from "./row.ts";
+import { type PlayedRow, worstFirst } from "./row.ts";
 
 /** A report as one file of HTML, which needs nothing else and prints well. Every text in it is escaped. */
 export async function reportPage(report: Report): Promise<string> {
@@ -28,7 +28,7 @@ ${latencies(report)}
 <h2>Rows</h2>
 <table>
 <thead><tr><th>Row</th><th>Verdict</th><th>Measured</th><th>Expected, and why</th></tr></thead>
-<tbody>${rows.map(tableRow)}</tbody>
+<tbody>${worstFirst(rows).map(tableRow)}</tbody>
 </table>
 </main>
 </body>
@@ -53,7 +53,7 @@ function latencies({ latencies: byProtocol }: Report) {
 ${lanes.map(([protocol, values]) => {
   const sorted = values.toSorted((a, b) => a - b);
   const [median, ninetieth] = [quantile(sorted, 0.5), quantile(sorted, 0.9)].map(Math.round);
-  const label = `${protocol}: ${sorted.length} calls, median ${median} ms, 9 of 10 within ${ninetieth} ms`;
+  const label = `${protocol}, calls: ${sorted.length}, median ${median} ms, 9 of 10 within ${ninetieth} ms`;
   return html`<figure><figcaption>${label}</figcaption>
 <svg viewBox="0 0 ${lane.width} ${lane.height}" role="img" aria-label="${label}">
 <line class="axis" x1="${lane.left}" x2="${lane.width - lane.left}" y1="26" y2="26"/>
@@ -77,7 +77,7 @@ p{margin:.4rem 0}
 .quiet,dt,figcaption{color:var(--quiet)}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;margin:.6rem 0}
 dd{margin:0;overflow-wrap:anywhere}
-.badge{display:inline-block;padding:.05rem .55rem;border-radius:99px;font-size:.8125rem;font-weight:600}
+.badge{display:inline-block;padding:.05rem .55rem;border-radius:99px;font-size:.8125rem;font-weight:600;white-space:nowrap}
 ${["good", "attention", "broken", "skipped"].map((each) => `.${each}{color:var(--${each});background:var(--${each}-page)}`).join("\n")}
 figure{margin:.4rem 0}
 figcaption{font-size:.8125rem}
@@ -88,9 +88,10 @@ line.median{stroke:var(--broken);stroke-width:2}
 table{border-collapse:collapse;width:100%;font-size:.875rem}
 th,td{text-align:left;vertical-align:top;padding:.5rem 1rem .5rem 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
 tbody th{font-weight:600;white-space:nowrap}
-thead th{color:var(--quiet);font-size:.8125rem}
+thead th{color:var(--quiet);font-size:.8125rem;white-space:nowrap}
+td:nth-child(3){min-width:13rem}
 tr{break-inside:avoid}
 @media(max-width:48rem){body{padding:1rem}thead{display:none}tr{display:block;padding:.6rem 0;border-bottom:1px solid var(--line)}
-th,td{display:block;border:0;padding:.1rem 0}tbody th,tbody th+td{display:inline-block;padding-right:.6rem}}
+th,td{display:block;border:0;padding:.1rem 0;min-width:0}tbody th,tbody th+td{display:inline-block;padding-right:.6rem}}
 @media print{body{padding:0;font-size:10pt}.badge{border:1px solid}}
 `;

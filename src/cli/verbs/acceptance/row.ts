@@ -78,6 +78,11 @@ function faultIn(error: unknown): Measurement {
 
 const rank: readonly Verdict[] = ["skipped", "good", "attention", "broken"];
 
+/** Sorts rows by their verdict, the broken ones first and the skipped ones last. */
+export const worstFirst = <Judged extends Measurement>(
+  rows: readonly Judged[],
+): readonly Judged[] => rows.toSorted((a, b) => rank.indexOf(b.verdict) - rank.indexOf(a.verdict));
+
 /** The worst verdict of all rows; `skipped` for none. */
 export const worstVerdict = (rows: readonly Measurement[]): Verdict =>
-  rank[Math.max(0, ...rows.map(({ verdict }) => rank.indexOf(verdict)))] ?? "skipped";
+  worstFirst(rows)[0]?.verdict ?? "skipped";
