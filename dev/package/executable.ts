@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
-import { copyFile, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { copyFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { build, transform } from "esbuild";
@@ -7,7 +8,8 @@ import { commonOptions, target, withStandIns } from "./bundle.ts";
 import { startFlags } from "./node-flags.ts";
 
 const root = join(import.meta.dirname, "../..");
-const executable = join(root, "out", `rampart-${process.platform}-${process.arch}`);
+const architectures = ["x64", "arm64"] as const;
+type Architecture = (typeof architectures)[number];
 
 /**
  * The first module. Node runs the program in an executable as one CommonJS module, and V8 would keep its two million
@@ -62,30 +64,60 @@ async function writeModules(folder: string): Promise<Record<string, string>> {
   return Object.fromEntries(await Promise.all(modules));
 }
 
-async function writeExecutable(folder: string): Promise<void> {
+async function writeExecutables(folder: string, wanted: readonly Architecture[]): Promise<void> {
   console.log("bundles the program");
   const assets = await writeModules(folder);
   await writeFile(join(folder, "main.cjs"), loader);
-  const settings = {
-    // The executable holds the path of `main`, so a random folder would make every build another.
-    main: "main.cjs",
-    output: "rampart",
-    disableExperimentalSEAWarning: true,
-    execArgv: startFlags,
-    assets,
-  };
-  await writeFile(join(folder, "sea.json"), JSON.stringify(settings));
-  console.log("puts them into a copy of Node, which takes some seconds");
-  execFileSync(process.execPath, ["--build-sea", "sea.json"], { cwd: folder, stdio: "ignore" });
-  await mkdir(dirname(executable), { recursive: true });
-  await copyFile(join(folder, "rampart"), `${executable}.new`);
-  await rename(`${executable}.new`, executable);
+  for (const architecture of wanted) {
+    const settings = {
+      // The executable holds the path of `main`, so a random folder would make every build another.
+      main: "main.cjs",
+      output: "rampart",
+      executable: await nodeFor(architecture, folder),
+      disableExperimentalSEAWarning: true,
+      execArgv: startFlags,
+      assets,
+    };
+    await writeFile(join(folder, "sea.json"), JSON.stringify(settings));
+    console.log("puts them into a copy of Node, which takes some seconds");
+    execFileSync(process.execPath, ["--build-sea", "sea.json"], { cwd: folder, stdio: "ignore" });
+    const executable = join(root, "out", `rampart-linux-${architecture}`);
+    await mkdir(dirname(executable), { recursive: true });
+    await copyFile(join(folder, "rampart"), `${executable}.new`);
+    await rename(`${executable}.new`, executable);
+    console.log(`wrote ${executable}`);
+  }
 }
 
+/** The Node for a processor: this one, or that of the same version from npm, with the octets that the lock names. */
+async function nodeFor(architecture: Architecture, folder: string): Promise<string> {
+  if (architecture === process.arch) return process.execPath;
+  const name = `node-linux-${architecture}`;
+  const lock = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
+  const { version, integrity } = lock.packages[`node_modules/${name}`];
+  if (`v${version}` !== process.version) {
+    throw new Error(`this is Node ${process.version}: type npm run executable`);
+  }
+  const words = ["pack", `${name}@${version}`, "--silent", "--pack-destination", folder];
+  const file = join(folder, execFileSync("npm", words, { encoding: "utf8" }).trim());
+  const digest = createHash("sha512")
+    .update(await readFile(file))
+    .digest("base64");
+  if (integrity !== `sha512-${digest}`) throw new Error(`npm has another ${name} than the lock`);
+  execFileSync("tar", ["-xzf", file, "-C", folder, "package/bin/node"]);
+  return join(folder, "package/bin/node");
+}
+
+const asked = process.argv.slice(2);
+const wanted = architectures.filter((each) =>
+  asked.length > 0 ? asked.includes(each) : each === process.arch,
+);
+if (process.platform !== "linux" || wanted.length !== Math.max(asked.length, 1)) {
+  throw new Error(`an executable is for Linux on ${architectures.join(" or ")}`);
+}
 const folder = await mkdtemp(join(tmpdir(), "rampart-executable-"));
 try {
-  await writeExecutable(folder);
-  console.log(`wrote ${executable}`);
+  await writeExecutables(folder, wanted);
 } finally {
   await rm(folder, { recursive: true });
 }

@@ -94,7 +94,7 @@ async function build(release: Release, out: string, tree: string): Promise<void>
   run("npm", "ci", ...quiet);
   await nameAddresses(release, tree);
   run("npm", "pack", "--pack-destination", out, "--loglevel=error");
-  run("npm", "run", "executable", "--loglevel=error");
+  run("npm", "run", "executable", "--loglevel=error", "--", "x64", "arm64");
   for (const name of await readdir(join(tree, "out"))) {
     await copyFile(join(tree, "out", name), join(out, name));
   }

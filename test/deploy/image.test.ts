@@ -5,13 +5,23 @@ import { Runtime } from "../../src/program/runtime.ts";
 import { read } from "./deploy-files.ts";
 
 test("both stages of the image have one Node, without a known fault, of the tests' line", () => {
-  const images = [...read("deploy/Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, image]) => image);
+  const images = [...read("deploy/Dockerfile").matchAll(/^FROM (?:--platform=\S+ )?(\S+)/gm)].map(
+    ([, image]) => image,
+  );
   expect(images).toHaveLength(2);
   expect(images[0]).toBe(images[1]);
   const [, version = ""] =
     /^node:([0-9.]+)-slim(?:@sha256:[0-9a-f]{64})?$/.exec(images[0] ?? "") ?? [];
   expect(version.split(".")[0]).toBe(process.versions.node.split(".")[0]);
   expect(Runtime.faults(undefined, version)).toEqual([]);
+});
+
+test("the image is for both processors: what runs in its last stage is done on neither", () => {
+  const [, last = ""] = read("deploy/Dockerfile").split(/^FROM --platform=\$BUILDPLATFORM .*\n/m);
+  expect(last.split(/^FROM /m).at(-1)).not.toMatch(/^RUN /m);
+  const workflow = read(".github/workflows/release.yml");
+  expect(workflow).toContain("docker buildx build --platform linux/amd64,linux/arm64 ");
+  expect(workflow).toContain("skopeo copy --all ");
 });
 
 test("every file that names a version of Rampart names the one of package.json", () => {

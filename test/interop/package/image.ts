@@ -130,7 +130,7 @@ function parseDockerfile(text: string): readonly Stage[] {
   const stages: (Stage & { instructions: Instruction[] })[] = [];
   for (const line of lines) {
     const [, name = "", rest = ""] = /^(\w+) +(.+)$/.exec(line) ?? [];
-    const [, base, stage] = /^(\S+)(?: AS (\w+))?$/.exec(rest) ?? [];
+    const [, base, stage] = /^(?:--platform=\S+ )?(\S+)(?: AS (\w+))?$/.exec(rest) ?? [];
     if (name === "FROM" && base) stages.push({ base, name: stage, instructions: [] });
     else if (known.has(name)) stages.at(-1)?.instructions.push({ name, text: rest });
     else throw new Error(`the Dockerfile has ${line}`);

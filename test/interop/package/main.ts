@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { chmod } from "node:fs/promises";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, report } from "../outcomes.ts";
-import { executableRows } from "./executable-rows.ts";
+import { executableRows, foreignRows } from "./executable-rows.ts";
 import { imageRows } from "./image-rows.ts";
 import { installPackage } from "./installation.ts";
 import { npmRows, type Row } from "./npm-rows.ts";
@@ -22,6 +22,18 @@ async function play(client: string, rows: readonly Row[]): Promise<Outcome> {
   return { client, server: "installed", passed: rows.length - faults.length, faults };
 }
 
+async function playForeign(): Promise<Outcome> {
+  const rows = await foreignRows(folder);
+  if (typeof rows !== "string") return play("executable on arm64", rows);
+  return {
+    client: "executable on arm64",
+    server: "installed",
+    passed: 0,
+    faults: [],
+    missing: rows,
+  };
+}
+
 function playUpgrade(): Promise<Outcome> | Outcome {
   if (existsSync(releaseBefore)) return play("upgrade", upgradeRows(installation, folder));
   const notPlayed = "../shared/releases has no archive of the release before";
@@ -34,6 +46,7 @@ const installation = await installPackage(folder);
 report([
   await play("npm", npmRows(installation, folder)),
   await play("executable", executableRows(folder)),
+  await playForeign(),
   await play("image", imageRows(folder)),
   await playUpgrade(),
   await play("release", releaseRows(installation, folder)),
