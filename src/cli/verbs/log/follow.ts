@@ -13,7 +13,7 @@ import { exitCodes, usageError } from "../../terminal/command-line.ts";
 import { orOperatorError, repeatedly } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { type Anomaly, anomaliesIn, findings, type Watch } from "./anomalies.ts";
-import { auditedIn, type EventSource, entriesOf } from "./export/event-sources.ts";
+import { auditedIn, type ExportSource, entriesOf } from "./export/event-sources.ts";
 import { Export } from "./export/export.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { judgingLog, openSource, shardName } from "./log-source.ts";
@@ -149,7 +149,7 @@ class Following implements Disposable {
   async #exportWithin(milliseconds: number, ending?: AbortSignal): Promise<void> {
     if (!this.#export) return;
     const { audit } = this.#options;
-    const sources: EventSource[] = [...this.#followers.values()].flatMap(
+    const sources: ExportSource[] = [...this.#followers.values()].flatMap(
       ({ index }) => entriesOf(index) ?? [],
     );
     if (audit !== undefined) sources.push(auditedIn(audit, this.#terminal));

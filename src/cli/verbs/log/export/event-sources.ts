@@ -12,7 +12,7 @@ import { type ExportedEvent, exportedEntry, exportedLine } from "./exported-even
 import { digestOf, filesSince, isOf, type Position, positionIn, readAt } from "./file-mark.ts";
 
 /** Events in their order. */
-export interface EventSource {
+export interface ExportSource {
   /** The name of its position in a state. */
   readonly name: string;
   /** The events after a position and the position after them; `undefined` if nothing is new. */
@@ -32,7 +32,7 @@ const batchOctets = 256 * 1024;
 /** The verified entries of one shard, as its copy has them; `undefined` for an empty copy. */
 export function entriesOf(
   index: FollowerIndex,
-): (EventSource & { readonly size: number }) | undefined {
+): (ExportSource & { readonly size: number }) | undefined {
   const state = index.state();
   if (!state) return undefined;
   const { origin } = Checkpoint.parse(parseNote(state.checkpoint).text);
@@ -75,7 +75,7 @@ function requireExported(
 }
 
 /** What the audit trail in a file has and no log: refusals, faults, and issuances that were not logged. */
-export function auditedIn(path: string, terminal: Terminal): EventSource {
+export function auditedIn(path: string, terminal: Terminal): ExportSource {
   return {
     name: `audit ${resolve(path)}`,
     after: async (position) => {

@@ -7,7 +7,7 @@ import { NodeFetch } from "../../../../program/http/http-client.ts";
 import { orOperatorError } from "../../../terminal/failures.ts";
 import type { Terminal } from "../../../terminal/terminal.ts";
 import { CollectorTarget, headersIn } from "./collector-target.ts";
-import type { EventBatch, EventSource } from "./event-sources.ts";
+import type { EventBatch, ExportSource } from "./event-sources.ts";
 import { ExportState } from "./export-state.ts";
 import { type ExportedEvent, toOcsf, toOtlp } from "./exported-event.ts";
 import { digestOf } from "./file-mark.ts";
@@ -86,7 +86,7 @@ export class Export implements Disposable {
    *
    * @returns After how many milliseconds a collector that is away is asked again; 0 if everything is written.
    */
-  async run(sources: readonly EventSource[]): Promise<number> {
+  async run(sources: readonly ExportSource[]): Promise<number> {
     const early = this.#due - this.#terminal.clock().getTime();
     if (early > 0) return early;
     try {
@@ -112,7 +112,7 @@ export class Export implements Disposable {
     return wait;
   }
 
-  async #drain(source: EventSource): Promise<void> {
+  async #drain(source: ExportSource): Promise<void> {
     for (;;) {
       const batch = await source.after(this.#state.position(source.name));
       if (!batch) return;
