@@ -18,12 +18,15 @@ const away: readonly number[] = [429, 502, 503, 504];
 
 /** Sends requests of OTLP to `/v1/logs` of a collector. */
 export class CollectorTarget {
-  readonly #url: string;
+  /** Where requests go, whatever way the operator has spelled it. */
+  readonly url: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: Fetch;
 
+  /** @throws OperatorError unless it is a URL. */
   constructor(url: string, headers: Readonly<Record<string, string>>, fetch: Fetch) {
-    this.#url = /\/v1\/logs$/.test(url) ? url : `${url.replace(/\/+$/, "")}/v1/logs`;
+    if (!URL.canParse(url)) throw usageError(`--to: ${url} is not a URL`);
+    this.url = `${new URL(url).href.replace(/(?:\/v1\/logs)?\/*$/, "")}/v1/logs`;
     this.#headers = { ...headers, "content-type": "application/json" };
     this.#fetch = fetch;
   }
@@ -35,7 +38,7 @@ export class CollectorTarget {
    */
   async send(request: object): Promise<void> {
     const notAnswered = (error: unknown) => toFetchError(error, "did not answer");
-    const response = await this.#fetch(this.#url, {
+    const response = await this.#fetch(this.url, {
       method: "POST",
       headers: this.#headers,
       body: JSON.stringify(request),

@@ -5,7 +5,7 @@ import type { Members } from "../../../../foundation/json.ts";
 import { PemFile } from "../../../../program/files/pem-file.ts";
 import { NodeFetch } from "../../../../program/http/http-client.ts";
 import { orOperatorError } from "../../../terminal/failures.ts";
-import type { Terminal } from "../../../terminal/terminal.ts";
+import type { Environment, Terminal } from "../../../terminal/terminal.ts";
 import { CollectorTarget, headersIn } from "./collector-target.ts";
 import type { EventBatch, ExportSource } from "./event-sources.ts";
 import { ExportState } from "./export-state.ts";
@@ -49,19 +49,10 @@ export class Export implements Disposable {
     const bodyOf = ocsf ? toOcsf : ({ fields }: ExportedEvent): Members => fields;
     const linesOf = (events: readonly ExportedEvent[]): string =>
       events.map((event) => `${JSON.stringify(bodyOf(event))}\n`).join("");
-    const isUrl = /^https?:\/\//.test(to);
-    const isFile = !isUrl && to !== "-";
-    const name = `export-${digestOf(Buffer.from(to)).slice(0, 12)}.sqlite`;
-    const { OTEL_EXPORTER_OTLP_HEADERS: headers, OTEL_EXPORTER_OTLP_CERTIFICATE: roots } =
-      terminal.environment;
-    const collector =
-      isUrl &&
-      new CollectorTarget(
-        to,
-        headersIn(headers),
-        NodeFetch.trusting(await PemFile.readRoots(roots)),
-      );
-    const state = new ExportState(isFile ? `${to}.state` : join(dir, name));
+    const collector = await collectorAt(to, terminal.environment);
+    const isFile = !collector && to !== "-";
+    const name = digestOf(Buffer.from(collector?.url ?? to)).slice(0, 12);
+    const state = new ExportState(isFile ? `${to}.state` : join(dir, `export-${name}.sqlite`));
     if (isFile) {
       const file = new FileTarget(to, state);
       const write: WriteBatch = ({ events, position }, source) =>
@@ -125,4 +116,14 @@ export class Export implements Disposable {
   [Symbol.dispose](): void {
     this.#state[Symbol.dispose]();
   }
+}
+
+/** The collector at a URL; `undefined` for any other place. */
+async function collectorAt(
+  to: string,
+  { OTEL_EXPORTER_OTLP_HEADERS: headers, OTEL_EXPORTER_OTLP_CERTIFICATE: roots }: Environment,
+): Promise<CollectorTarget | undefined> {
+  if (!/^https?:/.test(to)) return undefined;
+  const fetch = NodeFetch.trusting(await PemFile.readRoots(roots));
+  return new CollectorTarget(to, headersIn(headers), fetch);
 }

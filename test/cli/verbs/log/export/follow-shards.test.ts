@@ -324,6 +324,14 @@ describe("log follow --to a collector", () => {
     expect(records).toHaveLength(5);
   });
 
+  test("knows a collector by any spelling of its URL", async () => {
+    const { origin, accepted } = await collector();
+    for (const path of ["", "/", "/v1/logs", "/v1/logs/"]) await follow(`--to ${origin}${path}`);
+    expect(accepted).toHaveLength(5);
+    const { code, stderr } = await follow("--to https://");
+    expect([code, stderr]).toEqual([2, expect.stringContaining("--to: https:// is not a URL")]);
+  });
+
   test("refuses headers that are none", async () => {
     const { code } = await follow("--to http://127.0.0.1:1", { OTEL_EXPORTER_OTLP_HEADERS: "a b" });
     expect(code).toBe(2);
