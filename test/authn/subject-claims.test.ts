@@ -382,3 +382,8 @@ test("each of two entries demands what it says of a token's use and age, and not
   const reversed = mapped({ ...github, repository_id: "74", iat: seconds - 30 }, [lax, strict]);
   expect(reversed.usedOnceUntil).toBeDefined();
 });
+
+test("any of three accepted texts fits, literal or with a star", async () => {
+  for (const value of ["a", "b", "c-1"]) expect(await fits(value, "a", "b", "c-*")).toBe(true);
+  expect(await fits("d", "a", "b", "c-*")).toBe(false);
+});

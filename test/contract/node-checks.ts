@@ -215,6 +215,14 @@ export function describeNodeChecks(
     expect(await ask()).toBe(wanted);
   });
 
+  test("a proxy that has taken the name of another gets at once what is on its node", async () => {
+    await put(primary, [ztunnel, onNode]);
+    expect(await ask()).toBe(wanted);
+    primary.remove(ztunnel);
+    await put(primary, [{ ...ztunnel, uid: "54321" }]);
+    expect(await ask({ pod: { name: "ztunnel-a", uid: "54321" } })).toBe(wanted);
+  });
+
   describe("a node proxy of one cluster of two", () => {
     test("gets the identity of a pod in its cluster", async () => {
       await put(remote, [ztunnel, onNode]);

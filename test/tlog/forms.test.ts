@@ -1,7 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Hash } from "../../src/tlog/merkle.ts";
+import { createLogSigner } from "../../src/tlog/note/checkpoint.ts";
 import { Policy } from "../../src/tlog/note/policy.ts";
+import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { LogProof } from "../../src/tlog/proof.ts";
 import { Tile } from "../../src/tlog/tile.ts";
 import { entryAt, GrownTree, tlogVectors } from "../testkit/tlog/trees.ts";
@@ -149,6 +151,21 @@ describe("a policy", () => {
     const { checkpoint, log } = await Policy.accept(note, policy("quorum none\n"));
     expect(checkpoint.size).toBe(7);
     expect(log.url).toBe("https://log.test/0");
+  });
+
+  test("accepts the checkpoint of each of its logs by the key of that log", async () => {
+    const { privateKey, publicKey } = await VerifierKey.generate();
+    const otherKey = createLogSigner(
+      "log.other.test/1",
+      privateKey,
+      await VerifierKey.raw(publicKey),
+    );
+    const other = `log ${VerifierKey.format(otherKey.key)} https://other.test\n`;
+    const own = `log ${logKey} https://log.test/0\n`;
+    for (const lines of [other + own, own + other]) {
+      const { log } = await Policy.accept(note, Policy.parse(`${lines}quorum none\n`));
+      expect(log.url).toBe("https://log.test/0");
+    }
   });
 
   test("demands the cosignatures of its quorum", async () => {

@@ -1,7 +1,9 @@
+import type { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
-import { JwtBundles } from "../../../src/agent/trust/bundles.ts";
+import { FederatedBundles, JwtBundles } from "../../../src/agent/trust/bundles.ts";
 import type { KeySet } from "../../../src/pki/jose/key-set.ts";
 import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 
 const domain = (name: string): TrustDomain => TrustDomain.parse(name) as TrustDomain;
 const [own, foreign] = [domain("cluster.local"), domain("foreign.test")];
@@ -31,4 +33,31 @@ test("a key of the same name and other material is another one, of which readers
   for (const each of ["k1=a", "k1=a", "k1=b"]) bundles.update(own, keys(each));
   expect(changes).toBe(2);
   expect(bundles.keysOf(own)).toEqual(keys("k1=b"));
+});
+
+test("each federated trust domain has a sequence of its own", async () => {
+  const federation = new FederatedBundles();
+  const { certificate } = await createTestAuthority();
+  const bundle = (sequence: number, ...roots: readonly X509Certificate[]) => ({
+    ...{ sequence, refreshSeconds: 300, jwtKeys: [], roots },
+  });
+  const [one, two] = [domain("one.test"), domain("two.test")];
+  expect(federation.update(one, bundle(9, certificate))).toBe("taken");
+  expect(federation.update(two, bundle(1, certificate))).toBe("taken");
+  expect(federation.update(one, bundle(8))).toBe("sequence-backwards");
+  expect(federation.update(two, bundle(2))).toBe("taken");
+  expect([...federation.current.keys()]).toEqual([one]);
+});
+
+test("a bundle with a root of another trust domain is refused whole", async () => {
+  const federation = new FederatedBundles();
+  const [own, other] = await Promise.all(
+    ["one.test", "two.test"].map((name) => createTestAuthority(name, `spiffe://${name}`)),
+  );
+  const roots = [own, other].flatMap((each) => each?.certificate ?? []);
+  const bundle = { sequence: 1, refreshSeconds: 300, jwtKeys: [], roots };
+  expect(federation.update(domain("one.test"), bundle)).toBe("other-trust-domain");
+  expect(federation.update(domain("one.test"), { ...bundle, roots: roots.slice(0, 1) })).toBe(
+    "taken",
+  );
 });

@@ -120,9 +120,13 @@ test("another CRL of the same number and time says what it says, and an older on
   const { revocation, roots } = follow();
   roots(a);
   revocation.take([crlOfA]);
+  const { pem } = revocation;
+  let changes = 0;
+  revocation.changes.add(() => void changes++);
   const other = await crlOf(a, { revoked: ["07"] });
   revocation.take([other]);
   expect(revocation.crls).toEqual([other]);
+  expect([changes, revocation.pem === pem]).toEqual([1, false]);
   for (const departures of [
     { thisUpdate: addSeconds(crlTime, -7200) },
     { number: 0, thisUpdate: addSeconds(crlTime, -60) },

@@ -1,7 +1,11 @@
 import { expect, test } from "vitest";
+import { RevocationStatements } from "../../../src/ca/revocation/record-revocations.ts";
 import { expiredRevocations, revocationOf } from "../../../src/ca/revocation/revocations.ts";
-import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
+import { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { createMemoryMint } from "../../testkit/ca/memory-mint.ts";
+import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
+import { openStore } from "../../testkit/ca/tainted-ca.ts";
 
 const now = new Date("2026-11-22T12:00:00Z");
 const propagation = 600;
@@ -35,4 +39,23 @@ test("a certificate is revoked by its number and its authority", () => {
     revocationOf(records, { authority, serialNumber })?.authority;
   expect([of("aa", "01"), of("bb", "01"), of("bb", "02")]).toEqual(["aa", "bb", "bb"]);
   expect([of("aa", "02"), of("cc", "01")]).toEqual([undefined, undefined]);
+});
+
+test("each statement of a large revocation is recorded, and all of its certificates are in one", async () => {
+  const { maximumCertificates } = RevocationContent;
+  const mint = createMemoryMint(await createKekRing());
+  const many = Array.from({ length: 2 * maximumCertificates + 1 }, (_, i) => {
+    const end = now.getTime() / 1000;
+    return [`01${i.toString(16).padStart(6, "0")}`, end] as const;
+  });
+  const statements = RevocationStatements.of({ ...revoked("aa"), certificates: new Map(many) });
+  expect(statements.map(({ certificates }) => certificates.size)).toEqual([
+    maximumCertificates,
+    maximumCertificates,
+    1,
+  ]);
+  await RevocationStatements.record(mint, statements);
+  const { revocations } = await openStore(mint);
+  const recorded = new Set(revocations.flatMap(({ certificates }) => [...certificates.keys()]));
+  expect(recorded.size).toBe(many.length);
 });

@@ -322,6 +322,16 @@ test("a tainted intermediate makes its successor due, though it would have signe
   expect(after?.signsUntil?.getTime()).toBeLessThanOrEqual(ca.now().getTime());
 });
 
+test("below another root, too, the successor of a tainted intermediate signs once it is published", async () => {
+  const { upstream, ca, first } = await startDue();
+  upstream.behaviour = vault(nextRoot, nowOfCa);
+  await taint(ca, "with-last-leaf", first);
+  ca.pass(propagation);
+  const signer = await signerOf(ca);
+  expect(signer).toBeDefined();
+  expect(signer).not.toBe(first);
+});
+
 test("a taint of the only intermediate has another one signed at once", async () => {
   const { ca, first } = await startDue();
   await taint(ca, "with-last-leaf", first);

@@ -1,4 +1,4 @@
-import { readdir } from "node:fs/promises";
+import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { usedTokensIn } from "../../../src/node/files/used-tokens.ts";
@@ -31,6 +31,15 @@ test("a token is forgotten once it has ended, and not before", async () => {
   expect(await readdir(join(folder, "used-tokens"))).toEqual([
     `${other.until.getTime() / 1000}-${other.digest}`,
   ]);
+});
+
+test("a folder that cannot be read refuses a token, and the next call after it can accepts it", async () => {
+  const folder = await temporaryFolder();
+  const useToken = usedTokensIn(folder);
+  await writeFile(join(folder, "used-tokens"), "in the way");
+  await expect(useToken(token, now)).rejects.toThrow();
+  await rm(join(folder, "used-tokens"));
+  expect([await useToken(token, now), await useToken(token, now)]).toEqual([true, false]);
 });
 
 test("no token is accepted where no more can be remembered", async () => {

@@ -164,6 +164,8 @@ test("answers pods after an update that has taken the version away", async () =>
   );
   if (!before || !after) throw new Error("unreachable");
   let isUpdated = false;
+  // It is asked again at once, and not only after a while.
+  const now = new Date();
   const { promise: cut, resolve: cutWatches } = Promise.withResolvers<void>();
   const { reasons } = start(
     {
@@ -176,6 +178,7 @@ test("answers pods after an update that has taken the version away", async () =>
       }),
     },
     { pods: {} },
+    { clock: () => now },
   );
   await eventually(() => expect(counted).toEqual(["pod issued"]));
   isUpdated = true;

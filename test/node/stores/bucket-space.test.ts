@@ -217,6 +217,16 @@ describe("recent lists of a bucket", () => {
     expect((await seldom.list("recent")).size).toBe(0);
   });
 
+  test("are requested anew after the clock was set back", async () => {
+    const { another, time } = await startBucket();
+    const seldom = another(15);
+    await seldom.list("recent");
+    await another().write(key, "of the other");
+    expect((await seldom.list("recent")).size).toBe(0);
+    time.now -= 3_600_000;
+    expect((await seldom.list("recent")).size).toBe(1);
+  });
+
   test("show an own write and an own removal whose answers were lost", async () => {
     const { api, another } = await startBucket();
     const seldom = another(15);
