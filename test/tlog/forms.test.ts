@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Hash } from "../../src/tlog/merkle.ts";
-import { createLogSigner } from "../../src/tlog/note/checkpoint.ts";
+import { Checkpoint } from "../../src/tlog/note/checkpoint.ts";
 import { Policy } from "../../src/tlog/note/policy.ts";
 import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { LogProof } from "../../src/tlog/proof.ts";
@@ -155,7 +155,7 @@ describe("a policy", () => {
 
   test("accepts the checkpoint of each of its logs by the key of that log", async () => {
     const { privateKey, publicKey } = await VerifierKey.generate();
-    const otherKey = createLogSigner(
+    const otherKey = Checkpoint.createSigner(
       "log.other.test/1",
       privateKey,
       await VerifierKey.raw(publicKey),
