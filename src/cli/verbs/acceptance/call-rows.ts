@@ -6,11 +6,9 @@ import { Semaphore } from "../../../foundation/shared-work.ts";
 import { Base64 } from "../../../pki/encoding/base64.ts";
 import { Validity } from "../../../pki/x509/validity.ts";
 import { isSkewed } from "../cluster/cluster-check.ts";
-import { type CallAnswer, type Protocol, saidBy } from "./calls.ts";
+import { type CallAnswer, noAnswer, type Protocol, saidBy } from "./calls.ts";
 import { type Deployed, newSubject } from "./deployed.ts";
 import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
-
-const endpoints = "docs/reference/endpoints.md#refusals";
 
 /** Certificates over each protocol, and what becomes of the calls that must be refused. */
 export const callRows = (refused: readonly string[]): readonly Row[] => [
@@ -173,7 +171,7 @@ const refusalRow = (name: string, forge: Forge): Row => ({
   name,
   expect: "The CA answers unauthenticated",
   why: "Whoever gets a certificate with such a token becomes this workload, or another.",
-  page: endpoints,
+  page: "docs/reference/endpoints.md#refusals",
   async measure({ request, parts: { token } }) {
     const { csr } = await newSubject();
     const answer = await request({ protocol: "connect", csr, token: forge(token) });
@@ -190,13 +188,8 @@ async function measureStorm(deployed: Deployed, calls: number): Promise<Measurem
   const { token } = deployed.parts;
   const permits = new Semaphore(callsAtOnce);
   const away = (error: unknown): CallAnswer => {
-    if (error instanceof FetchError === false) throw error;
-    return {
-      code: undefined,
-      said: error.message,
-      message: new Uint8Array(),
-      retryAfter: undefined,
-    };
+    if (error instanceof FetchError) return noAnswer(error.message);
+    throw error;
   };
   const one = () =>
     permits.run(() => deployed.request({ protocol: "connect", csr, token }).catch(away));

@@ -82,12 +82,19 @@ export const overFetch = {
   },
 };
 
-const strange = (answer: HttpAnswer): CallAnswer => ({
+/** What came in place of the answer of a CA. */
+export const noAnswer = (said: string, retryAfter?: string): CallAnswer => ({
   code: undefined,
-  said: `something in front of the CA answered: status ${answer.status}, ${typeOf(answer)}`,
+  said,
   message: none,
-  retryAfter: answer.headers.get("retry-after") ?? undefined,
+  retryAfter,
 });
+
+const strange = (answer: HttpAnswer): CallAnswer =>
+  noAnswer(
+    `something in front of the CA answered: status ${answer.status}, ${typeOf(answer)}`,
+    answer.headers.get("retry-after") ?? undefined,
+  );
 
 /** The trailers of gRPC-Web, in the last frame of the body; `undefined` where there is none. */
 function trailersIn(body: Uint8Array): Headers | undefined {

@@ -19,21 +19,21 @@ export const connectionRows: readonly Row[] = [
       "The chain leads to a root that you named or that the public knows, and does not end soon",
     why: "A proxy that opens TLS reads every token, and a certificate that ends stops every call.",
     page: "docs/how-to/production.md",
-    measure: measureServerCertificate,
+    measure: overTls(measureServerCertificate),
   },
   {
     name: "tls-version",
     expect: "TLS 1.3 is agreed on, and TLS 1.1 is refused",
     why: "Older versions have known attacks, and an edge may serve them unless it is told not to.",
     page: "docs/how-to/production.md",
-    measure: measureVersion,
+    measure: overTls(measureVersion),
   },
   {
     name: "tls-group",
     expect: `${CompliancePolicy.postQuantumGroup}, unless the platform has none`,
     why: "Whoever records traffic today may read it once there is a quantum computer.",
     page: "docs/explanation/post-quantum.md",
-    measure: measureGroup,
+    measure: overTls(measureGroup),
   },
   {
     name: "reachable",
@@ -120,19 +120,19 @@ function chainOf(socket: TLSSocket): readonly X509Certificate[] {
   return chain;
 }
 
-const overTls =
-  (measure: (deployed: Deployed) => Promise<Measurement>) =>
-  async (deployed: Deployed): Promise<Measurement> =>
+/** A measurement of TLS, which is skipped for a URL of this machine in plaintext. */
+function overTls(measure: Row["measure"]): Row["measure"] {
+  return async (deployed) =>
     deployed.parts.url.startsWith("https:")
       ? measure(deployed)
       : skipped("the URL is of this machine, without TLS");
+}
 
 /** Whoever renews has done so before the last tenth of a certificate's life. */
 const lastShare = 1 / 10;
 
 async function measureServerCertificate(deployed: Deployed): Promise<Measurement> {
   const { parts } = deployed;
-  if (!parts.url.startsWith("https:")) return skipped("the URL is of this machine, without TLS");
   const { certificates, fault } = await handshake(parts);
   const [leaf] = certificates;
   const root = certificates.at(-1);
@@ -161,21 +161,16 @@ const before13 = {
   ciphers: "ALL:@SECLEVEL=0",
 } as const;
 
-async function measureVersion(deployed: Deployed): Promise<Measurement> {
-  return overTls(async ({ parts }) => {
-    const { version } = await handshake(parts);
-    const old = await handshake(parts, before13).catch(() => undefined);
-    if (old) return attention(`${version}, and ${old.version} is served too`);
-    return version === "TLSv1.3" ? good("TLS 1.3; 1.1 is refused") : attention(`${version}`);
-  })(deployed);
+async function measureVersion({ parts }: Deployed): Promise<Measurement> {
+  const { version } = await handshake(parts);
+  const old = await handshake(parts, before13).catch(() => undefined);
+  if (old) return attention(`${version}, and ${old.version} is served too`);
+  return version === "TLSv1.3" ? good("TLS 1.3; 1.1 is refused") : attention(`${version}`);
 }
 
-async function measureGroup(deployed: Deployed): Promise<Measurement> {
-  return overTls(async ({ parts }) => {
-    if (!CompliancePolicy.isOffered())
-      return skipped("the Node that runs this has no post-quantum group");
-    const { group } = await handshake(parts);
-    const isFine = group === CompliancePolicy.postQuantumGroup || parts.platform === "lambda";
-    return (isFine ? good : attention)(group === "other" ? "a classical group" : group);
-  })(deployed);
+async function measureGroup({ parts }: Deployed): Promise<Measurement> {
+  if (!CompliancePolicy.isOffered()) return skipped("the Node that runs this has none");
+  const { group } = await handshake(parts);
+  const isFine = group === CompliancePolicy.postQuantumGroup || parts.platform === "lambda";
+  return (isFine ? good : attention)(group === "other" ? "a classical group" : group);
 }

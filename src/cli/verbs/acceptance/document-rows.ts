@@ -32,8 +32,6 @@ export interface DocumentOptions {
   readonly waitSeconds: number;
 }
 
-const endpoints = "docs/reference/endpoints.md#wait-for-the-next-bundle";
-
 /** The trust bundle, the CRLs and the documents of JWT-SVIDs, as they arrive here. */
 export const documentRows = ({
   elsewhere,
@@ -65,7 +63,7 @@ export const documentRows = ({
     name: "long-poll",
     expect: `The CA holds an answer for ${waitSeconds} s, and nothing on the way cuts it`,
     why: "By it a new root arrives within seconds. Without it, agents ask every five minutes.",
-    page: endpoints,
+    page: "docs/reference/endpoints.md#wait-for-the-next-bundle",
     measure: (deployed) => measureLongPoll(deployed, waitSeconds),
   },
   {

@@ -71,3 +71,38 @@ test("asks before the storm, and plays all else after a no", async () => {
   expect(said).toContain("for 100 certificates at once, too? [y/N]");
   expect(rowsIn(printed)).toMatchObject({ storm: "skipped", connect: "good" });
 });
+
+const isEntry = ({ url }: Request): boolean => url.includes("/tile/entries/");
+
+test("names a log that is served as it was before", async () => {
+  let before: string | undefined;
+  const rows = await played.playBehind(async (request, pass) => {
+    const response = await pass(request);
+    if (!request.url.endsWith("/checkpoint")) return response;
+    before ??= await response.text();
+    return new Response(before);
+  });
+  expect(rows.get("log-before")).toMatchObject({ verdict: "good" });
+  expect(rows.get("log-after")).toMatchObject({ verdict: "broken" });
+  expect(rows.get("log-after")?.measured).toContain("are not in the log");
+});
+
+test("names a log whose entries are not those that it signed", async () => {
+  const rows = await played.playBehind(async (request, pass) => {
+    const response = await pass(request);
+    if (!isEntry(request)) return response;
+    const octets = await response.bytes();
+    return new Response(octets.with(-1, (octets.at(-1) ?? 0) ^ 1));
+  });
+  expect(rows.get("log-after")).toMatchObject({ verdict: "broken" });
+});
+
+test("skips the log of a caller without the token of a reader", async () => {
+  const rows = await played.playBehind(async (request, pass) => {
+    const without = new Request(request);
+    if (request.url.includes("/log/")) without.headers.delete("authorization");
+    return pass(without);
+  });
+  expect(rows.get("log-before")).toMatchObject({ verdict: "skipped" });
+  expect(rows.get("log-before")?.measured).toContain("set RAMPART_LOG_TOKEN");
+});
