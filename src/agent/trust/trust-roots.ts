@@ -4,7 +4,10 @@ import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { SpiffeBundle } from "../../program/bundle/documents.ts";
 import { isIssuedBy, MeshRoots } from "../../program/bundle/mesh-roots.ts";
 
-type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
+type BundleOutcome =
+  | "changed"
+  | "unchanged"
+  | Extract<ReturnType<typeof SpiffeBundle.ownAfter>, string>;
 
 /** A chain of certificates for an identity, the leaf first. */
 interface Chain {
@@ -103,12 +106,11 @@ export class TrustRoots {
     return this.#mesh.forConnection(file);
   }
 
-  /** Takes the published bundle, unless it is empty, or an older one by {@link SpiffeBundle.after}. */
+  /** Takes the published bundle, unless {@link SpiffeBundle.ownAfter} refuses it. */
   updateFromBundle(published: SpiffeBundle): BundleOutcome {
     const known = this.#bundle;
-    if (published.roots.length === 0) return "empty";
-    const bundle = SpiffeBundle.after(known, published);
-    if (!bundle) return "sequence-backwards";
+    const bundle = SpiffeBundle.ownAfter(known, published);
+    if (typeof bundle === "string") return bundle;
     for (const root of known?.roots ?? []) this.#withdrawn.set(root.fingerprint256, root);
     for (const root of bundle.roots) this.#withdrawn.delete(root.fingerprint256);
     this.#bundle = bundle;

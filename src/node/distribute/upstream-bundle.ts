@@ -89,11 +89,11 @@ export class UpstreamBundle {
   };
 
   #accept(published: SpiffeBundle): boolean {
-    const bundle = SpiffeBundle.after(this.#latest, published);
-    if (!bundle || bundle.roots.length === 0) {
+    const bundle = SpiffeBundle.ownAfter(this.#latest, published);
+    if (typeof bundle === "string") {
       const { sequence } = published;
       const older = `the CA publishes bundle ${sequence}, older than ${this.#latest?.sequence}`;
-      this.#failed(bundle ? "the CA publishes a trust bundle without a root" : older);
+      this.#failed(bundle === "empty" ? "the CA publishes a trust bundle without a root" : older);
       return false;
     }
     const next = numberedBundle(bundle);
@@ -125,7 +125,6 @@ function numberedBundle({ sequence, roots }: SpiffeBundle): NumberedBundle {
   return { sequence, pem: roots.map(({ raw }) => Pem.format("CERTIFICATE", raw)).join("") };
 }
 
-/** An empty bundle would withdraw the whole mesh, so it is more likely a mistake. */
 /** The longest time between two requests to a CA without long polling. */
 const longestRefreshSeconds = 30;
 

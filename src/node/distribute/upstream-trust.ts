@@ -74,7 +74,7 @@ export async function followUpstreamTrust(
       if (awaited.length === 0) served = all;
       else {
         const pem = roots.map(({ raw }) => Pem.format("CERTIFICATE", raw)).join("");
-        if (served?.pem !== pem) served = { pem, sequence: served?.sequence ?? all.sequence };
+        if (served?.pem !== pem) served = { pem, sequence: numberBelow(all, served) };
       }
       return served;
     },
@@ -94,6 +94,10 @@ export async function followUpstreamTrust(
     },
   };
 }
+
+/** The number of a bundle that lacks a root: between the one before and the whole one. */
+const numberBelow = (whole: NumberedBundle, before: NumberedBundle | undefined): number =>
+  Math.max(before?.sequence ?? 0, whole.sequence - 1);
 
 class FollowedCrls {
   readonly known: MeshCrls;

@@ -35,6 +35,18 @@ export const SpiffeBundle = {
     if (!known || next.sequence >= known.sequence) return next;
     return contentOf(known) === contentOf(next) ? { ...next, sequence: known.sequence } : undefined;
   },
+
+  /**
+   * {@link SpiffeBundle.after} for the bundle of the own trust domain, with the reason of a refusal. An empty bundle
+   * would withdraw the whole mesh, so it is more likely a mistake.
+   */
+  ownAfter(
+    known: SpiffeBundle | undefined,
+    next: SpiffeBundle,
+  ): SpiffeBundle | "empty" | "sequence-backwards" {
+    if (next.roots.length === 0) return "empty";
+    return SpiffeBundle.after(known, next) ?? "sequence-backwards";
+  },
 };
 
 const contentOf = ({ roots, jwtKeys }: SpiffeBundle): string =>

@@ -220,6 +220,24 @@ test("a gateway publishes the CA's bundle and CRLs, and a new root together with
   );
 });
 
+test("a gateway numbers a bundle that lacks a new root between the one before and the whole one", async () => {
+  const ca = await startPublisher();
+  const lists = `${listOfA}${listOfB}`;
+  ca.publish([a, b], lists);
+  const ask = await startGateway(ca.origin);
+  const text = async (path: string) => (await ask(path)).text();
+  const bundle = async () => (await ask("/bundle.json")).json();
+  expect(await bundle()).toMatchObject({ spiffe_sequence: 1 });
+  const third = await createCrlAuthority();
+  for (let i = 0; i < 3; i++) ca.publish([a, b], lists);
+  // One root leaves in the moment in which another comes, whose CRL is not there yet.
+  ca.publish([b, third], lists);
+  await eventually(async () => expect(await text("/bundle.pem")).toBe(pemOf(b)));
+  expect(await bundle()).toMatchObject({ spiffe_sequence: 4 });
+  ca.publish([b, third], `${lists}${await third.crl()}`);
+  await eventually(async () => expect(await bundle()).toMatchObject({ spiffe_sequence: 6 }));
+});
+
 test("a caller that waits at a gateway gets the next bundle and the next CRLs", async () => {
   const ca = await startPublisher();
   ca.publish([a], listOfA);
