@@ -7,6 +7,7 @@ import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { bundleWorker } from "../edge/bundle.ts";
 import { median } from "../measurement/median.ts";
 import type { Row } from "../measurement/report.ts";
+import { bucketLogRows } from "./bucket-rows.ts";
 import { searchRows } from "./search-rows.ts";
 import { workerLogRows } from "./worker-rows.ts";
 
@@ -63,6 +64,7 @@ export async function logRows(bundleKibibytes: number): Promise<Row[]> {
   return [
     ...(await workerLogRows()),
     ...(await searchRows()),
+    ...(await bucketLogRows()),
     {
       name: "log append on Node, 64 waiting, CPU",
       value: await nodeMicroseconds(),

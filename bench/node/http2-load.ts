@@ -8,7 +8,7 @@ import type { Load } from "../loads.ts";
 import type { Workload } from "../workload.ts";
 
 /** Concurrent calls, as on one connection of a busy node proxy. */
-const concurrency = 8;
+const usualConcurrency = 8;
 
 /** A call over HTTP/2. */
 export interface Http2Call {
@@ -31,6 +31,7 @@ export function http2Load(
   port: number,
   next: () => Http2Call | Promise<Http2Call>,
   credential: Pick<SecureClientSessionOptions, "key" | "cert"> = {},
+  concurrency = usualConcurrency,
 ): Http2Load {
   const session = connect(`https://127.0.0.1:${port}`, {
     ...credential,

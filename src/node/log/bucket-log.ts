@@ -52,7 +52,7 @@ const longestPatience = 16;
 const overtakingCosts = 3;
 
 /** The shards of others are looked at so often, or every second publication. */
-const shortestLookSeconds = 60;
+const shortestLookSeconds = 15;
 
 /**
  * The log in a bucket, of any number of shards that any number of processes append to. A process keeps to one shard while

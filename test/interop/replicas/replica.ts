@@ -24,6 +24,8 @@ export interface Replica {
   readonly isReady: () => Promise<boolean>;
   /** The published trust bundle; `undefined` while the replica publishes none. */
   readonly bundle: () => Promise<string | undefined>;
+  /** The URL of a path at its port of monitoring. */
+  readonly monitoringUrl: (path: string) => string;
   /** All lines of all its processes. */
   readonly lines: () => readonly string[];
   readonly end: () => Promise<void>;
@@ -32,7 +34,7 @@ export interface Replica {
 export async function createReplica(
   name: string,
   folder: string,
-  service: SharedService,
+  service: Pick<SharedService, "port" | "keysBehind" | "environment">,
   keys: object,
 ): Promise<Replica> {
   const link = await startRelay(service.port);
@@ -46,8 +48,9 @@ export async function createReplica(
   const processes: ServerProcess[] = [];
   let running: ServerProcess | undefined;
 
+  const monitoringUrl = (path: string): string => `http://127.0.0.1:${monitoringPort}${path}`;
   const published = async (path: string): Promise<Response | undefined> =>
-    fetch(`http://127.0.0.1:${monitoringPort}${path}`).catch(() => undefined);
+    fetch(monitoringUrl(path)).catch(() => undefined);
 
   async function answersWell(path: string): Promise<boolean> {
     const response = await published(path);
@@ -79,6 +82,7 @@ export async function createReplica(
       const text = (await response?.text().catch(() => "")) ?? "";
       return response?.status === 200 && text.includes("BEGIN") ? text : undefined;
     },
+    monitoringUrl,
     lines: () => processes.flatMap(({ lines }) => lines),
     end: async () => {
       await ended("SIGKILL");

@@ -3,6 +3,7 @@ import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { fromGoProxy } from "../software.ts";
 import { startGateway } from "./gateway.ts";
+import { playLog } from "./log.ts";
 import { playReplicas } from "./replicas.ts";
 import { scenes } from "./scenes.ts";
 
@@ -17,7 +18,11 @@ if ("missing" in software) {
 } else {
   const folder = await lastingFolder();
   const gateway = await startGateway(software.program, folder);
-  for (const [what, play] of [...scenes, ["replicas of the program", playReplicas] as const]) {
+  const stories = [
+    ["replicas of the program", playReplicas],
+    ["an issuance log of three replicas", playLog],
+  ] as const;
+  for (const [what, play] of [...scenes, ...stories]) {
     outcomes.push(
       await play({ gateway, folder }).then(
         (detail) => ({ ...names, what, result: "ok" as const, detail }),

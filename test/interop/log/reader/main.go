@@ -21,6 +21,7 @@ func main() {
 		"roots":   roots,
 		"proof":   verifyProof,
 		"witness": witness,
+		"audit":   audit,
 	}
 	if err := commands[os.Args[1]](os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

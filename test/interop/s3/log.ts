@@ -1,0 +1,248 @@
+import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { certificateOf, parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { runWell } from "../../testkit/programs/child-process.ts";
+import { repeatedly, until } from "../../testkit/time/until.ts";
+import { type LoadBalancer, startLoadBalancer } from "../replicas/load-balancer.ts";
+import { servedName } from "../replicas/renewals.ts";
+import { createReplica, type Replica } from "../replicas/replica.ts";
+import { fromGoModule } from "../software.ts";
+import { type FaultyProxy, startFaultyProxy } from "./faulty-proxy.ts";
+import { bucket, credential } from "./gateway.ts";
+import type { Scene } from "./scenes.ts";
+
+const issuer = "https://issuer.example.com";
+const callers = 64;
+const readers = "r".repeat(40);
+const shards = 3;
+
+/** A stage with three replicas that log into the service through a proxy, and callers. */
+interface Stage {
+  readonly replicas: readonly Replica[];
+  readonly proxy: FaultyProxy;
+  readonly balancer: LoadBalancer;
+  /** The DER of every certificate that a caller got, in base64. */
+  readonly answered: ReadonlySet<string>;
+}
+
+/** A replica that ends comes back as the next pod of a StatefulSet does, and one does not come back. */
+const acts: readonly (readonly [string, (stage: Stage) => Promise<unknown>])[] = [
+  ["nothing happens", () => sleep(3000)],
+  [
+    "each replica is killed, and returns",
+    async ({ replicas }) => {
+      for (const each of replicas) {
+        await each.kill();
+        await sleep(500);
+        await each.start();
+        await until(`${each.name} is not ready`, each.isReady);
+      }
+    },
+  ],
+  [
+    "every fourth answer of the bucket is lost",
+    async ({ proxy }) => {
+      proxy.losesEvery = 4;
+      await sleep(5000);
+      assert(proxy.lost() > 10, `${proxy.lost()} answers were lost`);
+      proxy.losesEvery = 0;
+    },
+  ],
+  [
+    "the bucket is away",
+    async ({ proxy, replicas }) => {
+      proxy.isAway = true;
+      await sleep(4000);
+      proxy.isAway = false;
+      for (const each of replicas) await until(`${each.name} is not ready`, each.isReady);
+    },
+  ],
+  [
+    "a rolling update",
+    async ({ replicas, balancer }) => {
+      for (const each of replicas) {
+        balancer.remove(each);
+        await sleep(1000);
+        assert.equal(await each.drain(), 0);
+        await each.start();
+        await until(`${each.name} is not ready`, each.isReady);
+        balancer.add(each);
+      }
+    },
+  ],
+  ["one replica never returns", async ({ replicas: [, , last] }) => last?.kill()],
+  ["nothing happens", () => sleep(2000)],
+];
+
+/** Three replicas of the program log into a real bucket, through everything that may befall them. */
+export async function playLog(scene: Scene): Promise<string> {
+  const reader = await fromGoModule(join(import.meta.dirname, "../log/reader"), "log-reader");
+  if ("missing" in reader) throw new Error(reader.missing);
+  const folder = join(scene.folder, "log");
+  await mkdir(folder);
+  await using cleanup = new AsyncDisposableStack();
+  const proxy = await startFaultyProxy(scene.gateway, scene.folder);
+  cleanup.defer(proxy.end);
+  const key = await createTokenKey("ES256", "k1");
+  const replicas = await startReplicas(scene, folder, proxy, jwksOf(key));
+  for (const each of replicas) cleanup.defer(each.end);
+  const balancer = await startLoadBalancer(replicas);
+  cleanup.defer(balancer.end);
+  const [first] = replicas;
+  assert(first);
+  const answered = new Set<string>();
+  const ending = new AbortController();
+  const roots = (await first.bundle()) ?? "";
+  const calling = Array.from({ length: callers }, async (_, i) => {
+    const token = await mintAccountToken(key, issuer, `shop:web-${i}`, new Date());
+    await call(balancer.port, roots, token, answered, ending.signal);
+  });
+  const seen = new Map<string, Set<string>>();
+  const looking = repeatedly(() => keepCheckpoints(replicas, seen), 300);
+  for (const [what, act] of acts) {
+    const before = answered.size;
+    await act({ replicas, proxy, balancer, answered });
+    console.log(`        ${what}: ${answered.size - before} certificates`);
+  }
+  ending.abort();
+  await Promise.all(calling);
+  await looking.end();
+  const checkpoints = [...seen.values()].reduce((sum, { size }) => sum + size, 0);
+  const counted = await untilLogged(first, answered, async (shard, verifierKey, url) => {
+    const file = join(folder, `checkpoints-${shard}`);
+    const lines = [...(seen.get(shard) ?? [])].map((text) => `${JSON.stringify(text)}\n`);
+    await writeFile(file, lines.join(""));
+    return runWell(reader.program, ["audit", url, readers, verifierKey, file]);
+  });
+  return `${answered.size} answered, ${counted}; ${checkpoints} checkpoints verified by x/mod; ${proxy.lost()} answers lost`;
+}
+
+async function startReplicas(
+  { gateway: { rootsFile } }: Scene,
+  folder: string,
+  proxy: FaultyProxy,
+  jwks: object,
+): Promise<readonly Replica[]> {
+  const service = {
+    port: proxy.port,
+    keysBehind: (port: number) => ({
+      STORE: "s3",
+      STORE_BUCKET: bucket,
+      STORE_PREFIX: "logged/",
+      S3_ENDPOINT: `https://127.0.0.1:${port}`,
+      S3_CA_FILE: rootsFile,
+    }),
+    environment: {
+      KEK: randomKek(),
+      LOG_READERS: readers,
+      AWS_ACCESS_KEY_ID: credential.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: credential.secretAccessKey,
+    },
+  };
+  const keys = {
+    PROPAGATION_INTERVAL: "10s",
+    SERVING_NAMES: [servedName],
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    ISSUERS: [{ issuer, jwks }],
+    CALLER_QUOTA: 1_000_000,
+    ISSUER_QUOTA: 10_000_000,
+    LOG_ORIGIN: "log.test/replicas",
+    LOG_INTERVAL: "2s",
+    LOG_SHARDS: shards,
+  };
+  const replicas: Replica[] = [];
+  for (const name of ["a", "b", "c"]) {
+    replicas.push(await createReplica(name, folder, service, keys));
+  }
+  await Promise.all(replicas.map((each) => each.start()));
+  for (const each of replicas) await until(`${each.name} is not ready`, each.isReady, 120);
+  return replicas;
+}
+
+/** Asks for certificates, one after the other, and connects anew after a failure. */
+async function call(
+  port: number,
+  roots: string,
+  token: string,
+  answered: Set<string>,
+  ending: AbortSignal,
+): Promise<void> {
+  const { csrPem: csr } = await createWorkload();
+  const headers = { authorization: `Bearer ${token}` };
+  while (!ending.aborted) {
+    const client = nativeClient(port, servedName, { roots });
+    for (let fine = true; fine && !ending.aborted; ) {
+      const deadline = Date.now() + 15_000;
+      const outcome = await client.createCertificate({ csr }, headers, { deadline });
+      fine = "certChain" in outcome;
+      if ("certChain" in outcome)
+        answered.add(new X509Certificate(outcome.certChain[0] ?? "").raw.toString("base64"));
+      else await sleep(100);
+    }
+    client.close();
+  }
+}
+
+const logUrl = (replica: Replica): string => replica.monitoringUrl("/log");
+
+async function keepCheckpoints(
+  replicas: readonly Replica[],
+  seen: Map<string, Set<string>>,
+): Promise<void> {
+  for (const each of replicas) {
+    for (let shard = 0; shard < shards; shard++) {
+      const text = await readText(`${logUrl(each)}/${shard}/checkpoint`);
+      if (text === undefined) continue;
+      const texts = seen.get(`${shard}`) ?? new Set();
+      seen.set(`${shard}`, texts.add(text));
+    }
+  }
+}
+
+async function readText(url: string): Promise<string | undefined> {
+  const headers = { authorization: `Bearer ${readers}` };
+  const response = await fetch(url, { headers }).catch(() => undefined);
+  const text = await response?.text().catch(() => undefined);
+  return response?.ok ? text : undefined;
+}
+
+type Audit = (shard: string, verifierKey: string, url: string) => Promise<string>;
+
+/** Waits until the logs have what was answered: the shard of the lost replica is left to another. */
+async function untilLogged(
+  replica: Replica,
+  answered: ReadonlySet<string>,
+  audit: Audit,
+): Promise<string> {
+  const url = logUrl(replica);
+  let entries: string[] = [];
+  await until(
+    "every answered certificate is published",
+    async () => {
+      const list = JSON.parse((await readText(`${url}/logs.json`)) ?? "[]");
+      assert.equal(list.length, shards);
+      entries = [];
+      for (const { shard, verifierKey } of list) {
+        const lines = (await audit(shard, verifierKey, `${url}/${shard}`)).trimEnd().split("\n");
+        for (const line of lines.filter((each) => each !== "")) {
+          const entry = parseEntry(new Uint8Array(Buffer.from(line, "base64")));
+          // Each shard has the authorities.
+          if (!("proof" in entry && entry.proof === "authority"))
+            entries.push(Buffer.from(certificateOf(entry) ?? []).toString("base64"));
+        }
+      }
+      const logged = new Set(entries);
+      assert.equal(entries.length - logged.size, 0, "certificates that are logged twice");
+      return [...answered].every((each) => logged.has(each));
+    },
+    240,
+  );
+  return `0 lost and 0 doubled of ${entries.length} entries in ${shards} shards`;
+}
