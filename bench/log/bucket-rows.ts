@@ -42,7 +42,10 @@ export async function bucketLogRows(): Promise<Row[]> {
       act: "serve",
       values: { ...values, ISSUERS: issuers, ...log },
     });
-    const [many, one] = [http2Load(own, () => call, {}, waiting), http2Load(own, () => call, {}, 1)];
+    const [many, one] = [
+      http2Load(own, () => call, {}, waiting),
+      http2Load(own, () => call, {}, 1),
+    ];
     const close = (): void => {
       for (const each of [many, one]) each.close();
       process.end();
@@ -94,7 +97,12 @@ async function measured(servers: readonly Server[], bucket: ChildProcess): Promi
     times.push(performance.now() - begun);
   }
   return [
-    { name: "CPU with a log in a bucket, 64 waiting", value: median(ratios), unit: "×", budget: 1.15 },
+    {
+      name: "CPU with a log in a bucket, 64 waiting",
+      value: median(ratios),
+      unit: "×",
+      budget: 1.15,
+    },
     {
       name: "1,500 certificates of two replicas, bucket of 20 ms",
       value: median(milliseconds),

@@ -74,8 +74,11 @@ interface StageMeans {
 
 const nothing: StageContent = { texts: undefined, batches: [] };
 
-/** After many at once, the next write waits so long for more: each write costs money. */
-const restMilliseconds = 10;
+/**
+ * After a write of several entries, the next one waits for more as long as that took, but no longer than this: each
+ * write costs money and time to sign.
+ */
+const longestRestMilliseconds = 50;
 
 /**
  * The stage of a log in one object. It changes in memory, and its owner answers nobody before {@link commit} has
@@ -227,7 +230,9 @@ export class ObjectStage implements LogStage {
     const [content, changes, saves] = [this.#content, this.#changes, this.#saved.length];
     const writer = `${this.#writer} ${changes}`;
     const octets = new TextEncoder().encode(JSON.stringify(this.#format(writer)));
+    const begun = performance.now();
     let version = await this.#objects.write(stagePath, octets, this.#version);
+    const took = performance.now() - begun;
     if (version === undefined) {
       // The conflict may be with this very write, whose first answer was lost.
       const stored = await this.#objects.read(stagePath);
@@ -240,7 +245,7 @@ export class ObjectStage implements LogStage {
     this.#durable = changes;
     this.#saved = this.#saved.slice(saves);
     const { pause = systemPause } = this.#means;
-    if (more > 1) this.#rest = pause(restMilliseconds);
+    if (more > 1) this.#rest = pause(Math.min(took, longestRestMilliseconds));
     void this.#bundling.join(() => this.#writeBundles()).catch(() => {});
     return true;
   }

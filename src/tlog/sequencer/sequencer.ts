@@ -203,7 +203,10 @@ export class Sequencer {
   async #publishAll(): Promise<void> {
     try {
       this.#opened ??= await openLog({ ...this.#parts, mayBegin: () => false });
-      while (this.isBehind) this.#opened = await publishOnce(this.#parts, this.#opened);
+      // What comes meanwhile waits for the next publication: under load this one would not end.
+      const size = this.#size;
+      while (this.#opened.head.frontier.size < size)
+        this.#opened = await publishOnce(this.#parts, this.#opened);
     } catch (error) {
       this.#opened = undefined;
       if (error instanceof LogRefusal) this.#refusal = error;

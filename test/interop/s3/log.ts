@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { certificateOf, parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -232,10 +232,10 @@ async function untilLogged(
       for (const { shard, verifierKey } of list) {
         const lines = (await audit(shard, verifierKey, `${url}/${shard}`)).trimEnd().split("\n");
         for (const line of lines.filter((each) => each !== "")) {
-          const entry = parseEntry(new Uint8Array(Buffer.from(line, "base64")));
+          const entry = LogEntry.parse(new Uint8Array(Buffer.from(line, "base64")));
           // Each shard has the authorities.
           if (!("proof" in entry && entry.proof === "authority"))
-            entries.push(Buffer.from(certificateOf(entry) ?? []).toString("base64"));
+            entries.push(Buffer.from(LogEntry.certificateOf(entry) ?? []).toString("base64"));
         }
       }
       const logged = new Set(entries);

@@ -270,6 +270,22 @@ describe("a bucket that somebody has changed", () => {
   });
 });
 
+test("a publication ends while entries come, which the next one publishes", async () => {
+  const bucket = new MemoryBucket();
+  const one = await filled(bucket, 10);
+  await one.append("staged");
+  const before = bucket.checkpoints.length;
+  let isPublishing = true;
+  const publishing = one.publish().then(() => {
+    isPublishing = false;
+  });
+  let count = 0;
+  while (isPublishing && count < 500) await one.append(`meanwhile ${count++}`);
+  await publishing;
+  expect(count).toBeLessThan(500);
+  expect(bucket.checkpoints.length - before).toBe(1);
+});
+
 describe("shards", () => {
   test("each process keeps its own, and two that share one part", async () => {
     const bucket = new MemoryBucket();
