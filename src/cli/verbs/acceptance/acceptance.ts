@@ -68,7 +68,7 @@ export function acceptanceCommand(terminal: Terminal): Command {
     .addOption(
       new Option(
         "--wait <duration>",
-        "how long the CA may hold an answer, and the log lack an entry",
+        "how long the CA is asked to hold an answer; the log may take six times as long",
       )
         .argParser(typedInterval)
         .default(20, "20s"),
@@ -129,7 +129,7 @@ function rowsOf(
   calls: number | undefined,
 ): readonly Row[] {
   const { ca, elsewhere, audience, wait: waitSeconds } = options;
-  const log = logRows(ca, waitSeconds);
+  const log = logRows(ca, 6 * waitSeconds);
   return [
     ...connectionRows,
     log.before,
