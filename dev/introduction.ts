@@ -85,12 +85,12 @@ async function introduceEntry(
   const { origin, index, size, entry } = await findEntry(url, readerToken, certChain);
   say("log", `${origin} has it at index ${index} of ${size}, signed and verified`);
   say("", `at ${entry.at}, by a ${entry.proof} ${entry.tokenId ?? ""} of ${entry.cluster}`);
-  console.log(`\nEvery certificate is in the issuance log (docs/how-to/issuance-log.md):
+  console.log(`\nEvery certificate is in the issuance log (npm run -s rampart -- docs issuance-log):
 
 export RAMPART_LOG_TOKEN=${readerToken}
 npm run -s rampart -- log search --url ${url}/log/0 --since 1h
 
-The console (docs/how-to/console.md), where the same token is the password:
+The console (npm run -s rampart -- docs console), where the same token is the password:
 
 ${url.replace("//", `//operator:${readerToken}@`)}/`);
 }
@@ -98,7 +98,7 @@ ${url.replace("//", `//operator:${readerToken}@`)}/`);
 /** Commands for another shell, ready to paste. */
 function nextCallText(caUrl: string, issuer: string, tokenFile: string): string {
   return `\
-Ask for a certificate yourself, from another shell; docs/tutorials/first-certificate.md goes on from there:
+Ask for a certificate yourself, from another shell; npm run -s rampart -- docs first-certificate goes on:
 
 npm run -s rampart -- certificate request --url ${caUrl} --token-file ${tokenFile} --out cart
 

@@ -64,7 +64,7 @@ KEK="${kekId}:${randomBytes(32).toString("base64")}"
 ISSUERS='${JSON.stringify(issuers)}'
 # The store has one reader here: an authority may sign as soon as it is published.
 PROPAGATION_INTERVAL="0s"
-# A revoked certificate is on a list that anybody may read: docs/how-to/revocation.md.
+# A revoked certificate is on a list that anybody may read: npm run -s rampart -- docs revocation.
 CRL="on"
 `;
 }

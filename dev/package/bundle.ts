@@ -3,6 +3,7 @@ import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { asNotices, licenceIn } from "./evidence.ts";
+import { namedPages } from "./named-pages.ts";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -33,6 +34,10 @@ async function standIns(): Promise<ReadonlyMap<string, string>> {
     [
       join(root, "src/cli/verbs/run/systemd-units.ts"),
       `export const systemdUnits = ${JSON.stringify(units)};`,
+    ],
+    [
+      join(root, "src/cli/verbs/docs/pages.ts"),
+      `export const pages = new Map(${JSON.stringify([...(await namedPages())])});`,
     ],
     [buildModule, build.replace('"checkout"', JSON.stringify(builtCommit()))],
     [
@@ -74,7 +79,9 @@ export async function withStandIns(): Promise<Plugin> {
     name: "stand-ins",
     setup: ({ onLoad }) =>
       onLoad(
-        { filter: /(?:wrangler-toml|systemd-units|main-module|foundation\/build)\.ts$/ },
+        {
+          filter: /(?:wrangler-toml|systemd-units|docs\/pages|main-module|foundation\/build)\.ts$/,
+        },
         ({ path }) => {
           const contents = texts.get(path);
           return contents === undefined ? undefined : { contents, loader: "js" };

@@ -31,6 +31,7 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ["agent", async () => (await import("./verbs/run/agent.ts")).agentCommand],
   ["distribute", async () => (await import("./verbs/run/following.ts")).distributeCommand],
   ["signer", async () => (await import("./verbs/run/following.ts")).signerCommand],
+  ["docs", async () => (await import("./verbs/docs/docs.ts")).docsCommand],
   ["completion", async () => (await import("./verbs/completion/completion.ts")).completionCommand],
 ]);
 

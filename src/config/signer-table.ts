@@ -84,7 +84,7 @@ export const sharedPostQuantum = (signers: readonly SignerTable[]): string[] =>
     .filter(({ mesh_bundle }) => mesh_bundle)
     .map(
       ({ name, authority_key }) =>
-        `SIGNERS: the mesh gets the ${authority_key} roots of ${name}, which ztunnel, GnuTLS 3.7 and OpenSSL 3.0 cannot verify (docs/explanation/post-quantum.md)`,
+        `SIGNERS: the mesh gets the ${authority_key} roots of ${name}, which ztunnel, GnuTLS 3.7 and OpenSSL 3.0 cannot verify (\`rampart docs post-quantum\`)`,
     );
 
 /** `SIGNERS`: a list of tables, or the same as JSON in a text. */

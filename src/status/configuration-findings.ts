@@ -28,7 +28,7 @@ export function configurationFindings({
       Finding.of(
         "configuration-warning",
         `${warning}.`,
-        "See docs/how-to/clusters.md and docs/reference/configuration.md",
+        "See `rampart docs clusters` and `rampart docs configuration`",
       ),
     ),
     ...overlapFindings(issuers),

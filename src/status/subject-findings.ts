@@ -151,5 +151,5 @@ const loose = ({ name }: SubjectEntry, issuer: string, what: string): Finding =>
   Finding.of(
     "subject-loose",
     `The entry ${name} of ${issuer} ${what}.`,
-    "See docs/how-to/foreign-tokens.md, and narrow `claims` of the entry",
+    "See `rampart docs foreign-tokens`, and narrow `claims` of the entry",
   );

@@ -166,7 +166,7 @@ async function startConfigured(
 function addConsoleNotice(app: Hono, { console }: Configuration, log: EventLog): void {
   const detail = console
     ? "CONSOLE_TOKENS, CONSOLE_ACCESS: need main = src/worker/main-with-console.ts"
-    : "The console is off: CONSOLE_TOKENS or CONSOLE_ACCESS says who may see it (docs/how-to/console.md).";
+    : "The console is off: CONSOLE_TOKENS or CONSOLE_ACCESS says who may see it (`rampart docs console`).";
   if (console) log.operation({ event: "configuration-warning", level: "warning", detail });
   app.get("/", (c) => c.text(`${detail}\n`, 404, { "cache-control": "no-store" }));
 }

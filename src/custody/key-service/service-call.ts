@@ -159,7 +159,7 @@ export function textsIn(credential: Credential, names: readonly string[]): strin
   const missing = names.filter((name) => typeof members[name] !== "string" || !members[name]);
   if (missing.length === 0) return names.map((name) => `${members[name]}`);
   throw new KeyServiceError(
-    `cannot be asked: its credential has no ${missing.join(", no ")}: docs/how-to/key-services.md`,
+    `cannot be asked: its credential has no ${missing.join(", no ")}: \`rampart docs key-services\``,
   );
 }
 

@@ -3,9 +3,9 @@ import { join } from "node:path";
 
 const source = join(import.meta.dirname, "../../../src");
 
-/** Commands of this program and of others that a sentence may advise. */
+/** Commands of this program and of others that a sentence may advise; test/cli/verbs/docs.test.ts types each page. */
 const command =
-  /(?:["'`] *|: )(?:rampart (?:authority|certificate|cluster|deny|docs|doctor|init|issuer|kek|log|policy|root)\b|sudo |chown |chmod |openssl |kubectl |npm |npx |findmnt |sam |gh )/;
+  /(?:["'`] *|: )(?:rampart (?:authority|certificate|cluster|deny|doctor|init|issuer|kek|log|policy|root)\b|sudo |chown |chmod |openssl |kubectl |npm |npx |findmnt |sam |gh )/;
 
 /** Findings have a table of their own, test/cli/verbs/doctor/remedies.test.ts. */
 const ofFindings = /^(?:status|cli\/verbs\/doctor)\//;
@@ -32,6 +32,7 @@ const sudo =
 const large =
   "It takes 100,000 certificates; the file of an authority advises the same, and is typed.";
 const shows = "It takes a token with subjects; `deny remove` advises the same, and is typed.";
+const compared = "It shows what a person compares; `authority list` is typed.";
 const typed = "The plan of the same empty store advises the same, and is typed.";
 const project = "The page of the project that `init` writes; the suite of the package types it.";
 
@@ -56,6 +57,8 @@ export const untyped: Readonly<Record<string, string>> = {
   '"npm run -s rampart --"': names,
   '"npx rampart"': names,
   '"rampart log follow"': names,
+  "read it by `rampart log follow`": names,
+  "compare the id with `rampart authority list`": compared,
   "DENIED has none; `rampart deny list`": shows,
   '"sam deploy --parameter': account,
   '"npx wrangler secret put KEK"': account,

@@ -20,7 +20,7 @@ export const callRows = (refused: readonly string[]): readonly Row[] => [
     expect:
       "The clocks of the CA, of what answers for it and of this machine differ by 30 s at most",
     why: "Beyond a minute of skew, the CA refuses tokens that are good.",
-    page: "docs/how-to/troubleshoot.md#a-caller-gets-no-certificate",
+    page: "rampart docs troubleshoot",
     measure: measureClock,
   },
   {
@@ -28,7 +28,7 @@ export const callRows = (refused: readonly string[]): readonly Row[] => [
     expect:
       "The client library gets another certificate for a new key, under a root of /bundle.json",
     why: "Every workload does this in the middle of the life of its certificate.",
-    page: "docs/how-to/client.md",
+    page: "rampart docs client",
     measure: measureRenewal,
   },
   ...Object.entries(forgeries).map(([name, forge]) => refusalRow(name, forge)),
@@ -37,7 +37,7 @@ export const callRows = (refused: readonly string[]): readonly Row[] => [
     name: "request-size",
     expect: "The CA itself answers a request of 16 KiB",
     why: "A limit in front that is lower than the CA's 64 KiB refuses long keys, with an answer that clients repeat.",
-    page: "docs/reference/wire.md#limits",
+    page: "rampart docs wire",
     async measure({ request, parts: { token } }) {
       const csr = "x".repeat(16 * 1024);
       const answer = await request({ protocol: "connect", csr, token });
@@ -54,7 +54,7 @@ export const stormRows = (calls: number | undefined): readonly Row[] => [
     name: "storm",
     expect: "Every call is answered by the CA, with a certificate or by its quota",
     why: "A mesh that restarts asks for all its certificates at once.",
-    page: "docs/explanation/scale.md",
+    page: "rampart docs scale",
     measure: (deployed) =>
       calls === undefined
         ? Promise.resolve(skipped("nobody has confirmed it: answer the question, or add --yes"))
@@ -64,7 +64,7 @@ export const stormRows = (calls: number | undefined): readonly Row[] => [
     name: "quota",
     expect: "A call beyond the quota gets resource_exhausted, with retry-after",
     why: "Without the wait, clients repeat at once, and make more of the load.",
-    page: "docs/reference/serve.md#quotas",
+    page: "rampart docs serve",
     async measure({ stormed }) {
       const refused = stormed.filter(({ code }) => code === "resource_exhausted");
       if (refused.length === 0) return skipped("no call met a quota");
@@ -81,7 +81,7 @@ function protocolRow(protocol: Protocol, name: string, why: string): Row {
     name: protocol,
     expect: `${name} gets a certificate for this identity${isRequired ? "" : ", where the platform serves it"}`,
     why,
-    page: "docs/reference/wire.md#protocols",
+    page: "rampart docs wire",
     async measure(deployed) {
       const { platform } = deployed.parts;
       try {
@@ -171,7 +171,7 @@ const refusalRow = (name: string, forge: Forge): Row => ({
   name,
   expect: "The CA answers unauthenticated",
   why: "Whoever gets a certificate with such a token becomes this workload, or another.",
-  page: "docs/reference/endpoints.md#refusals",
+  page: "rampart docs endpoints",
   async measure({ request, parts: { token } }) {
     const { csr } = await newSubject();
     const answer = await request({ protocol: "connect", csr, token: forge(token) });

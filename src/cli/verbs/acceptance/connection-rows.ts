@@ -18,28 +18,28 @@ export const connectionRows: readonly Row[] = [
     expect:
       "The chain leads to a root that you named or that the public knows, and does not end soon",
     why: "A proxy that opens TLS reads every token, and a certificate that ends stops every call.",
-    page: "docs/how-to/production.md",
+    page: "rampart docs production",
     measure: overTls(measureServerCertificate),
   },
   {
     name: "tls-version",
     expect: "TLS 1.3 is agreed on, and TLS 1.1 is refused",
     why: "Older versions have known attacks, and an edge may serve them unless it is told not to.",
-    page: "docs/how-to/production.md",
+    page: "rampart docs production",
     measure: overTls(measureVersion),
   },
   {
     name: "tls-group",
     expect: `${CompliancePolicy.postQuantumGroup}, unless the platform has none`,
     why: "Whoever records traffic today may read it once there is a quantum computer.",
-    page: "docs/explanation/post-quantum.md",
+    page: "rampart docs post-quantum",
     measure: overTls(measureGroup),
   },
   {
     name: "reachable",
     expect: "/healthz answers 200 and ok",
     why: "Every other row asks the same address.",
-    page: "docs/reference/endpoints.md",
+    page: "rampart docs endpoints",
     isRequired: true,
     async measure({ ask }) {
       const { status, text } = await ask("/healthz");
@@ -51,7 +51,7 @@ export const connectionRows: readonly Row[] = [
     name: "ready",
     expect: "/readyz answers 200, without a reason for attention",
     why: "A CA that is not ready refuses every request.",
-    page: "docs/how-to/troubleshoot.md#the-ca-is-not-ready-or-may-not-stay-so",
+    page: "rampart docs troubleshoot",
     async measure({ ask }) {
       const { status, text } = await ask("/readyz");
       const { ready, reasons } = Members.of(jsonIn(text));
@@ -65,7 +65,7 @@ export const connectionRows: readonly Row[] = [
     name: "path",
     expect: "Nothing stands in between that you do not know of",
     why: "What was measured is this path. Workloads may have another one.",
-    page: "docs/reference/environment.md",
+    page: "rampart docs environment",
     async measure({ ask }) {
       const { headers } = await ask("/healthz");
       const named = marks.flatMap((name) => headers.get(name)?.replace(/^/, `${name}: `) ?? []);

@@ -27,7 +27,7 @@ export function logRows(
   waitSeconds: number,
 ): { readonly before: Row; readonly after: Row } {
   let shards: readonly Shard[] = [];
-  const page = "docs/how-to/issuance-log.md#watch-it";
+  const page = "rampart docs issuance-log";
   const before: Row = {
     name: "log-before",
     expect: "Each shard has a checkpoint that its key has signed, over tiles that make its root",

@@ -40,7 +40,7 @@ export function formatReport(screen: Screen, { rows, url, identity }: Report): s
     screen.styled("heading", name),
     `  Expected: ${expect}.`,
     `  ${why}`,
-    `  → ${page}`,
+    `  → \`${page}\``,
   ]);
   const whose = `${url}${identity === undefined ? "" : ` as ${identity}`}`;
   return [whose, "", table, "", ...notes, summaryOf(rows)].join("\n");

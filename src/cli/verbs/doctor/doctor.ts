@@ -65,7 +65,7 @@ export function doctorCommand(terminal: Terminal): Command {
     });
 }
 
-const page = "docs/how-to/troubleshoot.md#findings";
+const page = "rampart docs troubleshoot";
 
 const examinationJson = ({ place, at, findings }: Examination): object => ({
   place,
@@ -99,7 +99,7 @@ function summary(findings: readonly Finding[]): string {
     const count = findings.filter((each) => each.severity === severity).length;
     return count === 0 ? [] : [`${count} ${severity}${count === 1 ? "" : "s"}`];
   });
-  return `${counts.flat().join(", ")}. ${page} explains each.`;
+  return `${counts.flat().join(", ")}. \`${page}\` explains each.`;
 }
 
 /** A placeholder in the form of a KEK, because nobody can read the secret of a deployed Worker. */

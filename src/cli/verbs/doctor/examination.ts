@@ -67,7 +67,7 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
   const source = await sourceOf(config, choice);
   const ofRuntime = [
     ...faultFindings(),
-    ...limitFindings(Runtime.limits(), "See docs/tutorials/deno-and-bun.md"),
+    ...limitFindings(Runtime.limits(), "See `rampart docs deno-and-bun`"),
     ...keyExchangeFindings(CompliancePolicy.isOffered()),
   ];
   const before = [
@@ -117,13 +117,13 @@ const proxyFindings = (): readonly Finding[] =>
     Finding.of(
       "connections-proxied",
       `${what}.`,
-      "Name in NO_PROXY what is reached without it: docs/reference/environment.md",
+      "Name in NO_PROXY what is reached without it: `rampart docs environment`",
     ),
   );
 
 const ofWorker = limitFindings(
   [workerLimits],
-  "Native gRPC takes the zone's setting or rampart gateway: docs/tutorials/worker.md",
+  "Native gRPC takes the zone's setting or rampart gateway: `rampart docs worker`",
 );
 
 async function open(
@@ -153,7 +153,7 @@ export function configurationFault(message: string): Finding {
   return Finding.of(
     "configuration-invalid",
     `${what}.`,
-    "Correct it as docs/reference/configuration.md says",
+    "Correct it as `rampart docs configuration` says",
   );
 }
 
@@ -212,4 +212,4 @@ async function load(
 }
 
 const kekRemedy =
-  "Look at the key, its service and the credential for it: docs/how-to/key-services.md";
+  "Look at the key, its service and the credential for it: `rampart docs key-services`";

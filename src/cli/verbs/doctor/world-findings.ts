@@ -75,7 +75,7 @@ export async function readinessFindings({
     if (ready && reasons.length === 0) return [];
     const what = `${readyUrl} says: ${reasons.map(printable).join("; ") || "not ready"}.`;
     const name = ready ? "ca-needs-attention" : "ca-not-ready";
-    return [Finding.of(name, what, "See docs/how-to/troubleshoot.md, and the log of the CA")];
+    return [Finding.of(name, what, "See `rampart docs troubleshoot`, and the log of the CA")];
   } catch (error) {
     // Only a store of files says that its CA runs on this machine.
     if (directory === undefined && !readyUrl.startsWith("https:")) return [];

@@ -138,7 +138,7 @@ async function lookUp(
   const absent = `${file} is not among the ${checkpoint.size} entries of ${checkpoint.origin}`;
   const known = authorities ?? follower.index.authorities().map((each) => each.certificate);
   const verdict = isSignedByAny(new X509Certificate(certificate), known)
-    ? ", but an authority's key signed it.\nUnless it is younger than LOG_INTERVAL, that KEY IS STOLEN: docs/how-to/incident.md."
+    ? ", but an authority's key signed it.\nUnless it is younger than LOG_INTERVAL, that KEY IS STOLEN: `rampart docs incident`."
     : ", and no authority that is known here signed it: it is not of this CA.";
   refuseAbsent(`${absent}${verdict}${await otherShards(follower)}`);
 }

@@ -34,6 +34,7 @@ const looking = [
   "issuer enrol",
   "doctor",
   "completion",
+  "docs",
   "agent status",
   "agent bootstrap",
   "log tail",
@@ -44,7 +45,13 @@ const looking = [
 ];
 
 /** Verbs that write files of their user's own, outside of any store. */
-const writingElsewhere = ["authority documents", "certificate request", "init", "log follow"];
+const writingElsewhere = [
+  "acceptance",
+  "authority documents",
+  "certificate request",
+  "init",
+  "log follow",
+];
 
 /** They run as the user to whom their files belong; test/node/files/store-owner.test.ts has `serve` beside root. */
 const programs = ["serve", "gateway", "distribute", "signer", "agent run"];
