@@ -15,7 +15,7 @@ import {
   unsupportedVariables,
   type Variables,
 } from "./configuration/environment.ts";
-import { tokenSourceOf } from "./configuration/token-source.ts";
+import { type AwsTokens, tokenSourceOf } from "./configuration/token-source.ts";
 import { healthSettingsOf, xdsSettingsOf } from "./configuration/xds-settings.ts";
 
 /**
@@ -35,9 +35,13 @@ interface FederatedEndpoint {
 /**
  * Reads the environment. The function is long because each value that it returns says what it means.
  *
+ * @param awsTokens Makes the source `aws`; without it there is none.
  * @throws ConfigurationError with one line for each fault.
  */
-export function parseConfiguration(environment: Environment) {
+export function parseConfiguration(
+  environment: Environment,
+  awsTokens: AwsTokens = () => undefined,
+) {
   const variables = parseVariables(environment);
   const { refused, ignored } = unsupportedVariables;
   const faults = missedVariables(refused, environment).map(({ name, why }) => `${name}: ${why}`);
@@ -46,7 +50,7 @@ export function parseConfiguration(environment: Environment) {
   const federation = federationOf(variables, faults);
   const jwtFiles = jwtFilesOf(variables, faults);
   const bundleUrl = ca && bundleUrlOf(variables.RAMPART_BUNDLE_URL, ca.address);
-  const token = tokenSourceOf(variables, faults);
+  const token = tokenSourceOf(variables, faults, awsTokens);
   const xds = xdsSettingsOf(variables, environment, token, faults);
   faults.push(...contradictions(variables, subject), ...servingFaults(variables));
   if (subject === undefined || ca === undefined || faults.length > 0) {

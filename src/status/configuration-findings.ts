@@ -8,6 +8,9 @@ import { subjectFindings } from "./subject-findings.ts";
 /** Names that RFC 2606 §2 and §3 reserve for examples. */
 const exampleHost = /(?:^|\.)(?:example(?:\.(?:com|net|org))?|invalid)$/;
 
+const enrolCluster = "`rampart cluster enrol`";
+const enrolIssuer = "`rampart issuer enrol`";
+
 /** Findings about a valid configuration by itself. */
 export function configurationFindings({
   issuers,
@@ -21,7 +24,7 @@ export function configurationFindings({
       Finding.of(
         "configuration-example",
         `ISSUERS has the example issuer ${issuer}.`,
-        `\`rampart ${subjects ? "issuer" : "cluster"} enrol\`, and put the table that it prints in place of the example`,
+        `${subjects ? enrolIssuer : enrolCluster}, and put the table that it prints in place of the example`,
       ),
     ),
     ...warnings.map((warning) =>

@@ -7,7 +7,14 @@ export type TokenSource =
   | { readonly kind: "file"; readonly path: string }
   | TokenEndpoint
   /** A program and its arguments. No shell reads them. */
-  | { readonly kind: "command"; readonly argv: readonly string[] };
+  | { readonly kind: "command"; readonly argv: readonly string[] }
+  | { readonly kind: "function"; readonly obtain: ObtainToken };
+
+/** Gets a token anew. @throws Error with one sentence that quotes no secret. */
+export type ObtainToken = (signal: AbortSignal) => Promise<string>;
+
+/** Makes what gets AWS's tokens for an audience; `undefined` where the machine has no region or no credential. */
+export type AwsTokens = (audience: string) => ObtainToken | undefined;
 
 /** An HTTP endpoint that answers GET with a token. */
 export interface TokenEndpoint {
@@ -21,7 +28,7 @@ export interface TokenEndpoint {
   readonly member: string | undefined;
 }
 
-const accepted = "file, gce, azure, github or command:<program> <argument>…";
+const accepted = "file, gce, aws, azure, github or command:<program> <argument>…";
 
 /**
  * Reads `RAMPART_TOKEN_SOURCE`. Without it, `CREDENTIAL_FETCHER_TYPE=GoogleComputeEngine` means `gce`, for the trust
@@ -29,7 +36,11 @@ const accepted = "file, gce, azure, github or command:<program> <argument>…";
  *
  * @returns The file where the value is a fault.
  */
-export function tokenSourceOf(variables: Variables, faults: string[]): TokenSource {
+export function tokenSourceOf(
+  variables: Variables,
+  faults: string[],
+  awsTokens: AwsTokens,
+): TokenSource {
   const { RAMPART_TOKEN_FILE: path, RAMPART_TOKEN_AUDIENCE: given } = variables;
   const isPilotAgents = variables.CREDENTIAL_FETCHER_TYPE === "GoogleComputeEngine";
   const source = variables.RAMPART_TOKEN_SOURCE ?? (isPilotAgents ? "gce" : "file");
@@ -38,21 +49,28 @@ export function tokenSourceOf(variables: Variables, faults: string[]): TokenSour
     faults.push(fault);
     return file;
   };
-  const isEndpoint = source === "gce" || source === "azure" || source === "github";
-  if (!isEndpoint && source !== "file" && !source.startsWith("command:"))
+  const isAsked = /^(?:gce|aws|azure|github)$/.test(source);
+  if (!isAsked && source !== "file" && !source.startsWith("command:"))
     return refused(`RAMPART_TOKEN_SOURCE: must be ${accepted}`);
-  if (!isEndpoint && given !== undefined)
-    return refused("RAMPART_TOKEN_AUDIENCE: is for RAMPART_TOKEN_SOURCE gce, azure or github");
+  if (!isAsked && given !== undefined)
+    return refused("RAMPART_TOKEN_AUDIENCE: is for RAMPART_TOKEN_SOURCE gce, aws, azure or github");
   if (source === "file") return file;
-  if (!isEndpoint) return commandOf(source) ?? refused(commandFault);
+  if (!isAsked) return commandOf(source) ?? refused(commandFault);
   const audience =
     given ?? (isPilotAgents && source === "gce" ? variables.TRUST_DOMAIN : undefined);
   if (audience === undefined)
     return refused(`RAMPART_TOKEN_AUDIENCE: is required with RAMPART_TOKEN_SOURCE=${source}`);
   if (source === "gce") return googleEndpoint(audience);
   if (source === "azure") return azureEndpoint(audience);
+  if (source === "aws") {
+    const obtain = awsTokens(audience);
+    return obtain ? { kind: "function", obtain } : refused(awsFault);
+  }
   return gitHubEndpoint(audience, variables) ?? refused(gitHubFault);
 }
+
+const awsFault =
+  "RAMPART_TOKEN_SOURCE: aws needs AWS_REGION, and a credential of the machine, which AWS_EC2_METADATA_DISABLED may hide";
 
 const commandFault =
   "RAMPART_TOKEN_SOURCE: command: takes a program and its arguments, separated by spaces and without quotes, because no shell reads them";

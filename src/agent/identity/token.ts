@@ -5,7 +5,7 @@ import { Members } from "../../foundation/json.ts";
 import { bearerToken } from "../../foundation/text.ts";
 import { TokenFile } from "../../program/files/small-file.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
-import type { TokenEndpoint, TokenSource } from "../configuration/token-source.ts";
+import type { ObtainToken, TokenEndpoint, TokenSource } from "../configuration/token-source.ts";
 
 /** How long a source may take. */
 const usualTimeoutMilliseconds = 5_000;
@@ -27,6 +27,7 @@ export async function readToken(
 ): Promise<string | undefined> {
   if (source.kind === "file") return TokenFile.readIfAny(source.path);
   if (source.kind === "command") return runCommand(source.argv, signal, timeoutMilliseconds);
+  if (source.kind === "function") return await obtained(source.obtain, signal, timeoutMilliseconds);
   const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMilliseconds)]);
   try {
     return await askEndpoint(source, within);
@@ -34,6 +35,25 @@ export async function readToken(
     const { message } = toFetchError(error, "did not answer");
     // A parser's error quotes what it has read, so the error is no cause of this one.
     throw new OperatorError(`no token: ${source.name} ${message}`);
+  }
+}
+
+/** Waits no longer than a source may take, whatever it waits for itself. */
+async function obtained(
+  obtain: ObtainToken,
+  signal: AbortSignal,
+  timeoutMilliseconds: number,
+): Promise<string> {
+  const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMilliseconds)]);
+  const late = Promise.withResolvers<never>();
+  within.addEventListener("abort", () => late.reject(within.reason), { once: true });
+  try {
+    within.throwIfAborted();
+    return await Promise.race([obtain(within), late.promise]);
+  } catch (error) {
+    const { message } =
+      error instanceof OperatorError ? error : toFetchError(error, "AWS did not answer");
+    throw new OperatorError(`no token: ${message}`);
   }
 }
 

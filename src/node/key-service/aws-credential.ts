@@ -6,6 +6,7 @@ import { isSafeToFetch } from "../../foundation/addresses.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import type { Members } from "../../foundation/json.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
+import { fingerprintOf } from "../../pki/encoding/bytes.ts";
 import { SmallFile, TokenFile } from "../../program/files/small-file.ts";
 import type { Environment } from "../files/places.ts";
 import { askFor, askMetadata, type Machine, machineWith } from "./cloud-credentials.ts";
@@ -40,9 +41,15 @@ export function awsCredentialOf(
 /** The keys of this moment. @throws OperatorError, KeyServiceError */
 export type FindAwsKeys = (now: Date) => Promise<AwsKeys>;
 
-/** Finds the keys of a machine for S3. Keys that end are asked for again a minute before, once for all who need them. */
-export function awsKeysOf(environment: Environment): FindAwsKeys | undefined {
-  const credential = awsCredentialOf(machineWith(environment), "S3_CREDENTIALS_FILE");
+/**
+ * Finds the keys of a machine for S3, or for another service. Keys that end are asked for again a minute before, once for all who need them.
+ * @param key What else the operator could have set.
+ */
+export function awsKeysOf(
+  environment: Environment,
+  key = "S3_CREDENTIALS_FILE",
+): FindAwsKeys | undefined {
+  const credential = awsCredentialOf(machineWith(environment), key);
   if (!credential) return undefined;
   const access = ServiceCall.remembered(async (now) => awsKeysIn(await credential(), now));
   const flight = new SingleFlight<AwsKeys>();
@@ -125,14 +132,64 @@ async function assumeRole(machine: Machine, file: string): Promise<Credential> {
     WebIdentityToken: await TokenFile.read(file),
   });
   const { text } = await askFor(sts, machine, stsUrl(environment), form);
-  const inXml = (name: string) => [
-    name,
-    new RegExp(`<${name}>\\s*([!-;=?-~]{1,16384})\\s*</${name}>`).exec(text)?.[1],
-  ];
+  const inXml = (name: string) => [name, textIn(text, name)];
   return keysIn(sts, Object.fromEntries([...members, "SessionToken"].map(inXml)));
 }
 
+/**
+ * Asks STS for tokens that name the role of this machine, for an audience (`GetWebIdentityToken`). Each is asked for
+ * anew, and good for five minutes. What it makes throws OperatorError.
+ *
+ * @returns `undefined` where the machine has no region, which only regional endpoints of STS take, or no credential.
+ */
+export function awsTokensOf(
+  variables: Environment,
+  clock: () => Date,
+): (audience: string) => ((signal: AbortSignal) => Promise<string>) | undefined {
+  const machine = machineWith(variables);
+  const region = regionOf(machine.environment);
+  const findKeys = awsKeysOf(variables, "AWS_ACCESS_KEY_ID");
+  return (audience) => {
+    if (region === undefined || !findKeys) return undefined;
+    const { body, ...form } = ServiceCall.inForm({
+      Action: "GetWebIdentityToken",
+      Version: "2011-06-15",
+      "Audience.member.1": audience,
+      SigningAlgorithm: "ES384",
+      DurationSeconds: "300",
+    });
+    const digest = fingerprintOf(new TextEncoder().encode(body));
+    const obtain = async (signal: AbortSignal): Promise<string> => {
+      const url = stsUrl(machine.environment);
+      const request = { ...form, url: new URL(url), digest };
+      const now = clock();
+      const headers = await AwsKeys.signedHeaders(
+        request,
+        await findKeys(now),
+        [region, "sts"],
+        now,
+      );
+      const { text } = await askFor(sts, machine, url, { ...form, body, headers, signal });
+      const token = textIn(text, "WebIdentityToken");
+      if (token !== undefined) return token;
+      throw new KeyServiceError(`cannot be asked: ${sts} answered without a token`);
+    };
+    return (signal) =>
+      obtain(signal).catch((error: unknown) => {
+        if (!(error instanceof KeyServiceError)) throw error;
+        throw new OperatorError(`AWS ${error.message}`);
+      });
+  };
+}
+
 const sts = "STS of AWS";
+
+const regionOf = (environment: Machine["environment"]): string | undefined =>
+  environment["AWS_REGION"] ?? environment["AWS_DEFAULT_REGION"];
+
+/** The text of an element of XML that has no elements in it. */
+const textIn = (xml: string, name: string): string | undefined =>
+  new RegExp(`<${name}>\\s*([!-;=?-~]{1,16384})\\s*</${name}>`).exec(xml)?.[1];
 
 /** @throws KeyServiceError */
 function stsUrl(environment: Machine["environment"]): string {

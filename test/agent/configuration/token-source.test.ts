@@ -64,6 +64,17 @@ test("istiod gets a token of the same source", () => {
   expect(xds?.istiod.token).toEqual(request.token);
 });
 
+test("AWS's tokens are asked for by what knows the machine's credential", () => {
+  const obtain = async (): Promise<string> => "token";
+  const variables = of("aws", { RAMPART_TOKEN_AUDIENCE: audience });
+  const tokensFor: string[] = [];
+  const { request } = parseConfiguration({ ...pod, ...variables }, (given) => {
+    tokensFor.push(given);
+    return obtain;
+  });
+  expect([request.token, tokensFor]).toEqual([{ kind: "function", obtain }, [audience]]);
+});
+
 test.each(["gce", "azure"])("no proxy is asked for the token of %s", (source) => {
   const token = sourceOf(of(source, { RAMPART_TOKEN_AUDIENCE: "a" }));
   const { hostname } = new URL("url" in token ? token.url : "");
@@ -72,11 +83,13 @@ test.each(["gce", "azure"])("no proxy is asked for the token of %s", (source) =>
   expect(proxyFor({ isTls: false, host: hostname, port: 80 })).toBeUndefined();
 });
 
-const accepted = "must be file, gce, azure, github or command:<program> <argument>…";
+const accepted = "must be file, gce, aws, azure, github or command:<program> <argument>…";
 const noJob = "github needs ACTIONS_ID_TOKEN_REQUEST_URL (https)";
 
 test.each<[Environment, string]>([
-  [of("aws"), `RAMPART_TOKEN_SOURCE: ${accepted}`],
+  [of("aws"), "RAMPART_TOKEN_AUDIENCE: is required with RAMPART_TOKEN_SOURCE=aws"],
+  [of("aws", { RAMPART_TOKEN_AUDIENCE: "a" }), "RAMPART_TOKEN_SOURCE: aws needs AWS_REGION"],
+  [of("AWS"), `RAMPART_TOKEN_SOURCE: ${accepted}`],
   [of("GCE", { RAMPART_TOKEN_AUDIENCE: "a" }), `RAMPART_TOKEN_SOURCE: ${accepted}`],
   [of("/var/run/token"), `RAMPART_TOKEN_SOURCE: ${accepted}`],
   [of("gce"), "RAMPART_TOKEN_AUDIENCE: is required with RAMPART_TOKEN_SOURCE=gce"],

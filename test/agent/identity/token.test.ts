@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { expect, onTestFinished, test } from "vitest";
 import type { TokenEndpoint, TokenSource } from "../../../src/agent/configuration/token-source.ts";
 import { readToken } from "../../../src/agent/identity/token.ts";
-import { messageOf } from "../../../src/foundation/errors.ts";
+import { messageOf, OperatorError } from "../../../src/foundation/errors.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 
 const never = new AbortController().signal;
@@ -119,4 +119,23 @@ test("ends a command that does not end, and that of an ended call", async () => 
   expect(await faultOf(endless, AbortSignal.abort())).toContain("was stopped with the call");
   const missing: TokenSource = { kind: "command", argv: ["/nowhere/token", "secret"] };
   expect(await faultOf(missing)).toBe("no token: the command /nowhere/token cannot be run: ENOENT");
+});
+
+const obtained = (obtain: (signal: AbortSignal) => Promise<string>): TokenSource => ({
+  kind: "function",
+  obtain,
+});
+
+test("takes the token of a function, and waits no longer for it than for others", async () => {
+  expect(
+    await readToken(
+      obtained(async () => secret),
+      never,
+    ),
+  ).toBe(secret);
+  const refusing = obtained(() => Promise.reject(new OperatorError("AWS refuses")));
+  expect(await faultOf(refusing)).toBe("no token: AWS refuses");
+  const silent = obtained(() => new Promise(() => undefined));
+  expect(await faultOf(silent, never, 1)).toContain("no token: AWS did not answer");
+  expect(await faultOf(silent, AbortSignal.abort())).toContain("no token: AWS did not answer");
 });

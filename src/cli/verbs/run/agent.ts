@@ -207,12 +207,19 @@ const clock = (): Date => new Date();
 const logOutput = openLogOutput({ stdout: process.stderr, stderr: process.stderr }, clock);
 const agentLog: OperationLog = OperationLog.create(clock, logOutput.write);
 
+/** What asks AWS for tokens; loaded where the source is `aws`. */
+async function awsTokensHere(environment: NodeJS.ProcessEnv) {
+  if (environment["RAMPART_TOKEN_SOURCE"] !== "aws") return undefined;
+  const { awsTokensOf } = await import("../../../node/key-service/aws-credential.ts");
+  return awsTokensOf(environment, clock);
+}
+
 /** Starts an agent with the clock, the random numbers and the log of this process, beside a proxy. */
 async function startAgentHere(
   environment: NodeJS.ProcessEnv,
   proxy: NonNullable<AgentPorts["proxy"]>,
 ): Promise<Agent> {
-  const configuration = parseConfiguration(environment);
+  const configuration = parseConfiguration(environment, await awsTokensHere(environment));
   Runtime.log(agentLog);
   EnvironmentProxies.log(agentLog);
   return startAgent(configuration, { clock, random: Math.random, log: agentLog, logOutput, proxy });
