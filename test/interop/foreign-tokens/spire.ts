@@ -1,0 +1,62 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { freePorts } from "../../testkit/network/free-ports.ts";
+import { runWell, startChild } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
+
+/** A foreign trust domain, `other.test`, whose JWT-SVIDs name an issuer. */
+export interface Spire {
+  readonly mint: (spiffeId: string, audiences: readonly string[]) => Promise<string>;
+  /** Its bundle, as its endpoint publishes it: roots and keys for tokens beside each other. */
+  readonly bundle: () => Promise<string>;
+  readonly end: () => Promise<void>;
+}
+
+export async function startSpire(program: string, parent: string): Promise<Spire> {
+  const folder = join(parent, "spire");
+  const [port = 0] = await freePorts(1);
+  await mkdir(folder);
+  const [file, socket] = [join(folder, "server.conf"), join(folder, "api.sock")];
+  await writeFile(file, configurationOf(folder, socket, port));
+  const server = startChild(program, ["run", "-config", file]);
+  const ask = (...words: readonly string[]): Promise<string> =>
+    runWell(program, [...words, "-socketPath", socket]);
+  await until("SPIRE does not answer", async () =>
+    ask("healthcheck").then(
+      () => true,
+      () => false,
+    ),
+  );
+  return {
+    mint: async (spiffeId, audiences) => {
+      const named = audiences.flatMap((each) => ["-audience", each]);
+      return (await ask("jwt", "mint", "-spiffeID", spiffeId, ...named)).trim();
+    },
+    bundle: () => ask("bundle", "show", "-format", "spiffe"),
+    end: async () => void (await server.end()),
+  };
+}
+
+const configurationOf = (folder: string, socket: string, port: number): string => `server {
+  bind_address = "127.0.0.1"
+  bind_port = "${port}"
+  socket_path = "${socket}"
+  trust_domain = "other.test"
+  data_dir = "${folder}"
+  jwt_issuer = "https://oidc.other.test"
+}
+plugins {
+  DataStore "sql" {
+    plugin_data {
+      database_type = "sqlite3"
+      connection_string = "${join(folder, "datastore.sqlite3")}"
+    }
+  }
+  NodeAttestor "join_token" {
+    plugin_data {}
+  }
+  KeyManager "memory" {
+    plugin_data {}
+  }
+}
+`;
