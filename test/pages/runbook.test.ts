@@ -34,7 +34,7 @@ const quiet = new Map(
     return [...named].map(([, name = ""]): [string, string] => [name, `${by} `]);
   }),
 );
-const names = [...read("src/foundation/events.ts").matchAll(/^ {2}\| "([a-z-]+)"/gm)].map(
+const names = [...read("src/foundation/event-names.ts").matchAll(/^ {2}\| "([a-z-]+)"/gm)].map(
   ([, name = ""]) => name,
 );
 
