@@ -266,10 +266,16 @@ test("pushes what changes of roots, CRLs and federated bundles, each by itself",
       federation.update(trustDomain("other.test"), {
         ...{ sequence: 1, refreshSeconds: 300, jwtKeys: [], roots: [namesake] },
       }),
-    // The same state as the first but one comes again.
     () => {
       crls.length = 0;
       changes.notify();
+    },
+    // The state that was the first comes again.
+    () => {
+      federation.update(trustDomain("other.test"), {
+        ...{ sequence: 2, refreshSeconds: 300, jwtKeys: [], roots: [] },
+      });
+      publish(3, own, namesake);
     },
   ];
   const states = async (stream: AsyncIterable<{ crl: Uint8Array[] }>) => {
@@ -292,5 +298,6 @@ test("pushes what changes of roots, CRLs and federated bundles, each by itself",
     "1 1 1",
     "1 1 2",
     "1 0 2",
+    "2 0 1",
   ]);
 });

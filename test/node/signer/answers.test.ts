@@ -215,6 +215,15 @@ test("approves a service before it asks for its certificate, and denies another"
   ]);
 });
 
+test("answers a service that somebody has approved without another approval", async () => {
+  const { pem } = await emptyCsr("P-256", [{ type: "dns", value: "web.shop.svc" }]);
+  const approved = { conditions: [{ type: "Approved" }] };
+  const { client, writes } = memoryApi({ [servicePath]: [serviceRequestJson(pem, {}, approved)] });
+  start(client, { services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] });
+  await eventually(() => expect(counted).toEqual(["service issued"]));
+  expect(writes.map(({ path }) => /\/(approval|status)\?/.exec(path)?.[1])).toEqual(["status"]);
+});
+
 test("denies a request that is too long to be read", async () => {
   const { client, writes } = memoryApi({
     [servicePath]: [serviceRequestJson("A".repeat(2 ** 20))],

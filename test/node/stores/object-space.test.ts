@@ -27,6 +27,7 @@ describe("a shared store", () => {
     expect(await signerStoreIn(space)("team-a").load()).toEqual([
       { ...record, value: "of the team" },
     ]);
+    expect([...space.objects.keys()]).toEqual([key, `signers/team-a/${key}`]);
     // A name that begins the other, and one of the same length.
     for (const other of ["team", "team-b"]) {
       expect(await signerStoreIn(space)(other).load()).toEqual([]);
