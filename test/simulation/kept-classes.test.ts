@@ -14,6 +14,7 @@ const bounds: Readonly<Record<string, string>> = {
   BundleWriter: "the entries of one publication, of which there are 16,384 at most",
   ChangedNames: "the names that a stream watches, which the bounds of a socket count",
   ClusterPush: "the API servers of the configuration",
+  ConfigMapDelivery: "the namespaces that the API server lists; it forgets those that have gone",
   CurrentCredentials: "the names of credentials of the configurations that an operator has written",
   FederatedBundles: "the trust domains of the configuration",
   Identities: "the workloads of a node, which have a row",

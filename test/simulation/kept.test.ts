@@ -1,6 +1,7 @@
 import { EventEmitter } from "node:events";
 import type { Http2Session, ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
+import { Code, ConnectError } from "@connectrpc/connect";
 import fc from "fast-check";
 import { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
@@ -23,6 +24,7 @@ import { Handshakes } from "../../src/node/limits/handshakes.ts";
 import { usualLimits } from "../../src/node/limits/limits.ts";
 import { TrustedProxies } from "../../src/node/limits/trusted-proxies.ts";
 import { createTokenBuckets } from "../../src/node/serve/token-buckets.ts";
+import { Issuers } from "../../src/node/signer/cert-manager-issuers.ts";
 import { RequestQueue } from "../../src/node/signer/request-queue.ts";
 import type { KeySet } from "../../src/pki/jose/key-set.ts";
 import { MeshCrls } from "../../src/program/bundle/crls.ts";
@@ -428,6 +430,21 @@ const rows: Readonly<Record<string, Row>> = {
         fill("next");
       };
       return { owner: log.operation, fill, leave };
+    },
+  },
+  "what the CA has said of issuers of cert-manager that were deleted": {
+    bound: 300,
+    strangers: 300,
+    open: () => {
+      const ending = AbortSignal.abort();
+      const away = () => Promise.reject(new Error("away"));
+      const issuers = new Issuers({
+        ...{ client: { send: away, open: away }, failed: () => {}, signal: ending },
+        ...{ clock: () => new Date(0), signers: [], caFaults: () => [] },
+      } as unknown as ConstructorParameters<typeof Issuers>[0]);
+      const refused = new ConnectError("no", Code.PermissionDenied);
+      const fill = (i: number) => issuers.note({ metadata: { uid: `${i}` } } as never, refused);
+      return { owner: issuers, fill, leave: () => issuers.report() };
     },
   },
   "requests that were answered or deleted": {

@@ -130,6 +130,7 @@ export class Issuers {
   /** Writes the condition of each issuer whose condition has changed. Rejects with the first failure. */
   async report(): Promise<void> {
     const { client, clock } = this.#context;
+    this.#forgetDeleted();
     for (const { kind, issuers } of this.#kinds) {
       for (const issuer of issuers.items.values()) {
         const condition = conditionOf(issuer, this.#healthOf(issuer), clock());
@@ -137,6 +138,12 @@ export class Issuers {
           await applyStatus(client, kind, issuer.metadata, { conditions: [condition] });
       }
     }
+  }
+
+  #forgetDeleted(): void {
+    const all = this.#kinds.flatMap(({ issuers }) => [...issuers.items.values()]);
+    const known = new Set(all.map(({ metadata }) => metadata.uid));
+    for (const uid of this.#refusals.keys()) if (!known.has(uid)) this.#refusals.delete(uid);
   }
 
   #healthOf({ metadata: { namespace, uid }, spec: { signerName } }: Issuer): Health {

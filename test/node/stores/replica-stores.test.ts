@@ -50,8 +50,9 @@ describe("the stores of a replica", () => {
     },
   );
 
-  test("deliver while they rotate, and do either once at a time", async () => {
-    const stores = await openIn(120);
+  test("deliver while another rotates, and do either once at a time", async () => {
+    const api = await startSecretsApi();
+    const [stores, other] = [await openOn(api, 120), await openOn(api, 120)];
     const { promise: rotated, resolve: endRotation } = Promise.withResolvers<void>();
     const done: string[] = [];
     const begun = Promise.withResolvers<void>();
@@ -62,11 +63,13 @@ describe("the stores of a replica", () => {
     });
     await begun.promise;
     await stores.inTurn(async () => void done.push("second rotation"));
+    await other.inTurn(async () => void done.push("another's rotation"));
     await stores.pushInTurn(async () => void done.push("push"));
+    await other.pushInTurn(async () => void done.push("another's push"));
     endRotation();
     await rotation;
-    await stores.inTurn(async () => void done.push("next rotation"));
-    expect(done).toEqual(["push", "rotation", "next rotation"]);
+    await other.inTurn(async () => void done.push("next rotation"));
+    expect(done).toEqual(["push", "another's push", "rotation", "next rotation"]);
   });
 
   test("leave the fault of work to whoever asked for it, and take their next turns", async () => {
