@@ -1,4 +1,6 @@
-import { type Bytes, fingerprintOf, Hex } from "../../pki/encoding/bytes.ts";
+import { hmac } from "@noble/hashes/hmac.js";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { fingerprintOf, Hex } from "../../pki/encoding/bytes.ts";
 
 /** The keys of an account or a role of AWS, or of a service like it. No log or error quotes any of them. */
 export interface AwsKeys {
@@ -41,8 +43,9 @@ export const AwsKeys = {
     const scope = day.join("/");
     const asked = fingerprintOf(text.encode(parts.join("\n")));
     const said = ["AWS4-HMAC-SHA256", date, scope, asked].join("\n");
-    let key = text.encode(`AWS4${secretAccessKey}`) as Bytes;
-    for (const part of [...day, said]) key = await hmac(key, part);
+    // A job of WebCrypto for each of these few octets takes longer than they do.
+    let key: Uint8Array = text.encode(`AWS4${secretAccessKey}`);
+    for (const part of [...day, said]) key = hmac(sha256, key, text.encode(part));
     const authorization = `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope}, SignedHeaders=${names}, Signature=${Hex.format(key)}`;
     return { ...signed, authorization };
   },
@@ -53,12 +56,6 @@ export const AwsKeys = {
 };
 
 const text = new TextEncoder();
-
-async function hmac(octets: Bytes, said: string): Promise<Bytes> {
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const key = await crypto.subtle.importKey("raw", octets, algorithm, false, ["sign"]);
-  return new Uint8Array(await crypto.subtle.sign("HMAC", key, text.encode(said)));
-}
 
 /** The domains of AWS's partitions, by the beginning of their regions' names (AWS SDKs, `partitions.json`). */
 const partitions: readonly (readonly [string, string])[] = [
