@@ -236,3 +236,14 @@ test("reports every fault at once, each line with its file", async () => {
   const files = lines.map((line) => line.split(/[:,]/)[0]);
   expect(files).toEqual(["ca-cert.pem", "cert-chain.pem", "root-cert.pem", "ca-key.pem"]);
 });
+
+test.each<[string, CaDepartures]>([
+  ["without basicConstraints", { extensions: [maySign] }],
+  ["without any extension", { extensions: [], lacksKeyIdentifiers: true }],
+  ["that says it is none", { extensions: [new x509.BasicConstraintsExtension(false), maySign] }],
+])("a root of version 3 %s is no CA", async (_, departures) => {
+  const bare = await createCa("O=mesh,CN=bare", departures);
+  const ca = await createCa("O=mesh", { issuer: bare });
+  const lines = await linesFor(materialOf(ca, { chain: ca.pem, roots: bare.pem }));
+  expect(lines).toEqual([expect.stringMatching(/is no CA, so it is no root$/)]);
+});
