@@ -72,7 +72,7 @@ function isExample(issuer: string): boolean {
 const longestNamespace = 63;
 
 /** An issuer, and the namespaces that its tokens may name, as globs. */
-type VouchingIssuer = Readonly<Pick<IssuerTable, "issuer" | "cluster" | "namespaces">>;
+type VouchingIssuer = Readonly<Pick<IssuerTable, "issuer" | "cluster" | "namespaces" | "subjects">>;
 
 /**
  * The issuers of different clusters whose globs match a common namespace, one finding for each issuer with such
@@ -90,6 +90,8 @@ function overlapFindings(issuers: readonly VouchingIssuer[]): readonly Finding[]
 
 function overlapOf(table: VouchingIssuer, other: VouchingIssuer) {
   if (table.cluster === other.cluster) return undefined;
+  // Of two tables of claims, the accounts are those that the operator has written.
+  if (table.subjects && other.subjects) return undefined;
   for (const one of table.namespaces) {
     for (const another of other.namespaces) {
       const example = commonName(one, another);

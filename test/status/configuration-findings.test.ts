@@ -38,6 +38,15 @@ describe("namespaces of two clusters", () => {
     expect(found(["shop"], ["shop"], "a")).toEqual([]);
   });
 
+  test("may be the same in two tables of claims, whose accounts the operator has written", () => {
+    const claims = { repository_id: "74", repository_owner_id: "7", environment: "prod" };
+    const tables = ["https://a.test", "https://b.test"].map((issuer, i) => ({
+      ...{ issuer, audiences: ["https://ca.test"], cluster: `c${i}`, namespaces: ["ci"] },
+      subjects: [{ name: "it", claims, namespace: "ci", account: `it-${i}` }],
+    }));
+    expect(configurationFindings({ issuers: issuersOf(...tables), warnings: [] })).toEqual([]);
+  });
+
   test("that nobody limits are left to the warning of the configuration", () => {
     expect(found(["*"], ["shop"])).toEqual([]);
   });
