@@ -32,6 +32,12 @@ import { sharedStoreRows, withBucket, withSecrets } from "./shared-store-rows.ts
 
 const upstream = "https://ca.example.com";
 
+const signer = {
+  enabled: true,
+  upstream,
+  signers: [{ name: "mesh.example.com/workload", pods: { namespaces: ["*"] } }],
+};
+
 /** All of the chart, so that each template renders. */
 const everything = {
   issuers: [{ issuer: "https://issuer.example.com", namespaces: ["*"] }],
@@ -43,9 +49,8 @@ const everything = {
   gateway: { enabled: true, upstream, deliverRoots: true },
   distribute: { enabled: true, upstream, clusterTrustBundles: ["mesh.example.com/workload"] },
   signer: {
-    enabled: true,
-    upstream,
-    signers: [{ name: "mesh.example.com/workload", pods: { namespaces: ["*"] } }],
+    ...signer,
+    signers: [{ ...signer.signers[0], cert_manager: [{ namespaces: ["shop"] }] }],
   },
   monitoring: {
     serviceMonitor: { enabled: true, labels: { release: "prometheus" } },
@@ -64,7 +69,7 @@ const asInBases = {
   serve: { inceptionDate: "2026-12-31" },
   gateway: { enabled: true, upstream },
   distribute: { enabled: true, upstream },
-  signer: everything.signer,
+  signer,
   podDisruptionBudget: { enabled: false },
   networkPolicy: { enabled: false },
 };
@@ -111,7 +116,8 @@ async function appliesChart({ plane, helm }: Tools): Promise<void> {
   await plane.call("POST", "/api/v1/namespaces", { metadata: { name: namespace } });
   const objects = await renderChart(helm, "mesh", namespace, everything);
   assert.deepEqual([...new Set(objects.map(({ kind }) => kind))].toSorted(), [
-    ...["ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "NetworkPolicy"],
+    ...["ClusterRole", "ClusterRoleBinding", "ConfigMap", "CustomResourceDefinition"],
+    ...["Deployment", "NetworkPolicy"],
     ...["PersistentVolumeClaim", "PodDisruptionBudget", "PrometheusRule", "Role", "RoleBinding"],
     ...["Service", "ServiceAccount", "ServiceMonitor"],
   ]);
@@ -288,9 +294,9 @@ async function fitsSchemas({ helm, kustomize }: Tools): Promise<void> {
     ...(await buildKustomization(kustomize, "overlays/replicas")),
     ...(await buildKustomization(kustomize, "overlays/bucket")),
   ];
-  // The Prometheus operator's kinds are not Kubernetes' own.
-  const ofOperator = /^(?:ServiceMonitor|PrometheusRule)$/;
-  await checkSchemas(objects.filter(({ kind }) => !ofOperator.test(kind)));
+  // The Prometheus operator's kinds are not Kubernetes' own, and kinds of kinds are in another module.
+  const others = /^(?:ServiceMonitor|PrometheusRule|CustomResourceDefinition)$/;
+  await checkSchemas(objects.filter(({ kind }) => !others.test(kind)));
 }
 
 /** Kubernetes' types, as its module of the API has them. */

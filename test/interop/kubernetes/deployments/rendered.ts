@@ -60,7 +60,7 @@ export const buildKustomization = async (
 ): Promise<readonly KubernetesObject[]> =>
   objectsIn(await runWell(kustomize, ["build", join(root, "deploy/kustomize", folder)]));
 
-const clusterWide = /^(?:Namespace|ClusterRole|ClusterRoleBinding)$/;
+const clusterWide = /^(?:Namespace|ClusterRole|ClusterRoleBinding|CustomResourceDefinition)$/;
 
 /** The plural of a kind, as it is in paths. */
 const pluralOf = (kind: string): string => kind.toLowerCase().replace(/y$/, "ie").replace(/$/, "s");
