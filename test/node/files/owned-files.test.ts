@@ -100,7 +100,7 @@ test("nothing that a server or a verb writes is left to whoever runs it", async 
     if (forOneProgram.has(path) || path === owners) continue;
     const text = await readFile(resolve("src", path), "utf8");
     const writes =
-      /\b(?:mkdir(?:Sync)?|writeFile(?:Sync)?|appendFile|createWriteStream|copyFile|cp)\(/;
+      /\b(?:mkdir(?:Sync)?|writeFile(?:Sync)?|(?<!file\.)appendFile|createWriteStream|copyFile|cp)\(/;
     const replaces = /\bAtomicFile\.(?:replace|create)\(/.test(text);
     const opens =
       /new DatabaseSync\((?!":memory:")/.test(text) && path !== "node/files/database.ts";

@@ -1,6 +1,8 @@
+import { dirname } from "node:path";
 import { Command, Option } from "commander";
 import { isSafeToFetch } from "../../../foundation/addresses.ts";
 import { build } from "../../../foundation/build.ts";
+import { StoreOwner } from "../../../node/files/store-owner.ts";
 import { AtomicFile } from "../../../program/files/atomic-file.ts";
 import { PemFile } from "../../../program/files/pem-file.ts";
 import { TokenFile } from "../../../program/files/small-file.ts";
@@ -107,7 +109,12 @@ async function accept(terminal: Terminal, options: AcceptanceOptions): Promise<v
   const { html } = options;
   if (html !== undefined) {
     const page = await reportPage(report);
-    await orOperatorError(() => AtomicFile.replace(html, page, { mode: 0o644 }));
+    await orOperatorError(() =>
+      AtomicFile.replace(html, page, {
+        mode: 0o644,
+        give: (file) => StoreOwner.leaveFile(file, dirname(html)),
+      }),
+    );
   }
   terminal.answer(report, options, () => formatReport(terminal, report));
   terminal.exitWith(exitCodes[outcomes[report.worst]]);

@@ -1,4 +1,6 @@
 import { type FileHandle, open } from "node:fs/promises";
+import { dirname } from "node:path";
+import { StoreOwner } from "../../../../node/files/store-owner.ts";
 import type { ExportState } from "./export-state.ts";
 import { filesSince, isOf, type Position, positionIn, readAt } from "./file-mark.ts";
 
@@ -54,7 +56,13 @@ export class FileTarget {
   }
 }
 
-const openToAppend = (path: string): Promise<FileHandle> => open(path, "a+", 0o600);
+/** Opens a file; a new one is left to the owner of its folder. */
+async function openToAppend(path: string): Promise<FileHandle> {
+  const file = await open(path, "a+", 0o600);
+  const { size } = await file.stat();
+  if (size === 0) await StoreOwner.leaveFile(file, dirname(path));
+  return file;
+}
 
 /** Ends the last line of a file, if it is torn. */
 async function endLine(file: FileHandle): Promise<void> {
