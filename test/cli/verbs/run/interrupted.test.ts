@@ -40,6 +40,7 @@ const whole = await rampart("", new MemoryTerminal());
 const others: Readonly<Record<string, string | undefined>> = {
   "cluster enrol": "--kubeconfig FIFO",
   "agent status": "SERVER",
+  acceptance: "--url https://SERVER --token-file token",
   "certificate inspect": "http://SERVER/bundle.pem",
   "certificate request": "--url http://SERVER --token-file token --out certificate",
   "log tail": "--url http://SERVER/log/0",
@@ -54,6 +55,7 @@ const others: Readonly<Record<string, string | undefined>> = {
   "issuer enrol": undefined,
   "kek new": undefined,
   init: undefined,
+  docs: undefined,
   completion: undefined,
   "agent bootstrap": undefined,
 };
