@@ -85,7 +85,7 @@ async function synchronizeCopy(index: FollowerIndex): Promise<number> {
       source,
       policy: policyOfKey(verifierKey),
       terminal: new MemoryTerminal(),
-      audience: {},
+      reader: {},
       [Symbol.dispose]: () => {},
     }),
   );

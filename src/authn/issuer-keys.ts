@@ -22,7 +22,7 @@ export interface IssuerKeys {
   (query: KeyQuery, now: Date): readonly KeySet[number][] | Promise<readonly KeySet[number][]>;
   /** The state of the keys, for reports only. */
   readonly state?: (now: Date) => KeyState;
-  /** Fetches the keys, unless a fetch was lately. Nobody need show a token. */
+  /** Fetches the keys, unless it is too early for another fetch. It needs no token from a caller. */
   readonly probe?: (now: Date) => Promise<void>;
 }
 

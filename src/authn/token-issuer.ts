@@ -109,13 +109,14 @@ const longestProbeMilliseconds = 1_000;
 /** Issuers of tokens. */
 export const TokenIssuer = {
   /**
-   * Finds why no token can be verified now, as one sentence: no issuer's keys are cached or can be fetched, and no API
-   * server reviews tokens in their place. It fetches keys and asks for reviews by itself, so that a CA without callers
-   * notices an outage and its end.
+   * Creates the check whether any token can be verified. It fetches keys and asks API servers for reviews by itself,
+   * so that a CA without callers notices an outage and its end.
    *
    * @param wait Waits for a probe that goes on after its request; by default for a second at most.
+   * @returns The fault as one sentence; `undefined` as long as one issuer has keys or has not failed yet, and without
+   *   issuers.
    */
-  findKeyFault(
+  keyFaultFinder(
     issuers: readonly TokenIssuer[],
     wait: (probes: Promise<void>) => Promise<void> = (probes) =>
       waitFor(probes, longestProbeMilliseconds),

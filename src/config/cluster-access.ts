@@ -59,7 +59,7 @@ function requireCredential(name: string, credentials: ClusterAccess["credentials
   return credential;
 }
 
-/** The pods of an issuer's cluster, given how to look them up. */
+/** Chooses how the pods of an issuer's cluster are found: by a watch that runs until `ending`, or by `lookup` itself. */
 export type PodsOf = (table: IssuerTable, lookup: Pods, ending: AbortSignal) => Pods;
 
 /** Watches the pods of every cluster with node proxies. No request asks for pods of the others. */
@@ -115,7 +115,7 @@ export function rootTargets(configuration: Configuration, fetching: Fetching): R
   );
 }
 
-/** Lists the clusters whose issuer tables say `deliver_crls`, like {@link rootTargets}. */
+/** Lists the clusters whose issuer tables say `deliver_crls`, each once. @throws ConfigurationError as {@link rootTargets}. */
 export function crlTargets(configuration: Configuration, fetching: Fetching): RootTarget[] {
   return targetsOf(configuration, fetching, ({ deliver_crls }) =>
     deliver_crls ? ConfigMapName.ofCrls : undefined,

@@ -118,7 +118,7 @@ export const Composition = {
         kekFault: stores.keks.fault,
         storeFault: platform.storeFault,
         port: platform.port,
-        keyFault: TokenIssuer.findKeyFault(issuers, platform.waitBriefly),
+        keyFault: TokenIssuer.keyFaultFinder(issuers, platform.waitBriefly),
       },
       crls: crlsOf(own, configuration, means),
       publishedLog: platform.publishedLog,

@@ -18,7 +18,7 @@ type KekMeans = Omit<
   LeaseParts,
   "keks" | "signers" | "trustDomain" | "leaseSeconds" | "keyServices" | "monotonic" | "random"
 > & {
-  /** Absent from a main module without key services, which is smaller. */
+  /** The key services. Absent in a main module that is built without them, to be smaller. */
   readonly keyCustody?: PlatformKeys | undefined;
 };
 

@@ -119,7 +119,7 @@ const consoleAccess = z.strictObject({
 /** `CONSOLE_ACCESS`, checked: an application of Cloudflare Access. */
 type AccessTable = z.output<typeof consoleAccess>;
 
-/** The URL of the keys with which Access signs a team's tokens. */
+/** The URL of the JWK Set of Cloudflare Access, whose keys sign tokens, at the origin of a team. */
 export const accessKeysUrl = ({ team }: AccessTable): string => `${team}/cdn-cgi/access/certs`;
 
 /** The keys of a configuration for the console. */

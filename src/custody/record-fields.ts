@@ -47,7 +47,7 @@ export const Fields = {
   },
 };
 
-/** Fields by their names, in the order in which a record has them. */
+/** The zod schema of each field of a record by its name, in the order in which a record has them. */
 export type Fields = Readonly<Record<string, z.core.$ZodType>>;
 
 /** The values of fields. */

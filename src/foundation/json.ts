@@ -37,7 +37,7 @@ export const JsonBounds = {
 
 const usualBounds = JsonBounds.of(256 * 1024);
 
-/** A text beyond its bounds, which may be JSON. */
+/** The error for a text that is not parsed, because it is longer than its {@link JsonBounds} or has more values. */
 export class JsonTooLarge extends SyntaxError {
   constructor() {
     super("longer than its bound, or with more values");

@@ -33,7 +33,7 @@ export async function waitFor<T>(
   }
 }
 
-/** Waits for a work, and no longer when the program ends. Nothing of the wait stays behind. */
+/** Waits until work or the program ends. Rejects if the work rejects first. Nothing of the wait stays behind. */
 export async function untilEnding(work: Promise<unknown>, ending: AbortSignal): Promise<void> {
   const ended = Promise.withResolvers<void>();
   const end = (): void => ended.resolve();

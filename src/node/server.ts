@@ -33,7 +33,7 @@ export interface ServerContext extends ProgramContext {
  */
 export type PluggedInImport = (mint: Mint, directory: string, now: Date) => Promise<void>;
 
-/** A running server with a port for RPCs. */
+/** A running program that takes RPCs. `address` resolves once it has a certificate. */
 export interface RunningServer<C> extends RunningProgram<C> {
   readonly address: Promise<AddressInfo>;
 }

@@ -36,7 +36,8 @@ export const sharePromises: WorkSharing = (capacity, longestMilliseconds) => {
 const parts = { count: 20, milliseconds: 25 };
 
 /**
- * Waits until the work has ended, or for a moment: the work goes on.
+ * Waits for work, at most half a second of an idle event loop; the work goes on. It rejects if the work rejects
+ * meanwhile.
  *
  * A busy process wakes late. Each part counts as one, however late its timer is, so that work which needs the event
  * loop gets its passes too: what is late for that reason alone must refuse nobody.

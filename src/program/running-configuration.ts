@@ -4,10 +4,13 @@ import { ConfigurationError, messageOf } from "../foundation/errors.ts";
 import type { OperationalEvent, OperationLog } from "../foundation/events.ts";
 import { InterruptibleSleep, type Pause } from "../foundation/pause.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
-import { systemCode } from "./files/small-file.ts";
+import { errorCode } from "./files/small-file.ts";
 import { type ConfigurationStatus, restartSentence } from "./internal/configuration-status.ts";
 
-/** The file of a configuration, and how a program understands it. */
+/**
+ * How a program reads the file of its configuration, notices a change, and parses the values. A change of `restartKeys`
+ * takes a restart.
+ */
 export interface ConfigurationSource<C> {
   /** @throws ConfigurationError */
   readonly read: () => Promise<Values>;
@@ -239,6 +242,6 @@ export async function fileState(path: string): Promise<string> {
     const { dev, ino, size, mtimeNs, ctimeNs } = found;
     return found.isFIFO() ? pipeState : [dev, ino, size, mtimeNs, ctimeNs].join(" ");
   } catch (error) {
-    return systemCode(error) ?? "unreadable";
+    return errorCode(error) ?? "unreadable";
   }
 }

@@ -24,7 +24,10 @@ type Delivery = "elsewhere" | "unknown" | "complete" | "pending" | "failed";
 /** The longest fault that is shown. */
 const longestFault = 500;
 
-/** How far the roots have come in the cluster of each issuer, as the pushes of this process know it. */
+/**
+ * How far the roots have come in each cluster of an issuer or of the push, each once, as the pushes of this process know
+ * it: `elsewhere` for a cluster without a push, `unknown` before its first.
+ */
 export function clusterStatuses(
   issuers: readonly TokenIssuer[],
   { clusters, outcomes }: Pick<ClusterPush, "clusters" | "outcomes">,

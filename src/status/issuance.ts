@@ -48,7 +48,7 @@ const maximumClusters = 1024;
 export interface Decided {
   readonly requests: number;
   readonly denied: number;
-  /** Shortened, allowed or given something else. */
+  /** Requests whose outcome changed without a denial: shortened, allowed, or otherwise. */
   readonly changed: number;
 }
 

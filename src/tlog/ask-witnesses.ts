@@ -35,9 +35,10 @@ const witnessMilliseconds = 5000;
 const maximumAnswerOctets = 64 * 1024;
 
 /**
- * Asks the witnesses of a configuration over HTTPS; `undefined` if it names none.
+ * Prepares the questions to the witnesses of a policy (C2SP tlog-policy); `undefined` without a policy. A witness that
+ * fails is logged and left out.
  *
- * @throws LogError `form`
+ * @throws LogError `form`, also for an empty text, and for a witness without a URL.
  */
 export function askConfigured(
   witnesses: string | undefined,

@@ -23,10 +23,10 @@ interface WorkerConsoleParts {
   readonly environment: Environment;
 }
 
-/** Adds the console's routes to a Worker's. */
+/** Adds the console's routes to a Worker's: the status service, `/`, and everything below `/console/`. */
 export type AddConsole = (app: Hono, parts: WorkerConsoleParts) => void;
 
-/** Adds the console's routes to a Worker's. */
+/** As {@link AddConsole}. */
 export const addConsole: AddConsole = (app, parts) => {
   const { configuration, composition, push, crlPush, environment } = parts;
   const { certificateAuthority, issuers, accessKeys } = composition;

@@ -93,7 +93,7 @@ export function xdsSocketOf({ RAMPART_XDS_SOCKET, PROXY_CONFIG }: Variables): st
   return RAMPART_XDS_SOCKET ?? join(PROXY_CONFIG.configPath, "XDS");
 }
 
-/** The order of pilot-agent. */
+/** The file of roots for istiod, by pilot-agent's order of precedence; `undefined` for the system's roots. */
 function rootFileOf(variables: Variables, faults: string[]): string | undefined {
   const { XDS_ROOT_CA, PROV_CERT, FILE_MOUNTED_CERTS, PILOT_CERT_PROVIDER } = variables;
   if (XDS_ROOT_CA !== undefined) return XDS_ROOT_CA === "SYSTEM" ? undefined : XDS_ROOT_CA;

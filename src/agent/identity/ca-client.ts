@@ -8,7 +8,7 @@ import { Semaphore } from "../../foundation/shared-work.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 import { Handshake } from "../../program/tls-policy.ts";
 import type { RequestSettings } from "../configuration/ca-settings.ts";
 import type { CaChannel } from "./ca-channel.ts";
@@ -145,7 +145,7 @@ function toIssuanceError(error: unknown): unknown {
 /** Says whose words follow. A connection that the agent or the system refuses is no answer. */
 function beginningOf({ code, cause }: ConnectError): string {
   if (code === Code.DeadlineExceeded) return "no answer from the CA:";
-  return systemCode(cause) === undefined ? "the CA answered" : "no connection to the CA:";
+  return errorCode(cause) === undefined ? "the CA answered" : "no connection to the CA:";
 }
 
 /**

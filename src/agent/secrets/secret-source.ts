@@ -40,7 +40,7 @@ export async function loadAll(
   return Promise.all(names.map((name) => source.load(name)));
 }
 
-/** Istio's names for a proxy's own certificate and for the roots. */
+/** Istio's name of the resource with a proxy's own certificate. */
 export const defaultResource = "default";
 
 /** Istio's name of the resource with the roots of the mesh. */

@@ -16,9 +16,10 @@ export const takePermit: ContextKey<TakePermit> = createContextKey<TakePermit>(
 );
 
 /**
- * Sets the names that a stream watches, instead of those before.
+ * Counts the names that a stream watches, in place of those counted before. Where all connections together hold too
+ * much, the heaviest one is destroyed.
  *
- * @throws ConnectError for more names than a proxy has, or for longer ones.
+ * @throws ConnectError InvalidArgument for more names than a proxy has, or longer ones: the former count stays.
  */
 export type HoldNames = (names: Iterable<string>) => void;
 

@@ -10,7 +10,7 @@ import {
 } from "../../program/bundle/document-follower.ts";
 import { crlDocument, type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
 import { PemFile } from "../../program/files/pem-file.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 import type { ClientTls } from "../../program/http/tunnel.ts";
 import type { AgentConfiguration } from "../configuration.ts";
 import type { FederatedBundles, JwtBundles } from "./bundles.ts";
@@ -226,7 +226,7 @@ export class OwnBundle implements FollowerState {
     if (isKnown || !this.#options.configuration.isBundleAssumed) return false;
     if (!(error instanceof FetchError)) return false;
     const { status = 0 } = error;
-    const code = systemCode(error.cause) ?? "";
+    const code = errorCode(error.cause) ?? "";
     this.#closures = code === "ECONNRESET" ? this.#closures + 1 : 0;
     return (
       noBundle.includes(status) || http2Alone.test(code) || this.#closures >= closuresOfRefusal
@@ -241,7 +241,7 @@ export class OwnBundle implements FollowerState {
     const { configuration, log } = this.#options;
     const { rootFile } = configuration.ca.files;
     if (rootFile === undefined || !(error instanceof FetchError)) return;
-    if (!unknownRoot.test(systemCode(error.cause) ?? "")) return;
+    if (!unknownRoot.test(errorCode(error.cause) ?? "")) return;
     const isNew = this.#untrusted === undefined;
     this.#untrusted = `roots, taints and CRLs are not followed: ${url} shows a certificate of no root that this agent knows; if the CA's roots have changed, put today's into ${rootFile}`;
     if (isNew)

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import { type Pause, waitFor } from "../../foundation/pause.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 import { connectSession } from "../../program/http/tunnel.ts";
 import { Handshake } from "../../program/tls-policy.ts";
 import type { ConnectionFiles } from "../configuration/ca-settings.ts";
@@ -126,7 +126,7 @@ const until =
 const unreachable = (address: string, cause: unknown): OperatorError =>
   new OperatorError(`istiod at ${address} cannot be reached: ${whyOf(cause)}`, { cause });
 
-const whyOf = (error: unknown): string => systemCode(error) ?? messageOf(error);
+const whyOf = (error: unknown): string => errorCode(error) ?? messageOf(error);
 
 const pingEveryMilliseconds = 30_000;
 const pingTimeoutMilliseconds = 10_000;

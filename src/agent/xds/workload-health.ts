@@ -14,7 +14,7 @@ import {
   HealthCheckRequestSchema,
   HealthCheckResponse_ServingStatus as Status,
 } from "../../gen/grpc/health/v1/health_pb.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 import type { ProbeMethod, ReadinessProbe } from "../configuration/proxy-config.ts";
 import type { HealthSettings, ProbeAddresses } from "../configuration/xds-settings.ts";
 import type { WorkloadHealth } from "./xds-stream.ts";
@@ -102,7 +102,7 @@ export function createProber(method: ProbeMethod, addresses: ProbeAddresses): Pr
     try {
       return await ask(signal);
     } catch (error) {
-      const code = systemCode(error) ?? "";
+      const code = errorCode(error) ?? "";
       // The codes of gRPC are numbers, and say less than its messages.
       return /^[A-Z]/.test(code) ? code : messageOf(error);
     }

@@ -60,7 +60,7 @@ const noStatus: GrpcStatus = {
   message: "istiod ended the stream without a status",
 };
 
-/** A peer that leaves more unread is broken, and the stream costs less than the memory. */
+/** The most octets of requests that istiod leaves unread. Beyond it the stream ends: a new one costs less than this memory. */
 const maximumQueuedOctets = 64 * 1024 * 1024;
 
 /**

@@ -19,7 +19,7 @@ export interface PresentedToken {
  */
 type TokenReader = (authorization: string | null) => PresentedToken;
 
-/** Finds the issuer of a token by its name, byte for byte. */
+/** Creates a reader of the `Authorization` header. It finds the issuer by `iss`, byte for byte, and verifies nothing else. */
 export function createTokenReader(issuers: readonly TokenIssuer[]): TokenReader {
   const byName = new Map<unknown, TokenIssuer>(issuers.map((issuer) => [issuer.name, issuer]));
   return (authorization) => {

@@ -55,7 +55,7 @@ export interface AuditEvent {
   /** The rule in shadow that would have decided, and what it would have changed. */
   shadowRule?: string | undefined;
   shadowEffect?: Effect | undefined;
-  /** What the rules were held against. */
+  /** The circumstances by which the policy was evaluated. */
   asked?: Circumstances;
   /** The DNS names of a serving certificate. */
   dnsNames?: readonly string[];

@@ -156,8 +156,8 @@ export async function requireUndenied(
 }
 
 /**
- * An adopted authority may outlive its root, so its schedule limits leaves as well. A renewal ends when
- * the next one would be refused.
+ * The longest validity of a leaf. An adopted authority may outlive its root, so its schedule is a bound too. A renewed
+ * certificate ends by the instant from which renewals are refused (`provedUntil`).
  */
 function usefulLife(
   { certificate, schedule }: SigningAuthority,

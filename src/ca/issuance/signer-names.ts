@@ -1,4 +1,4 @@
-/** The names of signers in requests. */
+/** The values of `CertSigner` in a request that name no configured signer. */
 export const CertSigner = {
   /** The `CertSigner` of a request for a serving certificate. */
   serving: "serving" as const,

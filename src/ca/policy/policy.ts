@@ -144,7 +144,7 @@ const overTest =
   ({ requested }) =>
     requested === undefined ? undefined : requested > over;
 
-/** Whether a token was accepted after every process knew of a rule: then it was of no denied node. */
+/** Whether the token was accepted after every process knew the rule: a token of a denied node would have been refused. */
 const isYounger = ({ provedAt }: Circumstances, since: Date | undefined): boolean =>
   provedAt !== undefined && since !== undefined && provedAt > since;
 

@@ -23,7 +23,7 @@ export interface NewIntermediate {
   readonly otherRoots: readonly Bytes[];
 }
 
-/** Installs intermediates. */
+/** Adds verified intermediates of other CAs to the store. */
 export const NewIntermediate = {
   /**
    * Puts an intermediate into the store: it is published, then signs, then verifies, by a schedule that is

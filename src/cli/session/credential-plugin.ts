@@ -5,7 +5,7 @@ import * as z from "zod/mini";
 import { Secrets } from "../../config/secrets.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { parseJson } from "../../foundation/json.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 
 /** How a login authenticates: by a token, or a certificate and its key (PEM). */
 export interface Credential {
@@ -72,7 +72,7 @@ export async function runPlugin(
     return { token: status.token, cert: status.clientCertificateData, key: status.clientKeyData };
   } catch (error) {
     const what = `the credential plugin ${JSON.stringify(command)}`;
-    if (systemCode(error) !== "ENOENT") throw new OperatorError(`${what} gave no credential`);
+    if (errorCode(error) !== "ENOENT") throw new OperatorError(`${what} gave no credential`);
     throw new OperatorError(
       `${what} is not installed${installHint ? `: ${installHint.trim()}` : ""}`,
     );

@@ -3,7 +3,7 @@ import { UpstreamError } from "../../ca/upstream-authority.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import type { OperationalEvent } from "../../foundation/events.ts";
 import { pause } from "../../foundation/pause.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 import { Signals } from "../../program/signals.ts";
 import { exitCodes } from "./command-line.ts";
 import type { Terminal } from "./terminal.ts";
@@ -17,7 +17,7 @@ export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
       throw new OperatorError(error.faults.join("\n         "));
     }
     if (error instanceof UpstreamError) throw new OperatorError(error.message);
-    if (systemCode(error)) throw new OperatorError(systemSentence(error), { cause: error });
+    if (errorCode(error)) throw new OperatorError(systemSentence(error), { cause: error });
     throw error;
   }
 }
@@ -36,7 +36,7 @@ const systemReasons: Readonly<Record<string, string>> = {
 
 /** A system's error as a sentence, with the path that it is about. */
 function systemSentence(error: unknown): string {
-  const reason = systemReasons[systemCode(error) ?? ""];
+  const reason = systemReasons[errorCode(error) ?? ""];
   const path = error instanceof Error && "path" in error ? String(error.path) : undefined;
   if (reason !== undefined && path !== undefined) return `${path}: ${reason}`;
   return error instanceof Error ? error.message : "the system failed";
@@ -76,7 +76,7 @@ export async function repeatedly(
  */
 export function endingWithOutput({ stdout, stderr }: NodeJS.Process): void {
   stdout.on("error", (error) => {
-    if (systemCode(error) === "EPIPE") process.exit();
+    if (errorCode(error) === "EPIPE") process.exit();
     stderr.write(`rampart: the standard output cannot be written: ${error.message}\n`);
     process.exit(exitCodes.failed);
   });

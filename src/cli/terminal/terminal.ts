@@ -13,8 +13,8 @@ interface TerminalProcess {
   exitCode?: number | string | null | undefined;
 }
 
-/** The reader of what a verb prints. */
-export interface Audience {
+/** Who reads a verb's output: a person, or a script that asked for JSON. */
+export interface OutputReader {
   /** Whether a script reads the answer: then only a terminal gets notices beside it. */
   readonly json?: boolean | undefined;
 }
@@ -132,7 +132,7 @@ export class Terminal implements Screen {
   }
 
   /** Prints the answer: as JSON for a script, or in words. */
-  answer(answer: unknown, { json }: Audience, inWords: () => string): void {
+  answer(answer: unknown, { json }: OutputReader, inWords: () => string): void {
     const typed = (_: string, value: unknown) =>
       typeof value === "string" ? this.typed(value) : value;
     // The text of the JSON is not typed again: a path in it has escapes.
@@ -141,13 +141,13 @@ export class Terminal implements Screen {
   }
 
   /** Says something beside the answer. */
-  notice(lines: string, { json = false }: Audience = {}): void {
+  notice(lines: string, { json = false }: OutputReader = {}): void {
     if (!json || this.isWatched) this.#process.stderr.write(`${this.typed(lines)}\n`);
   }
 
   /** Says what a verb works on. */
-  noticePlace(place: string, audience: Audience): void {
-    this.notice(this.#said("quiet", `On the ${place}:`), audience);
+  noticePlace(place: string, reader: OutputReader): void {
+    this.notice(this.#said("quiet", `On the ${place}:`), reader);
   }
 
   /** Says what an operator does after a verb. */
@@ -194,7 +194,7 @@ export class Terminal implements Screen {
   async progress<T>(
     what: string,
     work: () => Promise<T>,
-    { json = false }: Audience = {},
+    { json = false }: OutputReader = {},
   ): Promise<T> {
     const { stderr } = this.#process;
     if (json && !this.isWatched) return work();

@@ -45,7 +45,7 @@ export function columnsOf(text: string): number {
 /**
  * A line in as many lines as it takes, broken at spaces where there are any.
  *
- * @param indent What the second line and all others begin with.
+ * @param indent What the second line and all others begin with. It must be narrower than `width`.
  */
 export function wrap(line: string, width: number, indent: string): readonly string[] {
   if (columnsOf(line) <= width) return [line];

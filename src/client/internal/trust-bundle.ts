@@ -16,7 +16,7 @@ export interface TrustBundle {
 }
 
 /**
- * Reads a SPIFFE bundle (SPIFFE Trust Domain and Bundle §4).
+ * Reads a SPIFFE bundle (SPIFFE Trust Domain and Bundle §4). A missing sequence is 0, a missing refresh hint 300 seconds.
  *
  * @throws ClientError `invalid-response`, also for a bundle without a root.
  */

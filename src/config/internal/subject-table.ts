@@ -160,7 +160,7 @@ export function subjectTableOf(table: Subjects & Pick<Table, "issuer">): Subject
   return entries && { issuer, entries, recordedClaims: recordedIn(table) };
 }
 
-/** A fault of a table, behind its place. */
+/** The path of a field in a table, and what is wrong there. */
 export type Fault = readonly [place: readonly (string | number)[], fault: string];
 
 /** Audiences that platforms put into tokens by themselves, or that are a cloud's own. */
@@ -210,7 +210,7 @@ export function subjectFaults(table: Table): readonly Fault[] {
   ];
 }
 
-/** Whether one entry fits every token that another one fits. A claim of a template must be there. */
+/** Whether `one` matches every token that `other` matches. A claim that only `one` uses may be absent from such a token. */
 function covers(one: SubjectEntry, other: SubjectEntry): boolean {
   const demanded = new Map(
     other.conditions.map(({ path, accepted }) => [claimPathText(path), accepted] as const),

@@ -67,7 +67,7 @@ export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
   };
 };
 
-/** Has the key transform octets into others. */
+/** Lets the key perform an operation, such as `/sign`, on octets, and returns its result. */
 export const transform = async (
   call: Call,
   act: string,

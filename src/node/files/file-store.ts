@@ -5,7 +5,7 @@ import { AuthorityStore, RecordName, type StoredRecord } from "../../custody/aut
 import type { RecordKind } from "../../custody/record-kinds.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { AtomicFile } from "../../program/files/atomic-file.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 import { asOwner, giveToOwner, StoreOwner } from "./store-owner.ts";
 
 /** How many files are open at once, because the connections of callers need descriptors as well. */
@@ -206,7 +206,7 @@ function pathOf(directory: string, name: RecordName): string {
 
 function ignoring(code: string): (error: unknown) => undefined {
   return (error) => {
-    if (systemCode(error) === code) return undefined;
+    if (errorCode(error) === code) return undefined;
     throw error;
   };
 }

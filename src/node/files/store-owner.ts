@@ -3,7 +3,7 @@ import { type FileHandle, lchown, mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { OperatorError } from "../../foundation/errors.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 
 /** The user and the group to whom a store belongs: `serve` runs as this user. */
 interface Owner {
@@ -18,7 +18,7 @@ export const StoreOwner = {
     try {
       return await stat(path);
     } catch (error) {
-      if (systemCode(error) !== "ENOENT" || dirname(path) === path) throw error;
+      if (errorCode(error) !== "ENOENT" || dirname(path) === path) throw error;
       return StoreOwner.of(dirname(path));
     }
   },
@@ -31,7 +31,7 @@ export const StoreOwner = {
   async makeFolder(path: string, owner: Owner, mode = 0o700): Promise<string | undefined> {
     const first = await mkdir(path, { recursive: true, mode }).catch(async (fault: unknown) => {
       // On a read-only file system Node reports ENOENT here; without the option it reports the true error.
-      if (systemCode(fault) !== "ENOENT") throw fault;
+      if (errorCode(fault) !== "ENOENT") throw fault;
       await mkdir(path, { mode });
       return path;
     });
@@ -96,7 +96,7 @@ function makeOwnedFile(path: string): void {
   try {
     file = openSync(path, "wx", 0o600);
   } catch (error) {
-    if (systemCode(error) === "EEXIST") return;
+    if (errorCode(error) === "EEXIST") return;
     throw error;
   }
   try {
@@ -113,7 +113,7 @@ export async function asOwner<T>(folder: string, work: () => Promise<T>): Promis
   try {
     return await work();
   } catch (error) {
-    const code = systemCode(error);
+    const code = errorCode(error);
     if (code !== "EACCES" && code !== "EPERM") throw error;
     const owner = await StoreOwner.of(folder).catch(() => undefined);
     if (owner === undefined || owner.uid === process.geteuid?.()) throw error;

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { UseToken } from "../../ca/issuance/single-use.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 import { StoreOwner } from "./store-owner.ts";
 
 /** The most tokens that are remembered: each is an empty file, and its name takes 90 octets. */
@@ -45,7 +45,7 @@ export function usedTokensIn(storeDirectory: string, maximum = maximumTokens): U
       known++;
       return true;
     } catch (error) {
-      if (systemCode(error) === "EEXIST") return false;
+      if (errorCode(error) === "EEXIST") return false;
       throw error;
     }
   };

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/pause.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 import { Recurrence } from "../../program/recurrence.ts";
 import type { ServerCredentials, ServingCertificate, ServingCertificateSource } from "../tls.ts";
 import type { TlsListener } from "./tls-listener.ts";
@@ -115,7 +115,7 @@ export class RenewingListener {
   /** Logs each fault once, and not every second. */
   #report(error: unknown): void {
     // Not reported, because a port that is in use ends the program with a sentence of its own.
-    if (systemCode(error) === "EADDRINUSE") return;
+    if (errorCode(error) === "EADDRINUSE") return;
     const detail = messageOf(error);
     if (detail === this.#fault) return;
     this.#fault = detail;

@@ -40,7 +40,12 @@ export function metadataUrl(url: string): string {
   );
 }
 
-/** Asks for a part of a credential. @param what Who is asked, as the subject of a sentence. @throws KeyServiceError */
+/**
+ * Asks for a part of a credential. An answer that is not JSON has no members.
+ *
+ * @param what Who is asked, as the subject of a sentence.
+ * @throws KeyServiceError for every status but 200, and where no answer comes.
+ */
 export async function askFor(
   what: string,
   { fetch }: Machine,
@@ -83,8 +88,10 @@ export async function findVaultCredential(
 }
 
 /**
- * A client secret or a federated token, which a kubelet replaces in its file, by the variables of Azure's own
- * tools; else a token of the managed identity, from Container Apps and App Service or from the machine.
+ * Finds the credential for Azure: with tenant and client id, the client secret or federated token of Azure's own
+ * variables, not exchanged yet; else an access token of the managed identity.
+ *
+ * @throws OperatorError for the token's file, KeyServiceError for the identity.
  */
 export async function findAzureCredential(
   machine: Machine,

@@ -196,7 +196,7 @@ export class FairQueue {
       next = this.#smallest();
   }
 
-  /** Rule 1. Work that ends while it begins calls this again, within one tick. */
+  /** Begins waiting work while turns are free (rule 1). Work that ends in its `begin` calls this again in the same tick. */
   #fill(limits: FairLimits = this.#limits()): void {
     while (this.#hasPermit(limits)) {
       const [work] = this.#smallest()?.members ?? [];

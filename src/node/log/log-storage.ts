@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AtomicFile, type FileOwnership } from "../../program/files/atomic-file.ts";
-import { systemCode } from "../../program/files/small-file.ts";
+import { errorCode } from "../../program/files/small-file.ts";
 import type {
   LogObjects,
   LogStage,
@@ -60,7 +60,7 @@ export async function readObject(file: string): Promise<Octets | undefined> {
   try {
     return new Uint8Array(await readFile(file));
   } catch (error) {
-    const code = systemCode(error);
+    const code = errorCode(error);
     if (code === "ENOENT" || code === "ENOTDIR" || code === "EISDIR") return undefined;
     throw error;
   }
@@ -70,7 +70,7 @@ async function createIfFree(file: string, octets: Octets): Promise<void> {
   try {
     await AtomicFile.create(file, octets, ownershipIn(dirname(file)));
   } catch (error) {
-    if (systemCode(error) !== "EEXIST") throw error;
+    if (errorCode(error) !== "EEXIST") throw error;
   }
 }
 

@@ -132,7 +132,7 @@ export class ObjectStage implements LogStage {
     return this.#isOutdated;
   }
 
-  /** Whether that is because another process has written. */
+  /** Whether a write failed because another process had written. */
   get isOvertaken(): boolean {
     return this.#failure instanceof Overtaken;
   }

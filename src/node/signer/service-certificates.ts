@@ -67,7 +67,7 @@ export function serviceCertificates(
   };
 }
 
-/** The requester, by the names under which the CA denies, logs and finds it. */
+/** The metadata that names the requester: the CA checks denials by it and logs it. */
 export function namesOf({ account, pod, node, tokenId }: BoundAccount): JsonObject {
   return {
     Requester: `${account.namespace}/${account.name}`,

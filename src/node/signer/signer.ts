@@ -165,8 +165,8 @@ interface Election {
 }
 
 /**
- * Works while this process holds the lease. A holder that cannot renew it stops before another process may
- * begin.
+ * Does its work while this process holds the lease. It asks for the lease from its construction until {@link end}. A
+ * holder that cannot renew it stops before another process may begin.
  *
  * Two leaders at once are no danger: an answer is final, so the API server takes one of two.
  */

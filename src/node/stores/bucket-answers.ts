@@ -1,6 +1,6 @@
 import { FetchError } from "../../foundation/fetch.ts";
 
-/** An object of a bucket, as a list shows it. */
+/** An object in a list of a bucket: its whole key, and its ETag without quotes. */
 export interface ListedObject {
   readonly name: string;
   readonly version: string;

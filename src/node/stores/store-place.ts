@@ -96,7 +96,10 @@ const keysOf = {
 /** The keys about the service of a bucket, which a log in a bucket needs as well. */
 const serviceKeys = Object.keys(bucketKeys).filter((key) => key.startsWith("S3_"));
 
-/** A process sees a file as soon as it is written. Of a service, it may notice late that it is silent. */
+/**
+ * The minimum and the default of `PROPAGATION_INTERVAL` by the kind of store. A file is visible as soon as it is
+ * written; a process may notice late that a bucket or an API server does not answer.
+ */
 export const propagationOf: Readonly<Record<Kind, Propagation>> = {
   directory: { shortestSeconds: 1, usual: "5s" },
   kubernetes: { shortestSeconds: 10, usual: "2m" },
@@ -182,10 +185,11 @@ export function bucketPlaceOf(values: BucketValues, environment: Environment) {
 }
 
 /**
- * The place of an issuance log in a bucket: by default in that of the store, beside the records, whose list has to stay
- * short. `undefined` for a log in the directory of the store.
+ * The bucket and prefix of an issuance log: `LOG_STORE`, else beside the records in the store's bucket. `undefined`
+ * without an origin, and for a store in a directory, which has its log there.
  *
- * @throws ConfigurationError
+ * @throws ConfigurationError as {@link bucketPlaceOf}, for `LOG_STORE` without `LOG_ORIGIN`, and without `LOG_STORE` for
+ *   a store in Kubernetes or in a bucket without a prefix.
  */
 export function logPlaceOf(
   { LOG_STORE, ...values }: BucketValues & Pick<StoreValues, "LOG_STORE">,

@@ -21,7 +21,7 @@ interface Stores {
 
 /** The stores of a server that may be one of several replicas. */
 export interface ReplicaStores extends Stores {
-  /** Does work of which one replica at a time may do it, or leaves it to the one that is at it. */
+  /** Does work that only one replica at a time may do. Does nothing while it is done already. */
   readonly inTurn: (work: () => Promise<void>) => Promise<void>;
   /** As `inTurn`, for the delivery to clusters: it takes longer, and rotations do not wait for it. */
   readonly pushInTurn: (work: () => Promise<void>) => Promise<void>;

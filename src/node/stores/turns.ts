@@ -39,7 +39,7 @@ interface TurnTaker {
   /** Different for every process. */
   readonly identity: string;
   readonly clock: () => Date;
-  /** By {@link turnSecondsOf}. */
+  /** How long a turn lasts: {@link turnSecondsOf}. */
   readonly turnSeconds: number;
 }
 
@@ -49,7 +49,7 @@ interface TurnTaker {
  * one may have begun.
  */
 export class Turns {
-  /** The space for all of this process. It refuses to write and to remove once its turn has taken too long. */
+  /** The space for every read and write of this process. In a turn that has taken too long it refuses to write and to remove. */
   readonly space: ObjectSpace;
   readonly #taker: TurnTaker;
   readonly #candidate: LeaseCandidate;
@@ -78,8 +78,8 @@ export class Turns {
   }
 
   /**
-   * Does the work unless another replica, or this one, is at work now. Meanwhile each list of the space is as fresh as `now`,
-   * so that the work sees all that replicas before it have written.
+   * Does the work unless another replica, or this one, is at work now. Meanwhile every list of the space has the
+   * freshness `"now"`, so the work sees all that replicas wrote before.
    *
    * @returns Whether it was this replica's turn.
    * @throws The error of the work, or of the store: then nobody knows whose turn it is.

@@ -36,8 +36,8 @@ export function parseForeignAuthority(der: Bytes): Certificate {
 }
 
 /**
- * Every door for the certificate of another CA: it is read strictly here, and by the platform's own verifier. One
- * that some verifier cannot read makes a whole trust bundle unreadable for it.
+ * Requires that verifiers can read a foreign CA's certificate: by {@link parseForeignAuthority}, and by the platform's
+ * verifier where it has one. It verifies no signature.
  *
  * @throws DerError
  */

@@ -43,8 +43,8 @@ export function createTaint(
 }
 
 /**
- * A leaf may be as long as today's settings allow, or as the settings did when the authority was
- * minted.
+ * When the last leaf has expired everywhere. It may have the longest lifetime of today's settings, or of those when the
+ * authority was minted.
  */
 function lastLeafGone(
   { signsUntil, retiresAt }: Schedule,

@@ -137,7 +137,7 @@ export const Schedule = {
   },
 };
 
-/** The facts that decide when an intermediate may sign. */
+/** What the schedule of an installed intermediate depends on. */
 export interface Installation {
   /** When the first certificate on the path from the authority to its root expires. */
   readonly expiresAt: Date;

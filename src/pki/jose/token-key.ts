@@ -7,7 +7,10 @@ import { addSeconds, later, wholeSeconds } from "../x509/validity.ts";
 /** The algorithms that sign JWT-SVIDs (RFC 7518 §3.1). */
 type TokenAlgorithm = "ES256" | "RS256";
 
-/** A key that signs JWT-SVIDs and nothing else, with its schedule. Its id is the `kid` of its tokens. */
+/**
+ * The public key that verifies JWT-SVIDs, and its schedule. The key signs nothing else. Its id is the `kid` of its
+ * tokens. {@link OpenTokenKey} has the private key.
+ */
 export interface TokenKey extends ScheduledAuthority {
   readonly algorithm: TokenAlgorithm;
   /** SubjectPublicKeyInfo, DER. */

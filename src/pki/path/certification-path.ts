@@ -97,7 +97,7 @@ function broken(last: CaCertificate, candidates: readonly CaCertificate[]): stri
     : `${last.title}: ${reason}: no certificate has the name of its issuer`;
 }
 
-/** The certificate of a CA, read to the last octet of each extension that decides about a path. */
+/** A CA's certificate, with every extension parsed that path validation depends on. */
 export interface CaCertificate extends Certificate {
   /**
    * What errors call the certificate, such as `cacerts/cert-chain.pem, certificate 2 (CN=Intermediate CA, O=Istio)`.

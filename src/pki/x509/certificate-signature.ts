@@ -81,8 +81,8 @@ interface SignedStructure extends Pick<Certificate, "signedBytes" | "signature">
 }
 
 /**
- * Whether a certificate is signed with this key. It uses WebCrypto itself, because only paths to foreign
- * roots have RSASSA-PSS, and they are rare.
+ * Whether a certificate is signed with this key. Unlike {@link isSignedWith} it accepts RSASSA-PSS, and a malformed
+ * signature is `false`. It uses WebCrypto itself, because only paths to foreign roots have RSASSA-PSS, and they are rare.
  */
 export async function isSignedByKey(
   structure: SignedStructure,

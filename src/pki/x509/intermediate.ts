@@ -74,7 +74,11 @@ export function intermediateSubject(trustDomain: TrustDomain, id: string): Bytes
   );
 }
 
-/** BasicConstraints of an authority with a path length. */
+/**
+ * The value of the extension BasicConstraints of a CA (RFC 5280 §4.2.1.9), without the Extension around it.
+ *
+ * @param pathLength From 0 to 127.
+ */
 export function basicConstraints(pathLength: number): Bytes {
   const length = derElement(Tag.integer, Uint8Array.of(pathLength));
   return derSequence(derTrue, length);

@@ -54,7 +54,7 @@ export const SmallFile = {
         : isShort && (await readAtMost(path, found.size));
       if (octets) return octets;
     } catch (cause) {
-      const code = systemCode(cause) ?? "no reason given";
+      const code = errorCode(cause) ?? "no reason given";
       const why = code === "ENOENT" ? "does not exist" : `cannot be read: ${code}`;
       throw new OperatorError(`${path} ${why}`, { cause });
     }
@@ -67,7 +67,7 @@ export async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefin
   try {
     return await reading;
   } catch (error) {
-    if (error instanceof OperatorError && systemCode(error.cause) === "ENOENT") return undefined;
+    if (error instanceof OperatorError && errorCode(error.cause) === "ENOENT") return undefined;
     throw error;
   }
 }
@@ -127,7 +127,7 @@ function requireToken(text: string, path: string): string {
   throw new OperatorError(`${path} must hold a bearer token on one line`);
 }
 
-/** The code of a system error, such as `ENOENT`; `undefined` for any other error. */
-export function systemCode(error: unknown): string | undefined {
+/** The code of an error as text, such as `ENOENT` or one of OpenSSL's; `undefined` for an error without one. */
+export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }

@@ -13,7 +13,7 @@ import { Host } from "../../foundation/addresses.ts";
 import type { DocumentFetch } from "../../foundation/fetch.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import { PemFile } from "../files/pem-file.ts";
-import { systemCode } from "../files/small-file.ts";
+import { errorCode } from "../files/small-file.ts";
 import {
   type AnswerReader,
   type ExchangeOptions,
@@ -176,7 +176,7 @@ function requirePublic({ hostname = "" }: Target, isProxied: boolean): void {
 
 /** A server may close an idle connection at the moment at which the client reuses it. */
 function wasClosed({ reusedSocket }: ClientRequest, error: unknown): boolean {
-  const code = error instanceof Error ? systemCode(error.cause) : undefined;
+  const code = error instanceof Error ? errorCode(error.cause) : undefined;
   return reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
 }
 

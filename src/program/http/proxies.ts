@@ -130,7 +130,7 @@ function decoded(text: string): string {
 const near = new BlockList();
 near.addSubnet("127.0.0.0", 8, "ipv4");
 near.addAddress("::1", "ipv6");
-// Of the link: a proxy would ask for the credential of its own machine.
+// Link-local: a proxy would get the credential of its own machine from there.
 near.addSubnet("169.254.0.0", 16, "ipv4");
 near.addSubnet("fe80::", 10, "ipv6");
 near.addSubnet("fd00:ec2::", 32, "ipv6");

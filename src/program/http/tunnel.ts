@@ -9,7 +9,7 @@ import {
   type SecureContextOptions,
 } from "node:tls";
 import { Host } from "../../foundation/addresses.ts";
-import { systemCode } from "../files/small-file.ts";
+import { errorCode } from "../files/small-file.ts";
 import { SystemRoots } from "../system-roots.ts";
 import { Handshake } from "../tls-policy.ts";
 import { EnvironmentProxies, type Peer, type ProxyFor, type ProxyServer } from "./proxies.ts";
@@ -68,7 +68,7 @@ function openTunnel(proxy: ProxyServer, { host, port }: Peer): Promise<Socket> {
       resolve(socket);
     });
     request.on("timeout", () => fail("TIMEOUT", "did not answer CONNECT in time"));
-    request.on("error", (error) => fail(systemCode(error) ?? "FAILED", "cannot be reached", error));
+    request.on("error", (error) => fail(errorCode(error) ?? "FAILED", "cannot be reached", error));
     request.end();
   });
 }

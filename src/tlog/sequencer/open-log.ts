@@ -125,7 +125,10 @@ function isSameTree(one: Tree, other: Tree): boolean {
   return one.size === other.size && Bytes.equal(one.root, other.root);
 }
 
-/** The staged entries lead from the settled tree to the signed one. */
+/**
+ * Requires that the staged entries extend the settled tree to the signed one, and that all staged tiles can be read.
+ * @throws LogError
+ */
 async function requireStaged(staged: Staged, head: LogHead, key: VerifierKey): Promise<void> {
   const signed = await openCheckpointText(head.signed, key);
   const { frontier } = await planPublication(staged, head.frontier, signed.size);
@@ -163,7 +166,7 @@ export function stagedTree(
 
 /** The tree that a log has committed to. */
 interface LogHead {
-  /** The edge of the tree that is published whole. */
+  /** The frontier of the tree whose objects are all published. */
   readonly frontier: Frontier;
   /** The signed checkpoint of that tree. */
   readonly settled: string;

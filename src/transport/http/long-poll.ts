@@ -35,7 +35,7 @@ export function waiting({ address, yieldTurn, mayWait }: Peer): Waiter {
 /** A long poll holds a connection, and an isolate of a Worker has 128 MB for everything. */
 const maximumLongPolls = 2000;
 
-/** The nodes of a cluster may share one address. */
+/** The most long polls of one address, which the nodes of a cluster may share. */
 const maximumOfAddress = 500;
 
 /** A long poll that is still counted this long after its wait belongs to a request that the platform has dropped. */

@@ -163,7 +163,7 @@ export const TrustDocuments = {
   /** The path of the JWK Set that verifies JWT-SVIDs. */
   keySetPath: "/.well-known/jwks.json" as const,
 
-  /** The documents of an issuer. Nothing else changes them than the keys that are published. */
+  /** The discovery document and the JWK Set of an issuer. They change only when the published keys change. */
   async jwt(
     { issuer, algorithm }: TokenPolicy,
     { tokenKeys, validFrom, store }: Pick<AuthorityView, "tokenKeys" | "validFrom" | "store">,

@@ -79,9 +79,10 @@ export function grantedTo(
 }
 
 /**
- * A workload's certificate as a rule changes it, and the authorities that sign it.
+ * A workload's order as a rule changes it: the DNS names, the signer, and that signer's authorities. Every other order
+ * stays as it is.
  *
- * @throws CaError `no-signing-authority`
+ * @throws CaError `no-signing-authority` for a signer that is not open before a restart.
  */
 export function grantedOrder(
   order: Order,

@@ -21,7 +21,12 @@ interface Shard {
   frontier: Frontier;
 }
 
-/** The issuance log before the first certificate, and after the last. */
+/**
+ * The rows about the issuance log. `after` compares it with what `before` has measured; both are skipped where no log is
+ * readable.
+ *
+ * @param ca The roots for TLS; by default the system's.
+ */
 export function logRows(
   ca: string | undefined,
   waitSeconds: number,

@@ -62,12 +62,13 @@ export type BackupLock =
 export type BackupKey = { readonly passphrase: string } | { readonly identity: string };
 
 /**
- * Everything in the store, with its keys, as armoured age (age-encryption.org/v1): `age -d` decrypts it
- * without this program. The backup does not depend on the KEKs.
+ * Returns a backup as armoured age (age-encryption.org/v1), which `age -d` decrypts without this program: all records
+ * with their private keys, and the taints of the configuration. It does not depend on the KEKs.
  *
- * @throws OperatorError when a record does not open: a backup holds every record.
+ * @throws OperatorError for a record that does not open, a store without an authority or a request, and a recipient
+ *   that is no age key.
  */
-export async function writeBackup(session: Session, lock: BackupLock): Promise<string> {
+export async function sealBackup(session: Session, lock: BackupLock): Promise<string> {
   const content = JSON.stringify(await collect(session));
   const encrypter = new Encrypter();
   if ("passphrase" in lock) encrypter.setPassphrase(lock.passphrase);

@@ -25,7 +25,7 @@ import {
   isArmoured,
   openBackup,
   restoreBackup,
-  writeBackup,
+  sealBackup,
 } from "./backup-file.ts";
 import { requireOneCa, summarizeBackup } from "./restore-plan.ts";
 import { doctorStep, planStep, printStoreSummary } from "./store-summary.ts";
@@ -78,7 +78,7 @@ export async function exportBackup(
     : { passphrase: await readPassphrase(session.terminal, { isNew: true }) };
   const { authorities, taints, requests, tokenKeys } = await openStore(session);
   const backup = await session.terminal.progress("encrypting the backup", () =>
-    writeBackup(session, lock),
+    sealBackup(session, lock),
   );
   const give = (file: FileHandle) => StoreOwner.leaveFile(file, dirname(out));
   await AtomicFile.create(out, backup, { mode: 0o600, give }).catch((error: Error) => {

@@ -13,7 +13,7 @@ import type { Terminal } from "../../terminal/terminal.ts";
 import { findByIdPrefix } from "../authority/requirements.ts";
 import { type IndexedEntry, namesOf, type SearchFields } from "../log/entry.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
-import { refuseAbsent, requireCluster } from "../log/log-source.ts";
+import { requireCluster, throwNeedsAttention } from "../log/log-source.ts";
 import { readLeaf } from "../log/proofs.ts";
 
 /** A certificate that an operator may want to revoke. */
@@ -156,7 +156,7 @@ export async function loggedCandidates(
   }
   for (const serial of choice.serials) {
     if (chosen.has(SerialNumber.shown(serial))) continue;
-    refuseAbsent(`${serial} is not in the log`);
+    throwNeedsAttention(`${serial} is not in the log`);
   }
   if (choice.withRenewals) addRenewals(shards.followers, chosen, choice.shown);
   return judged([...chosen.values()], authorities);

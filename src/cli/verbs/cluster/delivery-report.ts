@@ -91,7 +91,10 @@ function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined
   };
 }
 
-/** A table with a row for each content of a cluster: a cluster with one row is consistent. */
+/**
+ * A table with a row for each bundle that namespaces of a cluster have, and one for the namespaces without a bundle. A
+ * cluster that cannot be inspected has one row, with the fault.
+ */
 export function formatDeliveries(screen: Screen, reports: readonly DeliveryReport[]): string {
   const rows = reports.flatMap((report) => {
     const { cluster, fault, namespaces, withoutBundle, without } = report;

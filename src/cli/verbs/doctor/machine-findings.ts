@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { access, lstat, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { AuthorityStore } from "../../../custody/authority-store.ts";
-import { systemCode } from "../../../program/files/small-file.ts";
+import { errorCode } from "../../../program/files/small-file.ts";
 import { otherRuntime, Runtime, safeNode } from "../../../program/runtime.ts";
 import { CompliancePolicy } from "../../../program/tls-policy.ts";
 import { Finding } from "../../../status/finding.ts";
@@ -105,7 +105,7 @@ export async function fileFindings(directory: string): Promise<readonly Finding[
       ...(await readOnly(directory)),
     ];
   } catch (error) {
-    const code = systemCode(error);
+    const code = errorCode(error);
     if (code === undefined) throw error;
     const what = `The files of the store in ${directory} cannot be looked at (${code}).`;
     return [Finding.of("store-unreadable", what, unreadableRemedy)];
@@ -150,7 +150,7 @@ async function readOnly(directory: string): Promise<Finding[]> {
     await access(directory, constants.W_OK);
     return [];
   } catch (error) {
-    if (systemCode(error) !== "EROFS") return [];
+    if (errorCode(error) !== "EROFS") return [];
     const what = `The file system of the store in ${directory} is read-only.`;
     const remedy = `Mount it for writing: \`findmnt --target ${quoted(directory)}\` shows what is there`;
     return [Finding.of("store-read-only", what, remedy)];
@@ -189,7 +189,7 @@ async function filesBelow(directory: string): Promise<File[]> {
 
 /** A record may be deleted while this looks. */
 function ignoringAbsence(error: unknown): undefined {
-  if (systemCode(error) !== "ENOENT") throw error;
+  if (errorCode(error) !== "ENOENT") throw error;
 }
 
 const isOpen = (mode: number): boolean => (mode & 0o007) !== 0;

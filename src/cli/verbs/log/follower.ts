@@ -11,7 +11,7 @@ import { VerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { Tile } from "../../../tlog/tile.ts";
 import { usageError } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import type { Audience, Terminal } from "../../terminal/terminal.ts";
+import type { OutputReader, Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 import { loggedEntry } from "./entry.ts";
 import { FollowerIndex } from "./follower-index.ts";
@@ -36,7 +36,7 @@ export interface Follower extends Disposable {
   readonly source: LogSource | undefined;
   readonly policy: Policy;
   readonly terminal: Terminal;
-  readonly audience: Audience;
+  readonly reader: OutputReader;
 }
 
 /** Opens a copy, or a new one. @throws OperatorError without a log to read. */
@@ -52,13 +52,13 @@ export async function openFollower(
   const index = await orOperatorError(() => openIndex(options));
   try {
     const policy = (await chosenPolicy(options)) ?? (await pinnedPolicy(terminal, index, source));
-    const audience = { json: options.json };
+    const reader = { json: options.json };
     return {
       index,
       source,
       policy,
       terminal,
-      audience,
+      reader,
       [Symbol.dispose]: () => index[Symbol.dispose](),
     };
   } catch (error) {
@@ -101,7 +101,7 @@ async function withoutKey(source: LogSource | undefined): Promise<string> {
  * @throws LogError when the log contradicts itself or what the copy knows of it.
  */
 export const synchronize = (follower: Follower): Promise<AcceptedCheckpoint> =>
-  follower.terminal.progress("reading the log", () => takeNews(follower), follower.audience);
+  follower.terminal.progress("reading the log", () => takeNews(follower), follower.reader);
 
 async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCheckpoint> {
   const known = index.state();
@@ -134,7 +134,7 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
 
 /** Reads and verifies the whole log again, without using the copy. @throws LogError */
 export async function verifyAnew(
-  { source, terminal, audience }: Follower,
+  { source, terminal, reader }: Follower,
   { checkpoint }: AcceptedCheckpoint,
 ): Promise<void> {
   if (!source) throw usageError("name the log: --url of its prefix");
@@ -144,7 +144,7 @@ export async function verifyAnew(
       ObjectReader.extend(Frontier.empty(), checkpoint, source.read, (_, entry) =>
         loggedEntry(LogEntry.parse(entry)),
       ),
-    audience,
+    reader,
   );
 }
 

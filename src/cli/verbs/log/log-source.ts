@@ -125,7 +125,7 @@ export async function chosenPolicy({ key, policy }: SourceOptions): Promise<Poli
   return key === undefined ? undefined : orUsageError("--key", () => policyOfKey(key));
 }
 
-/** Runs a parser of what was typed, whose fault is not the log's. @throws OperatorError */
+/** Runs a parser of an operator's input. @throws OperatorError as for wrong usage, in place of a LogError; any other error as it is. */
 export function orUsageError<T>(what: string, parse: () => T): T {
   try {
     return parse();
@@ -163,7 +163,7 @@ export async function judgingLog<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /** Throws an OperatorError whose exit code says that a person must look. */
-export function refuseAbsent(sentence: string): never {
+export function throwNeedsAttention(sentence: string): never {
   throw new OperatorError(sentence, { exitCode: exitCodes.attention });
 }
 

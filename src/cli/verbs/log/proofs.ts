@@ -18,7 +18,7 @@ import { isSignedByAny } from "./anomalies.ts";
 import { entryAsJson, formatEntries, type IndexedEntry, namesOf } from "./entry.ts";
 import { readAuthorities } from "./follow.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
-import { chosenPolicy, refuseAbsent } from "./log-source.ts";
+import { chosenPolicy, throwNeedsAttention } from "./log-source.ts";
 
 /** The first certificate of a PEM file. @throws OperatorError */
 export async function readLeaf(file: string): Promise<Bytes> {
@@ -44,7 +44,7 @@ export async function chosenEntry(follower: Follower, choice: string): Promise<I
   const entry = SerialNumber.mayBe(choice)
     ? follower.index.search({ serial: SerialNumber.shown(SerialNumber.typed(choice)) }, 1)[0]
     : entryOf(follower, await readLeaf(choice));
-  return entry ?? refuseAbsent(`${choice} is not in the log`);
+  return entry ?? throwNeedsAttention(`${choice} is not in the log`);
 }
 
 /** The proof of an entry as a file. The entry itself is in its extra line, so it needs no connection. */
@@ -140,7 +140,7 @@ async function lookUp(
   const verdict = isSignedByAny(new X509Certificate(certificate), known)
     ? ", but an authority's key signed it.\nUnless it is younger than LOG_INTERVAL, that KEY IS STOLEN: `rampart docs incident`."
     : ", and no authority that is known here signed it: it is not of this CA.";
-  refuseAbsent(`${absent}${verdict}${await otherShards(follower)}`);
+  throwNeedsAttention(`${absent}${verdict}${await otherShards(follower)}`);
 }
 
 async function otherShards({ source }: Follower): Promise<string> {

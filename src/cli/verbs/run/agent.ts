@@ -16,7 +16,7 @@ import { Runtime } from "../../../program/runtime.ts";
 import { Signals } from "../../../program/signals.ts";
 import { addExitCodes, exitCodes } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import type { Audience, Terminal } from "../../terminal/terminal.ts";
+import type { OutputReader, Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 
@@ -120,7 +120,7 @@ const maximumOctets = 16 * 1024 * 1024;
 export async function showStatus(
   terminal: Terminal,
   url: string,
-  options: Audience,
+  options: OutputReader,
 ): Promise<void> {
   const answer = await fetchStatus(url).catch(() => undefined);
   if (answer === undefined) throw new OperatorError(`no agent answers at ${url}`);

@@ -14,7 +14,7 @@ import {
   type BackupKey,
   openBackup,
   restoreBackup,
-  writeBackup,
+  sealBackup,
 } from "../../../../src/cli/verbs/authority/backup-file.ts";
 import { summarizeBackup } from "../../../../src/cli/verbs/authority/restore-plan.ts";
 import type { KekRing } from "../../../../src/custody/kek.ts";
@@ -101,7 +101,7 @@ const restoreInto = async (mint: MemoryMint, backup: string, key: BackupKey): Pr
   restoreBackup(createMemorySession(mint, now), await openBackup(backup, key));
 
 const write = (mint: MemoryMint): Promise<string> =>
-  writeBackup(createMemorySession(mint, now), { recipients: [recipient] });
+  sealBackup(createMemorySession(mint, now), { recipients: [recipient] });
 
 /** Any text, encrypted to the recipient. */
 async function locked(content: string): Promise<string> {
@@ -145,7 +145,7 @@ test("restores authorities, roots and taints unchanged, under another KEK", asyn
 const passphrase = "correct horse battery";
 
 test("opens by a passphrase, which age stretches with scrypt", async () => {
-  const backup = await writeBackup(createMemorySession(full, now), { passphrase });
+  const backup = await sealBackup(createMemorySession(full, now), { passphrase });
   const header = new TextDecoder("latin1").decode(armor.decode(backup));
   const [, logN] = /^-> scrypt \S+ (\d+)$/m.exec(header) ?? [];
   expect(Number(logN)).toBeGreaterThanOrEqual(18);
@@ -243,7 +243,7 @@ test("refuses to write a backup of a store with a record that does not open, or 
 test("refuses an invalid age recipient, and does not repeat it", async () => {
   for (const word of ["age1nonsense", "AGE-SECRET-KEY-1ABC", ""]) {
     const lock = { recipients: [recipient, word] };
-    const lines = await operatorErrorOf(() => writeBackup(createMemorySession(full, now), lock));
+    const lines = await operatorErrorOf(() => sealBackup(createMemorySession(full, now), lock));
     expect(lines).toEqual(["a recipient is not an age public key (age1…)"]);
   }
 });

@@ -7,7 +7,7 @@ import { RevocationStatements } from "../../../../src/ca/revocation/record-revoc
 import { openStore, type Session } from "../../../../src/cli/session/session.ts";
 import { init } from "../../../../src/cli/verbs/authority/authority.ts";
 import { exportBackup, restore } from "../../../../src/cli/verbs/authority/backup.ts";
-import { writeBackup } from "../../../../src/cli/verbs/authority/backup-file.ts";
+import { sealBackup } from "../../../../src/cli/verbs/authority/backup-file.ts";
 import { importAuthority, install } from "../../../../src/cli/verbs/authority/install.ts";
 import { request, withdraw } from "../../../../src/cli/verbs/authority/own-root.ts";
 import { rotateNow, taint } from "../../../../src/cli/verbs/authority/rotation.ts";
@@ -93,7 +93,7 @@ async function prepareBackup(session: Session, folder: string): Promise<void> {
   await deny(session, subject, yes);
   await addRoots(session, await writeRoots(folder));
   await RevocationStatements.record(session.mint, [await revocation(session, "03")]);
-  const backup = await writeBackup(session, { recipients: [await identityToRecipient(identity)] });
+  const backup = await sealBackup(session, { recipients: [await identityToRecipient(identity)] });
   await writeFile(join(folder, "backup.age"), backup);
   await writeFile(join(folder, "identity"), identity);
   for (const record of await session.mint.store.load()) await session.mint.store.delete(record);

@@ -1,7 +1,7 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { OperatorError } from "../../../../foundation/errors.ts";
-import { systemCode } from "../../../../program/files/small-file.ts";
+import { errorCode } from "../../../../program/files/small-file.ts";
 import { LogError } from "../../../../tlog/log-error.ts";
 import { Checkpoint } from "../../../../tlog/note/checkpoint.ts";
 import { parseNote } from "../../../../tlog/note/note.ts";
@@ -116,7 +116,7 @@ async function linesAfter(
 
 async function openRegular(path: string): Promise<FileHandle | undefined> {
   const file = await open(path).catch((error: unknown) => {
-    if (systemCode(error) === "ENOENT") return undefined;
+    if (errorCode(error) === "ENOENT") return undefined;
     throw new OperatorError(`${path} cannot be read`, { cause: error });
   });
   if (!file || (await file.stat()).isFile()) return file;

@@ -9,7 +9,7 @@ export interface Position {
   readonly mark: string;
 }
 
-/** A line has its time and its ids within fewer octets, so the first ones tell one file from another. */
+/** How many octets at the beginning identify a file: the time and ids of its first line are within them. */
 const markedOctets = 1024;
 
 /** A place in a file, marked by the octets with which the file begins. */
