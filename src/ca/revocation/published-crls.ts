@@ -7,6 +7,7 @@ import { Pem } from "../../pki/encoding/pem.ts";
 import { Certificate } from "../../pki/x509/certificate.ts";
 import { Crl } from "../../pki/x509/crl/crl.ts";
 import { UnsignedCrl } from "../../pki/x509/crl/signed-crl.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
 import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import type { EventLog } from "../issuance/audit-event.ts";
@@ -71,15 +72,24 @@ const maximumWaiting = 5000;
 /** Signing that takes longer is lost: the request that did it was dropped in the middle. */
 const longestSigningMilliseconds = 30_000;
 
+/** A CRL that could not be signed is tried again after this time: anybody may ask for CRLs, and each fault is logged. */
+const retrySeconds = 60;
+
+/** A set of CRLs, and from when those that could not be signed are tried again. */
+interface SignedSet extends PublishedCrls {
+  readonly input: CrlInput;
+  readonly retryFrom: Date | undefined;
+}
+
 /**
- * Signs CRLs, and keeps each until a revocation, its authority or the period changes. An authority that cannot sign
- * CRLs is left out and logged.
+ * Signs CRLs, and keeps each until a revocation, its authority or the period changes. An authority without cRLSign gets
+ * none. If signing fails, that is logged, the authority's former CRL stays, and it is tried again a minute later.
  */
 export class SignedCrls {
   readonly #configuration: CrlConfiguration;
   readonly #signing: ReturnType<WorkSharing>;
   #signed: readonly SignedCrl[] = [];
-  #latest: (PublishedCrls & { readonly input: CrlInput }) | undefined;
+  #latest: SignedSet | undefined;
 
   constructor(configuration: CrlConfiguration) {
     this.#configuration = configuration;
@@ -100,19 +110,27 @@ export class SignedCrls {
       roots: rootCrlsIn(view),
     };
     // The work under way may have been another request's, with an older input.
-    for (let attempt = 0; attempt < 2 && !this.#isCurrent(input); attempt++)
+    for (let attempt = 0; attempt < 2 && !this.#isCurrent(input, now); attempt++)
       await this.#signing.join(() => this.#signAll(input, now));
     if (!this.#latest) throw new Error("no CRLs after signing them");
     return this.#latest;
   };
 
-  #isCurrent(input: CrlInput): boolean {
-    return this.#latest !== undefined && isSame(this.#latest.input, input);
+  #isCurrent(input: CrlInput, now: Date): boolean {
+    if (!this.#latest || !isSame(this.#latest.input, input)) return false;
+    const { retryFrom } = this.#latest;
+    return retryFrom === undefined || now < retryFrom;
   }
 
   async #signAll(input: CrlInput, now: Date): Promise<void> {
     const crls: SignedCrl[] = [];
-    for (const issuer of input.issuers) crls.push(...(await this.#signOne(issuer, input, now)));
+    let isWhole = true;
+    for (const issuer of input.issuers) {
+      const signed = await this.#signOne(issuer, input, now);
+      isWhole &&= signed !== undefined;
+      const kept = signed ?? this.#formerOf(issuer);
+      if (kept) crls.push(kept);
+    }
     const ofRoots = await Promise.all(input.roots.map(publishedOf));
     const ofAuthorities = crls.filter(({ authority }) => input.inBundle.has(authority));
     const ofBundle = [...ofAuthorities, ...ofRoots];
@@ -120,24 +138,34 @@ export class SignedCrls {
     const digests = ofBundle.map(({ digest }) => digest).join();
     const digest = await digestOf(new TextEncoder().encode(digests));
     this.#signed = crls;
-    this.#latest = { crls: [...crls, ...ofRoots], ofBundle, pem, digest, input };
+    const retryFrom = isWhole ? undefined : addSeconds(now, retrySeconds);
+    this.#latest = { crls: [...crls, ...ofRoots], ofBundle, pem, digest, input, retryFrom };
   }
 
-  async #signOne(issuer: OpenAuthority, input: CrlInput, now: Date): Promise<SignedCrl[]> {
+  #formerOf({ authority: { id } }: OpenAuthority): SignedCrl | undefined {
+    return this.#signed.find(({ authority }) => authority === id);
+  }
+
+  /** Signs the CRL of an authority, unless the former one says the same; `undefined` if it cannot be signed. */
+  async #signOne(
+    issuer: OpenAuthority,
+    input: CrlInput,
+    now: Date,
+  ): Promise<SignedCrl | undefined> {
     const authority = issuer.authority.id;
     const content = planCrl(authority, input.revocations, this.#configuration, now);
     const unsigned = UnsignedCrl.prepare(issuer, content);
     const { toBeSigned } = unsigned;
-    const before = this.#signed.find((each) => each.authority === authority);
-    if (before && Bytes.equal(before.toBeSigned, toBeSigned)) return [before];
+    const before = this.#formerOf(issuer);
+    if (before && Bytes.equal(before.toBeSigned, toBeSigned)) return before;
     try {
       const der = await UnsignedCrl.sign(issuer, unsigned);
       const digest = await digestOf(toBeSigned);
-      return [{ authority, issuer: issuer.certificate, der, toBeSigned, digest }];
+      return { authority, issuer: issuer.certificate, der, toBeSigned, digest };
     } catch (error) {
       const { log } = this.#configuration;
       log.operation({ event: "crl-fault", level: "error", authority, detail: messageOf(error) });
-      return before ? [before] : [];
+      return undefined;
     }
   }
 }

@@ -141,6 +141,21 @@ test("an authority that cannot sign leaves the CRLs of the others, and its own l
   expect(after.map(({ der }, i) => der === before[i]?.der)).toEqual([true, false]);
 });
 
+test("a CRL that could not be signed is signed a minute later, and no sooner", async () => {
+  const { ca, views, names, show, authoritiesAt } = await withTwoIssuers();
+  show(views.one);
+  for (const seconds of [0, 30, 29]) {
+    ca.pass(seconds);
+    expect(await authoritiesAt(ca.now())).toEqual([names.second]);
+  }
+  const faults = ca.log.operations.filter(({ event }) => event === "crl-fault");
+  expect(faults).toHaveLength(1);
+  show(views.both);
+  expect(await authoritiesAt(ca.now())).toEqual([names.second]);
+  ca.pass(1);
+  expect(await authoritiesAt(ca.now())).toEqual([names.first, names.second]);
+});
+
 test("the CRL of an authority is none of another that takes its place", async () => {
   const { ca, views, names, show, authoritiesAt } = await withTwoIssuers();
   const [first, second] = views.both.crlIssuers;
