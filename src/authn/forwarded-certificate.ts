@@ -50,7 +50,10 @@ export function acceptingForwardedCertificates(
 const isOfCredential = (error: unknown): error is CaError =>
   error instanceof CaError && error.refusal.reason.startsWith("credential-");
 
-/** The name of the gateway, of one issuer's table, whose credential this is. It says nothing of what it may do. */
+/**
+ * Authenticates a credential as that of a gateway.
+ * @returns The gateway's issuer and SPIFFE ID; `undefined` for any other account, and for a refused credential.
+ */
 export async function provedGateway(
   authenticate: Authenticator,
   authorization: string,

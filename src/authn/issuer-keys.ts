@@ -76,7 +76,7 @@ export const maximumWaiting = 1000;
 
 /** The keys of an issuer. */
 export const IssuerKeys = {
-  /** The keys of an issuer whose JWK Set is in the configuration. */
+  /** Uses the keys of a JWK Set in the configuration. */
   pinned({ usable: keys, unusable }: JudgedKeySet): IssuerKeys {
     return Object.assign(
       ({ algorithm, keyId }: KeyQuery) => KeySet.candidates(keys, algorithm, keyId),
@@ -86,20 +86,20 @@ export const IssuerKeys = {
     );
   },
 
-  /** The keys of an issuer that publishes them. */
+  /** Fetches the keys that an issuer publishes, when a token needs them. */
   published(issuer: string, location: KeyLocation, fetching: KeyFetching): IssuerKeys {
     const keys = new PublishedKeys(issuer, location, fetching);
     return Object.assign(keys.find, { state: keys.stateAt, probe: keys.probe });
   },
 
   /**
-   * Where the discovery document of an issuer says that its keys are. The document must name the issuer
-   * that it was fetched for, byte for byte (OpenID Connect Discovery §4.3).
+   * Fetches the discovery document of an issuer, and returns where its keys are. The document must name the issuer that
+   * it was fetched for, byte for byte (OpenID Connect Discovery §4.3).
    *
    * The operator chose the issuer's URL, and a stranger may have written the document. So the document of
    * a public issuer may name no private place. The issuer's own origin is the operator's choice as well.
    *
-   * @throws FetchError
+   * @throws FetchError for any other document, or without one.
    */
   async discover(issuer: string, fetchJson: DocumentFetch): Promise<KeySource> {
     const place = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;

@@ -361,7 +361,7 @@ function textOf(value: unknown): string | undefined {
   return RegisteredClaims.isText(value) ? value : undefined;
 }
 
-/** A token for two receivers is one that the other receiver can send here. @throws CaError */
+/** Requires a token for this CA alone: one for two receivers could be sent here by the other. @throws CaError `credential-rejected` (`audience`) */
 function requireOwnAudience(claims: JsonObject, accepted: readonly string[]): void {
   const [audience = "", ...others] = RegisteredClaims.audiences(claims);
   if (others.length === 0 && accepted.includes(audience)) return;

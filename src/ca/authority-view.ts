@@ -177,7 +177,7 @@ export function missingTaintsAt(store: OpenedStore, now: Date): string[] {
 }
 
 /**
- * The taints that the configuration states and no record does. Once recorded, they outlast their line: a bundle
+ * Selects the taints that the configuration states and no record does, of what has not retired. Once recorded, they outlast their line: a bundle
  * never takes back what it has withdrawn, and its sequence number never falls.
  */
 export function unrecordedTaintsAt(store: OpenedStore, now: Date): readonly Taint[] {

@@ -17,7 +17,7 @@ export interface UpstreamRequest {
   readonly knownRoots?: readonly Bytes[];
 }
 
-/** The certificates of an answer, DER. Nobody has looked at any of them. */
+/** The certificates of an answer, DER, none of them verified. */
 export interface UpstreamAnswer {
   /** The intermediate first, then what is between it and its root. */
   readonly chain: readonly Bytes[];
@@ -28,7 +28,7 @@ export interface UpstreamAnswer {
  * A CA that certifies intermediates by itself. It may hang, refuse, or answer anything: an implementation
  * bounds time and size, and authenticates the server, whose roots the mesh will trust.
  *
- * @throws UpstreamError
+ * @throws UpstreamError if no certificates come.
  */
 export type UpstreamAuthority = (request: UpstreamRequest) => Promise<UpstreamAnswer>;
 
@@ -42,7 +42,7 @@ export interface UpstreamProtocol {
   readonly path: string;
   readonly headers: (credential: string) => Readonly<Record<string, string>>;
   readonly body: (request: UpstreamRequest) => object;
-  /** @throws UpstreamError */
+  /** Parses an answer. @throws UpstreamError for any other JSON. */
   readonly answer: (json: unknown) => UpstreamAnswer;
 }
 
@@ -127,7 +127,7 @@ function read<T>(form: z.ZodMiniType<T>, json: unknown): T {
   throw new UpstreamError(`the CA upstream answered no certificate (${field || "not an object"})`);
 }
 
-/** The certificates of texts in PEM, DER. */
+/** Extracts the certificates of PEM texts, DER. A block that is not base64 is left out. */
 export function certificatesIn(texts: readonly string[]): readonly Bytes[] {
   return texts
     .flatMap((text) => Pem.certificates(text))

@@ -22,7 +22,7 @@ type KekMeans = Omit<
   readonly keyCustody?: PlatformKeys | undefined;
 };
 
-/** Imports KEKs whose octets are in the configuration. They are held for good. */
+/** Imports KEKs whose octets are in the configuration. They are held until the process ends. */
 async function importKeks(
   keks: readonly ConfiguredKek[],
   signers: readonly string[],

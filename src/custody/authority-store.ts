@@ -19,7 +19,7 @@ export interface RecordName {
   readonly id: string;
 }
 
-/** A record as it rests: text under a name. Readers trust nothing of it before they have opened it. */
+/** A record as a store has it: text under a name. Readers trust nothing of it before they have opened it. */
 export interface StoredRecord extends RecordName {
   /** JSON text. */
   readonly value: string;
@@ -29,7 +29,7 @@ export const RecordName = {
   /** The name of a record as text, such as `authorities/<id>`: a key in KV, a path in a directory. */
   key: ({ kind, id }: RecordName): string => `${recordFolders[kind]}/${id}`,
 
-  /** The record name of a key, in a list of one. The list is empty for every other key. */
+  /** Parses a key, and returns the name in a list of one. The list is empty for every other key. */
   parse(key: string): RecordName[] {
     const [folder, id, ...rest] = key.split("/");
     if (!id || rest.length > 0) return [];
@@ -46,7 +46,7 @@ export const RecordName = {
 };
 
 /**
- * The store in which the records of authorities rest.
+ * The store of the records of authorities.
  *
  * An implementation promises that every reader sees a record within the propagation interval after it was
  * put, and from then on until it is deleted. A reader sees a whole record or none.
@@ -57,7 +57,7 @@ export const RecordName = {
  */
 export interface AuthorityStore {
   /**
-   * Every record, in any order. A record may be missing until its propagation interval is over. Rejects
+   * Loads every record, in any order. A record may be missing until its propagation interval is over. Rejects
    * when the store cannot be read.
    */
   load(): Promise<readonly StoredRecord[]>;

@@ -24,7 +24,7 @@ export interface Custodian {
   readonly keks: KekRing;
 }
 
-/** The KEKs of a CA. They are held for good, or for as long as the lease of a key service. */
+/** The KEKs of a CA. They are held until the process ends, or until the lease of a key service does. */
 export interface HeldKeks {
   /** The KEKs of the unnamed authorities, or of a named signer. Each throws a CaError once it is not held. */
   readonly ring: (signer?: string) => KekRing;
@@ -37,7 +37,7 @@ export interface HeldKeks {
   readonly hold: (now: Date) => Promise<void> | undefined;
   /** Why a key service did not unwrap a KEK when it was last asked: one sentence, which may be shown to any caller. */
   readonly fault: () => string | undefined;
-  /** Until when the KEKs are held; `undefined` if they are held for good, or are not held yet. */
+  /** Until when the KEKs are held; `undefined` without a lease, or before they are held. */
   readonly until: () => Date | undefined;
 }
 
@@ -112,8 +112,8 @@ interface SealedHead {
 }
 
 /**
- * The KEK that sealed a record, found before the record opens. The record must rest under its own id and
- * be of this trust domain.
+ * Finds the KEK that sealed a record, before the record opens. Requires that the record is stored under its own id and
+ * is of this trust domain.
  *
  * @throws RecordError `id`, `trust-domain` or `kek`.
  */

@@ -11,7 +11,7 @@ import { openContent, Statement } from "./statement.ts";
 /** The statements that carry a private key (PKCS#8), sealed by itself: to list them, the CA opens no key. */
 type KeyedName = "request" | "tokenKey";
 
-/** What a keyed statement says, without its key. */
+/** The value of a keyed statement without its sealed key. */
 type Unkeyed<K extends KeyedName> = Omit<Statements[K], "iv" | "sealedKey">;
 
 /** The purpose of the seal of a key, the fields in the clear that it binds, and the key's public part. */
@@ -61,7 +61,7 @@ export const KeyedStatement = {
     return Statement.seal(kind, { ...value, ...sealed } as unknown as Statements[K], custodian);
   },
 
-  /** Opens a key as one that can be exported, for a backup or for the record of an authority. @throws RecordError */
+  /** Opens a key as one that can be exported, for a backup or for the record of an authority. @throws RecordError if it does not open. */
   async open<K extends KeyedName>(
     kind: K,
     stored: StoredRecord,
@@ -74,7 +74,7 @@ export const KeyedStatement = {
     };
   },
 
-  /** Seals a keyed statement anew under the newest KEK; `undefined` if that KEK seals it already. @throws RecordError */
+  /** Seals a keyed statement anew under the newest KEK; `undefined` if that KEK seals it already. @throws RecordError if it does not open. */
   async reseal<K extends KeyedName>(
     kind: K,
     stored: StoredRecord,
@@ -86,7 +86,7 @@ export const KeyedStatement = {
     return KeyedStatement.seal(kind, value, privateKey, custodian);
   },
 
-  /** Opens a key for tokens. No code can export it. @throws RecordError */
+  /** Opens a key for tokens, which no code can export. @throws RecordError if it does not open. */
   async openTokenKey(stored: StoredRecord, custodian: Custodian): Promise<OpenTokenKey> {
     const { value, kek, bound, algorithm } = await parse("tokenKey", stored, custodian);
     const { iv, sealedKey, ...key } = value;

@@ -27,8 +27,8 @@ const recordSchema = z.strictObject(recordFields);
 type LogKeyRecord = ValuesOf<typeof recordFields>;
 
 /**
- * The key of a log at rest: its own Ed25519 key, sealed under a KEK as an authority's is. It rests beside
- * the entries of its log, because neither is of use without the other.
+ * Creates and opens the key of a log: its own Ed25519 key, sealed under a KEK as an authority's is. Its record is stored
+ * beside the entries of the log, because neither is of use without the other.
  */
 export function logKeysFor(origin: string, custodian: Custodian): LogKeys {
   return {

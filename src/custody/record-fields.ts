@@ -78,7 +78,7 @@ export interface StatementKind<Value> {
   /** The length of the longest record. */
   readonly maximumLength: number;
   readonly content: (value: Value) => StatementContent;
-  /** The value of an authentic content. @throws RecordError `form`, `certificate`. */
+  /** Parses the value of an authentic content. @throws RecordError `form`, `certificate`. */
   readonly read: (content: StatementContent) => Value;
   /** The name of a record. It repeats the content, so that no writer overwrites what it has not seen. */
   readonly idOf: (value: Value) => string;
@@ -113,7 +113,7 @@ interface Description<F extends Fields, Value> {
   readonly backup?: Omit<BackupList<Value>, "entry" | "toJson"> & Partial<BackupList<Value>>;
 }
 
-/** The row of a kind. */
+/** Makes the table row of a kind of statement from its fields. */
 export function statement<F extends Fields, Value>(
   own: Description<F, Value>,
 ): StatementKind<Value> {

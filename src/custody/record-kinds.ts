@@ -80,7 +80,7 @@ const revocationFields = {
   certificates,
 };
 
-/** An operator's statement that certificates of one authority count no more, although they are valid. */
+/** An operator's statement that certificates of one authority are no longer accepted, although they are valid. */
 export type RevocationContent = Readonly<ValuesOf<typeof revocationFields>>;
 
 /**
@@ -102,7 +102,7 @@ export interface AuthorityRequest {
   readonly sealedKey: Bytes;
 }
 
-/** A key for tokens at rest, with its private part (PKCS#8) sealed. */
+/** A key for tokens as its record has it, with the private key (PKCS#8) sealed. */
 export interface SealedTokenKey extends TokenKey {
   readonly iv: Bytes;
   readonly sealedKey: Bytes;
@@ -235,7 +235,7 @@ function refusing<T>(make: () => T): T {
   }
 }
 
-/** What a statement of each kind says. */
+/** The value of a statement of each kind. */
 export type Statements = {
   readonly [K in keyof typeof statements]: ReturnType<(typeof statements)[K]["read"]>;
 };

@@ -35,7 +35,7 @@ export const Statement = {
     return sealContent({ kind, id: idOf(value) }, content(value), custodian);
   },
 
-  /** Verifies a statement's MAC, kind and id, and parses its content. @throws RecordError */
+  /** Verifies a statement's MAC, kind and id, and parses its content. @throws RecordError as {@link openContent}, and `certificate`. */
   async open<K extends StatementName>(
     kind: K,
     stored: StoredRecord,
@@ -88,8 +88,7 @@ export async function sealContent(
  * Verifies that this trust domain made a statement, of this kind and about this id.
  *
  * @returns Its content, and the KEK that its MAC is of.
- *
- * @throws RecordError
+ * @throws RecordError `form`, `id`, `trust-domain`, `kek`, `seal`.
  */
 export async function openContent(
   stored: StoredRecord,

@@ -57,16 +57,16 @@ export interface CryptoProvider {
   ) => Promise<SigningKey>;
   /**
    * Requires that the platform's own verifier reads the certificate of another CA, and takes it for an
-   * authority's. WebCrypto reads no certificates.
+   * authority's. WebCrypto has no verifier, and accepts all.
    *
-   * @throws DerError
+   * @throws DerError for any other certificate.
    */
   readonly requireReadable: (der: Bytes) => void;
 }
 
 const { subtle } = crypto;
 
-/** A handle on a key that WebCrypto holds. */
+/** The `CryptoKey` of a signing key. */
 interface CryptoKeyHolder {
   readonly cryptoKey: CryptoKey;
 }
@@ -95,7 +95,7 @@ export const webCryptoProvider: CryptoProvider = {
   requireReadable: () => {},
 };
 
-/** A key of WebCrypto's as the key of a signer. */
+/** Makes a signing key of a private `CryptoKey`. Its ECDSA signatures have the form of IEEE P1363. */
 export function webSigningKey(
   cryptoKey: CryptoKey,
   algorithm: SignatureAlgorithm,

@@ -106,7 +106,7 @@ const levels: Readonly<Record<AuditEvent["outcome"], OperationalEvent["level"]>>
 
 /** Creates logs. */
 export const EventLog = {
-  /** The log of a program that is a CA, or stands in front of one. */
+  /** Creates the log of a CA, or of a program in front of one. */
   create(clock: () => Date, write: WriteLine): EventLog {
     return {
       ...OperationLog.create(clock, write),

@@ -143,7 +143,10 @@ function noteProduct(audit: AuditEvent, product: CertificateProduct): void {
   if (product.kind !== "intermediate" && product.dnsNames) audit.dnsNames = product.dnsNames;
 }
 
-/** The store of the unnamed authorities holds the denials, for named signers as well. */
+/**
+ * Requires that no denial concerns a request. Those of the configuration come first; the store of the unnamed authorities
+ * has the others, for named signers as well.
+ */
 export async function requireUndenied(
   { authorities, configuredDenials }: Issuance,
   request: DeniableRequest,

@@ -94,7 +94,7 @@ export function orderFor(
   throw new CaError({ reason: "signer-denied" }, `the caller may not use the signer ${name}`);
 }
 
-/** The name of the signer that a log gives for a product: none for what needs no name. */
+/** Names the signer of a product for the log; `undefined` for a serving certificate, and for a workload's of no named signer. */
 export function signerNameOf(product: CertificateProduct): string | undefined {
   switch (product.kind) {
     case "workload":

@@ -10,7 +10,7 @@ import type { PolicyTable, RuleTable } from "./rule.ts";
 /** Whether a condition matches; `undefined` if the request does not show it. */
 type Fit = boolean | undefined;
 
-/** A rule, ready to be held against requests. */
+/** A rule with its conditions compiled. */
 export interface Rule extends RuleTable {
   readonly fits: (circumstances: Circumstances) => Fit;
 }
@@ -38,7 +38,7 @@ export interface Policy {
 }
 
 export const Policy = {
-  /** The rules of a table. */
+  /** Compiles the rules of a table. If the table is in shadow, all of them are. */
   create(table: PolicyTable): Policy {
     const tables = table.rules.map((each) => ({ ...each, shadow: each.shadow || table.shadow }));
     const hash = Hex.format(sha256(new TextEncoder().encode(JSON.stringify(tables))));
@@ -85,7 +85,7 @@ export const Policy = {
     [when.key_type, (c) => c.key_type],
   ],
 
-  /** How one outcome differs from another, for counts. */
+  /** How an outcome differs from the one before, for counts; `unknown` if one of the lifetimes is. */
   effect(after: Outcome, before: Outcome): Effect {
     if (after.denied !== undefined) return before.denied === undefined ? "denied" : "same";
     if (before.denied !== undefined) return "allowed";
@@ -174,7 +174,11 @@ export interface Outcome {
   readonly dnsNames?: readonly string[] | undefined;
 }
 
-/** What comes of a request under a rule, or without one. */
+/**
+ * Applies a rule to a request; without one, only the lifetimes.
+ *
+ * @param isCertain Whether the request shows everything that the rule's conditions look at.
+ */
 export function outcomeOf(
   rule: Rule | undefined,
   circumstances: Circumstances,

@@ -25,7 +25,7 @@ interface CertificateName {
   readonly serialNumber: string;
 }
 
-/** The revocation of a certificate; `undefined` if it is not revoked. */
+/** Finds the revocation of a certificate by its authority and serial number; `undefined` if it is not revoked. */
 export function revocationOf(
   revocations: readonly RevocationContent[],
   { authority, serialNumber }: CertificateName,

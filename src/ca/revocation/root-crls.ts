@@ -22,7 +22,7 @@ export interface RootCrl {
   readonly root: Certificate;
 }
 
-/** The newest CRL of each root of the bundle that has one. Certificates of one key and name share it. */
+/** Selects the newest CRL of each root of the bundle that has one. Certificates of one key and name share it. */
 export function rootCrlsIn({
   trustBundle,
   store,
@@ -99,7 +99,7 @@ function rootOf({ crlRoot }: Mint): [string, CertificateSigner][] {
   return [[Hex.format(crlRoot.signer.certificate.toBeSigned.spki), crlRoot.signer]];
 }
 
-/** The rotation has said already which records do not open. */
+/** Opens the store without a log: the rotation has logged which records do not open. */
 async function openQuietly(mint: Mint): Promise<OpenedStore> {
   const log = { ...mint.log, operation: () => {} };
   return OpenedStore.open(await mint.store.load(), { ...mint, log });
@@ -136,7 +136,7 @@ async function keepCrl(
 const publicKeyOf = ({ certificate }: CertificateSigner): SubjectPublicKey =>
   SubjectPublicKey.parse(certificate.toBeSigned.spki);
 
-/** The tainted intermediates of a root that have left the bundle. */
+/** Finds the tainted intermediates of a root that have left the bundle. */
 async function revokedBelow(
   root: CertificateSigner,
   stores: readonly OpenedStore[],

@@ -20,10 +20,10 @@ interface Predecessor {
 }
 
 /**
- * Requests an intermediate of the upstream CA for a fresh key, and installs the response. If the response is no good,
- * the key is dropped and nothing is stored, so the next run begins anew.
+ * Requests an intermediate of the upstream CA for a fresh key, and installs the answer.
  *
- * @throws UpstreamError
+ * @throws UpstreamError if none comes, or it cannot be installed: the key is dropped and nothing is stored, so the next
+ *   run begins anew.
  */
 export async function askUpstream(
   mint: Mint,

@@ -28,8 +28,8 @@ export const RequestedIntermediate = {
   },
 
   /**
-   * Deletes a request with its key: no certificate for it can be installed any more. The caller has found the request; an
-   * unknown id is deleted in vain.
+   * Deletes a request with its key: no certificate for it can be installed any more. The caller has found the request:
+   * an unknown id deletes nothing, and is logged all the same.
    */
   async withdraw(mint: Mint, id: string): Promise<void> {
     await mint.store.delete({ kind: "request", id });
@@ -41,7 +41,7 @@ export const RequestedIntermediate = {
     });
   },
 
-  /** The key of an open request, for the record of its authority. @throws RecordError */
+  /** Opens the extractable key of a request, for the record of its authority. @throws RecordError if it does not open. */
   async keyOf(mint: Mint, { id }: Pick<AuthorityRequest, "id">): Promise<CryptoKey> {
     const stored = await mint.store.load();
     const record = stored.find(

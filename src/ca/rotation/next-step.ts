@@ -3,7 +3,7 @@ import { Taint } from "../../pki/authority/taint.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import type { OpenedStore } from "../opened-store.ts";
 
-/** The next act for the authorities of another CA's root. */
+/** What has to be done next for an intermediate of another CA, and when. */
 export interface NextStep {
   /** `request` and `install` are a person's. `ask` is the cron's, and a person's when it does not succeed. */
   readonly act: "request" | "install" | "ask";
@@ -55,7 +55,7 @@ function successionIn({ authorities, taints, phaseLengths }: OpenedStore): Succe
   return Succession.of(Taint.apply(authorities, taints), phaseLengths);
 }
 
-/** A CA upstream gets an hour, or a tenth of the spare time, for its answer before anybody is told. */
+/** A CA upstream gets an hour, or a tenth of the spare time, for its answer before it is reported. */
 function reportedFrom({ authorityRoot }: OpenedStore, due: Date, deadline: Date): Date {
   if (authorityRoot === "offline") return due;
   const tenth = (deadline.getTime() - due.getTime()) / 10_000;

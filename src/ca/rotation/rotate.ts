@@ -135,7 +135,7 @@ async function carryOutStep(
   });
 }
 
-/** The key of an answered request rests in the record of its authority. */
+/** Deletes a request that has its answer: its key is in the record of its authority. */
 async function dropRequest(mint: Mint, { kind, id }: StoredRecord): Promise<void> {
   await mint.store.delete({ kind, id });
   mint.log.operation({

@@ -206,9 +206,9 @@ export const contextOf = (trustDomain: string, id: string) => ({
 /** Opens wrapped KEKs. */
 export const WrappedKek = {
   /**
-   * The octets of a KEK, by the first of its key services that opens it.
+   * Opens a wrapped KEK by the first of its key services that can.
    *
-   * @throws Error that says for each key why it was not, without a credential.
+   * @throws Error that says for each key why it did not open, without a credential.
    */
   async open(
     { id, wrappings, mark }: WrappedKek,

@@ -12,14 +12,14 @@ export type WrappingContext = Readonly<Record<string, string>>;
 export interface ServiceKey {
   /** The URI as the operator wrote it. */
   readonly uri: string;
-  /** @throws KeyServiceError */
+  /** @throws KeyServiceError if the service does not answer, refuses, or answers for another key. */
   readonly unwrap: (ciphertext: Bytes, context: WrappingContext) => Promise<Bytes>;
-  /** The signature as X.509 has it, which nobody has verified. @throws KeyServiceError */
+  /** The signature as X.509 has it, which nobody has verified. @throws KeyServiceError as `unwrap`. */
   readonly sign: (bytes: Bytes, algorithm: SignatureAlgorithm) => Promise<Bytes>;
   readonly call: Call;
 }
 
-/** Has the service do an act, by its own name for it, with a key. @throws KeyServiceError */
+/** Lets a key perform an operation, by the service's own name for it. @throws KeyServiceError if the service does not answer, or refuses. */
 export type Call = (act: string, body?: object) => Promise<Members>;
 
 /** Why a key service did not do its work, as a clause behind its name. It never holds a credential. */
@@ -53,7 +53,7 @@ export interface KeyPlace {
 /** Opens the key at a place; `undefined` for a place of no key. */
 export type OpenKey = (place: KeyPlace, means: KeyServiceContext) => ServiceKey | undefined;
 
-/** The key of a URI. @throws ConfigurationError for a URI that is of no key */
+/** Opens the key of a URI. @throws ConfigurationError for a URI of no key. */
 export type KeyServices = (uri: string) => ServiceKey;
 
 const uriPattern = /^([a-z]+):\/\/([^/?#\s]*)(\/[^?#\s]*)(?:\?([^#\s]*))?$/;
@@ -83,7 +83,7 @@ export const KeyServices = {
   },
 };
 
-/** What the first of several keys does that does it. @throws KeyServiceError that says of each why it did not */
+/** Does work with the first of several keys that can do it. @throws KeyServiceError that says of each why it cannot. */
 export async function firstOf<K extends { readonly uri: string }, T>(
   keys: readonly K[],
   work: (key: K) => Promise<T>,

@@ -101,7 +101,11 @@ async function spkiOf({ kty: type, crv, x, y, n, e }: JsonWebKey): Promise<Bytes
   return new Uint8Array((await crypto.subtle.exportKey("spki", imported)) as ArrayBuffer);
 }
 
-/** Wraps a KEK by a key, and opens it again as the CA will. @throws KeyServiceError */
+/**
+ * Wraps a KEK by a key, and opens it again as the CA will.
+ * @throws ConfigurationError for a URI of no key, KeyServiceError if the key does not wrap, Error if it does not open
+ *   what it has wrapped.
+ */
 export async function wrapKek(
   { id, octets }: { readonly id: string; readonly octets: Bytes },
   uri: string,

@@ -27,7 +27,7 @@ const headerPattern = /^[ -~]{0,20000}$/;
 
 /** Calls of key services and of those that give them credentials. */
 export const ServiceCall = {
-  /** Sends a request whose answer is bounded in time and size. No redirect is followed. @throws KeyServiceError */
+  /** Sends a request whose answer is bounded in time and size. No redirect is followed. @throws KeyServiceError for a redirect, and where no answer comes. */
   async ask(fetch: Fetch, url: string, init: Asked): Promise<Answer> {
     if (!Object.values(init.headers).every((value) => headerPattern.test(value)))
       throw new KeyServiceError("takes a credential of one line of visible ASCII alone");
@@ -59,14 +59,14 @@ export const ServiceCall = {
     body: new URLSearchParams(fields).toString(),
   }),
 
-  /** A member that must be a text. @throws KeyServiceError */
+  /** Reads a member that must be a text. @throws KeyServiceError if it is absent or empty. */
   textOf(members: Members, name: string): string {
     const value = members[name];
     if (typeof value === "string" && value !== "") return value;
     throw new KeyServiceError(`answered without ${name}`);
   },
 
-  /** Remembers what lets in. It is asked for again a minute before it ends, or as soon as it is refused. */
+  /** Keeps a token or ticket. It is obtained again a minute before it ends, or as soon as it is refused. */
   remembered<T>(obtain: (now: Date) => Promise<Access<T>>) {
     let known: { readonly pass: T; readonly until: number } | undefined;
     return async (now: Date, isRefused = false): Promise<T> => {
@@ -112,12 +112,12 @@ export const ServiceCall = {
   },
 };
 
-/** A request whose headers can be looked at. */
+/** A request with its headers as a record. */
 export interface Asked extends RequestInit {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Octets in base64, unless they are written otherwise. @throws KeyServiceError */
+/** Decodes a member, by default from base64. @throws KeyServiceError if it is no such text. */
 export function octetsIn(members: Members, name: string, parse = Base64.parse): Bytes {
   const octets = parse(ServiceCall.textOf(members, name));
   if (octets) return octets;
@@ -147,13 +147,13 @@ export interface Access<T> {
   readonly seconds: number;
 }
 
-/** A token as OAuth answers it. @throws KeyServiceError */
+/** Reads the token of an OAuth answer. One without `expires_in` may not be reused. @throws KeyServiceError without a token. */
 export const tokenIn = (members: Members): Access<string> => ({
   pass: ServiceCall.textOf(members, "access_token"),
   seconds: Number(members["expires_in"]) || 0,
 });
 
-/** The texts of a credential by their names. @throws KeyServiceError */
+/** Reads texts of a credential by their names. @throws KeyServiceError that names those that are absent or empty. */
 export function textsIn(credential: Credential, names: readonly string[]): string[] {
   const members = Members.of(credential);
   const missing = names.filter((name) => typeof members[name] !== "string" || !members[name]);
@@ -163,7 +163,7 @@ export function textsIn(credential: Credential, names: readonly string[]): strin
   );
 }
 
-/** A token that the machine has got already; `undefined` for a credential of another form. */
+/** Reads an access token that the machine has obtained already; `undefined` for a credential of another form. */
 export const readyToken = (credential: Credential): Access<string> | undefined =>
   Members.of(credential)["access_token"] ? tokenIn(Members.of(credential)) : undefined;
 

@@ -44,7 +44,7 @@ interface Certified {
  *
  * A root that would end before the successor of this intermediate is renewed first, under its own key and name.
  *
- * @throws KeyServiceError
+ * @throws KeyServiceError for a root that has expired, and if none of its keys signs.
  */
 export async function certifyBelow(
   service: ServiceRoot,
@@ -76,7 +76,7 @@ function parseAll(certificates: readonly Bytes[]): [CaCertificate, ...CaCertific
   return [root, ...above];
 }
 
-/** What signs the CRLs of a root. */
+/** Creates the signer of a root's CRLs. */
 export function serviceRootSigner({
   keys,
   certificates,

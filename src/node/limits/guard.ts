@@ -121,7 +121,7 @@ export function track(
   return { ...permit, inTurn };
 }
 
-/** The guard of a program's callers, with its metrics. It ends with the program. */
+/** Opens the guard of a program's callers, with its metrics. It ends with the program. */
 export function openGuard(
   { registry, life, log }: Program,
   limits: Limits,

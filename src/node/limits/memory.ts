@@ -2,7 +2,7 @@ import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import type { Limits } from "./limits.ts";
 
-/** How long a measurement of memory counts, in milliseconds. */
+/** How long a measurement of memory is used, in milliseconds. */
 const measurementMilliseconds = 50;
 
 /** The part of V8's heap that may be in use before the process accepts no more work. */
@@ -14,8 +14,8 @@ const memoryShare = 0.9;
 const mebibyte = 1024 * 1024;
 
 /**
- * Whether the process is short of memory, for each request that begins. A flood takes hundreds of mebibytes in a
- * second, so a measurement counts for much less. Garbage is no reason to refuse callers: it is collected first.
+ * Creates the check whether the process is short of memory, for each request that begins. A flood takes hundreds of
+ * mebibytes in a second, so a measurement is used for much less. Garbage is no reason to refuse callers: it is collected first.
  */
 export function memoryShortage(
   limits: Limits,

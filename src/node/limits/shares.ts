@@ -26,8 +26,8 @@ interface OpenShare<Member, Kind extends string> extends Share<Member, Kind> {
 }
 
 /**
- * The books of what callers hold: by address, by network, and in all. Whoever bounds something counts it here, and
- * asks here who has most of it.
+ * Counts what callers hold: by address, by network, and in all. Whoever bounds something counts it here, and finds here
+ * who has most of it.
  *
  * A share is open for as long as an amount of it is not zero. Members are things of one kind that are looked for one
  * by one, such as the requests of an address.
@@ -87,7 +87,7 @@ export class Shares<Member extends { readonly address: string }, Kind extends st
     if (share && this.#shares.delete(address)) this.#shares.set(address, share);
   }
 
-  /** The largest such share; of equal ones the first of {@link all}. */
+  /** Finds the largest share for which `isSuch` holds; of equal ones the first of {@link all}. */
   largest(
     kind: Kind,
     isSuch?: (share: Share<Member, Kind>) => boolean,
@@ -95,7 +95,7 @@ export class Shares<Member extends { readonly address: string }, Kind extends st
     return foremost(this.#shares.values(), (one, other) => isLarger(kind, one, other), isSuch);
   }
 
-  /** The oldest such member of the largest share that has one. */
+  /** Finds the oldest member for which `isSuch` holds, in the largest share that has one. */
   oldestOfLargest(
     kind: Kind,
     isSuch: (member: Member) => boolean = () => true,
@@ -129,7 +129,7 @@ export class Shares<Member extends { readonly address: string }, Kind extends st
 const isEmpty = ({ amounts }: Share<unknown, string>): boolean =>
   Object.values(amounts).every((amount) => amount === 0);
 
-/** Whether a share is larger than another: first its network counts, and between equal ones its address. */
+/** Whether a share is larger than another: by its network, and between equal ones by its address. */
 export function isLarger<Kind extends string>(
   kind: Kind,
   one: Share<unknown, Kind>,
@@ -153,7 +153,7 @@ export function isLargerByTwo<Kind extends string>(
   return more.amounts[kind] > less.amounts[kind] + 1;
 }
 
-/** The one that comes before all others, among such ones: of several equal ones the first. */
+/** Finds the one that is before all others for which `isSuch` holds; of equal ones the first. */
 export function foremost<Each>(
   all: Iterable<Each>,
   isBefore: (one: Each, other: Each) => boolean,
@@ -165,7 +165,7 @@ export function foremost<Each>(
   return found;
 }
 
-/** The first such one. */
+/** Finds the first one for which `isSuch` holds. */
 export function first<Each>(
   all: Iterable<Each>,
   isSuch: (each: Each) => boolean,

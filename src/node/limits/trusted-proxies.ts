@@ -46,7 +46,7 @@ export class TrustedProxies {
   }
 
   /**
-   * The gateway that forwarded a request, and the address by which the request counts. It reads only the cache:
+   * Finds the gateway that forwarded a request, and the address by which the request counts. It reads only the cache:
    * `undefined` also for a gateway whose credential has not been authenticated yet.
    */
   proxyOf(
@@ -61,7 +61,7 @@ export class TrustedProxies {
   }
 
   /**
-   * The work that authenticates the credential of a request, to be done in the request's turn. `undefined` for a
+   * Returns the work that authenticates the credential of a request, to be done in the request's turn; `undefined` for a
    * request without a credential, while the credential is being authenticated, and for a recent outcome.
    */
   authenticationOf(headers: ArrivedHeaders): (() => Promise<void>) | undefined {

@@ -13,7 +13,7 @@ import { SubjectPublicKey } from "../x509/subject-public-key.ts";
  *
  * It does not verify the signature.
  *
- * @throws DerError
+ * @throws DerError for what one of them refuses: the message says what.
  */
 export function parseForeignAuthority(der: Bytes): Certificate {
   const certificate = Certificate.parse(der);
@@ -39,7 +39,7 @@ export function parseForeignAuthority(der: Bytes): Certificate {
  * Requires that verifiers can read a foreign CA's certificate: by {@link parseForeignAuthority}, and by the platform's
  * verifier where it has one. It verifies no signature.
  *
- * @throws DerError
+ * @throws DerError for a certificate that one of the two refuses.
  */
 export function requireForeign(
   { cryptoProvider }: { readonly cryptoProvider: CryptoProvider },

@@ -77,7 +77,7 @@ export const NewAuthority = {
     };
   },
 
-  /** The certificate of an authority that is its own root, linted before its key signs it, wherever that is. */
+  /** Lints and signs the certificate of an authority that is its own root. The key may be in a key service. */
   async selfSign(
     root: Pick<AuthorityFields, "trustDomain" | "publicKey" | "validity">,
     signingKey: SigningKey,

@@ -21,7 +21,7 @@ export interface TaintedAuthorities {
   readonly taints: readonly Taint[];
 }
 
-/** The taint of one of the authorities at `now`. */
+/** Creates the taint of an authority at `now`, which retires it no later than its schedule. @throws Error for an unknown id. */
 export function createTaint(
   { authorities, taints }: TaintedAuthorities,
   id: string,

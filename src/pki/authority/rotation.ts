@@ -29,7 +29,7 @@ export type RotationStep =
 /** Plans the acts that are due. */
 export const RotationStep = {
   /**
-   * The acts that are due at `now`. With the root of a person or of a CA upstream, no plan ever mints a
+   * Plans the acts that are due at `now`. With the root of a person or of a CA upstream, no plan ever mints a
    * self-signed authority. The plan depends on the records and on `now` alone, so repeating it is
    * harmless.
    *
@@ -61,7 +61,7 @@ function planMint(state: RotationState, lengths: PhaseLengths, now: Date): Rotat
 
 /** When the next authority has to come. */
 export const Succession = {
-  /** When the last of the authorities stops signing. */
+  /** When the last of the authorities stops signing. @throws Error without authorities. */
   lastSignature(authorities: readonly ScheduledAuthority[]): Date {
     const [first, ...others] = authorities.map(({ schedule }) => schedule.signsUntil);
     if (!first) throw new Error("no authority to rotate");
@@ -75,7 +75,7 @@ export const Succession = {
   },
 
   /**
-   * When the successor of these authorities is due. The length of the last one's signing phase counts, because
+   * Computes when the successor of these authorities is due, from the length of the last one's signing phase, because
    * another CA decides how long its certificate lives.
    *
    * @param authorities With the schedules that the taints leave them. At least one.

@@ -48,14 +48,14 @@ export const SigningAuthority = {
     return { id, certificate, publicKey, intermediates, roots, schedule };
   },
 
-  /** An authority as an issuer. Nothing here checks that the key is the authority's. */
+  /** Joins an authority with its open key. It does not check that the key is the authority's. */
   open(authority: SigningAuthority, signingKey: SigningKey): OpenAuthority {
     const { certificate, publicKey } = authority;
     return { authority, ...CertificateSigner.create(certificate, publicKey, signingKey) };
   },
 
   /**
-   * The authority that signs at `now`, or `undefined` when none is in its signing phase.
+   * Selects the authority that signs at `now`; `undefined` when none is in its signing phase.
    *
    * The newest wins. Two isolates that read different replicas may disagree for as long as a write takes
    * to propagate. Both answers verify, because an authority is published long before it signs.
@@ -73,8 +73,8 @@ export const SigningAuthority = {
   },
 
   /**
-   * The authority that signs next: the first to begin after `now`. A tainted one and an additional root
-   * have an empty signing phase, and never sign.
+   * Selects the authority that signs next: the first to begin after `now`; `undefined` without one. A tainted one and an
+   * additional root have an empty signing phase, and never sign.
    */
   nextAt<A extends ScheduledAuthority>(authorities: readonly A[], now: Date): A | undefined {
     return authorities

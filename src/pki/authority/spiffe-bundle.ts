@@ -17,7 +17,7 @@ interface SpiffeBundleDocument {
   readonly keys: readonly SpiffeBundleKey[];
 }
 
-/** The roots of a trust bundle as a SPIFFE bundle, in their order. */
+/** Makes a SPIFFE bundle of the roots of a trust bundle, in their order. */
 export async function toSpiffeBundle(
   roots: readonly Bytes[],
   sequence: number,

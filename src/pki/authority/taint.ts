@@ -18,8 +18,8 @@ export interface Taint {
 /** Taints of authorities. */
 export const Taint = {
   /**
-   * The authorities with the schedules that the taints leave them. A taint can only shorten a schedule, so
-   * it has no effect once the authority's own schedule is over.
+   * Applies taints to the schedules of authorities. A taint can only shorten a schedule, so it has no effect once the
+   * authority's own schedule is over.
    *
    * Where taints leave no authority to sign, the next one signs as soon as it is published. Many verifiers
    * know its root already; no verifier would know the root of a new authority.
@@ -42,7 +42,7 @@ export const Taint = {
   },
 
   /**
-   * The taints of these authorities that the configuration states. A configuration does not say when its
+   * Makes the taints of these authorities that the configuration states. A configuration does not say when its
    * taint was made, so the authority counts as tainted since it was published.
    */
   fromConfiguration(

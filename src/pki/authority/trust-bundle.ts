@@ -73,7 +73,7 @@ export const TrustBundle = {
     parts.reduce((sum, { withdrawn }) => sum + withdrawn, 0),
 
   /**
-   * The ids of the retired records that can be deleted without a fall of the sequence number: the others have a
+   * Selects the ids of the retired records that can be deleted without a fall of the sequence number: the others have a
    * change that is as late, and that every reader has seen. Every run decides alike.
    *
    * @param since Until then, every reader has seen every change.
@@ -134,7 +134,7 @@ export interface AdditionalRoot extends ScheduledAuthority {
 /** Makes additional roots. */
 export const AdditionalRoot = {
   /**
-   * A root that the bundle holds from an instant until the root expires. Its signing phase is empty: it
+   * Creates a root that the bundle holds from an instant until the root expires. Its signing phase is empty: it
    * stops when it starts.
    *
    * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for a key that no
@@ -157,8 +157,8 @@ export const AdditionalRoot = {
   },
 
   /**
-   * The taint that takes a root out of the bundle. The store keeps every record of what verifiers once
-   * trusted.
+   * Creates the taint that takes a root out of the bundle at an instant, or `now` if that is later. The store keeps every
+   * record of what verifiers once trusted.
    */
   retire({ id, schedule }: AdditionalRoot, at: Date, now: Date): Taint {
     const retiresAt = wholeSeconds(earlier(later(at, now), schedule.retiresAt));

@@ -72,26 +72,26 @@ export class DerReader {
     return !this.isDone && this.#bytes[this.#position] === tag;
   }
 
-  /** The content octets of the next element. */
+  /** Reads the next element, and returns its content octets. @throws DerError for another tag. */
   content(tag: number): Bytes {
     const start = this.#contentStart(tag);
     return this.#bytes.subarray(start, this.#position);
   }
 
-  /** The whole next element: identifier, length and content. */
+  /** Reads the next element, and returns it whole: identifier, length and content. @throws DerError for another tag. */
   element(tag: number): Bytes {
     const start = this.#position;
     this.#contentStart(tag);
     return this.#bytes.subarray(start, this.#position);
   }
 
-  /** A reader of the content of the next element. */
+  /** Reads the next element, and returns a reader of its content. @throws DerError for another tag. */
   enter(tag: number): DerReader {
     const start = this.#contentStart(tag);
     return new DerReader(this.#bytes, start, this.#position);
   }
 
-  /** The octets of a BIT STRING without unused bits. */
+  /** Reads a BIT STRING, and returns its octets. @throws DerError for one with unused bits. */
   bitStringOctets(): Bytes {
     const start = this.#contentStart(Tag.bitString);
     if (start === this.#position || this.#bytes[start] !== 0) {
@@ -100,7 +100,7 @@ export class DerReader {
     return this.#bytes.subarray(start + 1, this.#position);
   }
 
-  /** The magnitude of a non-negative INTEGER without its sign octet. Zero is one zero octet. */
+  /** Reads a non-negative INTEGER, and returns its magnitude without the sign octet. Zero is one zero octet. */
   unsignedInteger(): Bytes {
     const start = this.#magnitudeStart();
     return this.#bytes.subarray(start, this.#position);

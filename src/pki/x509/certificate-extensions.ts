@@ -109,7 +109,7 @@ export function readExtensionList(list: DerReader): CertificateExtensions {
   return found;
 }
 
-/** The next extension of a list, and a reader at its object identifier. @throws DerError */
+/** Reads the next extension of a list. `oid` reads its object identifier. @throws DerError for another form. */
 export function nextExtension(list: DerReader): Extension & { readonly oid: DerReader } {
   const extension = list.enter(Tag.sequence);
   const oid = extension.fork();

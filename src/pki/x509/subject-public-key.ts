@@ -74,7 +74,7 @@ export const SubjectPublicKey = {
     );
   },
 
-  /** Whether a SubjectPublicKeyInfo has a post-quantum key, of whatever kind: ML-DSA or SLH-DSA. @throws DerError */
+  /** Whether a SubjectPublicKeyInfo has a post-quantum key, of whatever kind: ML-DSA or SLH-DSA. @throws DerError for any other octets. */
   isPostQuantum(spki: Bytes): boolean {
     const name = new DerReader(spki).enter(Tag.sequence).enter(Tag.sequence);
     return name.enter(Tag.objectIdentifier).isAt(nistSignatures);

@@ -66,7 +66,7 @@ function isUtf8(octets: Bytes): boolean {
   }
 }
 
-/** The next OBJECT IDENTIFIER in dotted form. @throws DerError */
+/** Reads the next OBJECT IDENTIFIER in dotted form. @throws DerError for any other element. */
 export function readObjectIdentifier(reader: DerReader): string {
   const content = reader.enter(Tag.objectIdentifier);
   const arcs: bigint[] = [];
