@@ -8,7 +8,7 @@ import type { CertificateVerifier } from "./certificate-verifier.ts";
 import { ForwardingHeaders, forwardedHeader } from "./forwarding-headers.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
-/** The rules for the clients of gateways. */
+/** The trust domain, and the verifier of the certificates that gateways forward. */
 interface ForwardedTrust {
   readonly trustDomain: TrustDomain;
   readonly verify: CertificateVerifier;

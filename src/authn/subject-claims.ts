@@ -84,7 +84,7 @@ export interface MappedSubject {
   readonly entryDigest: Bytes;
 }
 
-/** An issuer's table of claims, ready for tokens. */
+/** Maps the claims of an issuer's tokens to accounts, by a compiled table of `subjects`. */
 export interface SubjectMapping {
   /** @throws CaError `credential-rejected` (`form`, `time`, `audience`, `subject`). */
   readonly map: (claims: JsonObject, audiences: readonly string[], now: Date) => MappedSubject;

@@ -27,7 +27,7 @@ interface CrlRoot {
   readonly keep: (mints: readonly Mint[], now: Date) => Promise<void>;
 }
 
-/** A store, and what seals records for it and opens them. */
+/** A store, and the KEKs with which its records are sealed and opened. */
 export interface RecordWriting extends Custodian {
   readonly store: AuthorityStore;
   readonly cryptoProvider: CryptoProvider;

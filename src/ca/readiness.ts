@@ -4,7 +4,7 @@ import type { IssuanceLog } from "./issuance/issuance-log.ts";
 
 const openPort: Readiness = { ready: true, reasons: [] };
 
-/** What can make a CA not ready, apart from its authorities. */
+/** The sources of the reasons, apart from its authorities, for which a CA is not ready. */
 export interface Hindrances {
   /** Absent where nothing is logged. */
   readonly issuanceLog?: Pick<IssuanceLog, "mode" | "look" | "refusal" | "troubles"> | undefined;

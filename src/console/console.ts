@@ -50,7 +50,7 @@ export interface ConsoleParts {
 export interface Console {
   /** Answers `/` and what is below `/console/`; `undefined` for every other path. */
   readonly answer: (request: Request) => Promise<Response | undefined>;
-  /** The service. Each handler lets in whom the guard lets in. */
+  /** The service. Each handler admits whom the guard admits. */
   readonly handlers: readonly UniversalHandler[];
 }
 

@@ -1,4 +1,4 @@
-/** A lease as it rests somewhere: who holds it, and for how long after its last change. */
+/** A lease as it is stored: who holds it, and for how long after its last change. */
 export interface Lease {
   /** The name of the holder; empty for a free lease. */
   readonly holder: string;

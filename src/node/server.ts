@@ -29,7 +29,7 @@ export interface ServerContext extends ProgramContext {
 /**
  * Imports the CA in a directory, unless the store has its certificate already.
  *
- * @throws OperatorError for one that no import lets in.
+ * @throws OperatorError for one that an import refuses.
  */
 export type PluggedInImport = (mint: Mint, directory: string, now: Date) => Promise<void>;
 

@@ -141,7 +141,7 @@ export const NodeReach = {
   },
 };
 
-/** Nodes, and the namespaces for which their proxies may speak. */
+/** Some nodes, and the namespaces for which their proxies may request identities. */
 export interface NodeReach {
   readonly isNode: (name: string) => boolean;
   readonly isNamespace: (name: string) => boolean;

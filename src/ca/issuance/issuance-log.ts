@@ -7,7 +7,7 @@ import type { AuthorityView } from "../authority-view.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import type { Evidence, TokenEntry } from "./log-entry.ts";
 
-/** The place of an entry. */
+/** The log that has an entry, and the index of the entry in it. */
 export interface LogPosition {
   /** The origin of the log. */
   readonly origin: string;
@@ -54,7 +54,7 @@ export interface IssuanceLog extends AppendOnlyLog {
  */
 export type LogMode = "required" | "best-effort";
 
-/** The circumstances of a record. */
+/** The view and the signal of a recording, and the audit event that gets the position of the entry. */
 export interface Recording {
   /** The view whose authority has signed. */
   readonly view: AuthorityView;

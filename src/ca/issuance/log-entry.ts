@@ -77,7 +77,7 @@ const claimed = {
   ),
 };
 
-/** What version 2 says of the decision. */
+/** The fields about the decision that version 2 adds to an entry. */
 export type Evidence = { readonly [K in keyof typeof decision]?: CertificateEntry[K] };
 
 /** A JWT-SVID without its signature, so that the log holds no usable token. */

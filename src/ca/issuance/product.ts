@@ -21,7 +21,7 @@ export interface TokenProduct {
   readonly audiences: readonly string[];
 }
 
-/** The JWT-SVIDs that a CA issues. */
+/** The issuer, algorithm and lifetimes of the JWT-SVIDs that a CA issues. */
 export interface TokenPolicy {
   /** The `iss` of every token, byte for byte. */
   readonly issuer: string;
@@ -31,7 +31,7 @@ export interface TokenPolicy {
   readonly maximumSeconds: number;
 }
 
-/** What an authority signs. */
+/** The kinds of certificate that an authority signs, each with what it is to contain. */
 export type CertificateProduct =
   /** An X509-SVID, of the unnamed authorities or of a named signer. */
   | {
@@ -45,7 +45,7 @@ export type CertificateProduct =
   /** The certificate of a subordinate CA. */
   | { readonly kind: "intermediate"; readonly rights: IntermediateRights };
 
-/** A certificate to be, and the authorities that sign it. */
+/** A certificate that is to be issued, and the authorities of which one signs it. */
 export interface Order {
   readonly product: CertificateProduct;
   readonly authorities: Authorities;

@@ -32,7 +32,7 @@ export interface Decisions {
 
 /** The rules of a CA, in their order. */
 export interface Policy {
-  /** SHA-256 in hexadecimal of the rules as they count. */
+  /** SHA-256 in hexadecimal of the rules, in shadow or not as they are applied. */
   readonly hash: string;
   readonly rules: readonly Rule[];
 }
@@ -161,7 +161,7 @@ function textTest(globs: readonly string[], read: Read, without: Test): Test {
   };
 }
 
-/** What a caller gets under a decision. */
+/** What a caller gets by a decision: a denial, or lifetime, signer and names. */
 export interface Outcome {
   /** Why it gets nothing. */
   readonly denied?: string | undefined;

@@ -182,7 +182,7 @@ class FollowedCrls {
     this.#noteAnswer();
     const isRoutine = faults.every((fault) => fault === "issuer-unknown");
     const detail = [...new Set(faults)].join(", ");
-    // A CRL may come before its root, and a CA under another CA's root publishes those of intermediates for good.
+    // A CRL may come before its root, and a CA under another CA's root always publishes those of intermediates.
     const level = isRoutine ? "info" : "warning";
     if (detail !== this.#lastFaults && detail !== "")
       log.operation({ event: "crl-refused", level, detail });

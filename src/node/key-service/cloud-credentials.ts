@@ -23,7 +23,7 @@ export const machineWith = (variables: Environment): Machine => ({
   fetch: NodeFetch.trusting(undefined),
 });
 
-/** A metadata service is next door: where none is, its address may answer nothing at all. */
+/** A metadata service is on the machine's own link and answers soon: where there is none, its address may never answer. */
 const timeoutMilliseconds = 2000;
 
 /** The addresses of a machine's own link at which the clouds answer. Nobody encrypts there. */

@@ -186,7 +186,7 @@ function openStage(folder: string): SqliteStage {
 export const isAway = (error: unknown): boolean =>
   error instanceof CaError && error.refusal.reason === "kek-unavailable";
 
-/** Where a log rests, and its name. */
+/** The stage and the objects of a log, and its name. */
 interface OpenedStorage {
   readonly origin: string;
   readonly stage: LogStage;

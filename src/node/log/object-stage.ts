@@ -50,7 +50,7 @@ const stageSchema = z.strictObject({
   key: z.string(),
   head: z.string(),
   named: z.optional(z.string()),
-  /** The staged entries that rest in full bundles already. */
+  /** The staged entries that are stored in full bundles already. */
   bundled: z.optional(z.strictObject({ from: index, to: index })),
   batches: z.array(
     z.strictObject({ first: index, count: z.int().check(z.minimum(1)), octets: z.string() }),
@@ -83,7 +83,7 @@ const longestRestMilliseconds = 50;
 /**
  * The stage of a log in one object. It changes in memory, and its owner answers nobody before {@link commit} has
  * written it: only over the version that was read, so that of two processes one alone goes on. Entries that fill a
- * bundle rest there, and no write of the stage repeats them.
+ * bundle are stored there, and no write of the stage repeats them.
  *
  * Once a write has failed, the stage in memory may differ from the object: its owner reads another one.
  */
@@ -270,7 +270,7 @@ export class ObjectStage implements LogStage {
     return encoded;
   }
 
-  /** Writes the bundles that are full. What is confirmed has its place for good, so they are those of every publication. */
+  /** Writes the bundles that are full. A confirmed entry keeps its index, so they are those of every publication. */
   async #writeBundles(): Promise<void> {
     for (;;) {
       const { batches } = this.#confirmed;

@@ -13,7 +13,7 @@ import {
 } from "../files/places.ts";
 import { awsKeysInFile, awsKeysOf } from "../key-service/aws-credential.ts";
 
-/** Where the records of `rampart serve` rest. */
+/** Where the records of `rampart serve` are stored. */
 export type StorePlace = DirectoryPlace | NamespacePlace | BucketPlace;
 
 interface DirectoryPlace {

@@ -54,8 +54,8 @@ export const CertificateSigningRequest = {
   },
 
   /**
-   * The public key in a CSR (DER). It does not verify the signature, and is for CSRs of this CA's own. @throws
-   * DerError
+   * Reads the public key of a CSR (DER) of this CA's own, whose signature it does not verify.
+   * @throws DerError for any other octets.
    */
   readKey(der: Bytes): SubjectPublicKey {
     return readRequestInfo(new DerReader(der).enter(Tag.sequence).element(Tag.sequence));

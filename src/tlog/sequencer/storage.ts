@@ -40,7 +40,7 @@ export interface StagedTexts {
 }
 
 /**
- * Where the entries of one log rest until their tiles are published. One sequencer writes to it.
+ * Stores the entries of one log until their tiles are published. One sequencer writes to it.
  *
  * Every method is synchronous and atomic. A write that returns is durable before any answer that depends
  * on it leaves the machine: an implementation flushes, or its platform holds answers back. A write that
@@ -77,7 +77,7 @@ export interface LogKeys {
   readonly open: (record: string) => Promise<OpenedLogKey>;
 }
 
-/** A key that signs, and its record as it should rest from now on. */
+/** A key that signs, and its record as it should be stored from now on. */
 export interface OpenedLogKey {
   readonly signer: NoteSigner;
   readonly record: string;

@@ -146,7 +146,7 @@ interface StagedEntry {
 }
 
 /**
- * Parses the entries of a batch, whose hashes show whether an octet has changed at rest.
+ * Parses the entries of a batch, whose hashes show whether a stored octet has changed.
  *
  * @throws LogError `content`
  */
