@@ -254,10 +254,10 @@ class Shard {
     if (!stored) await this.open();
     if (stored && (!isLeft || this.#finished === stored.version)) return;
     await this.publish();
-    this.#finished = stored?.version;
   }
 
   async #publishOnce(): Promise<void> {
+    const looked = this.#looked;
     try {
       await this.#withLog(async ({ sequencer, stage, objects }) => {
         // The sequencer does not know what other processes append meanwhile.
@@ -270,6 +270,7 @@ class Shard {
         if (!this.#hasKey) await LogObjects.publishVerifierKey(objects, sequencer);
         this.#hasKey = true;
       });
+      this.#finished = looked;
       this.#trouble = undefined;
     } catch (error) {
       if (isAway(error)) return;

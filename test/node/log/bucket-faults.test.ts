@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { KekRing } from "../../../src/custody/kek.ts";
+import { CaError } from "../../../src/foundation/errors.ts";
 import { BucketLog } from "../../../src/node/log/bucket-log.ts";
 import { ObjectReader } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
@@ -23,11 +24,12 @@ interface Options {
   readonly firstShard?: number;
   readonly today?: string;
   readonly keks?: KekRing;
+  readonly hold?: () => void;
 }
 
 function start(
   bucket: MemoryBucket,
-  { shards = 1, firstShard = 0, today = day, keks = [kek] }: Options = {},
+  { shards = 1, firstShard = 0, today = day, keks = [kek], hold = () => {} }: Options = {},
 ) {
   const objects = bucket.process();
   const log = new BucketLog({
@@ -35,7 +37,7 @@ function start(
     firstShard,
     configuration: logConfiguration({ origin, shards, inceptionDate: day }),
     trustDomain: clusterLocal,
-    keks: { hold: () => undefined, ring: () => keks },
+    keks: { hold: async () => hold(), ring: () => keks },
     log: createEventRecorder(),
     clock: () => new Date(`${today}T12:00:00Z`),
     pause: () => new Promise(setImmediate),
@@ -317,5 +319,23 @@ describe("shards", () => {
     expect((await audit(bucket, 2)).get(`${origin}/1`)).toEqual([]);
     await staying.log.finishOthers();
     expect((await audit(bucket, 2)).get(`${origin}/1`)?.toSorted()).toEqual(["a", "b", "c"]);
+  });
+
+  test("what a process has left is published once the key service that was away is back", async () => {
+    const bucket = new MemoryBucket();
+    await start(bucket, { shards: 2 }).publish();
+    const leaving = start(bucket, { shards: 2, firstShard: 1 });
+    await appendAll(leaving, ["a"], new Map());
+    leaving.kill();
+    let isAway = true;
+    const hold = (): void => {
+      if (isAway) throw new CaError({ reason: "kek-unavailable" }, "the KEK is not open");
+    };
+    const staying = start(bucket, { shards: 2, firstShard: 0, hold });
+    await staying.log.finishOthers();
+    await staying.log.finishOthers();
+    isAway = false;
+    await staying.log.finishOthers();
+    expect((await audit(bucket, 2)).get(`${origin}/1`)).toEqual(["a"]);
   });
 });
