@@ -114,12 +114,14 @@ export function requestSettingsOf(
   mode: "sidecar" | "serving" | "node",
   token: TokenSource,
 ) {
+  const hasCluster = token.kind === "file" || environment["ISTIO_META_CLUSTER_ID"];
   const purpose: CertificatePurpose = mode === "serving" ? "serving" : "identity";
   return {
     key: keyOf(variables),
     lifetimeSeconds: Math.trunc(variables.SECRET_TTL / 1000),
     token,
-    clusterId: variables.ISTIO_META_CLUSTER_ID,
+    /** Empty for none: by default, only a token in a file is of a cluster. */
+    clusterId: hasCluster ? variables.ISTIO_META_CLUSTER_ID : "",
     certSigner: mode === "serving" ? servingSigner : variables.ISTIO_META_CERT_SIGNER,
     /** A serving certificate has the DNS names that the CA chooses, in place of the SPIFFE ID. */
     purpose,

@@ -64,6 +64,21 @@ test("istiod gets a token of the same source", () => {
   expect(xds?.istiod.token).toEqual(request.token);
 });
 
+test.each<[Environment, string]>([
+  [{}, "Kubernetes"],
+  [of("file"), "Kubernetes"],
+  [of("gce", { RAMPART_TOKEN_AUDIENCE: audience }), ""],
+  [of("command:/bin/token"), ""],
+  [of("command:/bin/token", { ISTIO_META_CLUSTER_ID: "vm" }), "vm"],
+])("names the cluster to the CA, with %o", (variables, clusterId) => {
+  const { request, xds } = parseConfiguration({
+    ...{ ...pod, DISCOVERY_ADDRESS: "istiod:15012" },
+    ...variables,
+  });
+  expect(request.clusterId).toBe(clusterId);
+  expect(xds?.istiod.headers["clusterid"]).toBe(variables["ISTIO_META_CLUSTER_ID"] ?? "Kubernetes");
+});
+
 test("AWS's tokens are asked for by what knows the machine's credential", () => {
   const obtain = async (): Promise<string> => "token";
   const variables = of("aws", { RAMPART_TOKEN_AUDIENCE: audience });
