@@ -11,6 +11,7 @@ import {
   type RenewingIdentity,
   renewIdentity,
 } from "./internal/renewing-identity.ts";
+import { type GitHubJob, tokenFrom } from "./internal/token-from.ts";
 import type { TrustBundle } from "./internal/trust-bundle.ts";
 import { createRequest, readSvid, type X509Svid } from "./internal/x509-svid.ts";
 
@@ -18,13 +19,14 @@ export type {
   ClientFault,
   ClientPorts,
   Fetch,
+  GitHubJob,
   JwtSvid,
   RenewalOptions,
   RenewingIdentity,
   TrustBundle,
   X509Svid,
 };
-export { ClientError };
+export { ClientError, tokenFrom };
 
 /** Which CA a program calls, and as whom. */
 export interface ClientOptions {

@@ -1,7 +1,8 @@
 import * as z from "zod/mini";
 import { isSafeToFetch } from "../foundation/addresses.ts";
 import { globList, globs } from "../foundation/globs.ts";
-import { baseUrl, bearerToken, Duration, jsonText, refuse } from "../foundation/text.ts";
+import { bearerToken } from "../foundation/headers.ts";
+import { baseUrl, Duration, jsonText, refuse } from "../foundation/text.ts";
 import { configMapName } from "../kubernetes/names.ts";
 import { Pem } from "../pki/encoding/pem.ts";
 import { type JudgedKeySet, KeySet } from "../pki/jose/key-set.ts";

@@ -7,6 +7,9 @@ const grpcHeader = "grpc-timeout";
  */
 export const longestTimeoutMs = 2_147_483_000;
 
+/** A bearer token as an HTTP header can carry it: one line of visible ASCII, of a length that servers accept. */
+export const bearerToken: RegExp = /^[\x21-\x7e]{1,16384}$/;
+
 /** The timeouts that callers ask for. */
 export const CallTimeout = {
   /**

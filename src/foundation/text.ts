@@ -48,9 +48,6 @@ export const baseUrl: z.ZodMiniType<string, string> = z.string().check(
   z.overwrite((url) => url.replace(/\/+$/, "")),
 );
 
-/** A bearer token as an HTTP header can carry it: one line of visible ASCII, of a length that servers accept. */
-export const bearerToken: RegExp = /^[\x21-\x7e]{1,16384}$/;
-
 const { localeError } = en();
 
 /** The words of errors that an operator reads, because zod/mini has no messages of its own. */

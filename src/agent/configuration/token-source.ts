@@ -1,5 +1,4 @@
-import { isSafeToFetch } from "../../foundation/addresses.ts";
-import { bearerToken } from "../../foundation/text.ts";
+import { TokenEndpoint } from "../../foundation/token-endpoint.ts";
 import type { Variables } from "./environment.ts";
 
 /** Where the agent gets the token that it shows to the CA and to istiod. */
@@ -15,18 +14,6 @@ export type ObtainToken = (signal: AbortSignal) => Promise<string>;
 
 /** Makes what gets AWS's tokens for an audience; `undefined` where the machine has no region or no credential. */
 export type AwsTokens = (audience: string) => ObtainToken | undefined;
-
-/** An HTTP endpoint that answers GET with a token. */
-export interface TokenEndpoint {
-  readonly kind: "endpoint";
-  /** The endpoint as the subject of a sentence. */
-  readonly name: string;
-  readonly url: string;
-  /** May have a secret of the job. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** The member of the JSON response that is the token; `undefined` where the response is the token. */
-  readonly member: string | undefined;
-}
 
 const accepted = "file, gce, aws, azure, github or command:<program> <argument>…";
 
@@ -60,13 +47,15 @@ export function tokenSourceOf(
     given ?? (isPilotAgents && source === "gce" ? variables.TRUST_DOMAIN : undefined);
   if (audience === undefined)
     return refused(`RAMPART_TOKEN_AUDIENCE: is required with RAMPART_TOKEN_SOURCE=${source}`);
-  if (source === "gce") return googleEndpoint(audience);
-  if (source === "azure") return azureEndpoint(audience);
+  if (source === "gce") return TokenEndpoint.gce(audience);
+  if (source === "azure") return TokenEndpoint.azure(audience);
   if (source === "aws") {
     const obtain = awsTokens(audience);
     return obtain ? { kind: "function", obtain } : refused(awsFault);
   }
-  return gitHubEndpoint(audience, variables) ?? refused(gitHubFault);
+  const { ACTIONS_ID_TOKEN_REQUEST_URL: url = "", ACTIONS_ID_TOKEN_REQUEST_TOKEN: pass = "" } =
+    variables;
+  return TokenEndpoint.github(audience, url, pass) ?? refused(gitHubFault);
 }
 
 const awsFault =
@@ -80,45 +69,5 @@ function commandOf(source: string): TokenSource | undefined {
   return argv.length === 0 || /["']/.test(source) ? undefined : { kind: "command", argv };
 }
 
-/** The metadata server of Compute Engine. With `format=full` the token names the machine. */
-function googleEndpoint(audience: string): TokenEndpoint {
-  const query = new URLSearchParams({ audience, format: "full" });
-  return {
-    kind: "endpoint",
-    name: "the metadata server of Google",
-    url: `http://169.254.169.254/computeMetadata/v1/instance/service-accounts/default/identity?${query}`,
-    headers: { "metadata-flavor": "Google" },
-    member: undefined,
-  };
-}
-
-/** The managed identity of a virtual machine, whose audience is a registered application. */
-function azureEndpoint(resource: string): TokenEndpoint {
-  const query = new URLSearchParams({ "api-version": "2018-02-01", resource });
-  return {
-    kind: "endpoint",
-    name: "the managed identity of Azure",
-    url: `http://169.254.169.254/metadata/identity/oauth2/token?${query}`,
-    headers: { metadata: "true" },
-    member: "access_token",
-  };
-}
-
 const gitHubFault =
   "RAMPART_TOKEN_SOURCE: github needs ACTIONS_ID_TOKEN_REQUEST_URL (https) and ACTIONS_ID_TOKEN_REQUEST_TOKEN, which a job with permissions: id-token: write has";
-
-/** The runner of a job. `undefined` where the job may not ask for tokens. */
-function gitHubEndpoint(audience: string, variables: Variables): TokenEndpoint | undefined {
-  const { ACTIONS_ID_TOKEN_REQUEST_URL: given = "", ACTIONS_ID_TOKEN_REQUEST_TOKEN: pass = "" } =
-    variables;
-  if (!isSafeToFetch(given) || !bearerToken.test(pass)) return undefined;
-  const url = new URL(given);
-  url.searchParams.set("audience", audience);
-  return {
-    kind: "endpoint",
-    name: "the token endpoint of GitHub",
-    url: url.href,
-    headers: { authorization: `Bearer ${pass}` },
-    member: "value",
-  };
-}

@@ -1,16 +1,13 @@
 import { type ExecFileException, execFile } from "node:child_process";
 import { OperatorError } from "../../foundation/errors.ts";
-import { FetchError, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
-import { Members } from "../../foundation/json.ts";
-import { bearerToken } from "../../foundation/text.ts";
+import { Fetching, toFetchError } from "../../foundation/fetch.ts";
+import { bearerToken } from "../../foundation/headers.ts";
+import { TokenEndpoint } from "../../foundation/token-endpoint.ts";
 import { TokenFile } from "../../program/files/small-file.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
-import type { ObtainToken, TokenEndpoint, TokenSource } from "../configuration/token-source.ts";
+import type { ObtainToken, TokenSource } from "../configuration/token-source.ts";
 
-/** How long a source may take. */
-const usualTimeoutMilliseconds = 5_000;
-
-/** Twice the longest token, for the JSON around it. */
+/** What a command may print, in octets. */
 const maximumOctets = 32_768;
 
 /**
@@ -23,19 +20,13 @@ const maximumOctets = 32_768;
 export async function readToken(
   source: TokenSource,
   signal: AbortSignal,
-  timeoutMilliseconds: number = usualTimeoutMilliseconds,
+  timeoutMilliseconds: number = Fetching.usualTimeoutMilliseconds,
 ): Promise<string | undefined> {
   if (source.kind === "file") return TokenFile.readIfAny(source.path);
   if (source.kind === "command") return runCommand(source.argv, signal, timeoutMilliseconds);
   if (source.kind === "function") return await obtained(source.obtain, signal, timeoutMilliseconds);
   const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMilliseconds)]);
-  try {
-    return await askEndpoint(source, within);
-  } catch (error) {
-    const { message } = toFetchError(error, "did not answer");
-    // A parser's error quotes what it has read, so the error is no cause of this one.
-    throw new OperatorError(`no token: ${source.name} ${message}`);
-  }
+  return await TokenEndpoint.ask(source, fetch, within);
 }
 
 /** Waits no longer than a source may take, whatever it waits for itself. */
@@ -59,24 +50,6 @@ async function obtained(
 
 /** The proxies of the environment are not asked for link-local addresses. */
 const fetch = NodeFetch.trusting(undefined);
-
-/** @throws FetchError, or what the signal has as its reason. */
-async function askEndpoint(
-  { url, headers, member }: TokenEndpoint,
-  signal: AbortSignal,
-): Promise<string> {
-  const response = await fetch(url, { headers, signal });
-  if (response.status !== 200) {
-    await response.body?.cancel();
-    throw new FetchError(`answered with status ${response.status}`);
-  }
-  const token =
-    member === undefined
-      ? (await ResponseBody.readText(response, maximumOctets)).trim()
-      : Members.of(await ResponseBody.readJson(response, maximumOctets))[member];
-  if (typeof token === "string" && bearerToken.test(token)) return token;
-  throw new FetchError("answered without a token");
-}
 
 /** Runs the command and reads what it prints. What it writes to stderr is dropped, because it may have a secret. */
 function runCommand(

@@ -3,7 +3,7 @@ import { open, stat } from "node:fs/promises";
 import { Socket } from "node:net";
 import { promisify } from "node:util";
 import { OperatorError } from "../../foundation/errors.ts";
-import { bearerToken } from "../../foundation/text.ts";
+import { bearerToken } from "../../foundation/headers.ts";
 
 /** The kinds of file that are read, beside regular files and links to them. */
 export interface FileKinds {

@@ -1,8 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { expect, onTestFinished, test } from "vitest";
-import type { TokenEndpoint, TokenSource } from "../../../src/agent/configuration/token-source.ts";
+import type { TokenSource } from "../../../src/agent/configuration/token-source.ts";
 import { readToken } from "../../../src/agent/identity/token.ts";
 import { messageOf, OperatorError } from "../../../src/foundation/errors.ts";
+import type { TokenEndpoint } from "../../../src/foundation/token-endpoint.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 
 const never = new AbortController().signal;
