@@ -116,7 +116,6 @@ const agents = await Promise.all(
       CA_ROOT_CA: roots,
       POD_NAMESPACE: `at-${sources[source]}`,
       SERVICE_ACCOUNT: "deploy",
-      ISTIO_META_CLUSTER_ID: sources[source],
       SECRET_TTL: "40s",
       RAMPART_SDS_SOCKET: join(certs, "sds"),
       OUTPUT_CERTS: certs,
