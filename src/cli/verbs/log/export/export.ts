@@ -23,6 +23,9 @@ export interface ExportOptions {
 /** Writes a batch, and keeps the position after it in the state. */
 type WriteBatch = (batch: EventBatch, source: string) => Promise<void>;
 
+/** A collector may ask for so long a wait, and no longer. */
+const longestWaitSeconds = 300;
+
 /** Writes what is new in sources of events to one place. */
 export class Export implements Disposable {
   readonly #terminal: Terminal;
@@ -95,7 +98,7 @@ export class Export implements Disposable {
       Backoff.usual.outage,
       ++this.#failures,
       Math.random(),
-      error.retryAfterSeconds,
+      Math.min(error.retryAfterSeconds ?? 0, longestWaitSeconds),
     );
     this.#due = this.#terminal.clock().getTime() + wait;
     const seconds = Math.ceil(wait / 1000);

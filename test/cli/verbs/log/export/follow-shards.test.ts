@@ -10,6 +10,8 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { Export } from "../../../../../src/cli/verbs/log/export/export.ts";
+import type { ExportedEvent } from "../../../../../src/cli/verbs/log/export/exported-event.ts";
 import { startLoopbackServer } from "../../../../testkit/network/loopback-server.ts";
 import { startTlsServer } from "../../../../testkit/network/loopback-tls.ts";
 import {
@@ -17,6 +19,7 @@ import {
   type OperatorFolder,
   rampartHere,
 } from "../../../../testkit/programs/command-line.ts";
+import { MemoryTerminal } from "../../../../testkit/programs/memory-terminal.ts";
 import { launchRampart } from "../../../../testkit/programs/rampart-process.ts";
 import {
   originOf,
@@ -249,6 +252,20 @@ describe("log follow --to a collector", () => {
     expect(code).toBe(0);
     expect(accepted).toHaveLength(5);
     expect(stderr).toContain("the collector answered 503, and is asked again in 1 s");
+  });
+
+  test("waits five minutes at most, however long a collector asks for", async () => {
+    const { origin: to } = await collector([503, { "retry-after": "86400" }]);
+    using exporting = await Export.open(new MemoryTerminal(), { to, dir: folder.path });
+    const event: ExportedEvent = {
+      uid: "r1",
+      subject: "certificate",
+      outcome: "refused",
+      time: "2026-11-21T12:00:00Z",
+      fields: {},
+    };
+    const batch = { events: [event], position: { at: 1, mark: "" } };
+    expect(await exporting.run([{ name: "one", after: async () => batch }])).toBe(300_000);
   });
 
   test.each([
