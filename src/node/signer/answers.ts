@@ -37,7 +37,7 @@ import {
   serviceCertificateListing,
 } from "./service-certificate-request.ts";
 import { type ServiceCertificates, serviceCertificates } from "./service-certificates.ts";
-import type { PodPolicy, SignerConfiguration, SignerName } from "./signer-configuration.ts";
+import type { SignerConfiguration, SignerName } from "./signer-configuration.ts";
 
 /** The kinds of request that a signer answers, as metrics name them. */
 type RequestKind = "pod" | "service" | "cert-manager";
@@ -138,12 +138,18 @@ function serviceQueue(
   return watchedQueue(context, { listing, keep, octetsOf, ownerOf, answer });
 }
 
+/** Where certificates come from, and for which trust domain. */
+interface Issuance {
+  readonly trustDomain: TrustDomain;
+  readonly certificate: CertificateSource;
+}
+
 /** Creates the queue that answers the CertificateRequests of cert-manager to all issuers of Rampart. */
 function certManagerQueue(
   context: AnswerContext,
   signers: readonly SignerName[],
   issuers: Issuers,
-  { trustDomain, certificate }: { trustDomain: TrustDomain; certificate: CertificateSource },
+  { trustDomain, certificate }: Issuance,
 ): WatchedQueue {
   const { client, clock } = context;
   const judges = new Map(
@@ -166,10 +172,12 @@ function certManagerQueue(
     const judge = judges.get(issuer?.spec.signerName ?? "");
     if (!(issuer && judge))
       return wait(request, "there is no such issuer, or its signer is unknown");
+    const roots = context.roots();
+    // Before the signature of the CSR, which every poll would verify again.
+    if (roots === undefined) return wait(request, waitsForCa);
     const judged = await judge(request);
     if ("reason" in judged) return end(request, judged);
-    const roots = context.roots();
-    if (roots === undefined || !mayAskCa()) return wait(request, waitsForCa);
+    if (!mayAskCa()) return wait(request, waitsForCa);
     const chain = await certificate(judged.ask).catch(async (error: unknown) => {
       issuers.note(issuer, error);
       await wait(request, waitsForCa);
@@ -293,45 +301,23 @@ export function answerRequests(
   context: Omit<AnswerContext, "signer">,
 ) {
   const { log, pause, signal } = context;
+  const issuance: Issuance = { trustDomain, certificate };
   const queues = signers.flatMap((signer): WatchedQueue[] => {
     const own = { ...context, signer: signer.name };
     const { pods, services } = signer;
     return [
-      ...(pods ? [whenServed(own, signer, pods)] : []),
+      ...(pods
+        ? [servedPodQueue(own, podCertificates(signer, pods, trustDomain, certificate))]
+        : []),
       ...(services.length > 0 ? [serviceQueue(own, serviceCertificates(signer, certificate))] : []),
     ];
   });
-
   const ofCertManager = signers.filter(({ cert_manager }) => cert_manager.length > 0);
-  if (ofCertManager.length > 0) queues.push(whenInstalled({ ...context, signer: issuerGroup }));
-
-  function whenInstalled(own: AnswerContext): WatchedQueue {
-    const detail = "the API server lacks the CRDs of cert-manager, or of Rampart's issuers";
-    return whileServed(own, detail, async (opened) => {
-      if (!(await certManagerIsServed(own.client.send))) return undefined;
-      const warn = sparingly(opened);
-      const issuers = new Issuers({
-        ...opened,
-        signers: ofCertManager,
-        failed: (error) => watchFailed(opened, warn, error),
-      });
-      const failed = (error: unknown): void =>
-        warn("request-not-answered", `a condition of an issuer: ${messageOf(error)}`);
-      const reporting = Recurrence.start(() => issuers.report(), reportSeconds, failed, pause);
-      opened.signal.addEventListener("abort", () => void reporting.end(), { once: true });
-      return certManagerQueue(opened, ofCertManager, issuers, { trustDomain, certificate });
-    });
+  if (ofCertManager.length > 0) {
+    queues.push(
+      servedCertManagerQueue({ ...context, signer: issuerGroup }, ofCertManager, issuance),
+    );
   }
-
-  function whenServed(own: AnswerContext, signer: SignerName, policy: PodPolicy): WatchedQueue {
-    const certificates = podCertificates(signer, policy, trustDomain, certificate);
-    const detail = "the API server serves no PodCertificateRequest: its feature gate is off";
-    return whileServed(own, detail, async (opened) => {
-      const version = await podCertificatesVersion(own.client.send);
-      return version && podQueue(opened, version, certificates);
-    });
-  }
-
   const fault = (error: unknown): void =>
     KubernetesClient.logFault(log, "request-not-answered", error);
   const running = queues.map((queue) =>
@@ -353,6 +339,36 @@ export function answerRequests(
         return queue.hasAll() ? [] : ["the requests of the cluster have not been listed yet"];
       }),
   };
+}
+
+function servedPodQueue(context: AnswerContext, certificates: PodCertificates): WatchedQueue {
+  const detail = "the API server serves no PodCertificateRequest: its feature gate is off";
+  return whileServed(context, detail, async (opened) => {
+    const version = await podCertificatesVersion(opened.client.send);
+    return version && podQueue(opened, version, certificates);
+  });
+}
+
+function servedCertManagerQueue(
+  context: AnswerContext,
+  signers: readonly SignerName[],
+  issuance: Issuance,
+): WatchedQueue {
+  const detail = "the API server lacks the CRDs of cert-manager, or of Rampart's issuers";
+  return whileServed(context, detail, async (opened) => {
+    if (!(await certManagerIsServed(opened.client.send))) return undefined;
+    const warn = sparingly(opened);
+    const issuers = new Issuers({
+      ...opened,
+      signers,
+      failed: (error) => watchFailed(opened, warn, error),
+    });
+    const failed = (error: unknown): void =>
+      warn("request-not-answered", `a condition of an issuer: ${messageOf(error)}`);
+    const reporting = Recurrence.start(() => issuers.report(), reportSeconds, failed, opened.pause);
+    opened.signal.addEventListener("abort", () => void reporting.end(), { once: true });
+    return certManagerQueue(opened, signers, issuers, issuance);
+  });
 }
 
 /** The running work of a signer. */

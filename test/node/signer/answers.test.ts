@@ -37,6 +37,7 @@ interface Means {
   readonly source?: CertificateSource;
   readonly clock?: () => Date;
   readonly isAlone?: boolean;
+  readonly roots?: () => string | undefined;
 }
 
 beforeEach(async () => {
@@ -80,7 +81,12 @@ function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
 function start(
   client: KubernetesClient,
   signer: object,
-  { source = (ask) => issueFor(ca, ask), clock = () => new Date(), isAlone = false }: Means = {},
+  {
+    source = (ask) => issueFor(ca, ask),
+    clock = () => new Date(),
+    isAlone = false,
+    roots = () => "the roots",
+  }: Means = {},
 ): SignerWork {
   const beside = { name: "beside.example.com/workload", ...signer };
   const configuration = parseSignerConfiguration(
@@ -92,7 +98,7 @@ function start(
     {},
   );
   const answered = (kind: string, outcome: string): void => void counted.push(`${kind} ${outcome}`);
-  const known = { roots: () => "the roots", caFaults: () => [] };
+  const known = { roots, caFaults: () => [] };
   const context = { client, log, answered, clock, signal: ending.signal, ...known };
   const certificate: CertificateSource = (ask) => {
     asks++;
@@ -438,6 +444,18 @@ describe("of cert-manager", () => {
       );
     }
     expect(counted).toEqual([]);
+  });
+
+  test("reads no request before the roots are known: each poll would verify its signature again", async () => {
+    const unread = certManagerRequestJson(await ownCsr(), { spec: { isCA: true } });
+    const { client, writes } = memoryApi(clusterWith(unread));
+    let roots: string | undefined;
+    start(client, rules, { roots: () => roots });
+    await eventually(() =>
+      expect(statusesOf(writes, "cr-1")).toMatchObject([{ conditions: [{ reason: "Pending" }] }]),
+    );
+    roots = "the roots";
+    await eventually(() => expect(counted).toEqual(["cert-manager failed"]));
   });
 
   test("answers although the condition of the issuer cannot be written, and says what it may", async () => {
