@@ -76,8 +76,12 @@ export const overFetch = {
     write: toFrame,
     read(answer: HttpAnswer): CallAnswer {
       if (!typeOf(answer).startsWith("application/grpc-web")) return strange(answer);
-      const trailers = trailersIn(answer.octets) ?? answer.headers;
-      return grpcAnswer((name) => trailers.get(name), firstMessageIn(answer.octets));
+      try {
+        const trailers = trailersIn(answer.octets) ?? answer.headers;
+        return grpcAnswer((name) => trailers.get(name), firstMessageIn(answer.octets));
+      } catch (error) {
+        throw new FetchError("answered trailers that cannot be read", { cause: error });
+      }
     },
   },
 };

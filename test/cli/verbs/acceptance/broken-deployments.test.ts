@@ -84,6 +84,18 @@ const breaks: readonly (readonly [string, Between, row: string, verdict: string]
     "broken",
   ],
   [
+    "a proxy that garbles the message of a refusal",
+    async (request, pass) => {
+      const response = await pass(request);
+      const type = response.headers.get("content-type") ?? "";
+      if (!type.startsWith("application/grpc-web")) return response;
+      const headers = { "content-type": type, "grpc-status": "7", "grpc-message": "100%" };
+      return new Response(null, { headers });
+    },
+    "grpc-web",
+    "broken",
+  ],
+  [
     "an edge whose clock is ahead",
     async (request, pass) => {
       const response = await pass(request);
