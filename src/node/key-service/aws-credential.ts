@@ -193,7 +193,7 @@ const textIn = (xml: string, name: string): string | undefined =>
 
 /** @throws KeyServiceError */
 function stsUrl(environment: Machine["environment"]): string {
-  const region = environment["AWS_REGION"] ?? environment["AWS_DEFAULT_REGION"];
+  const region = regionOf(environment);
   const usual = `https://sts.${region ? `${region}.` : ""}${AwsKeys.domain(region)}/`;
   const url = environment["AWS_ENDPOINT_URL_STS"] ?? usual;
   if (isSafeToFetch(url)) return url;
