@@ -2,6 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { readinessFindings } from "../../../src/cli/verbs/doctor/world-findings.ts";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { Tile } from "../../../src/tlog/tile.ts";
@@ -20,6 +21,7 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const { issuer } = issuerTables.cluster;
 const LOG_ORIGIN = "log.example.com/2026";
@@ -58,10 +60,10 @@ test("serve logs its authority, its own certificate and those of its callers, an
   }
 });
 
-test("serve logs into a bucket, whatever its store, and publishes at its end", async () => {
+/** A CA whose log is in a bucket. */
+async function serveInBucket(key: TokenKey, values: Readonly<Record<string, unknown>> = {}) {
   const api = await startS3Api();
   onTestFinished(api.close);
-  const key = await createTokenKey("ES256", "k1");
   const credentials = join(await temporaryFolder(), "credentials");
   const { accessKeyId, secretAccessKey } = s3Credential;
   const lines = [
@@ -71,13 +73,19 @@ test("serve logs into a bucket, whatever its store, and publishes at its end", a
   await writeFile(credentials, ["[default]", ...lines, ""].join("\n"), { mode: 0o600 });
   const ca = await serveCa({
     LOG_ORIGIN,
-    LOG_SHARDS: 2,
     LOG_STORE: `${api.place.bucket}/mesh-1/`,
     S3_ENDPOINT: api.origin,
     S3_REGION: api.place.region,
     S3_CREDENTIALS_FILE: credentials,
     ISSUERS: [{ issuer, jwks: jwksOf(key) }],
+    ...values,
   });
+  return { api, ca };
+}
+
+test("serve logs into a bucket, whatever its store, and publishes at its end", async () => {
+  const key = await createTokenKey("ES256", "k1");
+  const { api, ca } = await serveInBucket(key, { LOG_SHARDS: 2 });
   try {
     await issueOnce(ca, key);
     const { log, logIndex } = ca.log.audits.at(-1) ?? {};
@@ -85,6 +93,52 @@ test("serve logs into a bucket, whatever its store, and publishes at its end", a
     await ca.server.close(1000);
     const folder = `mesh-1/${Buffer.from(LOG_ORIGIN).toString("hex")}/${String(log).endsWith("1") ? "1/" : ""}`;
     expect([...api.objects.keys()]).toContain(`${folder}tile/entries/000.p/3`);
+  } finally {
+    await ca.end();
+  }
+});
+
+type Bucket = Awaited<ReturnType<typeof startS3Api>>;
+
+/** Puts the objects of the log back to what they were. */
+function rollBack({ objects }: Bucket, before: ReadonlyMap<string, { readonly body: string }>) {
+  for (const name of objects.keys()) if (!before.has(name)) objects.delete(name);
+  for (const [name, object] of before) objects.set(name, { entityTag: "", ...object });
+}
+
+test.each<[string, string, (api: Bucket, before: Bucket["objects"]) => void]>([
+  [
+    "is away",
+    "the issuance log takes no entry",
+    (api) => {
+      api.instead = (_, response) => Boolean(response.writeHead(503).end());
+    },
+  ],
+  ["was rolled back", "it lacks entries that it had: it was rolled back", rollBack],
+  [
+    "has a damaged stage",
+    "stage.json of the log is damaged",
+    ({ objects, put }) => {
+      for (const name of objects.keys()) if (name.endsWith("/stage.json")) put(name, "{}");
+    },
+  ],
+])("a bucket that %s shows in /readyz, doctor and the metric", async (_, said, change) => {
+  const key = await createTokenKey("ES256", "k1");
+  const { api, ca } = await serveInBucket(key, { LOG_INTERVAL: "1s" });
+  try {
+    const before = new Map(api.objects);
+    await issueOnce(ca, key);
+    change(api, before);
+    await expect(issueOnce(ca, key)).rejects.toThrow();
+    const origin = `http://127.0.0.1:${ca.monitoringPort}`;
+    const directory = ca.storeDirectory;
+    await eventually(async () => {
+      const found = await readinessFindings({ readyUrl: `${origin}/readyz`, directory });
+      const what = expect.stringContaining(said);
+      expect(found).toEqual([expect.objectContaining({ name: "ca-not-ready", what })]);
+      const metrics = await (await fetch(`${origin}/metrics`)).text();
+      expect(metrics).toMatch(/^rampart_operations_total\{[^}]*log-not-published[^}]*\} [1-9]/m);
+    });
   } finally {
     await ca.end();
   }
