@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
@@ -71,7 +71,7 @@ async function serveInBucket(key: TokenKey, values: Readonly<Record<string, unkn
     `aws_secret_access_key = ${secretAccessKey}`,
   ];
   await writeFile(credentials, ["[default]", ...lines, ""].join("\n"), { mode: 0o600 });
-  const ca = await serveCa({
+  const complete = {
     LOG_ORIGIN,
     LOG_STORE: `${api.place.bucket}/mesh-1/`,
     S3_ENDPOINT: api.origin,
@@ -79,8 +79,8 @@ async function serveInBucket(key: TokenKey, values: Readonly<Record<string, unkn
     S3_CREDENTIALS_FILE: credentials,
     ISSUERS: [{ issuer, jwks: jwksOf(key) }],
     ...values,
-  });
-  return { api, ca };
+  };
+  return { api, ca: await serveCa(complete), values: complete };
 }
 
 test("serve logs into a bucket, whatever its store, and publishes at its end", async () => {
@@ -142,6 +142,24 @@ test.each<[string, string, (api: Bucket, before: Bucket["objects"]) => void]>([
   } finally {
     await ca.end();
   }
+});
+
+test("a CA restored elsewhere goes on with its log in a bucket, and refuses it under another KEK", async () => {
+  const key = await createTokenKey("ES256", "k1");
+  const KEK = randomKek();
+  const { ca, values } = await serveInBucket(key, { KEK });
+  await issueOnce(ca, key);
+  expect(ca.log.audits.at(-1)).toMatchObject({ logIndex: 2 });
+  const STORE_DIRECTORY = join(await temporaryFolder(), "store");
+  await cp(ca.storeDirectory, STORE_DIRECTORY, { recursive: true });
+  await ca.end();
+  const restored = await serveCa({ ...values, STORE_DIRECTORY });
+  await issueOnce(restored, key);
+  // The authority is in the log; its new serving certificate is.
+  expect(restored.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0`, logIndex: 4 });
+  await restored.end();
+  const other = serveCa({ ...values, KEK: randomKek() });
+  await expect(other).rejects.toThrow("the key of the log does not open");
 });
 
 test("serve does not start with a log that may not begin", async () => {
