@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
+import type { BucketLog } from "../../../src/node/log/bucket-log.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { Sequencer } from "../../../src/tlog/sequencer/sequencer.ts";
@@ -35,12 +36,15 @@ const loggedToken = "the-token-of-a-reader-of-the-log-0002";
 /**
  * @param otherShards The names of shards that the server names and does not have.
  * @param values Keys of the configuration.
+ * @param another The log that it has in place of the one in memory.
  */
 export async function startLoggedCa({
   otherShards = [],
   values = {},
+  another,
 }: {
   readonly otherShards?: readonly string[];
+  readonly another?: Pick<BucketLog, "issuanceLog" | "publishedLog">;
   readonly values?: Readonly<Record<string, unknown>>;
 } = {}): Promise<LoggedCa> {
   const parts = memoryParts();
@@ -51,7 +55,7 @@ export async function startLoggedCa({
   const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
   const ca = await startCa(
     { ISSUERS, ...values },
-    {
+    another ?? {
       issuanceLog: {
         mode: "required",
         append: async (entry, _signal, authorities) => {
