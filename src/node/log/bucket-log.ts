@@ -80,7 +80,7 @@ export class BucketLog {
       mode,
       append: (entry, _signal, authorities) => this.#append(entry, authorities),
       refusal: () => this.#ownShard.refusal,
-      troubles: () => this.#ownShard.troubles,
+      troubles: () => [...new Set(this.#shards.flatMap((each) => each.troubles))],
     });
     this.publishedLog = PublishedLog.publish({
       shards: async () => (await Promise.all(this.#shards.map((each) => each.described()))).flat(),
@@ -252,7 +252,9 @@ class Shard {
     const isLeft = stored !== undefined && stored.version === this.#looked;
     this.#looked = stored?.version;
     if (!stored) await this.open();
-    if (stored && (!isLeft || this.#finished === stored.version)) return;
+    const isUnfinished = isLeft && this.#finished !== stored.version;
+    // What it says of troubles must end with them, whoever writes.
+    if (stored && !isUnfinished && this.troubles.length === 0) return;
     await this.publish();
   }
 

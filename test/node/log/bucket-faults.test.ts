@@ -338,4 +338,25 @@ describe("shards", () => {
     await staying.log.finishOthers();
     expect((await audit(bucket, 2)).get(`${origin}/1`)).toEqual(["a"]);
   });
+
+  test("a shard of another that cannot be finished is a trouble, until it can", async () => {
+    const bucket = new MemoryBucket();
+    const staying = start(bucket, { shards: 2, firstShard: 0 });
+    await staying.publish();
+    const before = new Map(bucket.objects);
+    const leaving = start(bucket, { shards: 2, firstShard: 1 });
+    await appendAll(leaving, ["a"], new Map());
+    leaving.kill();
+    await staying.publish();
+    const after = bucket.objects;
+    bucket.objects = before;
+    for (let looks = 0; looks < 2; looks++) await staying.log.finishOthers();
+    const { issuanceLog } = staying.log;
+    const why = `the log ${origin}/1 does not go on: it lacks entries that it had`;
+    expect(issuanceLog.troubles().join()).toContain(why);
+    expect(issuanceLog.refusal()).toBeUndefined();
+    bucket.objects = after;
+    await staying.log.finishOthers();
+    expect(issuanceLog.troubles()).toEqual([]);
+  });
 });
