@@ -1,7 +1,8 @@
-import { basename } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { OpenedStore } from "../../../ca/opened-store.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { CaError, messageOf, OperatorError } from "../../../foundation/errors.ts";
+import { lambdaLimits } from "../../../node/lambda/events.ts";
 import { SmallFile } from "../../../program/files/small-file.ts";
 import { EnvironmentProxies } from "../../../program/http/proxies.ts";
 import { otherRuntime, Runtime } from "../../../program/runtime.ts";
@@ -75,6 +76,7 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
     ...judged(basename(config), await textFindings(config)),
     ...judged("the environment of this command", proxyFindings()),
     ...judged("Cloudflare Workers", basename(config).startsWith("wrangler.") ? ofWorker : []),
+    ...judged("AWS Lambda", (await isOfFunction(config)) ? ofFunction : []),
   ];
   if (!("store" in opened)) {
     const findings = Finding.worstFirst([...before, ...judged(source, [opened])]);
@@ -125,6 +127,19 @@ const ofWorker = limitFindings(
   [workerLimits],
   "Native gRPC takes the zone's setting or rampart gateway: `rampart docs worker`",
 );
+
+const ofFunction = limitFindings(lambdaLimits, "See `rampart docs lambda`");
+
+/** Whether the code of a function on Lambda lies beside a configuration, as docs/tutorials/lambda.md has it. */
+async function isOfFunction(config: string): Promise<boolean> {
+  try {
+    const code = await SmallFile.read(join(dirname(config), "index.mjs"), maximumOctets);
+    return code.includes("@rampart-ca/rampart/lambda");
+  } catch (error) {
+    if (error instanceof OperatorError) return false;
+    throw error;
+  }
+}
 
 async function open(
   choice: DeploymentChoice,

@@ -90,3 +90,21 @@ test("a checkup of this machine names the values that .dev.vars has in place of 
   await writeFile(join(folder, ".dev.vars"), 'KEK=k1:secret\n# old\nISSUERS="nonsense"\n');
   expect(await sourceOf()).toBe(".dev.vars (KEK, ISSUERS), else wrangler.toml");
 });
+
+test("a configuration beside the code of a function on Lambda gets the limits of Lambda", async () => {
+  const folder = await temporaryFolder();
+  const config = join(folder, "rampart.toml");
+  await writeFile(config, 'STORE = "s3"\n');
+  const saidOfLambda = async () => {
+    const terminal = new MemoryTerminal({ clock: () => now });
+    const told = await terminal.run(doctorCommand, ["--offline", "--json", "-c", config]);
+    const { findings } = JSON.parse(told) as { findings: { what: string; source: string }[] };
+    return findings.filter(({ source }) => source === "AWS Lambda").map(({ what }) => what);
+  };
+  expect(await saidOfLambda()).toEqual([]);
+  const code = join(folder, "index.mjs");
+  await writeFile(code, 'export { handler } from "./other.mjs";\n');
+  expect(await saidOfLambda()).toEqual([]);
+  await writeFile(code, await readFile("deploy/lambda/function/index.mjs", "utf8"));
+  expect(await saidOfLambda()).toContainEqual(expect.stringContaining("/crl.pem may not fit"));
+});
