@@ -88,7 +88,7 @@ export function releaseRows(installation: Installation, folder: string): readonl
           const octets = await readFile(join(made, name));
           assert.equal(createHash("sha256").update(octets).digest("hex"), digest.sha256, name);
         }
-        assert.equal(subject.length, 5);
+        assert.equal(subject.length, 6);
         const [{ digest }] = predicate.buildDefinition.resolvedDependencies;
         assert.equal(digest.gitCommit, (await git("rev-parse", "HEAD")).trim());
         const { components } = JSON.parse(await file(`rampart-${version}.cdx.json`));
