@@ -98,7 +98,9 @@ async function nodeFor(architecture: Architecture, folder: string): Promise<stri
   if (`v${version}` !== process.version) {
     throw new Error(`this is Node ${process.version}: type npm run executable`);
   }
-  const words = ["pack", `${name}@${version}`, "--silent", "--pack-destination", folder];
+  // The lock's digest decides, so a copy in the cache is as good as a new one.
+  const quiet = ["--silent", "--prefer-offline"];
+  const words = ["pack", `${name}@${version}`, ...quiet, "--pack-destination", folder];
   const file = join(folder, execFileSync("npm", words, { encoding: "utf8" }).trim());
   const digest = createHash("sha512")
     .update(await readFile(file))
