@@ -37,7 +37,7 @@ export const ecdsa = (namedCurve: Curve, hash: Hash): SignatureScheme => ({
 });
 
 /** RSASSA-PKCS1-v1_5 (RFC 8017 §8.2). */
-export const rsaPkcs1 = (hash: Hash): SignatureScheme => ({
+const rsaPkcs1 = (hash: Hash): SignatureScheme => ({
   importParameters: { name: "RSASSA-PKCS1-v1_5", hash },
   signParameters: "RSASSA-PKCS1-v1_5",
   hash,
