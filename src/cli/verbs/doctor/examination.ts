@@ -100,13 +100,19 @@ const compatibilityDate = /^\s*compatibility_date\s*=\s*"([\d-]+)"/m;
  * the CA reads it.
  */
 export async function textFindings(config: string): Promise<readonly Finding[]> {
+  const text = await textOf(config);
+  if (text === undefined) return [];
+  const [, date] = compatibilityDate.exec(text) ?? [];
+  const ofTools = date === undefined ? [] : toolFindings(installedTools(config), date);
+  return [...ofTools, ...wranglerFindings(text)];
+}
+
+/** The text of a small file; `undefined` for one that cannot be read. */
+async function textOf(path: string): Promise<string | undefined> {
   try {
-    const text = await SmallFile.read(config, maximumOctets);
-    const [, date] = compatibilityDate.exec(text) ?? [];
-    const ofTools = date === undefined ? [] : toolFindings(installedTools(config), date);
-    return [...ofTools, ...wranglerFindings(text)];
+    return await SmallFile.read(path, maximumOctets);
   } catch (error) {
-    if (error instanceof OperatorError) return [];
+    if (error instanceof OperatorError) return undefined;
     throw error;
   }
 }
@@ -132,13 +138,8 @@ const ofFunction = limitFindings(lambdaLimits, "See `rampart docs lambda`");
 
 /** Whether the code of a function on Lambda lies beside a configuration, as docs/tutorials/lambda.md has it. */
 async function isOfFunction(config: string): Promise<boolean> {
-  try {
-    const code = await SmallFile.read(join(dirname(config), "index.mjs"), maximumOctets);
-    return code.includes("@rampart-ca/rampart/lambda");
-  } catch (error) {
-    if (error instanceof OperatorError) return false;
-    throw error;
-  }
+  const code = await textOf(join(dirname(config), "index.mjs"));
+  return code?.includes("@rampart-ca/rampart/lambda") ?? false;
 }
 
 async function open(
