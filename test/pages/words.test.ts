@@ -12,7 +12,7 @@ const generated = ["cli", "metric-names"].map((name) => `docs/reference/${name}.
 /** What a program writes into a page. */
 const parts = /<!-- (outages|findings|alerts|export) -->[\s\S]*<!-- end of \1 -->/g;
 
-test("the docs have at most 40,000 words, those that a program writes aside", () => {
+test("the docs have at most 42,000 words, those that a program writes aside", () => {
   const written = pages.filter((page) => page !== "README.md" && !generated.includes(page));
   const words = written.flatMap((page) =>
     // The bars of a table are none.
@@ -20,5 +20,5 @@ test("the docs have at most 40,000 words, those that a program writes aside", ()
       .replace(parts, "")
       .match(/\S*[\p{L}\p{N}]\S*/gu),
   );
-  expect(words.length).toBeLessThanOrEqual(40_000);
+  expect(words.length).toBeLessThanOrEqual(42_000);
 });
