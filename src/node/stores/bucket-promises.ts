@@ -27,8 +27,12 @@ export function createSteadyClient(
   return (...request) => attempt(() => send(...request));
 }
 
+/** So many writers race for one object. A service that checks and then writes lets several of them pass. */
+const racers = 8;
+
 /**
- * Writes, reads, lists and removes an object of its own, to see whether a service keeps the promises of the port.
+ * Writes, reads, lists and removes an object of its own, to see whether a service keeps the promises of the port, also
+ * between writers at once.
  *
  * @param service The service's name in sentences.
  * @throws OperatorError for a broken promise, FetchError for a service that cannot be asked.
@@ -41,20 +45,25 @@ export async function requirePromises(space: ObjectSpace, service: string): Prom
     if (!isKept) throw broken(promise);
   };
   try {
-    require(await space.write(key, "first"), "says of a new object that it is there already");
-    const isTwice = await space.write(key, "second");
-    require(!isTwice, "ignores If-None-Match, so that replicas would undo each other's writes");
+    const [created, ...alsoCreated] = await race(space, key);
+    require(created !== undefined, "says of a new object that it is there already");
+    const isTwice = await space.write(key, "twice");
+    require(!isTwice, `ignores If-None-Match, ${consequence}`);
+    require(alsoCreated.length ===
+      0, `lets several writers at once create an object, ${consequence}`);
     const first = await space.read(key);
-    require(first?.value === "first", "does not answer what was written");
-    const isReplaced = await space.write(key, "second", first?.version);
-    require(isReplaced, "replaces no object with If-Match");
-    const isStale = await space.write(key, "third", first?.version);
-    require(!isStale, "ignores If-Match, so that replicas would undo each other's writes");
+    require(first?.value === created, "does not answer what was written");
+    const [replaced, ...alsoReplaced] = await race(space, key, first?.version);
+    require(replaced !== undefined, "replaces no object with If-Match");
+    const isStale = await space.write(key, "stale", first?.version);
+    require(!isStale, `ignores If-Match, ${consequence}`);
+    require(alsoReplaced.length ===
+      0, `lets several writers at once replace a version, ${consequence}`);
     const second = (await space.list("now")).get(key);
-    require(second?.value === "second", "does not list what was just written");
+    require(second?.value === replaced, "does not list what was just written");
     await space.remove(key);
     require((await space.read(key)) === undefined, "answers an object that was removed");
-    const isBack = await space.write(key, "fourth", second?.version);
+    const isBack = await space.write(key, "back", second?.version);
     require(!isBack, "creates an object with If-Match, so that what one replica removes comes back");
   } catch (error) {
     const removal = space.remove(key).catch(() => {});
@@ -63,6 +72,26 @@ export async function requirePromises(space: ObjectSpace, service: string): Prom
     const isRefusal = error instanceof FetchError && error.status === notImplemented;
     throw isRefusal ? broken("implements no conditional writes") : error;
   }
+}
+
+const consequence = "so that replicas would undo each other's writes";
+
+/**
+ * Has writers write an object at once.
+ *
+ * @returns What was confirmed: a service refuses a writer that it would have to keep waiting.
+ * @throws The failure of a writer where none was confirmed.
+ */
+async function race(space: ObjectSpace, key: string, version?: string): Promise<string[]> {
+  const values = Array.from({ length: racers }, (_, i) => `${version} ${i}`);
+  const writes = await Promise.allSettled(values.map((each) => space.write(key, each, version)));
+  const confirmed = values.filter((_, i) => {
+    const write = writes[i];
+    return write?.status === "fulfilled" && write.value;
+  });
+  const failed = writes.find(({ status }) => status === "rejected");
+  if (confirmed.length === 0 && failed?.status === "rejected") throw failed.reason;
+  return confirmed;
 }
 
 const notImplemented = 501;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import { requirePromises } from "../../../src/node/stores/bucket-promises.ts";
+import type { ObjectSpace } from "../../../src/node/stores/object-space.ts";
 import { failure } from "../../testkit/stores/s3-api.ts";
 import { key, name, startBucket } from "./started-bucket.ts";
 
@@ -22,6 +23,32 @@ describe("the proof that a bucket keeps the promises of a store", () => {
       expect([...api.objects.keys()]).toEqual([]);
     },
   );
+
+  test.each([
+    ["if-none-match", /lets several writers at once create an object/],
+    ["if-match", /lets several writers at once replace a version/],
+  ] as const)("refuses a service that judges %s and writes later", async (races, why) => {
+    const { api, another } = await startBucket();
+    api.races = races;
+    const space = another();
+    await expect(space.prove()).rejects.toThrow(why);
+    await expect(space.write(key, "x")).rejects.toThrow(why);
+    expect([...api.objects.keys()]).toEqual([]);
+  });
+
+  test("takes a service that refuses writers while another writes", async () => {
+    const { space } = await startBucket();
+    const isUnderWay = new Set<string>();
+    const busy: ObjectSpace = {
+      ...space,
+      write: async (at, ...object) => {
+        if (isUnderWay.has(at)) throw new FetchError("is busy", { status: 429 });
+        isUnderWay.add(at);
+        return await space.write(at, ...object).finally(() => isUnderWay.delete(at));
+      },
+    };
+    await requirePromises(busy, "it");
+  });
 
   test("refuses a service that implements no conditional writes", async () => {
     const { api, another } = await startBucket();

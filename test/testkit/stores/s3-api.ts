@@ -1,5 +1,6 @@
 import { createHash, createHmac, randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { AwsKeys } from "../../../src/custody/key-service/aws-signature.ts";
 import type { BucketPlace } from "../../../src/node/stores/store-place.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
@@ -38,6 +39,8 @@ export interface S3Api {
   credential: AwsKeys;
   /** A condition that it ignores, as some services do. */
   ignores: "if-match" | "if-match-of-nothing" | "if-none-match" | undefined;
+  /** The condition that it judges for two writers at once before it writes for either, as some services did. */
+  races: "if-match" | "if-none-match" | undefined;
   instead: Instead | undefined;
   /** How many reads answer the octets of the object before, beside the tag of the last write. */
   tornReads: number;
@@ -72,7 +75,19 @@ export async function startS3Api(): Promise<S3Api> {
     return object;
   }
 
-  function write({ headers }: IncomingMessage, name: string, body: string): Answer {
+  let racer: (() => void) | undefined;
+  /** Resolves once a second writer has come, or after a time in which any would have. */
+  async function secondRacer(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (racer) racer();
+    else {
+      racer = resolve;
+      await Promise.race([promise, sleep(2_000, undefined, { ref: false })]);
+      racer = undefined;
+    }
+  }
+
+  async function write({ headers }: IncomingMessage, name: string, body: string): Promise<Answer> {
     const known = objects.get(name);
     const { "if-match": match, "if-none-match": noneMatch } = headers;
     if (match !== undefined && api.ignores !== "if-match") {
@@ -82,6 +97,7 @@ export async function startS3Api(): Promise<S3Api> {
     }
     if (noneMatch === "*" && known && api.ignores !== "if-none-match")
       return failure(412, "PreconditionFailed");
+    if (api.races !== undefined && headers[api.races] !== undefined) await secondRacer();
     return { status: 200, headers: { etag: put(name, body).entityTag } };
   }
 
@@ -109,7 +125,7 @@ export async function startS3Api(): Promise<S3Api> {
 <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>${bucket}</Name><EncodingType>url</EncodingType><IsTruncated>${next !== undefined}</IsTruncated>${token}${contents.join("")}</ListBucketResult>`;
   }
 
-  function answerOf(request: IncomingMessage, url: URL, body: string): Answer {
+  async function answerOf(request: IncomingMessage, url: URL, body: string): Promise<Answer> {
     if (url.pathname !== `/${bucket}` && !url.pathname.startsWith(`/${bucket}/`))
       return failure(404, "NoSuchBucket");
     const name = url.pathname.slice(bucket.length + 2);
@@ -135,7 +151,8 @@ export async function startS3Api(): Promise<S3Api> {
     asked.push(`${request.method} ${url.pathname}`);
     if (api.instead?.(request, response)) return;
     const refusal = signatureFault(request, url, body, api.credential);
-    const answer = refusal === undefined ? answerOf(request, url, body) : failure(403, refusal);
+    const answer =
+      refusal === undefined ? await answerOf(request, url, body) : failure(403, refusal);
     if (api.loses?.(request)) response.destroy();
     else response.writeHead(answer.status, answer.headers).end(answer.body ?? "", "latin1");
   });
@@ -157,6 +174,7 @@ export async function startS3Api(): Promise<S3Api> {
     put: (name, body) => void put(name, `rampart object 1 ${randomUUID()}\n${body}`),
     credential: s3Credential,
     ignores: undefined,
+    races: undefined,
     instead: undefined,
     tornReads: 0,
     hasOpaqueTags: false,
