@@ -1,7 +1,7 @@
 import { DerReader, Tag } from "../../src/pki/encoding/der-reader.ts";
 import { Pem } from "../../src/pki/encoding/pem.ts";
 import { type DsaEncoding, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
-import { fromX509Signature } from "../../src/pki/signature-encoding.ts";
+import { fromX509Signature } from "../../src/pki/signature-reader.ts";
 
 /** The parts of a CSR that the crypto floor needs. */
 export interface SignedRequest {

@@ -13,12 +13,12 @@ import {
 import { join } from "node:path";
 import { messageOf } from "../foundation/errors.ts";
 import type { OperationLog } from "../foundation/events.ts";
-import { CoalescedWork } from "../foundation/shared-work.ts";
+import { CoalescedWork } from "../program/coalesced-work.ts";
 import { AtomicFile } from "../program/files/atomic-file.ts";
-import { DescriptorPath } from "../program/files/descriptor-path.ts";
 import { SmallFile } from "../program/files/small-file.ts";
 import type { CertificatePurpose } from "./configuration/ca-settings.ts";
 import type { OutputSettings } from "./configuration.ts";
+import { DescriptorPath } from "./descriptor-path.ts";
 import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { chainPem, privateKeyPem } from "./identity/x509-svid.ts";
 import { ChangeHook } from "./secrets/change-hook.ts";

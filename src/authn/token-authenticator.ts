@@ -1,4 +1,4 @@
-import { CaError, quoted, type Refusal, rejectCredential } from "../foundation/errors.ts";
+import { CaError, type Refusal, rejectCredential } from "../foundation/errors.ts";
 import type { BoundAccount, BoundNode, BoundObject } from "../kubernetes/pods.ts";
 import { JsonWebSignature } from "../pki/jose/json-web-signature.ts";
 import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
@@ -9,6 +9,7 @@ import {
   createTokenReader,
   type PresentedToken,
   parseServiceAccountClaims,
+  quoted,
 } from "./internal/presented-token.ts";
 import type { SubjectMapping } from "./subject-claims.ts";
 import type { TokenIssuer } from "./token-issuer.ts";

@@ -5,7 +5,6 @@ import { TokenReview } from "../authn/token-review.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { NodeReach } from "../ca/issuance/identity-policy.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
-import { ReloadPool } from "../foundation/caches.ts";
 import { DocumentFetch, type Fetching } from "../foundation/fetch.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
@@ -24,6 +23,7 @@ import type { Configuration } from "./configuration.ts";
 import { issuerRights, subjectRights } from "./internal/rights.ts";
 import { subjectTableOf } from "./internal/subject-table.ts";
 import type { IssuerTable } from "./issuer-table.ts";
+import { ReloadPool } from "./reload-pool.ts";
 
 /** The means of a platform to reach issuers and clusters. */
 export interface ClusterPlatform {

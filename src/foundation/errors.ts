@@ -169,11 +169,3 @@ export class ConfigurationError extends Error {
 export function rejectCredential(check: CredentialCheck, detail: string, cause?: unknown): CaError {
   return new CaError({ reason: "credential-rejected", check }, detail, cause);
 }
-
-/**
- * An unverified claim for the log: its first 80 characters as a JSON string, so that it stays on one line. Any value
- * but a string becomes `not a text`.
- */
-export function quoted(claim: unknown): string {
-  return typeof claim === "string" ? JSON.stringify(claim.slice(0, 80)) : "not a text";
-}

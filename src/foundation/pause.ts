@@ -33,19 +33,6 @@ export async function waitFor<T>(
   }
 }
 
-/** Waits until work or the program ends. Rejects if the work rejects first. Nothing of the wait stays behind. */
-export async function untilEnding(work: Promise<unknown>, ending: AbortSignal): Promise<void> {
-  const ended = Promise.withResolvers<void>();
-  const end = (): void => ended.resolve();
-  ending.addEventListener("abort", end);
-  if (ending.aborted) end();
-  try {
-    await Promise.race([work, ended.promise]);
-  } finally {
-    ending.removeEventListener("abort", end);
-  }
-}
-
 /**
  * The longest time between two readings of the clock. A machine that was suspended, or whose clock was
  * set, wakes within this time.
@@ -101,47 +88,5 @@ export class InterruptibleSleep {
 
   #millisecondsTo(instant: Date): number {
     return instant.getTime() - this.#clock().getTime();
-  }
-}
-
-/**
- * The end of one call's time: its signal, or a limit. It ends every wait of the call, one after the other,
- * with one timer for all of them.
- *
- * It stops no work, which reads the signal itself before each costly step.
- */
-export class Deadline {
-  readonly #timer: ReturnType<typeof setTimeout> | undefined;
-  #giveUp: (() => void) | undefined;
-  #isOver = false;
-
-  /** @param signal Aborted when the caller has hung up or its own deadline has passed. */
-  constructor(signal: AbortSignal, milliseconds: number) {
-    const expire = (): void => {
-      this.#isOver = true;
-      this.#giveUp?.();
-      this.end();
-    };
-    if (signal.aborted) {
-      this.#isOver = true;
-      return;
-    }
-    this.#timer = setTimeout(expire, milliseconds);
-    signal.addEventListener("abort", expire);
-  }
-
-  /** Waits for the work until the deadline. @throws Whatever the work throws, and `error` at the deadline. */
-  wait<T>(work: Promise<T>, error: () => Error): Promise<T> {
-    return new Promise((resolve, reject) => {
-      if (this.#isOver) reject(error());
-      this.#giveUp = () => reject(error());
-      work.then(resolve, reject);
-    });
-  }
-
-  /** Ends the timer. A signal may also abort after the outcome, and an error costs its stack. */
-  end(): void {
-    this.#giveUp = undefined;
-    clearTimeout(this.#timer);
   }
 }

@@ -96,6 +96,13 @@ const maximumNanoseconds = 2 ** 63;
 
 /** Durations as Go writes them. */
 export const Duration = {
+  /**
+   * Milliseconds of a duration as Go writes it, or `undefined` for anything else. It refuses a sign, a number
+   * without a unit other than `0`, and an amount that begins or ends with its point. It refuses more than Go can
+   * hold.
+   */
+  parse: parseDuration,
+
   /** A duration (`24h`, `1h30m`, `1.5h`, `100ms`) in milliseconds. */
   milliseconds: parsedText(parseDuration, "must be a duration such as 24h, 1h30m or 100ms"),
 
@@ -115,12 +122,7 @@ export const Duration = {
   },
 };
 
-/**
- * Milliseconds of a duration as Go writes it, or `undefined` for anything else. It refuses a sign, a number
- * without a unit other than `0`, and an amount that begins or ends with its point. It refuses more than Go can
- * hold.
- */
-export function parseDuration(text: string): number | undefined {
+function parseDuration(text: string): number | undefined {
   if (text === "0") return 0;
   return text !== "" && pattern.test(text) ? Duration.sum(text) : undefined;
 }

@@ -5,6 +5,9 @@ export const objectName: z.ZodMiniType<string, string> = z
   .string()
   .check(z.regex(/^[a-z0-9][a-z0-9.-]{0,252}$/));
 
+/** The UID of a pod that a signer of a cluster may name. */
+export const podUid: z.ZodMiniString = z.string().check(z.regex(/^[A-Za-z0-9-]{1,64}$/));
+
 /** Names of ConfigMaps. */
 export const ConfigMapName = {
   /** The ConfigMap in which Istio expects the roots of the mesh (docs/explanation/istio.md#root-distribution). */

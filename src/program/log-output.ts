@@ -15,22 +15,25 @@ export interface LogOutput {
   readonly fault: () => string | undefined;
 }
 
-/**
- * Writes the log of a server on the standard streams: info on the standard output, the rest on the standard error.
- *
- * A server goes on without its log. A line that cannot be written, because the reader is gone, the reader of a pipe has
- * stalled or the disk is full, is dropped and counted. Once the stream takes lines again, `log-lines-lost` says how many
- * there were. From the first call on, a fault of these streams does not end the process.
- */
-export function openLogOutput({ stdout, stderr }: Streams, clock: () => Date): LogOutput {
-  const out = new LineStream(stdout, clock);
-  const err = stderr === stdout ? out : new LineStream(stderr, clock);
-  return {
-    write: (line, level) => (level === "info" ? out : err).write(line),
-    lostLines: () => out.lost + (err === out ? 0 : err.lost),
-    fault: () => out.fault ?? err.fault,
-  };
-}
+/** Opens the log of a server. */
+export const LogOutput = {
+  /**
+   * Writes the log of a server on the standard streams: info on the standard output, the rest on the standard error.
+   *
+   * A server goes on without its log. A line that cannot be written, because the reader is gone, the reader of a pipe has
+   * stalled or the disk is full, is dropped and counted. Once the stream takes lines again, `log-lines-lost` says how many
+   * there were. From the first call on, a fault of these streams does not end the process.
+   */
+  open({ stdout, stderr }: Streams, clock: () => Date): LogOutput {
+    const out = new LineStream(stdout, clock);
+    const err = stderr === stdout ? out : new LineStream(stderr, clock);
+    return {
+      write: (line, level) => (level === "info" ? out : err).write(line),
+      lostLines: () => out.lost + (err === out ? 0 : err.lost),
+      fault: () => out.fault ?? err.fault,
+    };
+  },
+};
 
 /** Node does not wait for the reader of a pipe: without a limit it would hold all lines in memory. */
 const maximumUnreadOctets = 1 << 20;

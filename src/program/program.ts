@@ -17,7 +17,6 @@ import {
   type Reconfigure,
   RunningConfiguration,
 } from "./running-configuration.ts";
-import type { EndingSignal } from "./signals.ts";
 
 /** The means of a program, which its verb or its test hands to it. */
 export interface ProgramContext {
@@ -140,7 +139,7 @@ export const Program = {
       readonly start: (first: C, context: Context) => Promise<RunningProgram<C>>;
       readonly context: Context;
     },
-    signal: Promise<EndingSignal>,
+    signal: Promise<string>,
   ): Promise<void> {
     const { log } = context;
     const asking = new AbortController();

@@ -1,12 +1,14 @@
 import type { OperationLog } from "../foundation/events.ts";
 
-/** The runtime of this process if it is not Node. Deno and Bun have Node's modules as well. */
-export const otherRuntime: "Deno" | "Bun" | undefined = runtimeIn(process.versions);
+/** A runtime that has Node's modules as well. */
+type OtherRuntime = "Deno" | "Bun";
 
-function runtimeIn({ deno, bun }: Readonly<NodeJS.ProcessVersions>): typeof otherRuntime {
+function runtimeIn({ deno, bun }: Readonly<NodeJS.ProcessVersions>): OtherRuntime | undefined {
   if (deno !== undefined) return "Deno";
   return bun === undefined ? undefined : "Bun";
 }
+
+const other = runtimeIn(process.versions);
 
 /** What each of them keeps from a program, in sentences. docs/tutorials/deno-and-bun.md has them too. */
 const limits = {
@@ -20,13 +22,21 @@ const limits = {
 
 /** The runtime of this process. */
 export const Runtime = {
+  /** The runtime of this process if it is not Node. */
+  other,
+
+  /** The versions of Node without a known fault. */
+  get safeNode(): string {
+    return securityReleases[0]?.fixedIn.join(" or ") ?? "";
+  },
+
   /** What this runtime keeps from a program. Node keeps nothing. */
-  limits: (runtime: typeof otherRuntime = otherRuntime): readonly string[] =>
+  limits: (runtime: OtherRuntime | undefined = other): readonly string[] =>
     runtime === undefined ? [] : limits[runtime],
 
   /** What others can do to a program by a fault of this runtime, in sentences. */
   faults(
-    runtime: typeof otherRuntime = otherRuntime,
+    runtime: OtherRuntime | undefined = other,
     node: string = process.versions.node,
   ): readonly string[] {
     if (runtime === "Deno")
@@ -84,9 +94,6 @@ const securityReleases: readonly SecurityRelease[] = [
     fault: "a peer can end serve, gateway or an agent over HTTP/2 (CVE-2026-56848)",
   },
 ];
-
-/** The versions of Node without a known fault. */
-export const safeNode: string = securityReleases[0]?.fixedIn.join(" or ") ?? "";
 
 /** A line without a fix of its own counts as older than the newest. */
 function fixIn(node: string, fixedIn: readonly string[]): string {

@@ -11,8 +11,8 @@ import {
 } from "../../src/authn/issuer-keys.ts";
 import { DocumentFetch, type FetchError } from "../../src/foundation/fetch.ts";
 import { Semaphore } from "../../src/foundation/shared-work.ts";
+import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
 import { NodeFetch } from "../../src/program/http/http-client.ts";
-import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import { type LoopbackServer, startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";

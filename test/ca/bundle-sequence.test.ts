@@ -5,9 +5,9 @@ import type { AuthorityView } from "../../src/ca/authority-view.ts";
 import { Mint } from "../../src/ca/mint.ts";
 import { OpenedStore } from "../../src/ca/opened-store.ts";
 import { Rotation } from "../../src/ca/rotation/rotate.ts";
+import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
 import type { ConfiguredTaint } from "../../src/pki/authority/taint.ts";
 import { addSeconds, earlier } from "../../src/pki/x509/validity.ts";
-import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { createMemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 

@@ -3,9 +3,9 @@ import { ConfiguredKeks } from "../../src/config/keks.ts";
 import { AuthorityRecord } from "../../src/custody/authority-record.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
+import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { sharePromises } from "../../src/program/promise-sharing.ts";
 import { configurationOf, randomKek } from "../testkit/configuration.ts";
 import { clusterLocal, tenDays } from "../testkit/pki/certificates.ts";
 

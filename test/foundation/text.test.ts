@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Duration, parseDuration } from "../../src/foundation/text.ts";
+import { Duration } from "../../src/foundation/text.ts";
 
 const hour = 3_600_000;
 
@@ -24,7 +24,7 @@ describe("a duration", () => {
     ["1h2m3s4ms5us6ns", hour + 123_004.005_006],
     ["2562047h47m16.854s", 9_223_372_036_854],
   ])("is read: %s", (text, milliseconds) => {
-    expect(parseDuration(text)).toBe(milliseconds);
+    expect(Duration.parse(text)).toBe(milliseconds);
   });
 
   test.each<[string, string]>([
@@ -57,7 +57,7 @@ describe("a duration", () => {
     ["infinite", "Infinityh"],
     ["hexadecimal", "0x1h"],
   ])("is none if it is %s", (_, text) => {
-    expect(parseDuration(text)).toBeUndefined();
+    expect(Duration.parse(text)).toBeUndefined();
     expect(Duration.milliseconds.safeParse(text).success).toBe(false);
     expect(Duration.seconds.safeParse(text).success).toBe(false);
   });
@@ -89,7 +89,7 @@ describe("durations", () => {
         const fraction = String(nanoseconds).padStart(9, "0").replace(/0+$/, "");
         const text = `${hours}h${minutes}m${seconds}${fraction && "."}${fraction}s`;
         const wholeSeconds = hours * 3600 + minutes * 60 + seconds;
-        expect(parseDuration(text)).toBe((wholeSeconds * 1e9 + nanoseconds) / 1e6);
+        expect(Duration.parse(text)).toBe((wholeSeconds * 1e9 + nanoseconds) / 1e6);
       }),
     );
   });
@@ -100,9 +100,11 @@ describe("durations", () => {
     fc.assert(
       fc.property(amounts, (each) => {
         const texts = each.map((value, i) => (value === null ? "" : `${value}${units[i]}`));
-        const values = texts.map((text) => (text === "" ? 0 : (parseDuration(text) ?? Number.NaN)));
+        const values = texts.map((text) =>
+          text === "" ? 0 : (Duration.parse(text) ?? Number.NaN),
+        );
         const sum = values.reduce((a, b) => a + b, 0);
-        const whole = parseDuration(texts.join(""));
+        const whole = Duration.parse(texts.join(""));
         if (each.every((value) => value === null)) expect(whole).toBeUndefined();
         else expect(whole).toBeCloseTo(sum, 6);
       }),
@@ -113,7 +115,7 @@ describe("durations", () => {
     const pieces = fc.constantFrom(..."0123456789.-+ hmsnuµ", "ms", "us", "ns", "1h", "30m");
     fc.assert(
       fc.property(fc.array(pieces, { maxLength: 12 }), (written) => {
-        const milliseconds = parseDuration(written.join("")) ?? 0;
+        const milliseconds = Duration.parse(written.join("")) ?? 0;
         expect(Number.isFinite(milliseconds) && milliseconds >= 0).toBe(true);
       }),
     );

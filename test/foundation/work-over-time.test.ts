@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { CoalescedWork, LatestWrites, SingleFlight } from "../../src/foundation/shared-work.ts";
+import { SingleFlight } from "../../src/foundation/shared-work.ts";
+import { CoalescedWork, LatestWrites } from "../../src/program/coalesced-work.ts";
 
 /** Work that ends when it is told to, one piece after the other. */
 function heldWork() {

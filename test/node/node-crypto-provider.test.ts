@@ -4,7 +4,8 @@ import { nodeCryptoProvider, takeSigningKey } from "../../src/node/node-crypto-p
 import { webCryptoProvider, webSigningKey } from "../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../src/pki/encoding/bytes.ts";
 import { type SignatureAlgorithm, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
-import { fromX509Signature, toX509Signature } from "../../src/pki/signature-encoding.ts";
+import { fromX509Signature } from "../../src/pki/signature-reader.ts";
+import { toX509Signature } from "../../src/pki/signature-writer.ts";
 import { describeOpenedKeys } from "../contract/opened-keys.ts";
 import { expectNothingExportable } from "../testkit/reachable-keys.ts";
 

@@ -4,11 +4,8 @@ import { expect, test } from "vitest";
 import { DerError } from "../../src/pki/encoding/der-reader.ts";
 import { DerBuilder } from "../../src/pki/encoding/internal/der-builder.ts";
 import { type SignatureAlgorithm, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
-import {
-  fromX509Signature,
-  prependX509Signature,
-  toX509Signature,
-} from "../../src/pki/signature-encoding.ts";
+import { fromX509Signature } from "../../src/pki/signature-reader.ts";
+import { prependX509Signature, toX509Signature } from "../../src/pki/signature-writer.ts";
 import { der, derInteger, inHex } from "../testkit/der/mutation.ts";
 import { signatureIdentifier } from "../testkit/pki/csr.ts";
 

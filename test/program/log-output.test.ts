@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { Writable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import type { OperationalEvent } from "../../src/foundation/events.ts";
-import { openLogOutput } from "../../src/program/log-output.ts";
+import { LogOutput } from "../../src/program/log-output.ts";
 import { startChild } from "../testkit/programs/child-process.ts";
 
 /** A stream that takes lines or fails, as that of a process does: it goes on after a failure. */
@@ -41,8 +41,8 @@ function open() {
   const [stdout, stderr] = [new Stream(), new Stream()];
   // A verb's listener, which ends the process.
   stdout.on("error", () => expect.unreachable("the process ended"));
-  const streams = { stdout, stderr } as unknown as Parameters<typeof openLogOutput>[0];
-  const output = openLogOutput(streams, clock);
+  const streams = { stdout, stderr } as unknown as Parameters<typeof LogOutput.open>[0];
+  const output = LogOutput.open(streams, clock);
   const write = async (line: string, level: OperationalEvent["level"] = "info"): Promise<void> => {
     output.write(line, level);
     await settled();
@@ -127,8 +127,8 @@ test("lines that are lost again with the line that tells of them are not forgott
 test("a process whose pipe nobody reads goes on", async () => {
   const { href } = new URL("../../src/program/log-output.ts", import.meta.url);
   const program = `
-    import { openLogOutput } from ${JSON.stringify(href)};
-    const output = openLogOutput(process, () => new Date());
+    import { LogOutput } from ${JSON.stringify(href)};
+    const output = LogOutput.open(process, () => new Date());
     for (let i = 0; i < 3000; i++) output.write("x".repeat(1000), "info");
     setImmediate(() => output.write(output.lostLines() + " lost", "error"));
   `;

@@ -2,9 +2,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
+import type { EndingSignal } from "../../src/cli/terminal/signals.ts";
 import type { Lifetime } from "../../src/program/lifetime.ts";
 import { Program, type ProgramContext, type RunningProgram } from "../../src/program/program.ts";
-import type { EndingSignal } from "../../src/program/signals.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const address = { address: "127.0.0.1", family: "IPv4", port: 15014 };
@@ -201,10 +201,10 @@ test("a program that cannot begin leaves nothing behind, and tells why", async (
 });
 
 test("a second signal ends a program whose end hangs", async () => {
-  const module = (name: string) => JSON.stringify(import.meta.resolve(`../../src/program/${name}`));
+  const module = (name: string) => JSON.stringify(import.meta.resolve(`../../src/${name}`));
   const script = `
-    import { Program } from ${module("program.ts")};
-    import { Signals } from ${module("signals.ts")};
+    import { Program } from ${module("program/program.ts")};
+    import { Signals } from ${module("cli/terminal/signals.ts")};
     const say = ({ event }) => console.log(event);
     const never = new Promise(() => setInterval(() => {}, 1e6));
     const program = {

@@ -1,9 +1,9 @@
 import { globSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { otherRuntime, Runtime } from "../../src/program/runtime.ts";
+import { Runtime } from "../../src/program/runtime.ts";
 
 test("Node is no other runtime, and keeps nothing from a program", () => {
-  expect(otherRuntime).toBeUndefined();
+  expect(Runtime.other).toBeUndefined();
   expect(Runtime.limits()).toEqual([]);
 });
 

@@ -1,5 +1,5 @@
-import { Subscribers } from "../../foundation/subscribers.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import { Subscribers } from "../subscribers.ts";
 import { RefreshingIdentity, type RefreshingPorts } from "./refreshing-identity.ts";
 
 /** The identities that the agent keeps refreshed. */

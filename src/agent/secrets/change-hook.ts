@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { CoalescedWork } from "../../foundation/shared-work.ts";
+import { CoalescedWork } from "../../program/coalesced-work.ts";
 
 /** A reload of a server takes seconds. */
 const usualLimitSeconds = 60;

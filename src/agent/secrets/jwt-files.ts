@@ -5,8 +5,8 @@ import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { RenewalPlan } from "../../foundation/renewal-plan.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { AtomicFile } from "../../program/files/atomic-file.ts";
-import { DescriptorPath } from "../../program/files/descriptor-path.ts";
 import type { JwtFile } from "../configuration.ts";
+import { DescriptorPath } from "../descriptor-path.ts";
 import type { JwtSvids } from "../identity/jwt-svids.ts";
 import type { JwtBundles } from "../trust/bundles.ts";
 

@@ -26,7 +26,7 @@ import { Backoff, retry } from "../../foundation/backoff.ts";
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { CallTimeout } from "../../foundation/headers.ts";
-import { DescriptorPath } from "../../program/files/descriptor-path.ts";
+import { DescriptorPath } from "../descriptor-path.ts";
 import { holdNames, Sessions, takePermit, UnreadResponses } from "./socket-bounds.ts";
 
 const attempts = 5;

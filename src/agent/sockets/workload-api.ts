@@ -9,7 +9,6 @@ import {
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import { concatBytes } from "../../foundation/octets.ts";
-import type { Subscribers } from "../../foundation/subscribers.ts";
 import {
   JWTBundlesResponseSchema,
   JWTSVIDResponseSchema,
@@ -23,6 +22,7 @@ import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import type { JwtSvids } from "../identity/jwt-svids.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { IssuanceError } from "../identity/x509-svid.ts";
+import type { Subscribers } from "../subscribers.ts";
 import type { FederatedBundles, JwtBundles } from "../trust/bundles.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";

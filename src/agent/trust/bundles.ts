@@ -1,8 +1,8 @@
 import type { X509Certificate } from "node:crypto";
-import { Subscribers } from "../../foundation/subscribers.ts";
 import { KeySet } from "../../pki/jose/key-set.ts";
 import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { SpiffeBundle } from "../../program/bundle/documents.ts";
+import { Subscribers } from "../subscribers.ts";
 
 /** A CA withdraws fewer keys than this during the life of one token. */
 const maximumWithdrawn = 100;

@@ -1,7 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import type { OperationLog } from "../../foundation/events.ts";
 import { InterruptibleSleep, waitFor } from "../../foundation/pause.ts";
-import { Subscribers } from "../../foundation/subscribers.ts";
 import { SerialNumber } from "../../pki/encoding/serial-number.ts";
 import { Crl } from "../../pki/x509/crl/crl.ts";
 import {
@@ -11,6 +10,7 @@ import {
   type UsableCrls,
 } from "../../program/bundle/crls.ts";
 import { crlsPem } from "../../program/bundle/documents.ts";
+import { Subscribers } from "../subscribers.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
 interface InUse {

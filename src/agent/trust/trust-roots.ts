@@ -1,8 +1,8 @@
 import type { X509Certificate } from "node:crypto";
-import { Subscribers } from "../../foundation/subscribers.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { SpiffeBundle } from "../../program/bundle/documents.ts";
 import { isIssuedBy, MeshRoots } from "../../program/bundle/mesh-roots.ts";
+import { Subscribers } from "../subscribers.ts";
 
 type BundleOutcome =
   | "changed"

@@ -1,4 +1,4 @@
-import { CaError, quoted, rejectCredential } from "../../foundation/errors.ts";
+import { CaError, rejectCredential } from "../../foundation/errors.ts";
 import type { BoundAccount, BoundNode, BoundObject } from "../../kubernetes/pods.ts";
 import { type JsonObject, JsonWebSignature } from "../../pki/jose/json-web-signature.ts";
 import { RegisteredClaims } from "../../pki/jose/registered-claims.ts";
@@ -125,4 +125,12 @@ function readNode(value: unknown): BoundNode {
 function readObject(value: unknown): JsonObject {
   if (typeof value === "object" && value !== null) return value as JsonObject;
   throw rejectCredential("form", "the kubernetes.io claims are no object");
+}
+
+/**
+ * An unverified claim for the log: its first 80 characters as a JSON string, so that it stays on one line. Any value
+ * but a string becomes `not a text`.
+ */
+export function quoted(claim: unknown): string {
+  return typeof claim === "string" ? JSON.stringify(claim.slice(0, 80)) : "not a text";
 }

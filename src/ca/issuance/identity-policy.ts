@@ -3,6 +3,7 @@ import type { Caller } from "../../authn/caller.ts";
 import type { NodeAuthorizer } from "../../authn/token-issuer.ts";
 import type { Refusal } from "../../foundation/errors.ts";
 import { CaError } from "../../foundation/errors.ts";
+import { objectName, podUid } from "../../kubernetes/names.ts";
 import type { BoundAccount, Pods } from "../../kubernetes/pods.ts";
 import { ServiceAccount, SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Product } from "./product.ts";
@@ -45,15 +46,11 @@ export function createIdentityPolicy(trustDomain: TrustDomain): IdentityPolicy {
     requested === "" ? caller.spiffeId : impersonated(caller, requested, now);
 }
 
-const podName = z.string().check(z.regex(/^[a-z0-9][a-z0-9.-]{0,252}$/));
-/** The UID of a pod that a signer of a cluster may name. */
-export const podUid: z.ZodMiniString = z.string().check(z.regex(/^[A-Za-z0-9-]{1,64}$/));
-
 /** Whom a signer of a cluster asks for: a pod, or the account that requests a certificate for a service. */
 const holderSchema = z.object({
-  PodName: z.optional(podName),
+  PodName: z.optional(objectName),
   PodUid: z.optional(podUid),
-  NodeName: z.optional(podName),
+  NodeName: z.optional(objectName),
   Requester: z.optional(z.string().check(z.maxLength(320))),
   TokenId: z.optional(z.string().check(z.regex(/^[\x21-\x7e]{1,128}$/))),
 });

@@ -10,7 +10,7 @@ import { DnsName } from "../../foundation/addresses.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import { parseJson } from "../../foundation/json.ts";
 import { ConfigurationFile } from "../../node/files/configuration-file.ts";
-import { otherRuntime } from "../../program/runtime.ts";
+import { Runtime } from "../../program/runtime.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/failures.ts";
 
@@ -148,9 +148,9 @@ const require: NodeJS.Require = createRequire(import.meta.url);
  */
 export function wranglerPath(config: string): string {
   const folder = dirname(config);
-  if (otherRuntime)
+  if (Runtime.other)
     throw new OperatorError(
-      `a Worker's store takes wrangler and Node, and this is ${otherRuntime}`,
+      `a Worker's store takes wrangler and Node, and this is ${Runtime.other}`,
     );
   try {
     return require.resolve("wrangler", { paths: [folder, import.meta.dirname] });

@@ -4,8 +4,8 @@ import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import type { OperationalEvent } from "../../foundation/events.ts";
 import { pause } from "../../foundation/pause.ts";
 import { errorCode } from "../../program/files/small-file.ts";
-import { Signals } from "../../program/signals.ts";
 import { exitCodes } from "./command-line.ts";
+import { Signals } from "./signals.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** Runs work, and rethrows a failure that an operator can mend. @throws OperatorError */

@@ -1,7 +1,7 @@
 import { Members } from "../../foundation/json.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { toX509Signature } from "../../pki/signature-encoding.ts";
+import { toX509Signature } from "../../pki/signature-writer.ts";
 import { type Call, type KeyServiceContext, KeyServiceError, type OpenKey } from "./key-service.ts";
 import {
   type Access,

@@ -1,7 +1,6 @@
 import * as z from "zod/mini";
 import { ConfigurationForm } from "../../config/form.ts";
 import { Program, type RunningProgram } from "../../program/program.ts";
-import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import {
   type Environment,
   listenAddress,
@@ -10,6 +9,7 @@ import {
   upstreamKeys,
   upstreamPlaceOf,
 } from "../files/places.ts";
+import { ReplaceableWork } from "../replaceable-work.ts";
 import { type FollowingProgram, monitorWork, type ServerContext } from "../server.ts";
 import type { RootsReport } from "./delivery-progress.ts";
 import { addRootGauges, type RefreshingRoots, refreshRoots } from "./roots-delivery.ts";

@@ -7,7 +7,6 @@ import { isIssuedBy } from "../../program/bundle/mesh-roots.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { Program } from "../../program/program.ts";
-import { createRefreshing } from "../../program/recurrence.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
 import { type RefreshingRoots, refreshRoots } from "../distribute/roots-delivery.ts";
 import { followUpstreamTrust, type UpstreamTrust } from "../distribute/upstream-trust.ts";
@@ -22,6 +21,7 @@ import { type CertificateSource, certificatesFrom } from "./certificate-source.t
 import type { Forwarding } from "./forwarded-call.ts";
 import { forwardingRpcs } from "./forwarding.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
+import { createRefreshing } from "./refreshing.ts";
 import {
   type OwnAuthorization,
   openUpstream,

@@ -1,7 +1,5 @@
 import type { Readiness } from "../../foundation/events.ts";
-import { untilEnding } from "../../foundation/pause.ts";
 import { Program } from "../../program/program.ts";
-import { ReplaceableWork } from "../../program/replaceable-work.ts";
 import { waiting } from "../../transport/http/long-poll.ts";
 import { IssuingPath } from "../../transport/http/paths.ts";
 import { PolledEndpoint } from "../../transport/http/polled-endpoint.ts";
@@ -16,6 +14,7 @@ import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
 import { listenWithTls } from "../http/tls-listener.ts";
 import { openGuard } from "../limits/guard.ts";
+import { ReplaceableWork } from "../replaceable-work.ts";
 import type { FollowingProgram, RunningServer, ServerContext } from "../server.ts";
 import { countForwardedCalls } from "./forwarded-call.ts";
 import {
@@ -26,7 +25,7 @@ import {
 } from "./gateway-configuration.ts";
 import { beginGatewayWork, type GatewayWork, isBelowRoots } from "./gateway-work.ts";
 import { SlowCalls } from "./slow-calls.ts";
-import { addTrustRoutes } from "./trust-routes.ts";
+import { addTrustRoutes, untilEnding } from "./trust-routes.ts";
 
 /**
  * Runs a gateway: it serves native gRPC and forwards to a CA over HTTPS. So unmodified clients of Istio

@@ -1,5 +1,4 @@
 import type { Context, Hono } from "hono";
-import { untilEnding } from "../../foundation/pause.ts";
 import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { KeySet } from "../../pki/jose/key-set.ts";
@@ -76,4 +75,17 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
     if (!trust().document()) await Turn.aside(() => untilEnding(trust().asked, ending));
     return trust().document()?.length === 0 ? c.notFound() : lists(c);
   });
+}
+
+/** Waits until work or the program ends. Rejects if the work rejects first. Nothing of the wait stays behind. */
+export async function untilEnding(work: Promise<unknown>, ending: AbortSignal): Promise<void> {
+  const ended = Promise.withResolvers<void>();
+  const end = (): void => ended.resolve();
+  ending.addEventListener("abort", end);
+  if (ending.aborted) end();
+  try {
+    await Promise.race([work, ended.promise]);
+  } finally {
+    ending.removeEventListener("abort", end);
+  }
 }

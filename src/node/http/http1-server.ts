@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
 import { parseNoMore, RawHeaders } from "../../program/http/http-exchange.ts";
-import { isGrpcContentType } from "../../transport/rpc/grpc-frames.ts";
+import { RequestBody } from "../../transport/rpc/request-body.ts";
 import { Peer } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Permit } from "../limits/exchanges.ts";
@@ -145,7 +145,7 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
     return { httpVersion, method, url, header, headers: () => header, signal, contextValues };
   };
   // Native gRPC needs HTTP/2.
-  const known = isGrpcContentType(headers["content-type"]) ? withoutRpcs(routes) : routes;
+  const known = RequestBody.isGrpc(headers["content-type"]) ? withoutRpcs(routes) : routes;
   const arrival = { path: pathOf(target), incoming, headers, call, peer, permit };
   const response = await answerOf(known, arrival);
   if (response instanceof Response) await sendResponse(arrived, response);

@@ -1,6 +1,6 @@
 import { CallerAddress } from "../../foundation/caller-address.ts";
-import { waitBriefly } from "../../program/promise-sharing.ts";
 import { Peer } from "../../transport/rpc/rpc.ts";
+import { waitBriefly } from "./promise-sharing.ts";
 
 /** The headers of a request, as Node gives them. */
 export type ArrivedHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CaError } from "../../foundation/errors.ts";
 import type { WorkSharing } from "../../foundation/shared-work.ts";
-import { sharePromises } from "../../program/promise-sharing.ts";
 import type { FairQueue, Work } from "./fair-queue.ts";
+import { sharePromises } from "./promise-sharing.ts";
 
 /** The turn of a request: its permit of the fair queue. The queue may take it for another address while the work goes on. */
 export class Turn implements Work {

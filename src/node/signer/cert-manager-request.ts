@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parseDuration } from "../../foundation/text.ts";
+import { Duration } from "../../foundation/text.ts";
 import { KubernetesClient } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import { objectName } from "../../kubernetes/names.ts";
@@ -85,7 +85,7 @@ export function parseCertManagerRequest(
   const hasAnswer = is("Ready") || is("InvalidRequest") || /^(?:Failed|Denied)$/.test(ready);
   const isDenied = is("Denied");
   if (hasAnswer || !(isDenied || is("Approved"))) return [place, undefined];
-  const milliseconds = parseDuration(spec.duration ?? "");
+  const milliseconds = Duration.parse(spec.duration ?? "");
   const request = {
     ...metadata,
     issuer: spec.issuerRef,

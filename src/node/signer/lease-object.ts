@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { FetchError } from "../../foundation/fetch.ts";
-import type { Lease, LeasePlace } from "../../foundation/lease.ts";
 import { type SendRequest, writeUnlessConflict } from "../../kubernetes/client.ts";
+import type { Lease, LeasePlace } from "../lease.ts";
 
 /** A Lease (`coordination.k8s.io/v1`), by which several processes agree on the one that works. */
 export interface LeaseName {

@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
-import { podUid } from "../../ca/issuance/identity-policy.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nameAllowList } from "../../foundation/globs.ts";
+import { podUid } from "../../kubernetes/names.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { jsonIn } from "../../foundation/json.ts";
-import { type Lease, LeaseCandidate, type LeasePlace } from "../../foundation/lease.ts";
+import { type Lease, LeaseCandidate, type LeasePlace } from "../lease.ts";
 import type { ObjectSpace } from "./object-space.ts";
 
 /** The longest time for which a replica that has vanished in the middle of its turn keeps others waiting. */

@@ -4,7 +4,7 @@ import { type Bytes, Hex } from "../encoding/bytes.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 import { SerialNumber } from "../encoding/serial-number.ts";
 import { type PostQuantumKey, SignatureAlgorithm } from "../signature-algorithm.ts";
-import { toX509Signature } from "../signature-encoding.ts";
+import { toX509Signature } from "../signature-writer.ts";
 import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
 import {

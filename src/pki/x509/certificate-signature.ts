@@ -9,7 +9,8 @@ import {
   type SignatureAlgorithm,
   signatureAlgorithms,
 } from "../signature-algorithm.ts";
-import { fromX509Signature, prependX509Signature } from "../signature-encoding.ts";
+import { fromX509Signature } from "../signature-reader.ts";
+import { prependX509Signature } from "../signature-writer.ts";
 import type { Certificate } from "./certificate.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 

@@ -8,7 +8,7 @@ import {
   type SignatureAlgorithm,
   signatureAlgorithms,
 } from "../signature-algorithm.ts";
-import { fromX509Signature } from "../signature-encoding.ts";
+import { fromX509Signature } from "../signature-reader.ts";
 import { version0 } from "./request-to-be-signed.ts";
 import { SubjectPublicKey } from "./subject-public-key.ts";
 

@@ -5,7 +5,7 @@ import type { Bytes } from "../encoding/bytes.ts";
 import { DerError } from "../encoding/der-reader.ts";
 import { Pem } from "../encoding/pem.ts";
 import { rsaPss, type SignatureScheme, signatureAlgorithms } from "../signature-algorithm.ts";
-import { fromX509Signature } from "../signature-encoding.ts";
+import { fromX509Signature } from "../signature-reader.ts";
 import { SubjectPublicKey } from "./subject-public-key.ts";
 
 /** The proof of possession of a PodCertificateRequest: a signature by its key over the UID of its pod. */

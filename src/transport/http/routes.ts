@@ -7,9 +7,8 @@ import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { createCertificateService, createJwtSvidService } from "../rpc/certificate-service.ts";
-import { isGrpcContentType } from "../rpc/grpc-frames.ts";
 import { newAudit } from "../rpc/internal/audited-call.ts";
-import { requestBody } from "../rpc/request-body.ts";
+import { RequestBody, requestBody } from "../rpc/request-body.ts";
 import { Peer, type RpcRequest, type RpcResponse, type RpcService } from "../rpc/rpc.ts";
 import { createTokenExchange } from "../rpc/token-exchange.ts";
 import { LongPolls, type Waiter, waiting } from "./long-poll.ts";
@@ -121,7 +120,7 @@ export function createFetchHandler(
 ): (request: Request) => Promise<Response> {
   return async (request) => {
     const peer = peerOf(request);
-    if (isGrpcContentType(request.headers.get("content-type")))
+    if (RequestBody.isGrpc(request.headers.get("content-type")))
       return refuseNativeGrpc(ca, request.headers, peer);
     const contextValues = createContextValues().set(Peer.key, peer);
     return toResponse(await rpc(rpcRequestOf(request, contextValues)));

@@ -8,10 +8,10 @@ import {
 } from "@bufbuild/protobuf";
 import { createContextKey, createContextValues, type HandlerContext } from "@connectrpc/connect";
 import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
-import { Deadline } from "../../foundation/pause.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
+import { Deadline } from "./deadline.ts";
 import { createFallback } from "./fallback.ts";
 import { fastPathFor } from "./fast-path.ts";
 import { audited, type Call, type CallPath } from "./internal/audited-call.ts";

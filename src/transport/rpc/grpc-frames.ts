@@ -101,8 +101,3 @@ export function requireStrictFrames(body: Uint8Array, known: number): void {
 }
 
 const halfAFrame = (): ConnectError => new ConnectError("half a frame", Code.InvalidArgument);
-
-/** Whether a request of this content type is native gRPC, which needs trailers. */
-export function isGrpcContentType(contentType: string | null | undefined): boolean {
-  return /^application\/grpc(?:$|[+;])/i.test(contentType ?? "");
-}

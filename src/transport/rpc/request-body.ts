@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { concatBytes } from "../../foundation/octets.ts";
-import { Deadline } from "../../foundation/pause.ts";
+import { Deadline } from "./deadline.ts";
 
 /** The body of a request, in time and within bounds. */
 export const RequestBody = {
@@ -21,6 +21,10 @@ export const RequestBody = {
       deadline.end();
     }
   },
+
+  /** Whether a request of this content type is native gRPC, which needs trailers. */
+  isGrpc: (contentType: string | null | undefined): boolean =>
+    /^application\/grpc(?:$|[+;])/i.test(contentType ?? ""),
 
   /** The refusal of a message beyond {@link RequestBody.maximumOctets}. */
   tooLarge(): ConnectError {

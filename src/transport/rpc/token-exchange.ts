@@ -1,10 +1,10 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { CaError } from "../../foundation/errors.ts";
 import type { HeaderFields } from "../../foundation/headers.ts";
-import { Deadline } from "../../foundation/pause.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { toConnectError } from "./connect-error.ts";
+import { Deadline } from "./deadline.ts";
 import { audited, auditFailure, type Call } from "./internal/audited-call.ts";
 import { authenticate, tokenFor } from "./internal/issuing-calls.ts";
 import { RequestBody } from "./request-body.ts";

@@ -1,7 +1,7 @@
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type AnswerFields, type HeaderFields, RetryAfter } from "../../foundation/headers.ts";
-import { Deadline } from "../../foundation/pause.ts";
+import { Deadline } from "./deadline.ts";
 import { requireFewValues } from "./internal/message-bound.ts";
 import { RequestBody } from "./request-body.ts";
 import type { RpcRequest } from "./rpc.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { withCrls } from "../../../src/agent/secrets/agent-secrets.ts";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
-import { Subscribers } from "../../../src/foundation/subscribers.ts";
+import { Subscribers } from "../../../src/agent/subscribers.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 

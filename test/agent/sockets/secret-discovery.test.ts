@@ -6,7 +6,7 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import { createSecretDiscovery } from "../../../src/agent/sockets/secret-discovery.ts";
 import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
-import { Subscribers } from "../../../src/foundation/subscribers.ts";
+import { Subscribers } from "../../../src/agent/subscribers.ts";
 import { DiscoveryRequestSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
 import { grpcFrame } from "../../contract/rpc-calls.ts";

@@ -5,7 +5,7 @@ import { createContextValues, type HandlerContext } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Sessions, takePermit, UnreadResponses } from "../../../src/agent/sockets/socket-bounds.ts";
 import { snapshots } from "../../../src/agent/sockets/workload-api.ts";
-import { Subscribers } from "../../../src/foundation/subscribers.ts";
+import { Subscribers } from "../../../src/agent/subscribers.ts";
 import { JWTBundlesResponseSchema } from "../../../src/gen/spiffe/workload_pb.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));

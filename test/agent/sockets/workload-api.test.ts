@@ -7,9 +7,9 @@ import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-ident
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { createWorkloadApi } from "../../../src/agent/sockets/workload-api.ts";
+import { Subscribers } from "../../../src/agent/subscribers.ts";
 import { FederatedBundles } from "../../../src/agent/trust/bundles.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { createJwtAuthority } from "../../testkit/agent/jwt-authority.ts";

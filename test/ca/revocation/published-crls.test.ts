@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { SignedCrls } from "../../../src/ca/revocation/published-crls.ts";
 import { WorkSharing } from "../../../src/foundation/shared-work.ts";
+import { sharePromises } from "../../../src/node/limits/promise-sharing.ts";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import {

@@ -3,7 +3,7 @@ import { Authorities } from "../../../src/ca/authorities.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
-import { sharePromises } from "../../../src/program/promise-sharing.ts";
+import { sharePromises } from "../../../src/node/limits/promise-sharing.ts";
 import {
   authoritiesIn,
   createMemoryMint,

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 
-const signals = import.meta.resolve("../../../src/program/signals.ts");
+const signals = import.meta.resolve("../../../src/cli/terminal/signals.ts");
 const explaining = import.meta.resolve("../../../src/cli/terminal/failures.ts");
 const terminal = import.meta.resolve("../../../src/cli/terminal/terminal.ts");
 

@@ -3,7 +3,7 @@ import type { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { Kek } from "../../../src/custody/kek.ts";
 import { KekLease } from "../../../src/custody/key-service/kek-lease.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { sharePromises } from "../../../src/program/promise-sharing.ts";
+import { sharePromises } from "../../../src/node/limits/promise-sharing.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";

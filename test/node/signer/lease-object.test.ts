@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
-import { LeaseCandidate } from "../../../src/foundation/lease.ts";
 import type { SendRequest } from "../../../src/kubernetes/client.ts";
+import { LeaseCandidate } from "../../../src/node/lease.ts";
 import { leaseObject, leaseSeconds } from "../../../src/node/signer/lease-object.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { CaError } from "../../../src/foundation/errors.ts";
 import { importedKey, JsonWebSignature } from "../../../src/pki/jose/json-web-signature.ts";
 import { type JwsAlgorithm, KeySet } from "../../../src/pki/jose/key-set.ts";
-import { toX509Signature } from "../../../src/pki/signature-encoding.ts";
+import { toX509Signature } from "../../../src/pki/signature-writer.ts";
 import { encodePart } from "../../testkit/callers/tokens.ts";
 import { expectNothingExportable } from "../../testkit/reachable-keys.ts";
 import { refusalOf } from "../../testkit/refusal.ts";

@@ -1,6 +1,6 @@
+import { Subscribers } from "../../../src/agent/subscribers.ts";
 import { Revocation } from "../../../src/agent/trust/revocation.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import { Subscribers } from "../../../src/foundation/subscribers.ts";
 import { createEventRecorder } from "../log/event-recorder.ts";
 
 /** The CRLs of an agent without identities, with the parts that they need. */

@@ -2,8 +2,8 @@ import { Authorities, type AuthoritiesConfiguration } from "../../../src/ca/auth
 import type { LoadTimes } from "../../../src/ca/internal/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
+import { sharePromises } from "../../../src/node/limits/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
-import { sharePromises } from "../../../src/program/promise-sharing.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { istioPhaseLengths } from "./memory-mint.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";

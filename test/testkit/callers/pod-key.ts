@@ -1,7 +1,7 @@
 import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
-import { toX509Signature } from "../../../src/pki/signature-encoding.ts";
+import { toX509Signature } from "../../../src/pki/signature-writer.ts";
 
 /** The key of a pod, as a kubelet before 1.36 proves it. Runs wherever WebCrypto does. */
 export interface PodKey {

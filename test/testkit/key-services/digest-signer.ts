@@ -1,4 +1,4 @@
-import { toX509Signature } from "../../../src/pki/signature-encoding.ts";
+import { toX509Signature } from "../../../src/pki/signature-writer.ts";
 
 // P-256 (FIPS 186-5): neither WebCrypto nor node:crypto signs a digest that somebody else has made.
 const p = 2n ** 256n - 2n ** 224n + 2n ** 192n + 2n ** 96n - 1n;

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import { text as readText } from "node:stream/consumers";
 import type { Fetch } from "../../../src/foundation/fetch.ts";
-import { toX509Signature } from "../../../src/pki/signature-encoding.ts";
+import { toX509Signature } from "../../../src/pki/signature-writer.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
 
 /** What a played key service does with every request. */

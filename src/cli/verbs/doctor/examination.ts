@@ -5,7 +5,7 @@ import { CaError, messageOf, OperatorError } from "../../../foundation/errors.ts
 import { lambdaLimits } from "../../../node/lambda/events.ts";
 import { SmallFile } from "../../../program/files/small-file.ts";
 import { EnvironmentProxies } from "../../../program/http/proxies.ts";
-import { otherRuntime, Runtime } from "../../../program/runtime.ts";
+import { Runtime } from "../../../program/runtime.ts";
 import { CompliancePolicy } from "../../../program/tls-policy.ts";
 import { configurationFindings } from "../../../status/configuration-findings.ts";
 import { Finding } from "../../../status/finding.ts";
@@ -72,7 +72,7 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
     ...keyExchangeFindings(CompliancePolicy.isOffered()),
   ];
   const before = [
-    ...judged(`the ${otherRuntime ?? "Node"} that runs this`, ofRuntime),
+    ...judged(`the ${Runtime.other ?? "Node"} that runs this`, ofRuntime),
     ...judged(basename(config), await textFindings(config)),
     ...judged("the environment of this command", proxyFindings()),
     ...judged("Cloudflare Workers", basename(config).startsWith("wrangler.") ? ofWorker : []),

@@ -3,18 +3,18 @@ import { access, lstat, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { AuthorityStore } from "../../../custody/authority-store.ts";
 import { errorCode } from "../../../program/files/small-file.ts";
-import { otherRuntime, Runtime, safeNode } from "../../../program/runtime.ts";
+import { Runtime } from "../../../program/runtime.ts";
 import { CompliancePolicy } from "../../../program/tls-policy.ts";
 import { Finding } from "../../../status/finding.ts";
 import type { WorkerTools } from "../../session/local-worker.ts";
 import { quoted } from "../../terminal/text.ts";
 import { wranglerVersion } from "../../versions.ts";
 
-const installNode = `Install Node ${safeNode}, or a newer one`;
+const installNode = `Install Node ${Runtime.safeNode}, or a newer one`;
 
 /** Findings about faults of the runtime that others can use. */
 export function faultFindings(
-  runtime: typeof otherRuntime = otherRuntime,
+  runtime: typeof Runtime.other = Runtime.other,
   node?: string,
 ): readonly Finding[] {
   const remedy = runtime === undefined ? installNode : "Serve under Node or Bun";

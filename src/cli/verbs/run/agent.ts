@@ -11,11 +11,11 @@ import { ResponseBody } from "../../../foundation/fetch.ts";
 import { SocketAddress } from "../../../foundation/socket-address.ts";
 import { NodeFetch } from "../../../program/http/http-client.ts";
 import { EnvironmentProxies } from "../../../program/http/proxies.ts";
-import { openLogOutput } from "../../../program/log-output.ts";
+import { LogOutput } from "../../../program/log-output.ts";
 import { Runtime } from "../../../program/runtime.ts";
-import { Signals } from "../../../program/signals.ts";
 import { addExitCodes, exitCodes } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
+import { Signals } from "../../terminal/signals.ts";
 import type { OutputReader, Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
@@ -204,7 +204,7 @@ const shortType = (typeUrl: string): string =>
 const clock = (): Date => new Date();
 
 /** The log of this process, on standard error: standard output may belong to a supervised program. */
-const logOutput = openLogOutput({ stdout: process.stderr, stderr: process.stderr }, clock);
+const logOutput = LogOutput.open({ stdout: process.stderr, stderr: process.stderr }, clock);
 const agentLog: OperationLog = OperationLog.create(clock, logOutput.write);
 
 /** What asks AWS for tokens; loaded where the source is `aws`. */

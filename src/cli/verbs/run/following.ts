@@ -5,12 +5,12 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { ConfigurationFile } from "../../../node/files/configuration-file.ts";
 import type { FollowingProgram, ServerContext } from "../../../node/server.ts";
 import { EnvironmentProxies } from "../../../program/http/proxies.ts";
-import { openLogOutput } from "../../../program/log-output.ts";
+import { LogOutput } from "../../../program/log-output.ts";
 import { Program } from "../../../program/program.ts";
 import { fileState, type Values } from "../../../program/running-configuration.ts";
 import { Runtime } from "../../../program/runtime.ts";
-import { Signals } from "../../../program/signals.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
+import { Signals } from "../../terminal/signals.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -72,7 +72,7 @@ function followingCommand<C>(
     async ({ config: path, unit }: { readonly config: string; readonly unit?: boolean }) => {
       if (unit) return printUnit("gateway", terminal);
       const { keys, parse, ...program } = await load();
-      const logOutput = openLogOutput(process, clock);
+      const logOutput = LogOutput.open(process, clock);
       const context = { log: EventLog.create(clock, logOutput.write), logOutput, clock };
       ConfigurationFile.warnOfUnread(keys, environment, context.log);
       const parseHere = (values: Values): C => parse(values, environment);

@@ -5,8 +5,8 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
 import { pause } from "../../../foundation/pause.ts";
 import type { Report } from "../../../program/metrics.ts";
-import { otherRuntime } from "../../../program/runtime.ts";
-import { Signals } from "../../../program/signals.ts";
+import { Runtime } from "../../../program/runtime.ts";
+import { Signals } from "../../terminal/signals.ts";
 
 /** The time that all processes together have for their reports; a scraper has a timeout. */
 const reportsMilliseconds = 4000;
@@ -24,8 +24,8 @@ export async function runProcesses(
   argumentsOf: (index: number) => readonly string[],
   log: OperationLog,
 ): Promise<void> {
-  if (otherRuntime)
-    throw new OperatorError(`several processes take Node, and this is ${otherRuntime}`);
+  if (Runtime.other)
+    throw new OperatorError(`several processes take Node, and this is ${Runtime.other}`);
   const children = new ChildProcesses(argumentsOf, log);
   using watch = Signals.watch();
   const reload = (): void => children.reload();

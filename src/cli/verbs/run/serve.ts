@@ -6,7 +6,7 @@ import { ConfigurationFile } from "../../../node/files/configuration-file.ts";
 import { serve } from "../../../node/serve/serve.ts";
 import { ServeConfiguration } from "../../../node/serve/serve-configuration.ts";
 import type { PluggedInImport } from "../../../node/server.ts";
-import { openLogOutput } from "../../../program/log-output.ts";
+import { LogOutput } from "../../../program/log-output.ts";
 import { typedNumber } from "../../terminal/command-line.ts";
 import { onCa, type Terminal } from "../../terminal/terminal.ts";
 import { printUnit, runFollowing, unitOption } from "./following.ts";
@@ -33,7 +33,7 @@ export function serveCommand(terminal: Terminal): Command {
       const { config, processes, unit } = options;
       if (unit) return printUnit("serve", terminal);
       if (processes === 1) return serveHere(options, terminal);
-      const log = EventLog.create(terminal.clock, openLogOutput(process, terminal.clock).write);
+      const log = EventLog.create(terminal.clock, LogOutput.open(process, terminal.clock).write);
       const argumentsOf = (i: number) => ["serve", "-c", config, "--process", String(i + 1)];
       return runProcesses(processes, argumentsOf, log);
     });
@@ -46,7 +46,7 @@ const importPluggedIn: PluggedInImport = async (...imported) =>
 function serveHere({ config, process: number }: ServeOptions, terminal: Terminal): Promise<void> {
   const { clock, environment } = terminal;
   terminal.nameCa({ config });
-  const logOutput = openLogOutput(process, clock);
+  const logOutput = LogOutput.open(process, clock);
   const events = EventLog.create(clock, logOutput.write);
   const operation: OperationLog["operation"] = ({ detail, ...event }) =>
     events.operation({ ...event, ...(detail !== undefined && { detail: terminal.typed(detail) }) });

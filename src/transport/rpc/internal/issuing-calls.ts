@@ -11,12 +11,12 @@ import {
 } from "../../../ca/issuance/issue-token.ts";
 import { CaError } from "../../../foundation/errors.ts";
 import type { HeaderFields } from "../../../foundation/headers.ts";
-import type { Deadline } from "../../../foundation/pause.ts";
 import type { IstioCertificateRequest } from "../../../gen/istio/v1/auth/ca_pb.ts";
 import type { CreateJwtSvidRequest } from "../../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { PodKeyProof } from "../../../pki/x509/pod-key-proof.ts";
 import type { CertificateAuthority } from "../../certificate-authority.ts";
 import { toConnectError } from "../connect-error.ts";
+import type { Deadline } from "../deadline.ts";
 import { Peer } from "../rpc.ts";
 import { auditFailure, type Call } from "./audited-call.ts";
 

@@ -1,6 +1,6 @@
 import { constants, existsSync } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, realpath } from "node:fs/promises";
-import { OperatorError } from "../../foundation/errors.ts";
+import { OperatorError } from "../foundation/errors.ts";
 
 /** Paths that stay in the folder that was opened. */
 export const DescriptorPath = {

@@ -1,5 +1,5 @@
-import { type Pause, pause, waitFor } from "../foundation/pause.ts";
-import { WorkSharing } from "../foundation/shared-work.ts";
+import { type Pause, pause, waitFor } from "../../foundation/pause.ts";
+import { WorkSharing } from "../../foundation/shared-work.ts";
 
 /** Shares work by a promise: no request polls, and all of them wake as soon as the work ends. */
 export const sharePromises: WorkSharing = (capacity, longestMilliseconds) => {

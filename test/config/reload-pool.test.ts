@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ReloadPool } from "../../src/foundation/caches.ts";
+import { ReloadPool } from "../../src/config/reload-pool.ts";
 
 /** Parts that record when they end. */
 function createParts() {

@@ -1,5 +1,5 @@
-import { allocateBytes, type Bytes } from "./encoding/bytes.ts";
-import { DerReader, Tag } from "./encoding/der-reader.ts";
+import type { Bytes } from "./encoding/bytes.ts";
+import { Tag } from "./encoding/der-reader.ts";
 import { DerBuilder } from "./encoding/internal/der-builder.ts";
 import type { DsaEncoding, SignatureScheme } from "./signature-algorithm.ts";
 
@@ -27,25 +27,4 @@ function prependScalars(der: DerBuilder, signature: Uint8Array, scalarOctets: nu
   der.prependUnsignedInteger(signature, scalarOctets);
   der.prependUnsignedInteger(signature, 0, scalarOctets);
   der.close(Tag.sequence, end);
-}
-
-/**
- * A signature out of an X.509 structure, in the encoding that verifies it.
- *
- * @throws DerError when an ECDSA signature is not two integers of at most the curve's size.
- */
-export function fromX509Signature(
-  signature: Bytes,
-  { scalarOctets }: SignatureScheme,
-  encoding: DsaEncoding,
-): Bytes {
-  if (scalarOctets === undefined) return signature;
-  const outer = new DerReader(signature);
-  const integers = outer.enter(Tag.sequence);
-  outer.finish();
-  const scalars = allocateBytes(2 * scalarOctets);
-  integers.unsignedIntegerInto(scalars, 0, scalarOctets);
-  integers.unsignedIntegerInto(scalars, scalarOctets, 2 * scalarOctets);
-  integers.finish();
-  return encoding === "der" ? signature : scalars;
 }

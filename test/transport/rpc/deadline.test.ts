@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Deadline } from "../../src/foundation/pause.ts";
+import { Deadline } from "../../../src/transport/rpc/deadline.ts";
 
 const never = new Promise<never>(() => {});
 const late = () => new Error("too late");

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { sharePromises, waitBriefly } from "../../src/program/promise-sharing.ts";
-import { describeSharedWork } from "../contract/bounds/shared-work.ts";
+import { sharePromises, waitBriefly } from "../../../src/node/limits/promise-sharing.ts";
+import { describeSharedWork } from "../../contract/bounds/shared-work.ts";
 
 describeSharedWork(sharePromises);
 

@@ -1,0 +1,59 @@
+interface Part<T> {
+  readonly value: T;
+  readonly ending: AbortController;
+}
+
+/**
+ * Resources that survive a reload of the configuration while what they are made from stays the same: fetched keys, a
+ * watch on a cluster.
+ *
+ * Building a configuration takes its resources by {@link of}. Afterwards {@link commit} disposes of those that the new
+ * configuration has not taken, or {@link rollback} of those that it was the first to take.
+ */
+export class ReloadPool<T> {
+  #committed = new Map<string, Part<T>>();
+  #next = new Map<string, Part<T>>();
+
+  /**
+   * The resource that was made from the same, or a new one.
+   *
+   * @param madeFrom Everything that the resource depends on: JSON, maps and sets.
+   * @param make Makes it. The signal aborts when the resource is disposed of.
+   */
+  of(madeFrom: unknown, make: (ending: AbortSignal) => T): T {
+    const key = JSON.stringify(madeFrom, withEntries);
+    const existing = this.#next.get(key) ?? this.#committed.get(key);
+    const part = existing ?? create(make);
+    this.#next.set(key, part);
+    return part.value;
+  }
+
+  /** Keeps the resources taken since the last call, and disposes of the others. */
+  commit(): void {
+    disposeMissing(this.#committed, this.#next);
+    this.#committed = this.#next;
+    this.#next = new Map();
+  }
+
+  /** Forgets what was taken since the last call, and disposes of what was new in it. */
+  rollback(): void {
+    disposeMissing(this.#next, this.#committed);
+    this.#next = new Map();
+  }
+}
+
+/** JSON has no maps and sets: two with different content would be the same text. */
+const withEntries = (_: string, value: unknown): unknown =>
+  value instanceof Map || value instanceof Set ? [...value] : value;
+
+function create<T>(make: (ending: AbortSignal) => T): Part<T> {
+  const ending = new AbortController();
+  return { value: make(ending.signal), ending };
+}
+
+function disposeMissing<T>(
+  parts: ReadonlyMap<string, Part<T>>,
+  kept: ReadonlyMap<string, Part<T>>,
+): void {
+  for (const [key, { ending }] of parts) if (!kept.has(key)) ending.abort();
+}
