@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { Host, isSafeToFetch } from "../foundation/addresses.ts";
+import { isSetBack } from "../foundation/caches.ts";
 import { CaError } from "../foundation/errors.ts";
 import { type DocumentFetch, FetchError, Fetching } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
@@ -128,6 +129,7 @@ class PublishedKeys {
   readonly #fetching: SharedWork;
   #fetched: FetchedKeys | undefined;
   #failure: KeyState["failure"];
+  #begun = new Date(0);
   #nextFetch = new Date(0);
 
   constructor(issuer: string, location: KeyLocation, means: KeyFetching) {
@@ -148,7 +150,7 @@ class PublishedKeys {
   };
 
   readonly probe = async (now: Date): Promise<void> => {
-    if (now >= this.#nextFetch) await this.#fetching.join(() => this.#fetch(now));
+    if (this.#isDue(now)) await this.#fetching.join(() => this.#fetch(now));
   };
 
   readonly find: (query: KeyQuery, now: Date) => ReturnType<IssuerKeys> = (query, now) => {
@@ -159,7 +161,7 @@ class PublishedKeys {
   };
 
   async #refresh(query: KeyQuery, isKnown: boolean, now: Date): Promise<readonly KeySet[number][]> {
-    if (now >= this.#nextFetch) await this.#fetching.join(() => this.#fetch(now));
+    if (this.#isDue(now)) await this.#fetching.join(() => this.#fetch(now));
     else if (!isKnown) await this.#fetching.join();
     const survives = this.#isYounger(keysSurviveOutageSeconds, now);
     const candidates = survives ? this.#candidatesFor(query) : [];
@@ -174,6 +176,7 @@ class PublishedKeys {
 
   async #fetch(now: Date): Promise<void> {
     const { fetchJson, keyFetchFailed } = this.#means;
+    this.#begun = now;
     // Set before the fetch, so that requests with cached keys do not wait for it.
     this.#nextFetch = addSeconds(now, this.#longestMilliseconds / 1000);
     try {
@@ -195,9 +198,13 @@ class PublishedKeys {
     return KeySet.candidates(this.#fetched?.keys ?? [], algorithm, keyId);
   }
 
+  #isDue(now: Date): boolean {
+    return now >= this.#nextFetch || isSetBack(this.#begun, now);
+  }
+
   #isYounger(seconds: number, now: Date): boolean {
     const at = this.#fetched?.at;
-    return at !== undefined && now.getTime() < at.getTime() + 1000 * seconds;
+    return at !== undefined && now < addSeconds(at, seconds) && !isSetBack(at, now);
   }
 }
 

@@ -74,10 +74,11 @@ export const TokenReview = {
       try {
         const status = await ClusterApi.reviewToken(api, question.text, audiences, now);
         const account = readReview(status, audiences);
-        accepted.set(key, account, until(goodAnswerSeconds, question, now));
+        accepted.set(key, account, now, until(goodAnswerSeconds, question, now));
         return account;
       } catch (error) {
-        if (isRejection(error)) rejected.set(key, error, until(badAnswerSeconds, question, now));
+        if (isRejection(error))
+          rejected.set(key, error, now, until(badAnswerSeconds, question, now));
         throw error;
       }
     };

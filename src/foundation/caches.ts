@@ -1,22 +1,29 @@
-/** A bounded cache. Each entry has an instant of its own at which it expires. */
+/** A bounded cache. Each entry has an instant of its own at which it expires, and counts for no clock that was set back. */
 interface TtlCache<T> {
   readonly get: (key: string, now: Date) => T | undefined;
-  readonly set: (key: string, value: T, until: Date) => void;
+  readonly set: (key: string, value: T, now: Date, until: Date) => void;
 }
 
 /** Creates a bounded cache. A full one evicts the entry that was set first, because a Map keeps the order of insertion. */
 export function createTtlCache<T>(maximum: number): TtlCache<T> {
-  const entries = new Map<string, { readonly value: T; readonly until: Date }>();
+  const entries = new Map<string, { readonly value: T; readonly at: Date; readonly until: Date }>();
   return {
     get: (key, now) => {
       const entry = entries.get(key);
-      return entry && now < entry.until ? entry.value : undefined;
+      return entry && now < entry.until && !isSetBack(entry.at, now) ? entry.value : undefined;
     },
-    set: (key, value, until) => {
+    set: (key, value, now, until) => {
       entries.delete(key);
       const [oldest] = entries.size >= maximum ? entries.keys() : [];
       if (oldest !== undefined) entries.delete(oldest);
-      entries.set(key, { value, until });
+      entries.set(key, { value, at: now, until });
     },
   };
 }
+
+/** The times of requests under way may differ by as much. */
+const toleratedSetBackMilliseconds = 60_000;
+
+/** Whether the clock was set back since an event, so that nobody knows how old it is. */
+export const isSetBack = (at: Date, now: Date): boolean =>
+  now.getTime() < at.getTime() - toleratedSetBackMilliseconds;

@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { isSetBack } from "../foundation/caches.ts";
 import { CaError } from "../foundation/errors.ts";
 import { AnswerTooLong, FetchError } from "../foundation/fetch.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
@@ -97,7 +98,7 @@ function limitRequests(send: SendRequest, failed: (error: FetchError) => void): 
   }
 
   return async (request, now) => {
-    if (now < pausesUntil) throw pauseError;
+    if (now < pausesUntil && !isSetBack(pausesUntil, now)) throw pauseError;
     const answered = permits.tryRun(() => send(request));
     if (!answered) {
       const error = busy("has too many requests to answer");

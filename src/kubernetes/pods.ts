@@ -120,7 +120,7 @@ export const Pods = {
         if (pod && (pod.namespace !== namespace || pod.name !== name)) throw unexpectedAnswer();
         if (!pod || pod.hasEnded) return undefined;
         const isSettled = pod.uid === uid && pod.node !== "";
-        if (isSettled) found.set(key, pod, addSeconds(now, podsKnownSeconds));
+        if (isSettled) found.set(key, pod, now, addSeconds(now, podsKnownSeconds));
         return pod;
       },
       isOn: async (node, { namespace, name }, now) => {
@@ -143,7 +143,7 @@ export const Pods = {
             pod.node === node &&
             !pod.hasEnded,
         );
-        if (isThere) instances.set(key, true, addSeconds(now, podsKnownSeconds));
+        if (isThere) instances.set(key, true, now, addSeconds(now, podsKnownSeconds));
         return isThere;
       },
     };

@@ -50,7 +50,8 @@ export const LeaseCandidate = {
 
     function isHeldByAnother(lease: Lease & { readonly version: string }, now: Date): boolean {
       const { version } = lease;
-      if (observed?.version !== version) observed = { version, since: now };
+      // Of a clock that was set back nobody knows how long that was: the time begins anew.
+      if (observed?.version !== version || now < observed.since) observed = { version, since: now };
       if (lease.holder === "" || lease.holder === identity) return false;
       return now.getTime() < observed.since.getTime() + 1000 * lease.seconds;
     }

@@ -112,6 +112,31 @@ describe("published keys", () => {
     expect(await idsOf(publication.keys(query("first"), later(keysFreshSeconds)))).toEqual([]);
   });
 
+  test("are fetched again by a clock that was set back, so that a withdrawn one stops working", async () => {
+    const publication = await publish(withKeys(first, second));
+    const { keys, server } = publication;
+    const ahead = later(86_400);
+    expect(await idsOf(keys(query("first"), ahead))).toEqual(["first"]);
+    publication.answer = withKeys(second);
+    // Requests that were under way may come with older times.
+    expect(await idsOf(keys(query("first"), later(86_400 - 60)))).toEqual(["first"]);
+    expect(await idsOf(keys(query("first"), start))).toEqual([]);
+    expect(await idsOf(keys(query("second"), start))).toEqual(["second"]);
+    expect(server.requests).toHaveLength(2);
+    // The next fetch is due by the clock as it is now.
+    expect(await idsOf(keys(query("second"), later(keysFreshSeconds)))).toEqual(["second"]);
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test("serve no longer by a clock that was set back while their issuer is away", async () => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), later(86_400));
+    publication.answer = withStatus(503);
+    const refusal = await refusalOf(() => publication.keys(query("first"), start));
+    expect(refusal).toEqual({ reason: "key-provider-unreachable", issuer: "https://a.test" });
+    expect(publication.keys.state?.(start).keys).toEqual([]);
+  });
+
   test("are found after a rotation", async () => {
     const publication = await publish(withKeys(first));
     expect(await idsOf(publication.keys(query("first"), start))).toEqual(["first"]);

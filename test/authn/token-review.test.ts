@@ -57,6 +57,14 @@ describe("an answer is remembered", () => {
     expect(await refusalOf(() => ask("token", later))).toEqual(rejected);
   });
 
+  test("but for no clock that was set back", async () => {
+    await ask("token", addSeconds(now, 1800));
+    status = no;
+    expect(await refusalOf(() => ask("token"))).toEqual(rejected);
+    status = yes;
+    await ask("token", addSeconds(now, -1800));
+  });
+
   test("for the token that it was about", async () => {
     await ask("token");
     status = no;

@@ -392,7 +392,7 @@ const rows: Readonly<Record<string, Row>> = {
       const cache = createTtlCache<number>(50);
       return {
         owner: cache.set,
-        fill: (i) => cache.set(`${i}`, i, new Date(1)),
+        fill: (i) => cache.set(`${i}`, i, new Date(0), new Date(1)),
         leave: () => {},
       };
     },

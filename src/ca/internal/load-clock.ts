@@ -1,3 +1,4 @@
+import { isSetBack } from "../../foundation/caches.ts";
 import { addSeconds, earlier, later } from "../../pki/x509/validity.ts";
 
 /** How often a store is loaded, and for how long a load serves. */
@@ -25,9 +26,6 @@ const shortestRetrySeconds = 0.25;
 
 /** A load that takes longer is lost: a request was dropped in the middle of it, or the store hangs. */
 export const longestLoadSeconds = 10;
-
-/** Requests come with times this old after the loop has stalled. An older time means that the clock was set back. */
-const longestStallSeconds = 60;
 
 const never = new Date(0);
 
@@ -62,9 +60,9 @@ export class LoadClock {
 
   /** Takes note of the time of a request. */
   follow(now: Date): void {
-    const isSetBack = now < addSeconds(this.#latest, -longestStallSeconds);
-    this.#latest = isSetBack ? now : later(this.#latest, now);
-    if (isSetBack) this.#due = now;
+    const wasSetBack = isSetBack(this.#latest, now);
+    this.#latest = wasSetBack ? now : later(this.#latest, now);
+    if (wasSetBack) this.#due = now;
   }
 
   /** Whether the load in use serves a request of this time. One from later than the clock is from before it was set back. */

@@ -1,4 +1,4 @@
-import { open, readdir, rm } from "node:fs/promises";
+import { open, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { UseToken } from "../../ca/issuance/single-use.ts";
 import { CaError } from "../../foundation/errors.ts";
@@ -11,24 +11,36 @@ const maximumTokens = 100_000;
 
 const pruneEverySeconds = 60;
 
+/** The end of the name of a file that says up to which second tokens were forgotten. */
+const forgottenMark = "-forgotten";
+
+const secondOf = (name: string): number => Number(name.split("-", 1)[0]);
+
 /**
  * Remembers used tokens in a folder of the store, as empty files whose names are the second in which the token ends, and
- * its digest. The file system decides who of several processes was first.
+ * its digest. The file system decides who of several processes was first. Tokens that have ended are forgotten: if the
+ * clock is set back, none that ends before the last of them counts as new.
  */
 export function usedTokensIn(storeDirectory: string, maximum = maximumTokens): UseToken {
   const folder = join(storeDirectory, "used-tokens");
   let nextPrune = new Date(0);
   let pruning: Promise<void> | undefined;
   let known = 0;
+  let forgotten = 0;
   const prune = async (now: Date): Promise<void> => {
     await StoreOwner.makeFolder(folder, await StoreOwner.of(folder));
     const names = await readdir(folder);
-    const over = names.filter((name) => !(Number(name.split("-", 1)[0]) * 1000 > now.getTime()));
-    for (const name of over) await rm(join(folder, name), { force: true });
+    const over = names.filter((name) => !(secondOf(name) * 1000 > now.getTime()));
+    const marks = names.filter((name) => name.endsWith(forgottenMark));
+    for (const name of [...over, ...marks]) forgotten = Math.max(forgotten, secondOf(name) || 0);
+    const mark = `${forgotten}${forgottenMark}`;
+    if (over.length > 0) await writeFile(join(folder, mark), "", { mode: 0o600 });
+    for (const name of over) if (name !== mark) await rm(join(folder, name), { force: true });
     known = names.length - over.length;
   };
   return async ({ digest, until }, now) => {
-    if (now >= nextPrune) {
+    // Before the clock was set back, another process may have forgotten more.
+    if (now >= nextPrune || now < addSeconds(nextPrune, -pruneEverySeconds)) {
       nextPrune = addSeconds(now, pruneEverySeconds);
       pruning = prune(now).catch((fault: unknown) => {
         nextPrune = new Date(0);
@@ -39,8 +51,10 @@ export function usedTokensIn(storeDirectory: string, maximum = maximumTokens): U
     if (known >= maximum) {
       throw new CaError({ reason: "too-many-waiting" }, "too many used tokens are remembered");
     }
+    const second = Math.ceil(until.getTime() / 1000);
+    if (second <= forgotten) return false;
     try {
-      const name = `${Math.ceil(until.getTime() / 1000)}-${digest}`;
+      const name = `${second}-${digest}`;
       await (await open(join(folder, name), "wx", 0o600)).close();
       known++;
       return true;

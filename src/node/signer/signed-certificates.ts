@@ -16,11 +16,12 @@ export function signingOnce(
   return (certificate) => async (ask) => {
     if (ask.request === undefined) return certificate(ask);
     const key = JSON.stringify(ask);
-    const known = signed.get(key, clock());
+    const now = clock();
+    const known = signed.get(key, now);
     if (known) return known;
     const chain = await certificate(ask);
     const { validFromDate, validToDate } = new X509Certificate(chain[0] ?? "");
-    signed.set(key, chain, new Date((validFromDate.getTime() + validToDate.getTime()) / 2));
+    signed.set(key, chain, now, new Date((validFromDate.getTime() + validToDate.getTime()) / 2));
     return chain;
   };
 }

@@ -175,6 +175,7 @@ export class Leadership {
   readonly #campaigning: Recurrence;
   #running: { readonly ending: AbortController; readonly ended: Promise<void> } | undefined;
   #renewedAt = new Date(0);
+  #looked = new Date(0);
   #faults: readonly string[] = [];
 
   constructor(election: Election) {
@@ -207,6 +208,8 @@ export class Leadership {
   async #campaign(): Promise<void> {
     const { candidate, log, clock } = this.#election;
     const now = clock();
+    const isSetBack = now < this.#looked;
+    this.#looked = now;
     const faults: string[] = [];
     const isHolder = await candidate.acquire(clock).catch((error: unknown) => {
       const detail = `the API server ${messageOf(error)}`;
@@ -219,7 +222,7 @@ export class Leadership {
       this.#renewedAt = now;
       if (!this.#running) this.#begin();
     } else if (isHolder === false) await this.#lose("another process holds the lease");
-    else if (clock().getTime() - this.#renewedAt.getTime() >= 1000 * renewalSeconds) {
+    else if (isSetBack || clock().getTime() - this.#renewedAt.getTime() >= 1000 * renewalSeconds) {
       await this.#lose("the lease could not be renewed in time");
     }
   }

@@ -28,9 +28,31 @@ test("a token is forgotten once it has ended, and not before", async () => {
   expect(await useToken(token, addSeconds(now, 299))).toBe(false);
   const other = { digest: "cd".repeat(32), until: addSeconds(now, 900) };
   await useToken(other, addSeconds(now, 360));
-  expect(await readdir(join(folder, "used-tokens"))).toEqual([
+  expect((await readdir(join(folder, "used-tokens"))).toSorted()).toEqual([
+    `${token.until.getTime() / 1000}-forgotten`,
     `${other.until.getTime() / 1000}-${other.digest}`,
   ]);
+});
+
+test("a token that was forgotten is not new by a clock that was set back, nor after a restart", async () => {
+  const folder = await temporaryFolder();
+  const [useToken, second] = [usedTokensIn(folder), usedTokensIn(folder)];
+  const used = (digest: string, seconds: number) => ({ digest, until: addSeconds(now, seconds) });
+  // The second process has looked lately, and cannot have seen what is forgotten since.
+  await second(used("00", 900), addSeconds(now, 3601));
+  await useToken(token, now);
+  await useToken(used("01", 4000), addSeconds(now, 3600));
+  for (const each of [useToken, second, usedTokensIn(folder)]) {
+    expect(await each(token, now)).toBe(false);
+    expect(await each(used("02", 299), now)).toBe(false);
+  }
+  const longer = used("03", 901);
+  expect([await second(longer, now), await useToken(longer, now)]).toEqual([true, false]);
+  // Of several that were forgotten the last one counts, and is kept.
+  await useToken(used("04", 9000), addSeconds(now, 8000));
+  await useToken(used("05", 9100), addSeconds(now, 8100));
+  expect(await usedTokensIn(folder)(used("06", 4000), now)).toBe(false);
+  expect(await readdir(join(folder, "used-tokens"))).toHaveLength(3);
 });
 
 test("a folder that cannot be read refuses a token, and the next call after it can accepts it", async () => {

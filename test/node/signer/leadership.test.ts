@@ -95,6 +95,20 @@ describe("a process", () => {
     expect(signals[0]?.aborted).toBe(true);
   });
 
+  test("stops by a clock that was set back, unless the API server answers", async () => {
+    const { time, become, signals, leadership: own } = campaign(true);
+    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    time.setBack(3600);
+    time.pass(20);
+    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    become("unknown");
+    time.setBack(3600);
+    const begun = time.clock().getTime();
+    await time.passUntil(() => expect(own.isLeading()).toBe(false));
+    expect((time.clock().getTime() - begun) / 1000).toBeLessThan(15);
+    expect(signals).toHaveLength(1);
+  });
+
   test("that ends gives the lease up after its work has stopped", async () => {
     const { time, signals, leadership: own, released } = campaign(true);
     await time.passUntil(() => expect(own.isLeading()).toBe(true));

@@ -76,6 +76,16 @@ test("takes the lease of another that has not renewed it for its whole length", 
   expect(server.spec()).toMatchObject({ holderIdentity: "b", leaseTransitions: 1 });
 });
 
+test("counts the time of another anew by a clock that was set back, and takes the lease after it", async () => {
+  const server = leaseServer();
+  await candidateAt(server.send, "a").acquire(() => start);
+  const other = candidateAt(server.send, "b");
+  expect(await other.acquire(() => addSeconds(start, 3600))).toBe(false);
+  expect(await other.acquire(() => start)).toBe(false);
+  expect(await other.acquire(() => addSeconds(start, leaseSeconds - 1))).toBe(false);
+  expect(await other.acquire(() => addSeconds(start, leaseSeconds))).toBe(true);
+});
+
 test("takes a lease that was given up at once", async () => {
   const server = leaseServer();
   const holder = candidateAt(server.send, "a");

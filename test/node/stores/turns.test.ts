@@ -113,6 +113,17 @@ describe("the turns of replicas", () => {
     },
   );
 
+  test("in which the clock is set back write nothing any more: they may have taken too long", async () => {
+    const { join, pass, space } = replicas();
+    const sleeper = join("a");
+    const work = sleeper.take(async () => {
+      pass(-3600);
+      await sleeper.space.write("a", "");
+    });
+    await expect(work).rejects.toThrow(/took too long/);
+    expect([...space.objects.keys()]).toEqual(["rotation"]);
+  });
+
   test("that take too long remove nothing any more", async () => {
     const { join, pass, space } = replicas();
     const sleeper = join("a");

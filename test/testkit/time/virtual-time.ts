@@ -10,6 +10,8 @@ export interface VirtualTime {
   readonly timeout: Timeout;
   /** Moves the clock on at once, as for a machine that slept; pauses that are over by then end. */
   readonly pass: (seconds: number) => void;
+  /** Sets the clock back. Pauses last no longer by it: they are not by the clock of the wall. */
+  readonly setBack: (seconds: number) => void;
   /** Passes a second, again and again, until the check passes. */
   readonly passUntil: <T>(check: () => T | Promise<T>) => Promise<T>;
   /** Passes a second, again and again, until there is an outcome. */
@@ -21,7 +23,7 @@ export interface VirtualTime {
 /** A pause or a time-out that lasts. */
 interface Timer {
   readonly milliseconds: number;
-  readonly until: number;
+  until: number;
   readonly end: () => void;
 }
 
@@ -60,6 +62,11 @@ export function createVirtualTime(start: Date): VirtualTime {
     for (const timer of [...pauses, ...timeouts]) if (timer.until <= now) timer.end();
   }
 
+  function setBack(seconds: number): void {
+    now -= 1000 * seconds;
+    for (const timer of [...pauses, ...timeouts]) timer.until -= 1000 * seconds;
+  }
+
   function passUntil<T>(check: () => T | Promise<T>): Promise<T> {
     return eventually(() => {
       pass(1);
@@ -84,6 +91,7 @@ export function createVirtualTime(start: Date): VirtualTime {
     pause,
     timeout,
     pass,
+    setBack,
     passUntil,
     passWhile,
     pauses: () => [...pauses].map(({ milliseconds }) => milliseconds),
