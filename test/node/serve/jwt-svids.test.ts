@@ -14,11 +14,14 @@ const startServe = async (values: Readonly<Record<string, unknown>>) => {
   const { ISSUERS, ...others }: Record<string, unknown> = { ...tokenValues, ...values };
   const tables = (ISSUERS as object[]).map((table) => ({ ...table, jwks: jwksOf(key) }));
   const given = Object.entries(others).filter(([, value]) => value !== undefined);
-  return serveCa({
+  const served = await serveCa({
     ...Object.fromEntries(given),
     ISSUERS: tables,
     PLAINTEXT_LISTEN: "127.0.0.1:0",
   });
+  // Its ports open once there is an authority, and the key for tokens comes after it.
+  if (given.some(([key]) => key === "JWT_ISSUER")) await served.log.until("token-key-minted");
+  return served;
 };
 
 const start: StartTokens = async (values) => {
