@@ -308,15 +308,16 @@ class Shard {
 
   /** @throws Overtaken if another process has published between two reads, LogRefusal. */
   async #open(): Promise<OpenedLog> {
-    const { prove, keks, clock } = this.#parts;
+    const { prove, keks, clock, pause } = this.#parts;
     await prove?.();
     await keks.hold(clock());
-    const stage = await this.#readStage();
+    const reading = ObjectStage.read(this.#objects, { hashEntry, pause });
+    const stage = await this.#orRefusal(reading);
     const objects = publishedObjects(this.#objects, stage);
     try {
       if (this.#seen) {
         if (this.#seen.isOvertaken) this.#overtaken();
-        await this.#requireExtended(this.#seen, stage);
+        await this.#orRefusal(this.#requireExtended(this.#seen, stage));
       }
       const storage = { origin: this.#origin, stage, objects, nextTurn: stage.nextTurn };
       const sequencer = await openSequencer(this.#parts, storage, this.#seen === undefined);
@@ -328,18 +329,20 @@ class Shard {
     }
   }
 
-  async #readStage(): Promise<ObjectStage> {
+  /** @throws LogRefusal for a log that does not hold. */
+  async #orRefusal<T>(reading: Promise<T>): Promise<T> {
     try {
-      return await ObjectStage.read(this.#objects, { hashEntry, pause: this.#parts.pause });
+      return await reading;
     } catch (error) {
-      throw error instanceof LogError ? this.#refusalOf(error.message, error) : error;
+      if (!(error instanceof LogError)) throw error;
+      throw new LogRefusal(this.#origin, error.message, error);
     }
   }
 
   /**
    * A bucket that was rolled back is in order in itself, and going on from there would fork the log.
    *
-   * @throws LogRefusal if the log lacks entries that were in it.
+   * @throws LogError if the log lacks entries that were in it.
    */
   async #requireExtended({ confirmed: seen }: ObjectStage, stage: ObjectStage): Promise<void> {
     if (!seen.texts) return;
@@ -350,11 +353,8 @@ class Shard {
       now &&
       now.size >= before.size &&
       Bytes.equal(await rootOf(now, before.size, this.read), before.root());
-    if (!isExtended) throw this.#refusalOf("it lacks entries that it had: it was rolled back");
-  }
-
-  #refusalOf(why: string, cause?: unknown): LogRefusal {
-    return new LogRefusal(`the log ${this.#origin} does not go on: ${why}`, { cause });
+    const why = "it lacks entries that it had: it was rolled back";
+    if (!isExtended) throw new LogError("consistency", why);
   }
 }
 
@@ -396,7 +396,9 @@ export async function openBucketLog(
   parts: Omit<BucketLogParts, "objects" | "prove">,
 ): Promise<BucketLog> {
   const fetch = await NodeFetch.trustingFile(place.rootsFile);
-  const space = new BucketSpace(place, fetch, parts.clock);
+  // A log has more objects than a list takes.
+  const probes = { ...place, prefix: `${place.prefix}probes/` };
+  const space = new BucketSpace(probes, fetch, parts.clock);
   const objects = bucketObjects(place, fetch, parts.clock);
   return new BucketLog({ ...parts, objects, prove: () => space.prove() });
 }

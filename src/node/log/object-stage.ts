@@ -42,7 +42,11 @@ export class Overtaken extends Error {
 /** The path of the stage below the prefix of its log. */
 export const stagePath = "stage.json";
 
+/** More staged entries are never in bundles: `BucketLog` adds none long before. */
+const maximumBundled = 65_536;
+
 const index = z.int().check(z.minimum(0));
+const bundleEdge = index.check(z.multipleOf(Tile.fullWidth));
 const stageSchema = z.strictObject({
   version: z.literal(1),
   /** The id of the write, by which a writer recognizes its own write when the response was lost. */
@@ -51,7 +55,11 @@ const stageSchema = z.strictObject({
   head: z.string(),
   named: z.optional(z.string()),
   /** The staged entries that are stored in full bundles already. */
-  bundled: z.optional(z.strictObject({ from: index, to: index })),
+  bundled: z.optional(
+    z
+      .strictObject({ from: bundleEdge, to: bundleEdge })
+      .check(z.refine(({ from, to }) => from <= to && to - from <= maximumBundled)),
+  ),
   batches: z.array(
     z.strictObject({ first: index, count: z.int().check(z.minimum(1)), octets: z.string() }),
   ),
@@ -312,7 +320,7 @@ export class ObjectStage implements LogStage {
     if (!stored) return;
     const { key, head, named, bundled = { from: 0, to: 0 }, batches } = parse(stored.octets);
     const firsts = Array.from(
-      { length: Math.ceil(Math.max(0, bundled.to - bundled.from) / Tile.fullWidth) },
+      { length: (bundled.to - bundled.from) / Tile.fullWidth },
       (_, i) => bundled.from + i * Tile.fullWidth,
     );
     const before = await Promise.all(firsts.map((first) => this.#readBundle(first)));

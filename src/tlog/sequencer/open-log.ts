@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parseJson } from "../../foundation/json.ts";
+import { JsonBounds, parseJson } from "../../foundation/json.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import { Bytes } from "../../pki/encoding/bytes.ts";
 import { Frontier } from "../frontier.ts";
@@ -25,6 +25,8 @@ export interface LogParts extends Staged {
 export interface OpenedLog {
   readonly signer: NoteSigner;
   readonly head: LogHead;
+  /** The names of the entries that the log has once. */
+  readonly names: readonly string[];
 }
 
 /**
@@ -33,6 +35,10 @@ export interface OpenedLog {
  */
 export class LogRefusal extends Error {
   override readonly name = "LogRefusal";
+
+  constructor(origin: string, why: string, cause?: unknown) {
+    super(`the log ${origin} does not go on: ${why}`, { cause });
+  }
 }
 
 /**
@@ -46,12 +52,14 @@ export async function openLog(parts: LogParts): Promise<OpenedLog> {
   const texts = stage.texts();
   const published = await objects.read(Tile.checkpointPath);
   if (!texts) {
-    if (published) throw refusal(origin, "a checkpoint is published, but the stage is empty");
+    if (published)
+      throw new LogRefusal(origin, "a checkpoint is published, but the stage is empty");
     const [scheme] = /^[a-z][a-z0-9.-]*:\/\//i.exec(origin) ?? [];
     // An origin has no scheme (C2SP tlog-checkpoint). An existing log keeps one that has, because its origin is its
     // name for good.
-    if (scheme) throw refusal(origin, `a new log takes LOG_ORIGIN without ${scheme}`);
-    if (!parts.mayBegin()) throw refusal(origin, "there is no log, and today is not its inception");
+    if (scheme) throw new LogRefusal(origin, `a new log takes LOG_ORIGIN without ${scheme}`);
+    if (!parts.mayBegin())
+      throw new LogRefusal(origin, "there is no log, and today is not its inception");
     return beginLog(parts);
   }
   try {
@@ -60,9 +68,9 @@ export async function openLog(parts: LogParts): Promise<OpenedLog> {
     const head = await openHead(texts.head, signer.key);
     await requirePublished(head, published, signer.key);
     await requireStaged(parts, head, signer.key);
-    return { signer, head };
+    return { signer, head, names: parseNames(texts.named) };
   } catch (error) {
-    if (error instanceof LogError) throw refusal(origin, error.message, error);
+    if (error instanceof LogError) throw new LogRefusal(origin, error.message, error);
     throw error;
   }
 }
@@ -76,10 +84,6 @@ async function openKey(keys: LogKeys, record: string): Promise<OpenedLogKey> {
   }
 }
 
-function refusal(origin: string, why: string, cause?: unknown): LogRefusal {
-  return new LogRefusal(`the log ${origin} does not go on: ${why}`, { cause });
-}
-
 async function beginLog({ origin, stage, objects, keys }: LogParts): Promise<OpenedLog> {
   const { signer, record } = await keys.create();
   const frontier = Frontier.empty();
@@ -87,7 +91,17 @@ async function beginLog({ origin, stage, objects, keys }: LogParts): Promise<Ope
   const head = { frontier, settled: signed, signed };
   stage.save({ key: record, head: formatHead(head) });
   await objects.replace(Tile.checkpointPath, new TextEncoder().encode(signed));
-  return { signer, head };
+  return { signer, head, names: [] };
+}
+
+const namesSchema = z.array(z.string());
+
+function parseNames(json = "[]"): readonly string[] {
+  try {
+    return namesSchema.parse(parseJson(json, JsonBounds.unbounded));
+  } catch (error) {
+    throw new LogError("form", "the names of the staged entries are damaged", error);
+  }
 }
 
 /** The signed checkpoint of a tree. Its size and root must be in the stage before it leaves the process. */

@@ -1,5 +1,4 @@
 import { messageOf } from "../../foundation/errors.ts";
-import { JsonBounds, parseJson } from "../../foundation/json.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { Checkpoint } from "../note/checkpoint.ts";
@@ -74,7 +73,7 @@ export class Sequencer {
     this.#parts = parts;
     this.#opened = opened;
     this.#size = parts.stage.end() ?? opened.head.frontier.size;
-    this.#named = parseNames(parts.stage.texts()?.named);
+    this.#named = new Set(opened.names);
   }
 
   /** @throws LogRefusal, and errors of the storage. */
@@ -215,11 +214,6 @@ export class Sequencer {
   }
 }
 
-function parseNames(json = "[]"): Set<string> {
-  const names: unknown = parseJson(json, JsonBounds.unbounded);
-  return new Set(Array.isArray(names) ? names.map(String) : []);
-}
-
 const refused = (why: "busy" | "failed" | "closed", detail: string): Promise<AppendResult> =>
   Promise.resolve({ refused: why, detail });
 
@@ -227,7 +221,8 @@ const refused = (why: "busy" | "failed" | "closed", detail: string): Promise<App
  * One publication. Its order is what makes an interruption harmless: commit to the signed tree, write
  * its objects, then its checkpoint, and only then forget the entries.
  */
-async function publishOnce(parts: SequencerParts, { signer, head }: OpenedLog): Promise<OpenedLog> {
+async function publishOnce(parts: SequencerParts, opened: OpenedLog): Promise<OpenedLog> {
+  const { signer, head } = opened;
   const { stage, objects, origin, askWitnesses } = parts;
   const committed = Checkpoint.parse(parseNote(head.signed).text).size;
   const isInterrupted = committed > head.frontier.size;
@@ -246,5 +241,5 @@ async function publishOnce(parts: SequencerParts, { signer, head }: OpenedLog): 
     { head: formatHead(next) },
     Math.floor(frontier.size / Tile.fullWidth) * Tile.fullWidth,
   );
-  return { signer, head: next };
+  return { ...opened, head: next };
 }

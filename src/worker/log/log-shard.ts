@@ -116,7 +116,8 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     const keks = await this.#holdKeks(configuration);
     const { log, trustDomain } = configuration;
     const bucket = this.env[bucketBinding];
-    if (!log || !isBucket(bucket)) throw new LogRefusal("LOG_ORIGIN or LOG_BUCKET is missing");
+    if (!log || !isBucket(bucket))
+      throw new LogRefusal(origin, "LOG_ORIGIN or LOG_BUCKET is missing");
     this.#intervalSeconds = log.intervalSeconds;
     const objects = bucketObjects(bucket, origin);
     const today = new Date().toISOString().slice(0, 10);

@@ -260,6 +260,33 @@ describe("a bucket that somebody has changed", () => {
     expect(await refusal(other)).toContain(words);
   });
 
+  test("refuses a stage with any value of another kind by a sentence, or goes on with all that a checkpoint covers", async () => {
+    const bucket = new MemoryBucket();
+    const answered: Answered = new Map();
+    const words = Array.from({ length: 600 }, (_, i) => `entry ${i}`);
+    const one = start(bucket);
+    await appendAll(one, words.slice(0, 300), answered);
+    await one.publish();
+    await appendAll(one, words.slice(300), new Map());
+    await one.append("last");
+    const stored = bucket.objects.get("stage.json");
+    const text = new TextDecoder().decode(stored?.octets);
+    expect(JSON.parse(text)).toMatchObject({ bundled: { from: 256, to: 512 } });
+    const outcomes = new Set<string>();
+    const known = bucket.checkpoints.length;
+    for (const damaged of damagedTexts(text)) {
+      bucket.objects.set("stage.json", { octets: new TextEncoder().encode(damaged), version: "x" });
+      const before = new Map(bucket.objects);
+      const why = await refusal(start(bucket, { today: "2026-11-22" }));
+      outcomes.add(why === "" ? "goes on" : "is refused");
+      if (why === "") await requireOnce(bucket, 1, answered);
+      else expect([damaged.slice(0, 200), why]).toEqual([expect.anything(), refused]);
+      bucket.objects = before;
+      bucket.checkpoints.length = known;
+    }
+    expect([...outcomes].toSorted()).toEqual(["goes on", "is refused"]);
+  });
+
   test("opens no log of another origin, and none under another KEK", async () => {
     const bucket = new MemoryBucket();
     await filled(bucket, 3);
@@ -271,6 +298,48 @@ describe("a bucket that somebody has changed", () => {
     expect(await refusal(process)).toContain("the key of the log does not open");
   });
 });
+
+const refused = expect.stringMatching(
+  /takes no entry: the log log\.test\/2026\/0 does not go on: /,
+);
+
+/** The text with each of its values in turn replaced by values of any kind, or taken away. */
+function damagedTexts(text: string): readonly string[] {
+  const values = [
+    undefined,
+    null,
+    -1,
+    0,
+    1,
+    256,
+    512,
+    1e12,
+    2 ** 53 - 256,
+    1.5,
+    "",
+    "e30=",
+    "{",
+    [],
+    {},
+  ];
+  const places: (readonly string[])[] = [];
+  const walk = (value: unknown, path: readonly string[]): void => {
+    if (path.length > 0) places.push(path);
+    if (typeof value !== "object" || value === null) return;
+    for (const [name, member] of Object.entries(value)) walk(member, [...path, name]);
+  };
+  walk(JSON.parse(text), []);
+  return places.flatMap((path) =>
+    values.map((value) => {
+      const root = JSON.parse(text);
+      const last = path.at(-1) ?? "";
+      const parent = path.slice(0, -1).reduce((each, name) => each[name], root);
+      if (value === undefined) delete parent[last];
+      else parent[last] = value;
+      return JSON.stringify(root);
+    }),
+  );
+}
 
 test("a publication ends while entries come, which the next one publishes", async () => {
   const bucket = new MemoryBucket();

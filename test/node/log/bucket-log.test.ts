@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
-import { BucketLog, bucketObjects } from "../../../src/node/log/bucket-log.ts";
+import { BucketLog, bucketObjects, openBucketLog } from "../../../src/node/log/bucket-log.ts";
 import type { ConditionalObjects } from "../../../src/node/log/object-stage.ts";
 import { ObjectReader } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
@@ -54,17 +54,17 @@ class MemoryBucket implements ConditionalObjects {
   };
 }
 
-function instance(bucket: MemoryBucket, today = day): BucketLog {
-  return new BucketLog({
-    objects: bucket,
-    configuration,
-    trustDomain: clusterLocal,
-    keks: { hold: () => undefined, ring: () => [kek] },
-    log: createEventRecorder(),
-    clock: () => new Date(`${today}T12:00:00Z`),
-    pause: () => new Promise(setImmediate),
-  });
-}
+const partsOn = (today: string) => ({
+  configuration,
+  trustDomain: clusterLocal,
+  keks: { hold: () => undefined, ring: () => [kek] },
+  log: createEventRecorder(),
+  clock: () => new Date(`${today}T12:00:00Z`),
+  pause: () => new Promise<void>(setImmediate),
+});
+
+const instance = (bucket: MemoryBucket, today = day): BucketLog =>
+  new BucketLog({ objects: bucket, ...partsOn(today) });
 
 const { signal } = new AbortController();
 const append = ({ issuanceLog }: BucketLog, words: string) =>
@@ -276,13 +276,112 @@ describe("a log in a bucket", () => {
   });
 });
 
-test("of two writers to one version of an object in S3, the second is told", async () => {
-  const { place, close } = await startS3Api();
-  onTestFinished(close);
-  const { read, write } = bucketObjects(place, fetch, () => new Date());
-  const first = await write("stage.json", entryOf("1"), undefined);
-  expect(await write("stage.json", entryOf("2"), undefined)).toBeUndefined();
-  const second = await write("stage.json", entryOf("2"), first);
-  expect(await write("stage.json", entryOf("3"), first)).toBeUndefined();
-  expect(await read("stage.json")).toEqual({ octets: entryOf("2"), version: second });
+describe("a log in S3", () => {
+  async function start() {
+    const api = await startS3Api();
+    onTestFinished(api.close);
+    const today = new Date().toISOString().slice(0, 10);
+    const parts = { ...partsOn(today), configuration: { ...configuration, inceptionDate: today } };
+    const open = () => openBucketLog(api.place, parts);
+    return { api, open, log: await open() };
+  }
+
+  type Bucket = Awaited<ReturnType<typeof start>>["api"];
+
+  test("of two writers to one version of an object, the second is told", async () => {
+    const { api } = await start();
+    const { read, write } = bucketObjects(api.place, fetch, () => new Date());
+    const first = await write("stage.json", entryOf("1"), undefined);
+    expect(await write("stage.json", entryOf("2"), undefined)).toBeUndefined();
+    const second = await write("stage.json", entryOf("2"), first);
+    expect(await write("stage.json", entryOf("3"), first)).toBeUndefined();
+    expect(await read("stage.json")).toEqual({ octets: entryOf("2"), version: second });
+  });
+
+  test("neither lists nor reads what it has published, however much that is, when it opens", async () => {
+    const { api, open, log } = await start();
+    await append(log, "first");
+    for (let i = 100; i < 150; i++) api.put(`${api.place.prefix}tile/0/${i}`, "hashes");
+    api.asked.length = 0;
+    await append(await open(), "second");
+    expect(api.asked.filter((each) => each.includes("/tile/"))).toEqual([]);
+    expect(api.asked.filter((each) => each === `GET /${api.place.bucket}`)).toHaveLength(1);
+  });
+
+  /** What AWS answers for an object that is not there, without the permission s3:ListBucket. */
+  const forbidding = ({ objects, place }: Bucket): Bucket["instead"] => {
+    return ({ method, url = "" }, response) => {
+      const name = url.slice(`/${place.bucket}/`.length);
+      if (method !== "GET" || objects.has(name)) return false;
+      response.writeHead(403).end("<Error><Code>AccessDenied</Code></Error>");
+      return true;
+    };
+  };
+
+  test.each<[string, string, (api: Bucket) => void, (api: Bucket) => void]>([
+    [
+      "answers 403 for what is not there",
+      "refuses the credential for GET (status 403, AccessDenied)",
+      (api) => {
+        api.instead = forbidding(api);
+      },
+      (api) => {
+        api.instead = undefined;
+      },
+    ],
+    [
+      "is full",
+      "answered PUT with status 507, XMinioStorageFull",
+      (api) => {
+        api.instead = ({ method }, response) =>
+          method === "PUT" &&
+          Boolean(response.writeHead(507).end("<Error><Code>XMinioStorageFull</Code></Error>"));
+      },
+      (api) => {
+        api.instead = undefined;
+      },
+    ],
+    [
+      "takes the credential no more",
+      "refuses the credential for",
+      (api) => {
+        api.credential = { ...api.credential, accessKeyId: "AKIDOFTOMORROW" };
+      },
+      (api) => {
+        api.credential = { ...api.credential, accessKeyId: "AKIDOFTHETEST" };
+      },
+    ],
+    [
+      "finds the clock of the machine wrong",
+      "refuses the time of the request: set the clock of this machine",
+      (api) => {
+        api.instead = (_, response) =>
+          Boolean(response.writeHead(403).end("<Error><Code>RequestTimeTooSkewed</Code></Error>"));
+      },
+      (api) => {
+        api.instead = undefined;
+      },
+    ],
+  ])(
+    "a bucket that %s: no entry is answered, the cause is said, and the log goes on after it",
+    async (_, said, begin, end) => {
+      for (const isOpen of [false, true]) {
+        const { api, log } = await start();
+        if (isOpen) await append(log, "before");
+        begin(api);
+        // A log that is open reads nothing of what is not there.
+        const isHidden = isOpen && said.includes("GET");
+        const appended = append(log, "first").then(
+          ({ index }) => index,
+          (error: unknown) => String((error as Error).cause),
+        );
+        expect(await appended).toEqual(isHidden ? 1 : expect.stringContaining(said));
+        end(api);
+        if (!isHidden) await append(log, "first");
+        await log.publish();
+        expect(log.issuanceLog.troubles()).toEqual([]);
+        expect(await published(log)).toEqual([...(isOpen ? ["before"] : []), "first"]);
+      }
+    },
+  );
 });

@@ -47,6 +47,10 @@ export const findings = {
     "the server neither lists nor has a shard of the copy, and may hide what is new in it",
     "if you have deleted it, move its folder out of `--dir`",
   ],
+  "records-rejected": [
+    "the collector of `--to` rejected some records of a request, which OTLP forbids to send again",
+    "it has not these events, and the log does: [From the CA to a SIEM](siem.md)",
+  ],
 } as const satisfies Readonly<Record<string, readonly [when: string, act: string]>>;
 
 /** Something in a log that a human should look at. */

@@ -44,13 +44,16 @@ export async function follow(terminal: Terminal, options: FollowOptions): Promis
   using following = new Following(terminal, await watchOf(options), { ...options, dir });
   await following.start();
   if (every === undefined) {
-    const findings = await following.run(Number.POSITIVE_INFINITY);
+    const findings = await following.run(longestWaitMilliseconds);
     if (findings === 0) return;
     throw new OperatorError(`findings: ${findings}`, { exitCode: exitCodes.attention });
   }
   // A log that does not answer may answer the next time; one that contradicts itself will not mend.
   await repeatedly(terminal, every, (ending) => following.run(1000 * every, ending));
 }
+
+/** A run that is not repeated waits so long for a collector. */
+const longestWaitMilliseconds = 60_000;
 
 /** The copies of the followed shards, and the export of what is new in them. */
 class Following implements Disposable {
@@ -97,9 +100,11 @@ class Following implements Disposable {
         failures.push(error);
       }
     }
+    const before = this.#export?.findings ?? 0;
     await judgingLog(() => this.#exportWithin(milliseconds, ending)).catch((error: unknown) =>
       failures.push(error),
     );
+    findings += (this.#export?.findings ?? 0) - before;
     this.#sayHowFar();
     const worst = failures.find(isBroken) ?? failures.at(-1);
     for (const failure of failures) {
@@ -148,15 +153,21 @@ class Following implements Disposable {
 
   async #exportWithin(milliseconds: number, ending?: AbortSignal): Promise<void> {
     if (!this.#export) return;
-    const { audit } = this.#options;
+    const { audit, every } = this.#options;
     const sources: ExportSource[] = [...this.#followers.values()].flatMap(
       ({ index }) => entriesOf(index) ?? [],
     );
     if (audit !== undefined) sources.push(auditedIn(audit, this.#terminal));
     for (let left = milliseconds; ; ) {
       const wait = await this.#export.run(sources);
+      if (wait === 0) return;
       left -= wait;
-      if (wait === 0 || left < 0) return;
+      if (left < 0 && every === undefined) {
+        const sentence =
+          "the collector takes nothing: run this again when it does, or give --every";
+        throw new OperatorError(sentence);
+      }
+      if (left < 0) return;
       await pause(wait, ending);
       if (ending?.aborted) return;
     }
@@ -167,7 +178,7 @@ class Following implements Disposable {
       const source = entriesOf(index);
       if (!source) continue;
       const { size } = source;
-      const exported = this.#export && `, ${this.#export.exported(source.name)} exported`;
+      const exported = this.#export && `, ${this.#export.progress(source.name)}`;
       const line = `rampart: ${source.name}: ${size} entries${exported ?? ""}`;
       if (this.#said.get(source.name) !== line) this.#terminal.notice(line);
       this.#said.set(source.name, line);

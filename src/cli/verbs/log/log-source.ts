@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import * as z from "zod/mini";
+import { isSafeToFetch } from "../../../foundation/addresses.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { FetchError, ResponseBody, toFetchError } from "../../../foundation/fetch.ts";
 import { parseJson } from "../../../foundation/json.ts";
@@ -55,7 +56,7 @@ export async function openSource(
 ): Promise<LogSource | undefined> {
   if (url === undefined) return undefined;
   const prefix = url.replace(/\/+$/, "");
-  if (!URL.canParse(prefix)) throw usageError(`--url: ${url} is not a URL`);
+  if (!isSafeToFetch(prefix)) throw usageError("--url must be an https URL: a token is sent there");
   const fetch = NodeFetch.trusting(await PemFile.readRoots(ca));
   const token = environment[tokenVariable];
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };

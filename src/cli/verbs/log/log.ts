@@ -85,14 +85,14 @@ The url of all shards, such as https://ca.example.com/log, has a copy for each b
   URL   requests of OTLP/HTTP in JSON, to URL/v1/logs. The last one, of up to 500 events, may
         come again after a crash, with the same log.record.uid. OTEL_EXPORTER_OTLP_HEADERS and
         OTEL_EXPORTER_OTLP_CERTIFICATE hold. A collector that does not answer, or answers 429,
-        502, 503 or 504, is asked again.
+        502, 503 or 504, is asked again: for a minute without --every.
 --audit reads whole lines from the beginning of FILE, and goes on through rotations to names
 that have . or - and more behind FILE. What is deleted or compressed unread is said to be gone.`;
 
 function addFollow(command: Command, terminal: Terminal): void {
   const following = addExitCodes(command, {
     attention: "Without --every: there are findings.",
-    broken: "The log contradicts itself or what is known of it, or a collector rejected records.",
+    broken: "The log contradicts itself or what is known of it.",
   });
   addLogOptions(following)
     .description("copy what is new into --dir, verify it, and print findings as lines of JSON")

@@ -1,3 +1,4 @@
+import { isSafeToFetch } from "../../../../foundation/addresses.ts";
 import { OperatorError } from "../../../../foundation/errors.ts";
 import {
   type Fetch,
@@ -7,7 +8,7 @@ import {
 } from "../../../../foundation/fetch.ts";
 import { RetryAfter } from "../../../../foundation/headers.ts";
 import { jsonIn, Members } from "../../../../foundation/json.ts";
-import { exitCodes, usageError } from "../../../terminal/command-line.ts";
+import { usageError } from "../../../terminal/command-line.ts";
 import { printable } from "../../../terminal/text.ts";
 
 const timeoutMilliseconds = 10_000;
@@ -16,6 +17,12 @@ const maximumAnswerOctets = 4 * 1024 * 1024;
 /** The answers after which OTLP/HTTP sends the same request again. */
 const away: readonly number[] = [429, 502, 503, 504];
 
+/** What a collector has rejected of a request for good, and why, as far as it says so. */
+export interface Rejection {
+  readonly count: number;
+  readonly why: string | undefined;
+}
+
 /** Sends requests of OTLP to `/v1/logs` of a collector. */
 export class CollectorTarget {
   /** Where requests go, whatever way the operator has spelled it. */
@@ -23,20 +30,23 @@ export class CollectorTarget {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: Fetch;
 
-  /** @throws OperatorError unless it is a URL. */
+  /** @throws OperatorError unless it is an https URL, or one of this machine itself. */
   constructor(url: string, headers: Readonly<Record<string, string>>, fetch: Fetch) {
-    if (!URL.canParse(url)) throw usageError(`--to: ${url} is not a URL`);
+    if (!isSafeToFetch(url))
+      throw usageError("--to must be an https URL: who got what is sent there");
     this.url = `${new URL(url).href.replace(/(?:\/v1\/logs)?\/*$/, "")}/v1/logs`;
     this.#headers = { ...headers, "content-type": "application/json" };
     this.#fetch = fetch;
   }
 
   /**
-   * Sends a request, and resolves when the collector has accepted all of it.
+   * Sends a request, and resolves when the collector has accepted it.
    *
+   * @param count How many records the request has.
+   * @returns What the collector rejected of it. OTLP forbids to send that again.
    * @throws FetchError if the same request may be accepted later, OperatorError otherwise.
    */
-  async send(request: object): Promise<void> {
+  async send(request: object, count: number): Promise<Rejection | undefined> {
     const notAnswered = (error: unknown) => toFetchError(error, "did not answer");
     const response = await this.#fetch(this.url, {
       method: "POST",
@@ -61,18 +71,22 @@ export class CollectorTarget {
       const said = typeof answer["message"] === "string" ? `: ${printable(answer["message"])}` : "";
       throw new OperatorError(`the collector answered ${status}${said}`);
     }
-    requireAccepted(answer);
+    return rejectionIn(answer, count);
   }
 }
 
-/** @throws OperatorError that ends the verb: OTLP forbids to send such a request again. */
-function requireAccepted({ partialSuccess }: Readonly<Record<string, unknown>>): void {
-  const { rejectedLogRecords: rejected = 0, errorMessage } = Members.of(partialSuccess);
-  if (Number(rejected) === 0) return;
-  const why = typeof errorMessage === "string" ? `: ${printable(errorMessage)}` : "";
-  throw new OperatorError(`the collector rejected ${printable(String(rejected))} records${why}`, {
-    exitCode: exitCodes.broken,
-  });
+function rejectionIn(
+  { partialSuccess }: Readonly<Record<string, unknown>>,
+  count: number,
+): Rejection | undefined {
+  const { rejectedLogRecords = 0, errorMessage } = Members.of(partialSuccess);
+  const rejected = Number(rejectedLogRecords);
+  if (rejected === 0) return undefined;
+  return {
+    // No number that can be right may be any.
+    count: rejected > 0 && rejected < count ? rejected : count,
+    why: typeof errorMessage === "string" ? printable(errorMessage) : undefined,
+  };
 }
 
 /** The headers that `OTEL_EXPORTER_OTLP_HEADERS` has, `name=value` with commas between them, percent-encoded. */

@@ -6,7 +6,7 @@ import { PemFile } from "../../../../program/files/pem-file.ts";
 import { NodeFetch } from "../../../../program/http/http-client.ts";
 import { orOperatorError } from "../../../terminal/failures.ts";
 import type { Environment, Terminal } from "../../../terminal/terminal.ts";
-import { CollectorTarget, headersIn } from "./collector-target.ts";
+import { CollectorTarget, headersIn, type Rejection } from "./collector-target.ts";
 import type { EventBatch, ExportSource } from "./event-sources.ts";
 import { ExportState } from "./export-state.ts";
 import { type ExportedEvent, toOcsf, toOtlp } from "./exported-event.ts";
@@ -20,6 +20,9 @@ export interface ExportOptions {
   readonly ocsf?: boolean;
 }
 
+/** The source name of the number of records of a source that the collector has rejected. */
+const rejectedOf = (source: string): string => `rejected ${source}`;
+
 /** Writes a batch, and keeps the position after it in the state. */
 type WriteBatch = (batch: EventBatch, source: string) => Promise<void>;
 
@@ -32,6 +35,7 @@ export class Export implements Disposable {
   readonly #state: ExportState;
   readonly #write: WriteBatch;
   readonly #finish: () => Promise<void>;
+  #findings = 0;
   #failures = 0;
   #due = 0;
 
@@ -62,18 +66,45 @@ export class Export implements Disposable {
         file.write(linesOf(events), source, position);
       return new Export(terminal, state, write, () => file.finish());
     }
-    const send = collector
-      ? (events: readonly ExportedEvent[]) =>
-          collector.send(toOtlp(events, bodyOf, terminal.clock()))
-      : (events: readonly ExportedEvent[]) => terminal.write(linesOf(events));
-    return new Export(terminal, state, async ({ events, position }, source) => {
-      await send(events);
-      state.save({ [source]: position });
+    const send = async (events: readonly ExportedEvent[]): Promise<Rejection | undefined> => {
+      if (collector) return collector.send(toOtlp(events, bodyOf, terminal.clock()), events.length);
+      await terminal.write(linesOf(events));
+      return undefined;
+    };
+    const exporting = new Export(terminal, state, async ({ events, position }, source) => {
+      const rejection = await send(events);
+      if (rejection) exporting.#printRejection(rejection, source, events);
+      const at = exporting.#rejected(source) + (rejection?.count ?? 0);
+      state.save({ [source]: position, ...(at > 0 && { [rejectedOf(source)]: { at, mark: "" } }) });
     });
+    return exporting;
   }
 
-  /** How far a source is exported. */
-  exported = (source: string): number => this.#state.position(source)?.at ?? 0;
+  /** How many findings it has printed. */
+  get findings(): number {
+    return this.#findings;
+  }
+
+  /** Says how far a source is exported. */
+  progress(source: string): string {
+    const rejected = this.#rejected(source);
+    const of = rejected > 0 ? ` (${rejected} rejected by the collector)` : "";
+    return `${this.#state.position(source)?.at ?? 0} exported${of}`;
+  }
+
+  readonly #rejected = (source: string): number =>
+    this.#state.position(rejectedOf(source))?.at ?? 0;
+
+  #printRejection(
+    { count, why }: Rejection,
+    source: string,
+    events: readonly ExportedEvent[],
+  ): void {
+    const [first, last] = [events.at(0)?.uid, events.at(-1)?.uid];
+    const detail = `the collector rejected ${count} of the records ${first} to ${last}${why === undefined ? "" : `: ${why}`}`;
+    this.#findings++;
+    this.#terminal.print(JSON.stringify({ log: source, finding: "records-rejected", detail }));
+  }
 
   /**
    * Writes everything that is new, a source after the other.

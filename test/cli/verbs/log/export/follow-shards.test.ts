@@ -270,11 +270,6 @@ describe("log follow --to a collector", () => {
 
   test.each([
     [
-      [200, {}, '{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"no"}}'],
-      4,
-      "2 records: no",
-    ],
-    [
       [400, {}, '{"code":3,"message":"no such\\u001b[1m field"}'],
       1,
       "answered 400: no such?[1m field",
@@ -289,6 +284,57 @@ describe("log follow --to a collector", () => {
     expect((await follow(`--to ${origin}`)).code).toBe(0);
     expect(accepted).toHaveLength(5);
   });
+
+  test.each([
+    ["2", '"2","errorMessage":"no\\u001b[1m field"', "2 of", ": no?[1m field"],
+    ["more than it got", "7", "3 of", ""],
+    ["no number", '"some"', "3 of", ""],
+  ])(
+    "what a collector rejects (%s) is a finding and counted, and not sent again",
+    async (_, rejected, said, why) => {
+      const { origin, accepted } = await collector([
+        200,
+        {},
+        `{"partialSuccess":{"rejectedLogRecords":${rejected}}}`,
+      ]);
+      const { code, stdout, stderr } = await follow(`--to ${origin}`);
+      expect([code, JSON.parse(stdout)]).toEqual([
+        3,
+        {
+          log: originOf("0"),
+          finding: "records-rejected",
+          detail: `the collector rejected ${said} the records ${originOf("0")}#0 to ${originOf("0")}#2${why}`,
+        },
+      ]);
+      expect(stderr).toContain(`${originOf("0")}: 3 entries, 3 exported (${said.at(0)} rejected`);
+      expect(stderr).toContain(`${originOf("1")}: 2 entries, 2 exported\n`);
+      await log.append("0", 1);
+      const { code: later, stderr: then } = await follow(`--to ${origin}`);
+      expect([later, then]).toEqual([
+        0,
+        expect.stringContaining(`4 exported (${said.at(0)} rejected`),
+      ]);
+      expect(accepted.map(uidOf).filter((uid) => uid === `${originOf("0")}#0`)).toHaveLength(1);
+      expect(accepted).toHaveLength(6);
+    },
+  );
+
+  test("a run that is not repeated ends where a collector asks for a longer wait than a minute", async () => {
+    const { origin, accepted } = await collector([503, { "retry-after": "61" }]);
+    const { code, stderr } = await follow(`--to ${origin}`);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("or give --every")]);
+    expect(stderr).toContain(`${originOf("0")}: 3 entries, 0 exported\n`);
+    expect((await follow(`--to ${origin}`)).code).toBe(0);
+    expect(accepted).toHaveLength(5);
+  });
+
+  test.each(["http://collector.example.com", "https://", "https://me:word@collector.example.com"])(
+    "sends nothing to %s",
+    async (place) => {
+      const { code, stderr } = await follow(`--to ${place}`);
+      expect([code, stderr]).toEqual([2, expect.stringContaining("--to must be an https URL")]);
+    },
+  );
 
   test("a partial success that rejects nothing is a warning, and goes on", async () => {
     const { origin, accepted } = await collector([
@@ -345,8 +391,6 @@ describe("log follow --to a collector", () => {
     const { origin, accepted } = await collector();
     for (const path of ["", "/", "/v1/logs", "/v1/logs/"]) await follow(`--to ${origin}${path}`);
     expect(accepted).toHaveLength(5);
-    const { code, stderr } = await follow("--to https://");
-    expect([code, stderr]).toEqual([2, expect.stringContaining("--to: https:// is not a URL")]);
   });
 
   test("refuses headers that are none", async () => {
