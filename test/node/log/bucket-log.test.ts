@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { KekRing } from "../../../src/custody/kek.ts";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import { BucketLog, bucketObjects, openBucketLog } from "../../../src/node/log/bucket-log.ts";
 import type { ConditionalObjects } from "../../../src/node/log/object-stage.ts";
@@ -57,7 +58,7 @@ class MemoryBucket implements ConditionalObjects {
 const partsOn = (today: string) => ({
   configuration,
   trustDomain: clusterLocal,
-  keks: { hold: () => undefined, ring: () => [kek] },
+  keks: { hold: () => undefined, ring: (): KekRing => [kek] },
   log: createEventRecorder(),
   clock: () => new Date(`${today}T12:00:00Z`),
   pause: () => new Promise<void>(setImmediate),
