@@ -3,7 +3,7 @@ import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { CaError } from "../foundation/errors.ts";
 import { Base64 } from "../pki/encoding/base64.ts";
-import { LogSearchError } from "../status/log-search.ts";
+import { LogSearchError } from "../status/log-search-error.ts";
 import type { Status } from "../status/status.ts";
 import { toConnectError } from "../transport/rpc/connect-error.ts";
 import { isFromElsewhere, type OperatorGuard } from "./operator-guard.ts";

@@ -23,7 +23,8 @@ import {
 import type { AuthorityStatus, SignerStatus } from "../status/authorities.ts";
 import type { ClusterStatus } from "../status/clusters.ts";
 import type { IssuerStatus } from "../status/issuers.ts";
-import { type FoundEntries, LogSearchError } from "../status/log-search.ts";
+import type { FoundEntries } from "../status/log-search.ts";
+import { LogSearchError } from "../status/log-search-error.ts";
 import type { CaStatus, Status } from "../status/status.ts";
 
 /** The parts that answer an operator's calls. */

@@ -8,6 +8,7 @@ import { parseNote } from "../tlog/note/note.ts";
 import { Tile } from "../tlog/tile.ts";
 import { Distrust, type Statements } from "./distrust.ts";
 import { type FoundEntry, type ReadEntry, readEntry } from "./found-entry.ts";
+import { LogSearchError } from "./log-search-error.ts";
 
 /** The published objects of an issuance log. */
 export interface SearchedLog {
@@ -38,15 +39,11 @@ export interface FoundEntries {
   readonly total: number;
 }
 
-/** A search that was not done, with its reason: the query is too long, others search, the log cannot be read. */
-export class LogSearchError extends Error {
-  readonly reason: "query" | "busy" | "unreadable";
+/** Loads revocations and denials. It rejects while they cannot be read. */
+type LoadStatements = (now: Date) => Promise<Statements>;
 
-  constructor(reason: LogSearchError["reason"], message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.reason = reason;
-  }
-}
+/** A log whose entries can be searched, with what is stated against them. */
+export type SearchableLog = (statementsAt: LoadStatements) => LogSearch;
 
 const usualLimit = 20;
 const maximumLimit = 100;
@@ -62,13 +59,17 @@ const maximumEntries = maximumBundles * Tile.fullWidth;
  */
 export class LogSearch {
   readonly #log: SearchedLog;
-  readonly #statementsAt: (now: Date) => Promise<Statements>;
+  readonly #statementsAt: LoadStatements;
   readonly #capacity = new Semaphore(maximumSearches);
 
-  /** @param statementsAt Loads revocations and denials. It rejects while they cannot be read. */
-  constructor(log: SearchedLog, statementsAt: (now: Date) => Promise<Statements>) {
+  constructor(log: SearchedLog, statementsAt: LoadStatements) {
     this.#log = log;
     this.#statementsAt = statementsAt;
+  }
+
+  /** Makes a log searchable, for the console of a CA that has one. */
+  static in(log: SearchedLog | undefined): SearchableLog | undefined {
+    return log && ((statementsAt) => new LogSearch(log, statementsAt));
   }
 
   /** @throws LogSearchError */

@@ -29,13 +29,8 @@ import {
   ruleStatuses,
 } from "./issuance.ts";
 import { examinedIssuer, type IssuerStatus, issuerFindings, issuerStatus } from "./issuers.ts";
-import {
-  type FoundEntries,
-  type LogQuestion,
-  LogSearch,
-  LogSearchError,
-  type SearchedLog,
-} from "./log-search.ts";
+import type { FoundEntries, LogQuestion, LogSearch, SearchableLog } from "./log-search.ts";
+import { LogSearchError } from "./log-search-error.ts";
 import { storeFindings } from "./store-findings.ts";
 
 /** The status of a CA at an instant, for operators. It has no secret. */
@@ -82,7 +77,7 @@ export interface StatusSources extends CheckupSources {
   } & Hindrances;
   readonly push: Pick<ClusterPush, "clusters" | "outcomes">;
   /** Absent where nothing is logged. */
-  readonly publishedLog: SearchedLog | undefined;
+  readonly searchableLog: SearchableLog | undefined;
   /** Whether the reader has shown a credential, without which no entries of the log are shown. */
   readonly hasCredentials: boolean;
   /** The counts of calls; absent if no process counts them. An issuance log can show some. */
@@ -100,12 +95,11 @@ export interface Status {
 export const Status = {
   /** Creates the status of a CA from its parts. Without credentials of the log it has no search. */
   create(sources: StatusSources): Status {
-    const { publishedLog, hasCredentials } = sources;
+    const { searchableLog, hasCredentials } = sources;
     const checkup = createCheckup(sources);
-    const search =
-      publishedLog && hasCredentials
-        ? new LogSearch(publishedLog, (now) => statementsAt(sources, now))
-        : undefined;
+    const search = hasCredentials
+      ? searchableLog?.((now) => statementsAt(sources, now))
+      : undefined;
     return {
       at: (now) => statusAt(sources, { checkup, search }, now),
       searchLog: search && ((question) => search.search(question)),
@@ -155,7 +149,7 @@ async function statusAt(
     issuance: isCounted ? counts.statusAt(now) : notCounted(counts),
     rules: ruleStatuses(configuration.policy, isCounted ? counts : undefined, now),
     findings: checkup(views, now),
-    log: sources.publishedLog ? (search ? "readable" : "closed") : "off",
+    log: sources.searchableLog ? (search ? "readable" : "closed") : "off",
   };
 }
 

@@ -7,6 +7,7 @@ import { OperatorGuard } from "../console/operator-guard.ts";
 import type { ClusterPush } from "../delivery/cluster-push.ts";
 import { build } from "../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
+import type { LogSearch } from "../status/log-search.ts";
 import { Status } from "../status/status.ts";
 import type { Environment } from "./variables.ts";
 
@@ -26,41 +27,47 @@ interface WorkerConsoleParts {
 /** Adds the console's routes to a Worker's: the status service, `/`, and everything below `/console/`. */
 export type AddConsole = (app: Hono, parts: WorkerConsoleParts) => void;
 
-/** As {@link AddConsole}. */
-export const addConsole: AddConsole = (app, parts) => {
-  const { configuration, composition, push, crlPush, environment } = parts;
-  const { certificateAuthority, issuers, accessKeys } = composition;
-  const { clock, log, publishedLog } = certificateAuthority;
-  const status = Status.create({
-    configuration,
-    issuers,
-    push,
-    crlPush,
-    publishedLog,
-    program: `Rampart ${build} on Workers, as one isolate sees it`,
-    issuance: certificateAuthority.issuance,
-    hasCredentials: true,
-  });
-  const guard = OperatorGuard.create(parts.console, accessKeys);
-  const script = scriptIn(environment[assetsBinding]);
-  const console = Console.create({
-    status,
-    guard,
-    clock,
-    log,
-    script,
-    wordsFor,
-    hasTrailers: false,
-  });
-  for (const handler of console.handlers) {
-    const answer = createFetchHandler(handler);
-    app.all(handler.requestPath, (c) => answer(c.req.raw));
-  }
-  const answer = async (request: Request): Promise<Response> =>
-    (await console.answer(request)) ?? new Response("not found\n", { status: 404 });
-  app.all("/", (c) => answer(c.req.raw));
-  app.all("/console/*", (c) => answer(c.req.raw));
-};
+/**
+ * The console of a Worker.
+ *
+ * @param searchIn Makes the issuance log searchable; absent from a main module without a log, which is smaller.
+ */
+export const createConsole =
+  (searchIn?: typeof LogSearch.in): AddConsole =>
+  (app, parts) => {
+    const { configuration, composition, push, crlPush, environment } = parts;
+    const { certificateAuthority, issuers, accessKeys } = composition;
+    const { clock, log, publishedLog } = certificateAuthority;
+    const status = Status.create({
+      configuration,
+      issuers,
+      push,
+      crlPush,
+      searchableLog: searchIn?.(publishedLog),
+      program: `Rampart ${build} on Workers, as one isolate sees it`,
+      issuance: certificateAuthority.issuance,
+      hasCredentials: true,
+    });
+    const guard = OperatorGuard.create(parts.console, accessKeys);
+    const script = scriptIn(environment[assetsBinding]);
+    const console = Console.create({
+      status,
+      guard,
+      clock,
+      log,
+      script,
+      wordsFor,
+      hasTrailers: false,
+    });
+    for (const handler of console.handlers) {
+      const answer = createFetchHandler(handler);
+      app.all(handler.requestPath, (c) => answer(c.req.raw));
+    }
+    const answer = async (request: Request): Promise<Response> =>
+      (await console.answer(request)) ?? new Response("not found\n", { status: 404 });
+    app.all("/", (c) => answer(c.req.raw));
+    app.all("/console/*", (c) => answer(c.req.raw));
+  };
 
 /** The page has no live parts where the script was not deployed. */
 function scriptIn(assets: unknown): ConsoleScript | undefined {

@@ -1,7 +1,7 @@
-import { addConsole } from "./console.ts";
+import { createConsole } from "./console.ts";
 import type { Worker } from "./variables.ts";
 import { createWorker } from "./worker.ts";
 
-const worker: Worker = createWorker({ clock: () => new Date(), addConsole });
+const worker: Worker = createWorker({ clock: () => new Date(), addConsole: createConsole() });
 
 export default worker;

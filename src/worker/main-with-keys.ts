@@ -1,6 +1,7 @@
 import { waitUntil } from "cloudflare:workers";
 import { PlatformKeys } from "../config/platform-keys.ts";
-import { addConsole } from "./console.ts";
+import { LogSearch } from "../status/log-search.ts";
+import { createConsole } from "./console.ts";
 import { IssuanceLogShard as LogShard } from "./log/log-shard.ts";
 import { openWorkerLog } from "./log/worker-log.ts";
 import type { Worker } from "./variables.ts";
@@ -15,7 +16,7 @@ export class IssuanceLogShard extends LogShard {
 const worker: Worker = createWorker({
   clock: () => new Date(),
   openLog: openWorkerLog,
-  addConsole,
+  addConsole: createConsole(LogSearch.in),
   openKeyCustody: PlatformKeys.open,
   inBackground: (work) => waitUntil(work),
 });

@@ -1,4 +1,5 @@
-import { addConsole } from "./console.ts";
+import { LogSearch } from "../status/log-search.ts";
+import { createConsole } from "./console.ts";
 import { openWorkerLog } from "./log/worker-log.ts";
 import type { Worker } from "./variables.ts";
 import { createWorker } from "./worker.ts";
@@ -9,7 +10,7 @@ export { IssuanceLogShard } from "./log/log-shard.ts";
 const worker: Worker = createWorker({
   clock: () => new Date(),
   openLog: openWorkerLog,
-  addConsole,
+  addConsole: createConsole(LogSearch.in),
 });
 
 export default worker;

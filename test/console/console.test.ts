@@ -19,7 +19,7 @@ import {
   StatusService,
   Event_What as What,
 } from "../../src/gen/rampart/status/v1/status_pb.ts";
-import { LogSearchError } from "../../src/status/log-search.ts";
+import { LogSearchError } from "../../src/status/log-search-error.ts";
 import type { CaStatus } from "../../src/status/status.ts";
 import { sampleEntries, sampleNow, sampleStatus } from "../testkit/console/sample-status.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";

@@ -5,7 +5,8 @@ import type { DenialContent, RevocationContent } from "../../src/custody/record-
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { SerialNumber } from "../../src/pki/encoding/serial-number.ts";
 import type { Statements } from "../../src/status/distrust.ts";
-import { LogSearch, LogSearchError, type SearchedLog } from "../../src/status/log-search.ts";
+import { LogSearch, type SearchedLog } from "../../src/status/log-search.ts";
+import { LogSearchError } from "../../src/status/log-search-error.ts";
 import { Checkpoint } from "../../src/tlog/note/checkpoint.ts";
 import { Tile } from "../../src/tlog/tile.ts";
 import { clusterLocal, scheduleAfter } from "../testkit/ca/sealed-authorities.ts";

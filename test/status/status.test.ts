@@ -7,6 +7,7 @@ import { Rotation } from "../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { CaError } from "../../src/foundation/errors.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { LogSearch } from "../../src/status/log-search.ts";
 import { Status, type StatusSources } from "../../src/status/status.ts";
 import { createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
@@ -53,7 +54,7 @@ function statusOf(authorities: Authorities, changes: Changes = {}) {
     issuers: [],
     push: { clusters: [], outcomes: () => [] },
     crlPush: { outcomes: () => [] },
-    publishedLog: undefined,
+    searchableLog: undefined,
     hasCredentials: false,
     ...others,
   });
@@ -211,8 +212,8 @@ test("says of each issuer how its keys are", async () => {
 });
 
 test("says where calls are not counted, and whether entries of a log may be read", async () => {
-  const publishedLog = { shards: async () => [], read: async () => undefined };
-  const closed = await statusOf(unreachable, { publishedLog }).at(inception);
+  const searchableLog = LogSearch.in({ shards: async () => [], read: async () => undefined });
+  const closed = await statusOf(unreachable, { searchableLog }).at(inception);
   expect(closed.log).toBe("closed");
   expect(closed.issuance.since).toBeUndefined();
   expect(closed.issuance.scope).toContain("not counted here");

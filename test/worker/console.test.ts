@@ -5,7 +5,8 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { scriptPath } from "../../src/gen/console/script-name.ts";
 import { LogState, StatusService } from "../../src/gen/rampart/status/v1/status_pb.ts";
-import { addConsole } from "../../src/worker/console.ts";
+import { LogSearch } from "../../src/status/log-search.ts";
+import { createConsole } from "../../src/worker/console.ts";
 import { openWorkerLog } from "../../src/worker/log/worker-log.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { logOrigin, readerToken } from "../contract/log/log-values.ts";
@@ -40,7 +41,7 @@ async function start(changes: Readonly<Record<string, unknown>> = {}) {
   const worker = createWorker({
     clock: () => new Date(),
     openLog: openWorkerLog,
-    addConsole,
+    addConsole: createConsole(LogSearch.in),
   });
   const environment = { ...env, ...changes };
   await worker.scheduled(createScheduledController(), environment);

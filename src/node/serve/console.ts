@@ -6,6 +6,7 @@ import { build } from "../../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
 import type { PeerProcesses } from "../../program/metrics.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
+import { LogSearch } from "../../status/log-search.ts";
 import { Status } from "../../status/status.ts";
 import type { ServerContext } from "../server.ts";
 import type { RecurringPush } from "./recurring-work.ts";
@@ -33,7 +34,7 @@ export function serveConsole(parts: ServeConsoleParts): Console {
     crlPush: push.crls,
     program: `rampart serve ${build}`,
     issuance: certificateAuthority.issuance,
-    publishedLog: certificateAuthority.publishedLog,
+    searchableLog: LogSearch.in(certificateAuthority.publishedLog),
     hasCredentials: configuration.console !== undefined,
   });
   const { clock, log } = certificateAuthority;

@@ -5,6 +5,7 @@ import { OpenedStore } from "../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import { Forecast, type ForecastEvent } from "../../../src/ca/rotation/forecast.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { TaintForecast } from "../../../src/ca/rotation/taint-forecast.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
 import { RotationStep } from "../../../src/pki/authority/rotation.ts";
@@ -99,12 +100,12 @@ test("forecasts no taint of an authority that is tainted or has left the bundle"
   const mint = await found();
   const [first] = effective(await opened(mint));
   if (!first) throw new Error("nothing was founded");
-  expect(Forecast.taints(await opened(mint), lengths, after(500))).toEqual([]);
+  expect(TaintForecast.of(await opened(mint), lengths, after(500))).toEqual([]);
   await Mint.recordTaint(
     mint,
     createTaint(await opened(mint), first.id, "with-last-leaf", lengths, after(10)),
   );
-  expect(Forecast.taints(await opened(mint), lengths, after(10))).toEqual([]);
+  expect(TaintForecast.of(await opened(mint), lengths, after(10))).toEqual([]);
 });
 
 /** A past: runs of the cron now and then, and perhaps a taint. */
@@ -186,7 +187,7 @@ test("forecasts what a taint then does", async () => {
       const mint = await live(past);
       const now = after(past.now);
       const store = await opened(mint);
-      const forecasts = Forecast.taints(store, lengths, now);
+      const forecasts = TaintForecast.of(store, lengths, now);
       const forecast = forecasts[which % Math.max(1, forecasts.length)];
       const subject = effective(store).find(({ id }) => id === forecast?.id);
       if (!forecast?.successorSignsFrom || !subject) return;

@@ -1,7 +1,7 @@
 import { AuthorityView } from "../../../ca/authority-view.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
-import { Forecast, type TaintForecast } from "../../../ca/rotation/forecast.ts";
 import type { NextStep } from "../../../ca/rotation/next-step.ts";
+import { TaintForecast } from "../../../ca/rotation/taint-forecast.ts";
 import { nextActs, SignerStatus } from "../../../status/authorities.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
@@ -30,7 +30,7 @@ export function planOf(
     ...clusters,
     now,
     needsAttention: AuthorityView.at(store, now).reasons,
-    onTaint: Forecast.taints(store, store.phaseLengths, now),
+    onTaint: TaintForecast.of(store, store.phaseLengths, now),
   };
 }
 

@@ -2,8 +2,8 @@ import { type Command, Option } from "commander";
 import { Mint } from "../../../ca/mint.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { askUpstream } from "../../../ca/rotation/ask-upstream.ts";
-import { Forecast, type TaintForecast } from "../../../ca/rotation/forecast.ts";
 import { Rotation } from "../../../ca/rotation/rotate.ts";
+import { TaintForecast } from "../../../ca/rotation/taint-forecast.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import {
   createTaint,
@@ -199,7 +199,9 @@ function refusalOf(
 }
 
 function taintQuestion({ mint, place, now }: Session, store: OpenedStore, taint: Taint): string {
-  const forecast = Forecast.taints(store, mint.phaseLengths, now).find(({ id }) => id === taint.id);
+  const forecast = TaintForecast.of(store, mint.phaseLengths, now).find(
+    ({ id }) => id === taint.id,
+  );
   const gap = forecast ? gapSentence(forecast, now) : "";
   const until = formatInstant(taint.retiresAt);
   return `Taint ${taint.id} in the ${place}? It can never sign again, and is trusted until ${until}.${gap}`;
