@@ -51,7 +51,7 @@ const decoders: readonly (readonly [string, RegExp, Readonly<Record<string, stri
       "node/gateway/certificate-source.ts": "an answer of the gateway's own CA",
       "agent/identity/ca-channel.ts": "an answer of the agent's own CA, bounded",
       "client/internal/ca-calls.ts": "an answer of the client's own CA, bounded",
-      "cli/verbs/acceptance/calls.ts": "an answer of the operator's own CA, bounded",
+      "cli/verbs/acceptance/deployed.ts": "an answer of the operator's own CA, bounded",
       "agent/xds/workload-health.ts": "the agent's own pod",
       "agent/xds/discovery-protocol.ts":
         "keeps a few fields; a message of Envoy or istiod is bounded before",

@@ -1,7 +1,9 @@
+import { createPrivateKey, type KeyObject, sign as signOctets } from "node:crypto";
 import { dirname } from "node:path";
 import { Command, Option } from "commander";
 import { isSafeToFetch } from "../../../foundation/addresses.ts";
 import { build } from "../../../foundation/build.ts";
+import { OperatorError } from "../../../foundation/errors.ts";
 import { StoreOwner } from "../../../node/files/store-owner.ts";
 import { AtomicFile } from "../../../program/files/atomic-file.ts";
 import { PemFile } from "../../../program/files/pem-file.ts";
@@ -42,6 +44,7 @@ interface AcceptanceOptions extends DeploymentChoice, ConfirmationOptions {
   readonly wait: number;
   readonly calls: number;
   readonly html?: string;
+  readonly sign?: string;
   readonly json?: true;
 }
 
@@ -78,6 +81,7 @@ export function acceptanceCommand(terminal: Terminal): Command {
     .option("--calls <number>", "the calls of the storm", typedNumber(mostCalls), 100)
     .option("-y, --yes", "do not ask before the storm")
     .option("--html <file>", "write the report as one file of HTML as well")
+    .option("--sign <file>", "a private key, PEM: sign that file, and write <html file>.sig")
     .option("--json", "print JSON")
     .action((options: AcceptanceOptions) => accept(terminal, options));
 }
@@ -90,12 +94,15 @@ const outcomes: Readonly<Record<Verdict, Outcome>> = {
 };
 
 async function accept(terminal: Terminal, options: AcceptanceOptions): Promise<void> {
+  const { sign, html } = options;
+  if (sign !== undefined && html === undefined) throw usageError("--sign: give --html as well");
+  const key = sign === undefined ? undefined : await readKey(sign);
   const deployed = new Deployed(await partsOf(terminal, options));
   const refused = await Promise.all((options.refusedTokenFile ?? []).map(TokenFile.read));
   const rows = rowsOf(options, refused, await confirmedCalls(terminal, options));
   const played = await playRows(rows, deployed, (doing, work) =>
     terminal.progress(doing, work, options),
-  );
+  ).finally(() => deployed.close());
   const report: Report = {
     url: deployed.parts.url,
     platform: options.for,
@@ -106,19 +113,35 @@ async function accept(terminal: Terminal, options: AcceptanceOptions): Promise<v
     rows: played,
     latencies: Object.fromEntries(deployed.latencies),
   };
-  const { html } = options;
   if (html !== undefined) {
-    const page = await reportPage(report);
-    await orOperatorError(() =>
-      AtomicFile.replace(html, page, {
-        mode: 0o644,
-        give: (file) => StoreOwner.leaveFile(file, dirname(html)),
-      }),
-    );
+    const page = Buffer.from(await reportPage(report));
+    await write(html, page);
+    if (key) await write(`${html}.sig`, signOctets(digestFor(key), page, key));
   }
   terminal.answer(report, options, () => formatReport(terminal, report));
   terminal.exitWith(exitCodes[outcomes[report.worst]]);
 }
+
+const write = (path: string, content: Uint8Array): Promise<void> =>
+  orOperatorError(() =>
+    AtomicFile.replace(path, content, {
+      mode: 0o644,
+      give: (file) => StoreOwner.leaveFile(file, dirname(path)),
+    }),
+  );
+
+async function readKey(file: string): Promise<KeyObject> {
+  const pem = await PemFile.read(file);
+  try {
+    return createPrivateKey(pem);
+  } catch (cause) {
+    throw new OperatorError(`${file} holds no private key in PEM without a passphrase`, { cause });
+  }
+}
+
+/** The digest that `openssl pkeyutl -rawin` takes unless told otherwise. Other keys than these sign a message as it is. */
+const digestFor = ({ asymmetricKeyType: type }: KeyObject): string | null =>
+  type === "ec" || type === "rsa" ? "sha256" : null;
 
 async function partsOf(terminal: Terminal, options: AcceptanceOptions): Promise<DeployedParts> {
   const { trustDomain, for: platform } = options;
@@ -126,7 +149,8 @@ async function partsOf(terminal: Terminal, options: AcceptanceOptions): Promise<
   if (!isSafeToFetch(url)) throw usageError("--url must be an https URL: a token is sent there");
   const token = await TokenFile.read(options.tokenFile);
   const roots = await PemFile.readRoots(options.ca);
-  return { url, token, trustDomain, platform, roots, fetch: NodeFetch.trusting(roots), terminal };
+  const fetch = NodeFetch.trusting(roots);
+  return { url, token, trustDomain, platform, roots, fetch, terminal };
 }
 
 /** The rows in the order of play: the log is looked at before the first certificate, and after the last. */

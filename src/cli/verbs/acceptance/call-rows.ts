@@ -1,13 +1,13 @@
 import { generateKeyPairSync, sign } from "node:crypto";
-import { ClientError, createClient } from "../../../client/client.ts";
+import { Code } from "@connectrpc/connect";
+import { createClient } from "../../../client/client.ts";
 import { FetchError } from "../../../foundation/fetch.ts";
 import { jsonIn, Members } from "../../../foundation/json.ts";
 import { Semaphore } from "../../../foundation/shared-work.ts";
 import { Base64 } from "../../../pki/encoding/base64.ts";
 import { Validity } from "../../../pki/x509/validity.ts";
 import { isSkewed } from "../cluster/cluster-check.ts";
-import { type CallAnswer, noAnswer, type Protocol, saidBy } from "./calls.ts";
-import { type Deployed, newSubject } from "./deployed.ts";
+import { type Deployed, newSubject, type Protocol } from "./deployed.ts";
 import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
 
 /** Certificates over each protocol, and what becomes of the calls that must be refused. */
@@ -40,10 +40,10 @@ export const callRows = (refused: readonly string[]): readonly Row[] => [
     page: "rampart docs wire",
     async measure({ request, parts: { token } }) {
       const csr = "x".repeat(16 * 1024);
-      const answer = await request({ protocol: "connect", csr, token });
-      if (answer.code === "invalid_argument")
+      const answer = await request({ protocol: "grpc-web", csr, token });
+      if (answer?.code === Code.InvalidArgument)
         return good("the CA read it, and refused its content");
-      return broken(saidBy(answer));
+      return broken(answer?.said ?? "the CA took it for a request");
     },
   },
 ];
@@ -57,7 +57,7 @@ export const stormRows = (calls: number | undefined): readonly Row[] => [
     page: "rampart docs scale",
     measure: (deployed) =>
       calls === undefined
-        ? Promise.resolve(skipped("nobody has confirmed it: answer the question, or add --yes"))
+        ? skipped("nobody has confirmed it: answer the question, or add --yes")
         : measureStorm(deployed, calls),
   },
   {
@@ -65,10 +65,10 @@ export const stormRows = (calls: number | undefined): readonly Row[] => [
     expect: "A call beyond the quota gets resource_exhausted, with retry-after",
     why: "Without the wait, clients repeat at once, and make more of the load.",
     page: "rampart docs serve",
-    async measure({ stormed }) {
-      const refused = stormed.filter(({ code }) => code === "resource_exhausted");
+    measure({ stormed }) {
+      const refused = stormed.filter((answer) => answer?.code === Code.ResourceExhausted);
       if (refused.length === 0) return skipped("no call met a quota");
-      const without = refused.filter(({ retryAfter }) => retryAfter === undefined).length;
+      const without = refused.filter((answer) => !answer?.hasWait).length;
       if (without > 0) return broken(`${without} of ${refused.length} refusals name no wait`);
       return good(`${refused.length} calls were turned away, each with a wait`);
     },
@@ -76,23 +76,20 @@ export const stormRows = (calls: number | undefined): readonly Row[] => [
 ];
 
 function protocolRow(protocol: Protocol, name: string, why: string): Row {
-  const isRequired = protocol !== "grpc";
+  const isEverywhere = protocol !== "grpc";
   return {
     name: protocol,
-    expect: `${name} gets a certificate for this identity${isRequired ? "" : ", where the platform serves it"}`,
+    expect: `${name} gets a certificate for this identity${isEverywhere ? "" : ", where the platform serves it"}`,
     why,
     page: "rampart docs wire",
     async measure(deployed) {
-      const { platform } = deployed.parts;
       try {
         const { validToDate } = await deployed.issue(protocol);
-        const [took = 0] = deployed.latencies.get(protocol) ?? [];
-        return good(
-          `${deployed.identity}, until ${validToDate.toISOString()}, in ${Math.round(took)} ms`,
-        );
+        const took = Math.round(deployed.latencies.get(protocol)?.[0] ?? 0);
+        return good(`${deployed.identity}, until ${validToDate.toISOString()}, in ${took} ms`);
       } catch (error) {
-        if (isRequired || platform === "serve" || error instanceof FetchError === false)
-          throw error;
+        const isServed = isEverywhere || deployed.parts.platform === "serve";
+        if (isServed || error instanceof FetchError === false) throw error;
         return skipped(`not served here, so a gateway is needed: ${error.message}`);
       }
     },
@@ -103,16 +100,14 @@ async function measureClock(deployed: Deployed): Promise<Measurement> {
   const before = deployed.clock().getTime();
   const { headers } = await deployed.ask("/healthz");
   const middle = (before + deployed.clock().getTime()) / 2;
-  const hasIssued = deployed.issued.length > 0;
-  const leaf = hasIssued && (await deployed.issue("connect"));
-  const life = leaf ? leaf.validToDate.getTime() - leaf.validFromDate.getTime() : 0;
-  const backdated = Math.min(Validity.backdateSeconds * 1000, life / 11);
-  const skews = {
-    "what answers": (Date.parse(headers.get("date") ?? "") - middle) / 1000,
-    "the CA": leaf
-      ? (leaf.validFromDate.getTime() + backdated - deployed.clock().getTime()) / 1000
-      : NaN,
-  };
+  const skews = { "what answers": (Date.parse(headers.get("date") ?? "") - middle) / 1000 };
+  if (deployed.identity !== undefined) {
+    const { validFromDate: from, validToDate: until } = await deployed.issue("connect");
+    const life = until.getTime() - from.getTime();
+    const backdated = Math.min(Validity.backdateSeconds * 1000, life / 11);
+    const ahead = from.getTime() + backdated - deployed.clock().getTime();
+    Object.assign(skews, { "the CA": ahead / 1000 });
+  }
   const known = Object.entries(skews).filter(([, seconds]) => !Number.isNaN(seconds));
   if (known.length === 0) return skipped("no answer shows a time");
   const said = known.map(([whose, by]) => `${whose}: ${by > 0 ? "+" : ""}${Math.round(by)} s`);
@@ -121,17 +116,9 @@ async function measureClock(deployed: Deployed): Promise<Measurement> {
 }
 
 async function measureRenewal({ parts, identity }: Deployed): Promise<Measurement> {
-  const { url, token, fetch, trustDomain } = parts;
   if (identity === undefined) return skipped("there was no first certificate");
-  const client = createClient({ url, token: () => token, trustDomain, fetch });
-  try {
-    const { spiffeId, notAfter } = await client.issue();
-    const said = `${spiffeId}, until ${notAfter.toISOString()}`;
-    return (spiffeId === identity ? good : broken)(said);
-  } catch (error) {
-    if (error instanceof ClientError) return broken(error.message);
-    throw error;
-  }
+  const { spiffeId, notAfter } = await createClient({ ...parts, token: () => parts.token }).issue();
+  return (spiffeId === identity ? good : broken)(`${spiffeId}, until ${notAfter.toISOString()}`);
 }
 
 /** Makes a credential that the CA must refuse out of a good one; `undefined` for none at all. */
@@ -172,11 +159,11 @@ const refusalRow = (name: string, forge: Forge): Row => ({
   expect: "The CA answers unauthenticated",
   why: "Whoever gets a certificate with such a token becomes this workload, or another.",
   page: "rampart docs endpoints",
-  async measure({ request, parts: { token } }) {
+  async measure({ request, parts }) {
     const { csr } = await newSubject();
-    const answer = await request({ protocol: "connect", csr, token: forge(token) });
-    if (answer.code === "ok") return broken("THE CA ACCEPTED IT");
-    return (answer.code === "unauthenticated" ? good : attention)(saidBy(answer));
+    const answer = await request({ protocol: "grpc-web", csr, token: forge(parts.token) });
+    if (!answer) return broken("THE CA ACCEPTED IT");
+    return (answer.code === Code.Unauthenticated ? good : attention)(answer.said);
   },
 });
 
@@ -184,20 +171,14 @@ const refusalRow = (name: string, forge: Forge): Row => ({
 const callsAtOnce = 16;
 
 async function measureStorm(deployed: Deployed, calls: number): Promise<Measurement> {
+  const { stormed, request, parts } = deployed;
   const { csr } = await newSubject();
-  const { token } = deployed.parts;
   const permits = new Semaphore(callsAtOnce);
-  const away = (error: unknown): CallAnswer => {
-    if (error instanceof FetchError) return noAnswer(error.message);
-    throw error;
-  };
-  const one = () =>
-    permits.run(() => deployed.request({ protocol: "connect", csr, token }).catch(away));
-  deployed.stormed.push(...(await Promise.all(Array.from({ length: calls }, one))));
-  const isOwn = ({ code }: CallAnswer): boolean => code === "ok" || code === "resource_exhausted";
-  const others = deployed.stormed.filter((each) => !isOwn(each));
-  const certificates = deployed.stormed.filter(({ code }) => code === "ok").length;
-  const said = `${certificates} certificates of ${calls} calls, ${callsAtOnce} at once`;
+  const one = () => permits.run(() => request({ protocol: "connect", csr, token: parts.token }));
+  stormed.push(...(await Promise.all(Array.from({ length: calls }, one))));
+  const refused = stormed.filter((answer) => answer !== undefined);
+  const others = refused.filter(({ code }) => code !== Code.ResourceExhausted);
+  const said = `${calls - refused.length} certificates of ${calls} calls, ${callsAtOnce} at once`;
   const [first] = others;
-  return first ? broken(`${said}; ${others.length} failed: ${saidBy(first)}`) : good(said);
+  return first ? broken(`${said}; ${others.length} failed: ${first.said}`) : good(said);
 }

@@ -1,14 +1,13 @@
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import type { IncomingMessage } from "node:http";
 import { type AgentOptions, request } from "node:https";
-import tls, { TLSSocket } from "node:tls";
+import tls, { type TLSSocket } from "node:tls";
 import { toFetchError } from "../../../foundation/fetch.ts";
 import { jsonIn, Members } from "../../../foundation/json.ts";
 import { EnvironmentProxies } from "../../../program/http/proxies.ts";
 import { TlsAgent } from "../../../program/http/tunnel.ts";
 import { CompliancePolicy, Handshake } from "../../../program/tls-policy.ts";
-import type { Deployed, DeployedParts } from "./deployed.ts";
+import type { DeployedParts } from "./deployed.ts";
 import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
 
 /** The way to the CA: TLS, what stands in between, and whether the CA is there. */
@@ -19,21 +18,25 @@ export const connectionRows: readonly Row[] = [
       "The chain leads to a root that you named or that the public knows, and does not end soon",
     why: "A proxy that opens TLS reads every token, and a certificate that ends stops every call.",
     page: "rampart docs production",
-    measure: overTls(measureServerCertificate),
+    measure: overTls(judgeServerCertificate),
   },
   {
     name: "tls-version",
     expect: "TLS 1.3 is agreed on, and TLS 1.1 is refused",
     why: "Older versions have known attacks, and an edge may serve them unless it is told not to.",
     page: "rampart docs production",
-    measure: overTls(measureVersion),
+    measure: overTls(judgeVersion),
   },
   {
     name: "tls-group",
     expect: `${CompliancePolicy.postQuantumGroup}, unless the platform has none`,
     why: "Whoever records traffic today may read it once there is a quantum computer.",
     page: "rampart docs post-quantum",
-    measure: overTls(measureGroup),
+    measure: overTls(({ group }, { platform }) => {
+      if (!CompliancePolicy.isOffered()) return skipped("the Node that runs this has none");
+      const isFine = group === CompliancePolicy.postQuantumGroup || platform === "lambda";
+      return (isFine ? good : attention)(group === "other" ? "a classical group" : group);
+    }),
   },
   {
     name: "reachable",
@@ -82,16 +85,14 @@ const marks = ["via", "server", "x-cache", "cf-cache-status", "x-amz-cf-pop", "x
 
 const handshakeMilliseconds = 10_000;
 
-/** The facts of one connection, whose server is not verified: they are what is judged. */
+/** The facts of one connection, whose server is not verified: they are what is judged. @throws FetchError */
 async function handshake({ url, roots }: DeployedParts, options: AgentOptions = {}) {
   const trusting = { ...(roots !== undefined && { ca: roots }), rejectUnauthorized: false };
   const agent = new TlsAgent({ ...trusting, ...options, keepAlive: false });
   try {
     const signal = AbortSignal.timeout(handshakeMilliseconds);
     const sent = request(`${url}/healthz`, { agent, signal });
-    const [answer]: IncomingMessage[] = await once(sent.end(), "response");
-    const socket = answer?.socket;
-    if (!(socket instanceof TLSSocket)) throw new Error("a connection without TLS");
+    const [{ socket }] = (await once(sent.end(), "response")) as [{ socket: TLSSocket }];
     const facts = {
       certificates: chainOf(socket),
       fault: socket.authorized ? undefined : String(socket.authorizationError),
@@ -107,6 +108,8 @@ async function handshake({ url, roots }: DeployedParts, options: AgentOptions = 
   }
 }
 
+type TlsFacts = Awaited<ReturnType<typeof handshake>>;
+
 const longestChain = 8;
 
 /** The chain as it was verified, the leaf first: with the root of this machine, if there is one. */
@@ -120,36 +123,39 @@ function chainOf(socket: TLSSocket): readonly X509Certificate[] {
   return chain;
 }
 
-/** A measurement of TLS, which is skipped for a URL of this machine in plaintext. */
-function overTls(measure: Row["measure"]): Row["measure"] {
-  return async (deployed) =>
-    deployed.parts.url.startsWith("https:")
-      ? measure(deployed)
+/** A judgement of TLS, which is skipped for a URL of this machine in plaintext. */
+function overTls(
+  judge: (facts: TlsFacts, parts: DeployedParts) => Measurement | Promise<Measurement>,
+): Row["measure"] {
+  return async ({ parts }) =>
+    parts.url.startsWith("https:")
+      ? judge(await handshake(parts), parts)
       : skipped("the URL is of this machine, without TLS");
 }
 
 /** Whoever renews has done so before the last tenth of a certificate's life. */
 const lastShare = 1 / 10;
 
-async function measureServerCertificate(deployed: Deployed): Promise<Measurement> {
-  const { parts } = deployed;
-  const { certificates, fault } = await handshake(parts);
+function judgeServerCertificate(
+  { certificates, fault }: TlsFacts,
+  { roots, platform, terminal }: DeployedParts,
+): Measurement {
   const [leaf] = certificates;
   const root = certificates.at(-1);
   if (!leaf || !root) return broken("the server shows no certificate");
-  const issuer = leaf.issuer.replaceAll("\n", ", ");
-  const shown = `issued by ${issuer}, until ${leaf.validToDate.toISOString()}`;
+  const { issuer, validFromDate: from, validToDate: until } = leaf;
+  const shown = `issued by ${issuer.replaceAll("\n", ", ")}, until ${until.toISOString()}`;
   if (fault !== undefined)
     return broken(
       `${shown}: not accepted (${fault}); is TLS inspected on the way, or --ca missing?`,
     );
-  if (parts.roots === undefined && !isPublic(root))
-    return (parts.platform === "serve" ? attention : broken)(
+  if (roots === undefined && !isPublic(root))
+    return (platform === "serve" ? attention : broken)(
       `${shown}: only this machine's own roots lead to it; TLS may be inspected on the way`,
     );
-  const life = leaf.validToDate.getTime() - leaf.validFromDate.getTime();
-  const left = leaf.validToDate.getTime() - deployed.clock().getTime();
-  return left < life * lastShare ? attention(`${shown}: it ends soon`) : good(shown);
+  const left = until.getTime() - terminal.clock().getTime();
+  const isLate = left < (until.getTime() - from.getTime()) * lastShare;
+  return isLate ? attention(`${shown}: it ends soon`) : good(shown);
 }
 
 const isPublic = ({ fingerprint256 }: X509Certificate): boolean =>
@@ -161,16 +167,8 @@ const before13 = {
   ciphers: "ALL:@SECLEVEL=0",
 } as const;
 
-async function measureVersion({ parts }: Deployed): Promise<Measurement> {
-  const { version } = await handshake(parts);
+async function judgeVersion({ version }: TlsFacts, parts: DeployedParts): Promise<Measurement> {
   const old = await handshake(parts, before13).catch(() => undefined);
   if (old) return attention(`${version}, and ${old.version} is served too`);
   return version === "TLSv1.3" ? good("TLS 1.3; 1.1 is refused") : attention(`${version}`);
-}
-
-async function measureGroup({ parts }: Deployed): Promise<Measurement> {
-  if (!CompliancePolicy.isOffered()) return skipped("the Node that runs this has none");
-  const { group } = await handshake(parts);
-  const isFine = group === CompliancePolicy.postQuantumGroup || parts.platform === "lambda";
-  return (isFine ? good : attention)(group === "other" ? "a classical group" : group);
 }

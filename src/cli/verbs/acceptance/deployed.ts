@@ -1,19 +1,26 @@
-import { generateKeyPair, type KeyObject, type X509Certificate } from "node:crypto";
+import { generateKeyPair, type X509Certificate } from "node:crypto";
+import { Agent } from "node:http";
 import { promisify } from "node:util";
-import { create, toBinary } from "@bufbuild/protobuf";
-import { type Fetch, FetchError, ResponseBody, toFetchError } from "../../../foundation/fetch.ts";
+import { Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import {
-  IstioCertificateRequestSchema,
-  IstioCertificateResponseSchema,
-} from "../../../gen/istio/v1/auth/ca_pb.ts";
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+  Http2SessionManager,
+} from "@connectrpc/connect-node";
+import { type Fetch, FetchError, ResponseBody, toFetchError } from "../../../foundation/fetch.ts";
+import { RetryAfter } from "../../../foundation/headers.ts";
+import { IstioCertificateService } from "../../../gen/istio/v1/auth/ca_pb.ts";
 import { createCertificateRequest } from "../../../program/certificate-request.ts";
 import { parseCertificates } from "../../../program/files/pem-file.ts";
-import { IssuingPath } from "../../../transport/http/paths.ts";
+import { connectSession, TlsAgent } from "../../../program/http/tunnel.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { type CallAnswer, callNative, messageIn, overFetch, type Protocol } from "./calls.ts";
 
 /** The platforms of a CA, which differ in what they can serve. */
 export const platforms = ["serve", "worker", "lambda"] as const;
+
+/** The protocols of an RPC. */
+export type Protocol = "connect" | "grpc-web" | "grpc";
 
 /** The CA that is played against, and as whom. */
 export interface DeployedParts {
@@ -39,12 +46,6 @@ export interface Answer {
 /** A certificate with its intermediates, the leaf first. */
 export type Chain = readonly [X509Certificate, ...X509Certificate[]];
 
-/** A key with its request, which asks for no name. */
-export interface Subject {
-  readonly privateKey: KeyObject;
-  readonly csr: string;
-}
-
 /** A call for a certificate. Without a token it has no credential. */
 export interface CertificateCall {
   readonly protocol: Protocol;
@@ -52,16 +53,19 @@ export interface CertificateCall {
   readonly token: string | undefined;
 }
 
+/** What came in place of a certificate. */
+export interface NoCertificate {
+  /** `undefined` where no CA has answered in the words of the protocol. */
+  readonly code: Code | undefined;
+  readonly said: string;
+  /** Whether the answer names a wait. */
+  readonly hasWait: boolean;
+}
+
 const callMilliseconds = 10_000;
+const maximumAnswerOctets = 256 * 1024;
 /** The longest document is that of the CRLs. */
 const maximumDocumentOctets = 16 << 20;
-const generate = promisify(generateKeyPair);
-
-/** Makes a P-256 key and its request. */
-export async function newSubject(): Promise<Subject> {
-  const keys = await generate("ec", { namedCurve: "P-256" });
-  return { privateKey: keys.privateKey, csr: await createCertificateRequest(keys, undefined) };
-}
 
 /** A deployed CA, to which every call is bounded in time and length. It remembers what it got, for later rows. */
 export class Deployed {
@@ -70,8 +74,9 @@ export class Deployed {
   readonly issued: Chain[] = [];
   /** How long each call for a certificate took that got one, in milliseconds. */
   readonly latencies = new Map<string, number[]>();
-  /** The answers of the storm, if there was one. */
-  readonly stormed: CallAnswer[] = [];
+  /** What the calls of the storm got, if there was one; `undefined` for a certificate. */
+  readonly stormed: (NoCertificate | undefined)[] = [];
+  readonly #channels = new Map<Protocol, Channel>();
 
   constructor(parts: DeployedParts) {
     this.parts = parts;
@@ -79,7 +84,7 @@ export class Deployed {
 
   /** The first name of the first certificate; `undefined` before there is one. */
   get identity(): string | undefined {
-    return this.issued[0] && nameOf(this.issued[0]);
+    return this.issued[0] && nameOf(this.issued[0][0]);
   }
 
   readonly clock = (): Date => this.parts.terminal.clock();
@@ -90,57 +95,39 @@ export class Deployed {
     headers: Readonly<Record<string, string>> = {},
     milliseconds: number = callMilliseconds,
   ): Promise<Answer> => {
-    const response = await this.#send(target, { headers }, milliseconds);
-    const { status, headers: fields } = response;
+    const { url, fetch } = this.parts;
+    const where = target.startsWith("/") ? `${url}${target}` : target;
+    const signal = AbortSignal.timeout(milliseconds);
+    const response = await fetch(where, { headers, redirect: "manual", signal }).catch(
+      (error: unknown) => {
+        throw toFetchError(error, "did not answer");
+      },
+    );
     const octets = await ResponseBody.readOctets(response, maximumDocumentOctets);
+    const { status, headers: fields } = response;
     return { status, headers: fields, octets, text: new TextDecoder().decode(octets) };
   };
 
-  async #send(target: string, init: RequestInit, milliseconds: number): Promise<Response> {
-    const { url, fetch } = this.parts;
-    const signal = AbortSignal.timeout(milliseconds);
-    const where = target.startsWith("/") ? `${url}${target}` : target;
-    return fetch(where, { ...init, redirect: "manual", signal }).catch((error: unknown) => {
-      throw toFetchError(error, "did not answer");
-    });
-  }
-
-  /** Calls an RPC over a protocol, once. @throws FetchError where nobody answers. */
-  async call(
-    protocol: Protocol,
-    path: string,
-    message: Uint8Array,
-    token: string | undefined,
-  ): Promise<CallAnswer> {
+  /** Asks for a certificate, once. @returns The answer: the chain, then the roots. */
+  async #request({ protocol, csr, token }: CertificateCall): Promise<readonly string[]> {
+    const channel = this.#channels.get(protocol) ?? (await openChannel(protocol, this.parts));
+    this.#channels.set(protocol, channel);
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-    if (protocol === "grpc") {
-      const { url, roots } = this.parts;
-      const tls = roots === undefined ? {} : { ca: roots };
-      const signal = AbortSignal.timeout(callMilliseconds);
-      return callNative(url, { path, headers, message }, tls, signal);
-    }
-    const { contentType, write, read } = overFetch[protocol];
-    const init = {
-      method: "POST",
-      headers: { ...headers, "content-type": contentType },
-      body: write(message) as BodyInit,
-    };
-    const response = await this.#send(path, init, callMilliseconds);
-    const { status, headers: fields } = response;
-    return read({ status, headers: fields, octets: await ResponseBody.readOctets(response) });
+    const service = createClient(IstioCertificateService, channel.transport);
+    const begun = performance.now();
+    const sending = { headers, timeoutMs: callMilliseconds };
+    const { certChain } = await service.createCertificate({ csr }, sending);
+    const known = this.latencies.get(protocol) ?? [];
+    this.latencies.set(protocol, [...known, performance.now() - begun]);
+    return certChain;
   }
 
-  /** Asks for a certificate, once. */
-  readonly request = async ({ protocol, csr, token }: CertificateCall): Promise<CallAnswer> => {
-    const message = create(IstioCertificateRequestSchema, { csr });
-    const octets = toBinary(IstioCertificateRequestSchema, message);
-    const begun = performance.now();
-    const answer = await this.call(protocol, IssuingPath.createCertificate, octets, token);
-    const known = this.latencies.get(protocol) ?? [];
-    if (answer.code === "ok") known.push(performance.now() - begun);
-    this.latencies.set(protocol, known);
-    return answer;
-  };
+  /** Asks for a certificate, once. @returns What came in place of one. */
+  readonly request = (call: CertificateCall): Promise<NoCertificate | undefined> =>
+    this.#request(call).then(
+      () => undefined,
+      (error: unknown) => noCertificate(ConnectError.from(error)),
+    );
 
   /**
    * Gets a certificate for a new key, and remembers it.
@@ -148,24 +135,61 @@ export class Deployed {
    */
   async issue(protocol: Protocol): Promise<X509Certificate> {
     const { privateKey, csr } = await newSubject();
-    const answer = await this.request({ protocol, csr, token: this.parts.token });
-    const chain = chainIn(answer);
-    const [leaf] = chain;
-    if (!leaf.checkPrivateKey(privateKey)) throw new FetchError("answered for another key");
-    this.issued.push(chain);
-    if (nameOf(chain) === this.identity) return leaf;
-    throw new FetchError(`answered for ${nameOf(chain)}, and for ${this.identity} before`);
+    const call = { protocol, csr, token: this.parts.token };
+    const answer = await this.#request(call).catch((error: unknown) => {
+      throw new FetchError(noCertificate(ConnectError.from(error)).said);
+    });
+    // All roots are the last element.
+    const [leaf, ...others] = answer.slice(0, -1).flatMap(parseCertificates);
+    if (!leaf?.checkPrivateKey(privateKey)) throw new FetchError("answered for another key");
+    this.issued.push([leaf, ...others]);
+    if (nameOf(leaf) === this.identity) return leaf;
+    throw new FetchError(`answered for ${nameOf(leaf)}, and for ${this.identity} before`);
+  }
+
+  /** Ends the connections of calls. */
+  close(): void {
+    for (const channel of this.#channels.values()) channel.close();
   }
 }
 
+/** How an RPC is sent. */
+interface Channel {
+  readonly transport: Transport;
+  readonly close: () => void;
+}
+
+async function openChannel(protocol: Protocol, { url, roots }: DeployedParts): Promise<Channel> {
+  const limits = { baseUrl: url, readMaxBytes: maximumAnswerOctets };
+  const tls = roots === undefined ? {} : { ca: roots };
+  if (protocol === "grpc") {
+    const socket = await connectSession(new URL(url).origin, tls);
+    const sessionManager = new Http2SessionManager(url, {}, { createConnection: () => socket });
+    const transport = createGrpcTransport({ ...limits, sessionManager });
+    return { transport, close: () => sessionManager.abort() };
+  }
+  const agent = url.startsWith("http:") ? new Agent() : new TlsAgent({ ...tls, keepAlive: true });
+  const options = { ...limits, httpVersion: "1.1" as const, nodeOptions: { agent } };
+  const create = protocol === "connect" ? createConnectTransport : createGrpcWebTransport;
+  return { transport: create(options), close: () => agent.destroy() };
+}
+
+const generate = promisify(generateKeyPair);
+
+/** Makes a P-256 key and its request, which asks for no name. */
+export async function newSubject() {
+  const keys = await generate("ec", { namedCurve: "P-256" });
+  return { ...keys, csr: await createCertificateRequest(keys, undefined) };
+}
+
 /** The first name of a leaf, which is a SPIFFE ID. */
-const nameOf = ([{ subjectAltName = "" }]: Chain): string =>
+const nameOf = ({ subjectAltName = "" }: X509Certificate): string =>
   subjectAltName.replace(/^URI:([^,]*).*$/s, "$1");
 
-/** The chain of an answer, which ends with all roots as one. @throws FetchError for an answer without one. */
-function chainIn(answer: CallAnswer): Chain {
-  const { certChain } = messageIn(IstioCertificateResponseSchema, answer);
-  const [leaf, ...others] = certChain.slice(0, -1).flatMap(parseCertificates);
-  if (leaf) return [leaf, ...others];
-  throw new FetchError("answered without a certificate");
+function noCertificate(error: ConnectError): NoCertificate {
+  const { code, cause, rawMessage, isWireError, metadata } = error;
+  const hasWait = metadata.has(RetryAfter.header);
+  if (isWireError) return { code, said: `the CA answered ${Code[code]}: ${rawMessage}`, hasWait };
+  const whose = cause === undefined ? "something in front of the CA answered" : "no answer of a CA";
+  return { code: undefined, said: `${whose}: ${rawMessage}`, hasWait };
 }

@@ -1,12 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { rootCertificates } from "node:tls";
-import { create, toBinary } from "@bufbuild/protobuf";
-import { FetchError, ResponseBody } from "../../../foundation/fetch.ts";
-import { Members } from "../../../foundation/json.ts";
-import {
-  CreateJwtSvidRequestSchema,
-  CreateJwtSvidResponseSchema,
-} from "../../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { IssuerKeys } from "../../../authn/issuer-keys.ts";
+import { createClient } from "../../../client/client.ts";
+import { messageOf } from "../../../foundation/errors.ts";
+import { DocumentFetch, FetchError, type Fetching } from "../../../foundation/fetch.ts";
 import { JsonWebSignature } from "../../../pki/jose/json-web-signature.ts";
 import { JwtSvid } from "../../../pki/jose/jwt-svid.ts";
 import { KeySet } from "../../../pki/jose/key-set.ts";
@@ -18,10 +16,7 @@ import {
 import { isIssuedBy } from "../../../program/bundle/mesh-roots.ts";
 import { parseCertificates } from "../../../program/files/pem-file.ts";
 import { NodeFetch } from "../../../program/http/http-client.ts";
-import { IssuingPath } from "../../../transport/http/paths.ts";
-import { TrustDocuments } from "../../../transport/http/trust-routes.ts";
-import { messageIn, saidBy } from "./calls.ts";
-import { type Answer, Deployed } from "./deployed.ts";
+import type { Answer, Deployed } from "./deployed.ts";
 import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
 
 /** What a look at documents takes beside the CA. */
@@ -187,41 +182,26 @@ async function measureCrls({ ask, clock }: Deployed): Promise<Measurement> {
   return (least < 50 ? attention : good)(said);
 }
 
-async function measureToken(deployed: Deployed, audience: string): Promise<Measurement> {
-  const { token } = deployed.parts;
-  const request = create(CreateJwtSvidRequestSchema, { audiences: [audience] });
-  const octets = toBinary(CreateJwtSvidRequestSchema, request);
-  const answer = await deployed.call("connect", IssuingPath.createJwtSvid, octets, token);
-  if (answer.code === "unimplemented") return skipped("JWT_ISSUER is not set");
-  if (answer.code === "permission_denied") return skipped(`name an --audience: ${saidBy(answer)}`);
-  const svid = messageIn(CreateJwtSvidResponseSchema, answer).token;
-  const { jwtKeys } = bundleIn(await deployed.ask("/bundle.json"));
-  const { claims } = await JwtSvid.validate(svid, audience, () => jwtKeys, deployed.clock());
-  return measureIssuer(deployed, svid, String(claims["iss"]));
-}
-
-/** Verifies a token as a relying party does that knows the URL of the issuer alone. */
-async function measureIssuer(
-  { parts, clock }: Deployed,
-  token: string,
-  issuer: string,
-): Promise<Measurement> {
-  if (!URL.canParse(issuer)) return broken(`the issuer ${issuer} is no URL`);
+/** Verifies a token by the bundle, and as a relying party does that knows the URL of the issuer alone. */
+async function measureToken({ parts, ask, clock }: Deployed, audience: string) {
+  const client = createClient({ ...parts, token: () => parts.token });
+  const answer = await client.fetchJwtSvid([audience]).catch((error: unknown) => {
+    const { code } = ConnectError.from((error as Error).cause);
+    if (code === Code.Unimplemented) return skipped("JWT_ISSUER is not set");
+    if (code === Code.PermissionDenied) return skipped(`name an --audience: ${messageOf(error)}`);
+    throw error;
+  });
+  if ("verdict" in answer) return answer;
+  const { jwtKeys } = bundleIn(await ask("/bundle.json"));
+  const { claims } = await JwtSvid.validate(answer.token, audience, () => jwtKeys, clock());
+  const issuer = String(claims["iss"]);
   // The issuer may be a public site beside a CA whose own certificate has other roots.
   const roots = parts.roots && [parts.roots, ...rootCertificates].join("\n");
-  const relyingParty = new Deployed({ ...parts, fetch: NodeFetch.trusting(roots) });
-  const read = async (url: string) => {
-    const answer = await relyingParty.ask(url);
-    if (answer.status !== 200) throw new FetchError(`${url} answered with status ${answer.status}`);
-    return Members.of(ResponseBody.parseJson(answer.octets));
-  };
-  const { issuer: named, jwks_uri: keysAt } = await read(
-    `${issuer}${TrustDocuments.discoveryPath}`,
-  );
-  if (named !== issuer) return broken(`the discovery document of ${issuer} names another issuer`);
-  const keys = KeySet.parse(await read(String(keysAt))) ?? [];
-  const source = ({ algorithm, keyId }: { algorithm: string; keyId: string | undefined }) =>
-    KeySet.candidates(keys, algorithm, keyId);
-  await JsonWebSignature.requireSignature(JsonWebSignature.parse(token), source, clock());
+  const fetchTrusting: Fetching["fetchTrusting"] = (_, reach) => NodeFetch.trusting(roots, reach);
+  const fetchJson = DocumentFetch.create({ fetchTrusting });
+  const { url, reach } = await IssuerKeys.discover(issuer, fetchJson);
+  const keys = KeySet.parse(await fetchJson[reach](url)) ?? [];
+  const source: IssuerKeys = ({ algorithm, keyId }) => KeySet.candidates(keys, algorithm, keyId);
+  await JsonWebSignature.requireSignature(JsonWebSignature.parse(answer.token), source, clock());
   return good(`verified by the bundle and by what ${issuer} publishes, keys: ${keys.length}`);
 }

@@ -58,7 +58,7 @@ export function logRows(
     page,
     measure: (deployed) =>
       shards.length === 0
-        ? Promise.resolve(skipped("there was no log before"))
+        ? skipped("there was no log before")
         : measureEntries(deployed, shards, waitSeconds),
   };
   return { before, after };
@@ -71,27 +71,29 @@ async function openShards(
 ): Promise<readonly Shard[]> {
   const open = (shard: string) =>
     openSource({ url: shard, ...(ca !== undefined && { ca }) }, environment);
-  const names = (await (await open(url))?.otherShards()) ?? [];
   const shards: Shard[] = [];
-  for (const name of names) {
+  for (const name of (await (await open(url))?.otherShards()) ?? []) {
     const source = await open(name);
     const key = await source?.announcedKey();
     if (!source || key === undefined) continue;
     const policy = policyOfKey(key);
     const { size, root } = await readCheckpoint({ source, policy });
-    const octets: Uint8Array[] = [];
-    for (let level = 0; hashesAt(level, size) > 0; level++) {
-      const hashes = hashesAt(level, size);
-      const width = hashes % Tile.fullWidth;
-      const tile = { level, index: Math.floor(hashes / Tile.fullWidth), width };
-      if (width > 0) octets.push(await ObjectReader.readTile(tile, source.read));
-    }
-    const frontier = Frontier.fromBytes(size, concatBytes(...octets));
+    const frontier = await frontierOf(size, source.read);
     if (!Bytes.equal(frontier.root(), root))
       throw new LogError("content", `the tiles of ${name} do not make its root`);
     shards.push({ source, policy, frontier });
   }
   return shards;
+}
+
+/** The edge of a tree, by its partial tiles. */
+async function frontierOf(size: number, read: ObjectReader): Promise<Frontier> {
+  const octets: Uint8Array[] = [];
+  for (let level = 0; hashesAt(level, size) > 0; level++) {
+    const tile = Tile.in(size, level, Math.floor(hashesAt(level, size) / Tile.fullWidth));
+    if (tile) octets.push(await ObjectReader.readTile(tile, read));
+  }
+  return Frontier.fromBytes(size, concatBytes(...octets));
 }
 
 async function readCheckpoint({ source, policy }: Omit<Shard, "frontier">): Promise<Checkpoint> {

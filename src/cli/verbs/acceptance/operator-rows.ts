@@ -13,37 +13,41 @@ import { attention, broken, good, type Measurement, type Row, skipped } from "./
 /** What an operator sees beside the callers: the store and the checkup. */
 export function operatorRows(choice: DeploymentChoice): readonly Row[] {
   const isNamed = choice.config !== undefined || choice.env !== undefined || choice.remote === true;
-  const ofStore =
-    (measure: (view: AuthorityView, deployed: Deployed) => Promise<Measurement>) =>
-    async (deployed: Deployed): Promise<Measurement> =>
-      isNamed ? measure(await viewOf(choice, deployed), deployed) : skipped(unnamed);
+  const unnamed = "name the CA's configuration: --config, and --remote for a deployed Worker";
+  const ifNamed =
+    (measure: Row["measure"]): Row["measure"] =>
+    (deployed) =>
+      isNamed ? measure(deployed) : skipped(unnamed);
   return [
     {
       name: "store",
       expect: "The served bundle is the one of the store",
       why: "If they differ for long, this CA has another store, or reads an old replica of it.",
       page: "rampart docs platform",
-      measure: ofStore(compareBundles),
+      measure: ifNamed(async (deployed) =>
+        compareBundles(await viewOf(choice, deployed), deployed),
+      ),
     },
     {
       name: "cron",
       expect: "The next authority is minted in time",
       why: "Without a successor, the CA stops signing on the day that the last authority does.",
       page: "rampart docs rotate",
-      measure: ofStore(measureCron),
+      measure: ifNamed(async (deployed) => judgeCron(await viewOf(choice, deployed), deployed)),
     },
     {
       name: "doctor",
       expect: "No error and no warning",
       why: "The checkup sees what no caller can: records, issuers and clusters.",
       page: "rampart docs troubleshoot",
-      measure: (deployed) =>
-        isNamed ? measureFindings(choice, deployed) : Promise.resolve(skipped(unnamed)),
+      measure: ifNamed(async ({ parts: { terminal } }) => {
+        const { findings } = await examine(choice, terminal);
+        const said = findings.map(({ severity, name }) => `${severity} ${name}`).join(", ");
+        return bySeverity[Finding.worstOf(findings) ?? "note"](said || "nothing was found");
+      }),
     },
   ];
 }
-
-const unnamed = "name the CA's configuration: --config, and --remote for a deployed Worker";
 
 async function viewOf(choice: DeploymentChoice, { parts: { terminal }, clock }: Deployed) {
   const options = { ...choice, dryRun: true };
@@ -67,7 +71,7 @@ async function compareBundles(view: AuthorityView, { ask, clock }: Deployed): Pr
   return (isYoung ? attention : broken)(said);
 }
 
-async function measureCron({ store }: AuthorityView, { clock }: Deployed): Promise<Measurement> {
+function judgeCron({ store }: AuthorityView, { clock }: Deployed): Measurement {
   const { authorities, authorityRoot, phaseLengths } = store;
   if (authorityRoot !== "self")
     return skipped("another CA certifies the next authority: see doctor");
@@ -84,12 +88,3 @@ const bySeverity: Readonly<Record<Finding["severity"], typeof good>> = {
   warning: attention,
   error: broken,
 };
-
-async function measureFindings(
-  choice: DeploymentChoice,
-  { parts: { terminal } }: Deployed,
-): Promise<Measurement> {
-  const { findings } = await examine(choice, terminal);
-  const said = findings.map(({ severity, name }) => `${severity} ${name}`).join(", ");
-  return bySeverity[Finding.worstOf(findings) ?? "note"](said || "nothing was found");
-}

@@ -1,3 +1,4 @@
+import { ClientError } from "../../../client/client.ts";
 import { CaError, messageOf, OperatorError } from "../../../foundation/errors.ts";
 import { FetchError } from "../../../foundation/fetch.ts";
 import { LogError } from "../../../tlog/log-error.ts";
@@ -32,7 +33,7 @@ export interface Row {
   /** Whether no later row is played if this one gets no answer at all. */
   readonly isRequired?: true;
   /** May throw what {@link playRows} takes for a broken row: the errors of calls, logs and credentials. */
-  readonly measure: (deployed: Deployed) => Promise<Measurement>;
+  readonly measure: (deployed: Deployed) => Measurement | Promise<Measurement>;
 }
 
 /** A row with what was measured. */
@@ -58,23 +59,23 @@ export async function playRows(
     if (deployed.clock().getTime() - begun > longestMilliseconds)
       ending ??= "ten minutes were over";
     const doing = `playing row ${i + 1} of ${rows.length}, ${row.name}`;
-    const work = (): Promise<Measurement> =>
-      measure(deployed).catch((error: unknown) => {
+    const work = async (): Promise<Measurement> => {
+      try {
+        return await measure(deployed);
+      } catch (error) {
+        if (!faults.some((kind) => error instanceof kind)) throw error;
         if (isRequired) ending = `the CA was not reached: see ${row.name}`;
-        return faultIn(error);
-      });
+        return broken(messageOf(error));
+      }
+    };
     const { verdict, measured } = ending ? skipped(ending) : await progress(doing, work);
     played.push({ ...row, verdict, measured: printable(measured) });
   }
   return played;
 }
 
-function faultIn(error: unknown): Measurement {
-  const isForeign =
-    error instanceof FetchError || error instanceof LogError || error instanceof CaError;
-  if (isForeign || error instanceof OperatorError) return broken(messageOf(error));
-  throw error;
-}
+/** What a call, a log or a credential may have. Any other error is a defect of this program. */
+const faults = [FetchError, LogError, CaError, OperatorError, ClientError];
 
 const rank: readonly Verdict[] = ["skipped", "good", "attention", "broken"];
 

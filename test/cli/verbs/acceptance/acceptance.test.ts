@@ -1,6 +1,9 @@
+import { generateKeyPairSync } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { readerToken } from "../../../contract/log/log-values.ts";
+import { runWell } from "../../../testkit/programs/child-process.ts";
 import { serveToml } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { startPlayedCa } from "./played-ca.ts";
@@ -70,6 +73,39 @@ test("asks before the storm, and plays all else after a no", async () => {
   const { printed, said } = await played.type([...ofServe(), "--json"], { keys: "n\r" });
   expect(said).toContain("for 100 certificates at once, too? [y/N]");
   expect(rowsIn(printed)).toMatchObject({ storm: "skipped", connect: "good" });
+});
+
+const pkcs8 = { type: "pkcs8", format: "pem" } as const;
+
+test.each([
+  ["P-256", generateKeyPairSync("ec", { namedCurve: "P-256" })],
+  ["RSA", generateKeyPairSync("rsa", { modulusLength: 2048 })],
+  ["Ed25519", generateKeyPairSync("ed25519")],
+])(
+  "signs the page with a key of %s, as openssl verifies it",
+  async (_kind, { privateKey, publicKey }) => {
+    const folder = await temporaryFolder();
+    const report = join(folder, "report.html");
+    const sign = await played.file("key.pem", `${privateKey.export(pkcs8)}`);
+    const key = await played.file(
+      "key.pub",
+      `${publicKey.export({ type: "spki", format: "pem" })}`,
+    );
+    const nobody = ["--url", "http://127.0.0.1:9", "--html", report, "--sign", sign];
+    expect((await played.type(nobody)).exitCode).toBe(4);
+    const verify = ["pkeyutl", "-verify", "-pubin", "-inkey", key, "-rawin", "-in", report];
+    const said = await runWell("openssl", [...verify, "-sigfile", `${report}.sig`]);
+    expect(said).toContain("Signature Verified Successfully");
+  },
+);
+
+test("takes a key before anything is played, and only with a page to sign", async () => {
+  const report = join(await temporaryFolder(), "report.html");
+  const noKey = [...ofServe(), "--html", report, "--sign", played.roots];
+  const refused = await played.type(noKey);
+  expect(refused.said).toMatch(/roots\.pem holds no private key in PEM without a passphrase/);
+  expect((await played.type([...ofServe(), "--sign", played.roots])).exitCode).toBe(2);
+  await expect(readFile(report)).rejects.toThrow("ENOENT");
 });
 
 const isEntry = ({ url }: Request): boolean => url.includes("/tile/entries/");

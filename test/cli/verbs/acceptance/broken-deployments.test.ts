@@ -150,6 +150,15 @@ const breaks: readonly (readonly [string, Between, row: string, verdict: string]
     "attention",
   ],
   [
+    "an API's gateway that refuses tokens in the CA's place",
+    async (request, pass) =>
+      request.headers.get("authorization")?.endsWith(".")
+        ? Response.json({ message: "Unauthorized" }, { status: 401 })
+        : pass(request),
+    "token-unsigned",
+    "attention",
+  ],
+  [
     "a proxy that ends idle answers",
     async (request, pass) => (request.headers.has("prefer") ? page(504) : pass(request)),
     "long-poll",

@@ -48,7 +48,8 @@ async function startBetween() {
   const pass = async (request: Request): Promise<Response> => {
     const { pathname, search } = new URL(request.url);
     const headers = Object.fromEntries(request.headers);
-    for (const name of ["host", "connection", "content-length"]) delete headers[name];
+    for (const name of ["host", "connection", "content-length", "transfer-encoding"])
+      delete headers[name];
     const body = request.method === "POST" ? await request.bytes() : null;
     const init = { method: request.method, headers, body };
     if (!upstream.fetch) throw new Error("no CA behind");
