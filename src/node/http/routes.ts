@@ -8,8 +8,6 @@ import { issuingPaths } from "../../transport/http/paths.ts";
 import { SharedOctets } from "../../transport/http/shared-octets.ts";
 import type { Peer, RpcRequest, RpcResponse } from "../../transport/rpc/rpc.ts";
 
-/** A request to a streaming RPC, whose body has not been read yet. */
-
 /** An answer: whole, or in chunks. */
 export type StreamedResponse = RpcResponse | UniversalServerResponse;
 
