@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 import type { Command } from "commander";
 import { rampart } from "../src/cli/rampart.ts";
-import { exitCodes, exitMeanings, type Outcome } from "../src/cli/terminal/command-line.ts";
+import { type ExitName, exitCodes, exitMeanings } from "../src/cli/terminal/command-line.ts";
 import { Terminal, usualWidth } from "../src/cli/terminal/terminal.ts";
 
 const page = fileURLToPath(new URL("../docs/reference/cli.md", import.meta.url));
@@ -15,7 +15,7 @@ export async function cliReference(): Promise<string> {
   return [introduction, ...sections].join("\n\n").concat("\n");
 }
 
-const outcomes = Object.entries(exitMeanings) as readonly [Outcome, string][];
+const outcomes = Object.entries(exitMeanings) as readonly [ExitName, string][];
 
 const introduction = `<!-- Generated: \`npm run generate\` writes this page. -->
 # The command line

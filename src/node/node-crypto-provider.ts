@@ -10,7 +10,7 @@ import type { CryptoProvider, SigningKey } from "../pki/crypto-provider.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { Pem } from "../pki/encoding/pem.ts";
-import type { Hash, SignatureAlgorithm, SignatureScheme } from "../pki/signature-algorithm.ts";
+import type { HashName, SignatureAlgorithm, SignatureScheme } from "../pki/signature-algorithm.ts";
 import { Certificate } from "../pki/x509/certificate.ts";
 
 /**
@@ -69,7 +69,7 @@ function verificationInput(key: string, { signParameters }: SignatureScheme) {
 const bufferOf = ({ buffer, byteOffset, length }: Bytes): Buffer =>
   Buffer.from(buffer, byteOffset, length);
 
-const digests: Readonly<Record<Hash, string>> = {
+const digests: Readonly<Record<HashName, string>> = {
   "SHA-256": "sha256",
   "SHA-384": "sha384",
   "SHA-512": "sha512",

@@ -1,11 +1,11 @@
 import { type Bytes, Hex } from "./encoding/bytes.ts";
 
 /** The hashes that signatures are made over. Ed25519 has its own. */
-export type Hash = "SHA-256" | "SHA-384" | "SHA-512";
+export type HashName = "SHA-256" | "SHA-384" | "SHA-512";
 
 /** How WebCrypto imports a key. The names of its types differ between platforms. */
 export type ImportParameters =
-  | { readonly name: string; readonly hash: Hash }
+  | { readonly name: string; readonly hash: HashName }
   | { readonly name: string; readonly namedCurve: string }
   | { readonly name: string };
 
@@ -14,10 +14,10 @@ export interface SignatureScheme {
   readonly importParameters: ImportParameters;
   readonly signParameters:
     | string
-    | { readonly name: string; readonly hash: Hash }
+    | { readonly name: string; readonly hash: HashName }
     | { readonly name: string; readonly saltLength: number };
   /** `undefined` for Ed25519. */
-  readonly hash: Hash | undefined;
+  readonly hash: HashName | undefined;
   /** Octets of r and of s when the signature is ECDSA, else `undefined`. */
   readonly scalarOctets: number | undefined;
 }
@@ -29,7 +29,7 @@ export const scalarOctets = { "P-256": 32, "P-384": 48, "P-521": 66 } as const;
 type Curve = keyof typeof scalarOctets;
 
 /** ECDSA with any of the hashes on any of the curves. */
-export const ecdsa = (namedCurve: Curve, hash: Hash): SignatureScheme => ({
+export const ecdsa = (namedCurve: Curve, hash: HashName): SignatureScheme => ({
   importParameters: { name: "ECDSA", namedCurve },
   signParameters: { name: "ECDSA", hash },
   hash,
@@ -37,7 +37,7 @@ export const ecdsa = (namedCurve: Curve, hash: Hash): SignatureScheme => ({
 });
 
 /** RSASSA-PKCS1-v1_5 (RFC 8017 §8.2). */
-const rsaPkcs1 = (hash: Hash): SignatureScheme => ({
+const rsaPkcs1 = (hash: HashName): SignatureScheme => ({
   importParameters: { name: "RSASSA-PKCS1-v1_5", hash },
   signParameters: "RSASSA-PKCS1-v1_5",
   hash,
@@ -45,7 +45,7 @@ const rsaPkcs1 = (hash: Hash): SignatureScheme => ({
 });
 
 /** RSASSA-PSS (RFC 8017 §8.1) with a salt as long as the hash, which JWS demands (RFC 7518 §3.5). */
-export const rsaPss = (hash: Hash): SignatureScheme => ({
+export const rsaPss = (hash: HashName): SignatureScheme => ({
   importParameters: { name: "RSA-PSS", hash },
   signParameters: { name: "RSA-PSS", saltLength: Number(hash.slice(4)) / 8 },
   hash,
@@ -131,7 +131,7 @@ function mlDsa(name: PostQuantumKey, lastArc: string, signatureOctets: number): 
 }
 
 function ellipticCurve(namedCurve: Curve): SignatureAlgorithm[] {
-  const withHash = (hash: Hash, lastArc: string): SignatureAlgorithm => ({
+  const withHash = (hash: HashName, lastArc: string): SignatureAlgorithm => ({
     ...ecdsa(namedCurve, hash),
     name: `ecdsa-with-${hash}`,
     identifier: Hex.parseLiteral(`300a06082a8648ce3d0403${lastArc}`),
@@ -140,7 +140,7 @@ function ellipticCurve(namedCurve: Curve): SignatureAlgorithm[] {
   return [withHash("SHA-256", "02"), withHash("SHA-384", "03"), withHash("SHA-512", "04")];
 }
 
-function rsa(hash: Hash, lastArc: string): SignatureAlgorithm {
+function rsa(hash: HashName, lastArc: string): SignatureAlgorithm {
   return {
     ...rsaPkcs1(hash),
     name: `${hash}-with-rsa`,

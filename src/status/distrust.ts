@@ -41,7 +41,7 @@ export const Distrust = {
    */
   of(
     octets: Uint8Array,
-    { authorities, revocations, denials }: Statements,
+    { authorities, revocations, denials }: StatedDistrust,
     now: Date,
   ): Distrust | undefined {
     const entry = LogEntry.parse(octets);
@@ -138,7 +138,7 @@ export const RevokedStatus = {
 };
 
 /** What operators have stated, and the authorities whose certificates it may be about. */
-export interface Statements {
+export interface StatedDistrust {
   readonly authorities: readonly SigningAuthority[];
   readonly revocations: readonly RevocationContent[];
   readonly denials: readonly Denial[];

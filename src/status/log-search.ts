@@ -6,7 +6,7 @@ import { ObjectReader } from "../tlog/extend.ts";
 import { Checkpoint } from "../tlog/note/checkpoint.ts";
 import { parseNote } from "../tlog/note/note.ts";
 import { Tile } from "../tlog/tile.ts";
-import { Distrust, type Statements } from "./distrust.ts";
+import { Distrust, type StatedDistrust } from "./distrust.ts";
 import { type FoundEntry, type ReadEntry, readEntry } from "./found-entry.ts";
 import { LogSearchError } from "./log-search-error.ts";
 
@@ -40,10 +40,10 @@ export interface FoundEntries {
 }
 
 /** Loads revocations and denials. It rejects while they cannot be read. */
-type LoadStatements = (now: Date) => Promise<Statements>;
+type LoadDistrust = (now: Date) => Promise<StatedDistrust>;
 
 /** A log whose entries can be searched, with what is stated against them. */
-export type SearchableLog = (statementsAt: LoadStatements) => LogSearch;
+export type SearchableLog = (statementsAt: LoadDistrust) => LogSearch;
 
 const usualLimit = 20;
 const maximumLimit = 100;
@@ -59,10 +59,10 @@ const maximumEntries = maximumBundles * Tile.fullWidth;
  */
 export class LogSearch {
   readonly #log: SearchedLog;
-  readonly #statementsAt: LoadStatements;
+  readonly #statementsAt: LoadDistrust;
   readonly #capacity = new Semaphore(maximumSearches);
 
-  constructor(log: SearchedLog, statementsAt: LoadStatements) {
+  constructor(log: SearchedLog, statementsAt: LoadDistrust) {
     this.#log = log;
     this.#statementsAt = statementsAt;
   }

@@ -18,7 +18,7 @@ import {
   pushedRootFindings,
 } from "./clusters.ts";
 import { configurationFindings } from "./configuration-findings.ts";
-import type { Statements } from "./distrust.ts";
+import type { StatedDistrust } from "./distrust.ts";
 import { Finding } from "./finding.ts";
 import {
   countsInLog,
@@ -111,7 +111,7 @@ export const Status = {
 async function statementsAt(
   { configuration, issuance: { authorities, signers } }: StatusSources,
   now: Date,
-): Promise<Statements> {
+): Promise<StatedDistrust> {
   const own = await authorities.at(now);
   const others = await Promise.all([...signers.values()].map((each) => each.authorities.at(now)));
   return {

@@ -7,7 +7,7 @@ import { LogError } from "./log-error.ts";
 import type { Hash } from "./merkle.ts";
 import { Checkpoint, parseSize, timeOf } from "./note/checkpoint.ts";
 import { claims, type NoteSignature, parseNote, parseSignature } from "./note/note.ts";
-import { Policy, type PolicyWitness } from "./note/policy.ts";
+import { LogPolicy, type PolicyWitness } from "./note/policy.ts";
 import { proveConsistency, type TileReader } from "./proof.ts";
 import type { AskWitnesses } from "./sequencer/sequencer.ts";
 
@@ -75,8 +75,8 @@ interface WitnessReach {
  *
  * @throws LogError `form`
  */
-function parseWitnesses(text: string): Policy {
-  const policy = Policy.parse(text);
+function parseWitnesses(text: string): LogPolicy {
+  const policy = LogPolicy.parse(text);
   if (policy.witnesses.every(({ url }) => url !== undefined)) return policy;
   throw new LogError("form", "a witness without a URL");
 }
@@ -85,7 +85,7 @@ function parseWitnesses(text: string): Policy {
  * Asks all witnesses of a policy at once to cosign a checkpoint (C2SP tlog-witness). A witness that fails
  * is left out: readers judge the quorum.
  */
-export function createAskWitnesses({ witnesses }: Policy, reach: WitnessReach): AskWitnesses {
+export function createAskWitnesses({ witnesses }: LogPolicy, reach: WitnessReach): AskWitnesses {
   // A guess: a witness that knows another size says which.
   const known = new Map<string, number>();
   return async (checkpoint) => {

@@ -4,7 +4,7 @@ import { LogEntry } from "../../src/ca/issuance/log-entry.ts";
 import type { DenialContent, RevocationContent } from "../../src/custody/record-kinds.ts";
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { SerialNumber } from "../../src/pki/encoding/serial-number.ts";
-import type { Statements } from "../../src/status/distrust.ts";
+import type { StatedDistrust } from "../../src/status/distrust.ts";
 import { LogSearch, type SearchedLog } from "../../src/status/log-search.ts";
 import { LogSearchError } from "../../src/status/log-search-error.ts";
 import { Checkpoint } from "../../src/tlog/note/checkpoint.ts";
@@ -143,7 +143,7 @@ describe("a search in the log", () => {
 });
 
 describe("a search beside the statements of operators", () => {
-  const stated = async (changes: Partial<Statements>): Promise<readonly unknown[]> => {
+  const stated = async (changes: Partial<StatedDistrust>): Promise<readonly unknown[]> => {
     const statements = { ...(await nothing()), ...changes };
     const log = published(async (_, path) => logged.objects.stored.get(path));
     const found = await new LogSearch(log, async () => statements).search({

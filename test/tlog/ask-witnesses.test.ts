@@ -3,7 +3,7 @@ import { createAskWitnesses, type WitnessAnswer } from "../../src/tlog/ask-witne
 import type { Tree } from "../../src/tlog/merkle.ts";
 import { Checkpoint } from "../../src/tlog/note/checkpoint.ts";
 import { formatNote, formatSignature } from "../../src/tlog/note/note.ts";
-import { Policy } from "../../src/tlog/note/policy.ts";
+import { LogPolicy } from "../../src/tlog/note/policy.ts";
 import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { createCosigner, standInWitness } from "../testkit/tlog/stand-in-witness.ts";
 import { GrownTree } from "../testkit/tlog/trees.ts";
@@ -26,7 +26,7 @@ async function signed(tree: Tree): Promise<string> {
 }
 
 describe("a publisher", () => {
-  const policy = Policy.parse(
+  const policy = LogPolicy.parse(
     `witness w1 ${VerifierKey.format(cosigner.key)} https://w1.example.com/\nquorum w1`,
   );
   let grown: GrownTree;
@@ -67,7 +67,7 @@ describe("a publisher", () => {
     const lines = [cosigner, second].map(
       ({ key }, i) => `witness w${i + 1} ${VerifierKey.format(key)} https://w${i + 1}.test/`,
     );
-    const both = Policy.parse([...lines, "group both all w1 w2", "quorum both"].join("\n"));
+    const both = LogPolicy.parse([...lines, "group both all w1 w2", "quorum both"].join("\n"));
     const asked: string[] = [];
     const small = grown.grow(3).tree;
     const answers = [cosigner, second].map((each, i) =>

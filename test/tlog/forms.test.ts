@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Hash } from "../../src/tlog/merkle.ts";
 import { Checkpoint } from "../../src/tlog/note/checkpoint.ts";
-import { Policy } from "../../src/tlog/note/policy.ts";
+import { LogPolicy } from "../../src/tlog/note/policy.ts";
 import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { LogProof } from "../../src/tlog/proof.ts";
 import { Tile } from "../../src/tlog/tile.ts";
@@ -144,11 +144,11 @@ describe("a proof in a file", () => {
 
 describe("a policy", () => {
   const policy = (rest: string) =>
-    Policy.parse(`# mesh\nlog ${logKey} https://log.test/0\n${rest}`);
+    LogPolicy.parse(`# mesh\nlog ${logKey} https://log.test/0\n${rest}`);
   const witnessed = `witness w1 ${witnessKey} https://w1.test/\n`;
 
   test("accepts a checkpoint of its log", async () => {
-    const { checkpoint, log } = await Policy.accept(note, policy("quorum none\n"));
+    const { checkpoint, log } = await LogPolicy.accept(note, policy("quorum none\n"));
     expect(checkpoint.size).toBe(7);
     expect(log.url).toBe("https://log.test/0");
   });
@@ -163,23 +163,23 @@ describe("a policy", () => {
     const other = `log ${VerifierKey.format(otherKey.key)} https://other.test\n`;
     const own = `log ${logKey} https://log.test/0\n`;
     for (const lines of [other + own, own + other]) {
-      const { log } = await Policy.accept(note, Policy.parse(`${lines}quorum none\n`));
+      const { log } = await LogPolicy.accept(note, LogPolicy.parse(`${lines}quorum none\n`));
       expect(log.url).toBe("https://log.test/0");
     }
   });
 
   test("demands the cosignatures of its quorum", async () => {
     const demanding = policy(`${witnessed}quorum w1`);
-    await expect(Policy.accept(note, demanding)).rejects.toMatchObject({ fault: "quorum" });
+    await expect(LogPolicy.accept(note, demanding)).rejects.toMatchObject({ fault: "quorum" });
     const cosigned = `${note}${cosignature}\n`;
-    const { cosigned: by } = await Policy.accept(cosigned, demanding);
+    const { cosigned: by } = await LogPolicy.accept(cosigned, demanding);
     expect([...by.keys()]).toEqual(["w1"]);
   });
 
   test("counts every witness that has cosigned", async () => {
     const second = `witness w2 ${witnessKey}\n`;
     const demanding = policy(`${witnessed}${second}group both 2 w1 w2\nquorum both`);
-    const { cosigned } = await Policy.accept(`${note}${cosignature}\n`, demanding);
+    const { cosigned } = await LogPolicy.accept(`${note}${cosignature}\n`, demanding);
     expect([...cosigned.keys()]).toEqual(["w1", "w2"]);
   });
 
@@ -194,8 +194,8 @@ describe("a policy", () => {
   });
 
   test("refuses the checkpoint of a log that it does not name", async () => {
-    const other = Policy.parse("quorum none\n");
-    await expect(Policy.accept(note, other)).rejects.toMatchObject({ fault: "origin" });
+    const other = LogPolicy.parse("quorum none\n");
+    await expect(LogPolicy.accept(note, other)).rejects.toMatchObject({ fault: "origin" });
   });
 
   test.each([

@@ -8,7 +8,7 @@ import {
   type DocumentFollowerOptions,
   type FollowerState,
 } from "../../program/bundle/document-follower.ts";
-import { crlDocument, type SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
+import { bundleDocument, crlDocument, type SpiffeBundle } from "../../program/bundle/documents.ts";
 import { PemFile } from "../../program/files/pem-file.ts";
 import { errorCode } from "../../program/files/small-file.ts";
 import type { ClientTls } from "../../program/http/tunnel.ts";
@@ -90,7 +90,7 @@ export function federatedBundleFollowers(
     ({ trustDomain, url }) =>
       new DocumentFollower({
         ...commonOptions(url, options),
-        kind: spiffeBundle,
+        kind: bundleDocument,
         // A held request costs a foreign endpoint a connection.
         longestWaitSeconds: 0,
         tlsOptions: () => webTls(configuration.federatedRootFile),
@@ -186,7 +186,7 @@ export class OwnBundle implements FollowerState {
     const common = commonOptions(url, this.#options);
     return new DocumentFollower({
       ...common,
-      kind: spiffeBundle,
+      kind: bundleDocument,
       longestWaitSeconds: configuration.longestBundleRefreshSeconds,
       tlsOptions: () => channel.tlsOptions(),
       onDocument: (bundle) => this.#take(bundle),

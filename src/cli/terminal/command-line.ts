@@ -8,10 +8,10 @@ import { addSeconds } from "../../pki/x509/validity.ts";
 export const exitCodes = { done: 0, failed: 1, usage: 2, attention: 3, broken: 4 } as const;
 
 /** How a command ended, which decides its exit code. */
-export type Outcome = keyof typeof exitCodes;
+export type ExitName = keyof typeof exitCodes;
 
 /** The meaning of each exit code, for `--help` and the reference. */
-export const exitMeanings: Readonly<Record<Outcome, string>> = {
+export const exitMeanings: Readonly<Record<ExitName, string>> = {
   done: "The verb did it, and nothing needs attention.",
   failed: "The verb did not do it, or not all of it. One sentence says why.",
   usage: "The command has a wrong word, option or value, and changed nothing.",
@@ -25,7 +25,7 @@ export type GradedOutcomes = Partial<Record<"attention" | "broken", string>>;
 /** Tells in the help of a verb when it ends with a graded exit code. */
 export function addExitCodes(command: Command, graded: GradedOutcomes): Command {
   const lines = Object.entries(graded).map(
-    ([outcome, when]) => `  ${exitCodes[outcome as Outcome]}  ${when}`,
+    ([outcome, when]) => `  ${exitCodes[outcome as ExitName]}  ${when}`,
   );
   return command.addHelpText("after", ["\nExit codes of its own:", ...lines].join("\n"));
 }
@@ -34,7 +34,7 @@ export function addExitCodes(command: Command, graded: GradedOutcomes): Command 
 export const exitCodesHelp: string = [
   "\nExit codes:",
   ...Object.entries(exitMeanings).map(
-    ([outcome, meaning]) => `  ${exitCodes[outcome as Outcome]}    ${meaning}`,
+    ([outcome, meaning]) => `  ${exitCodes[outcome as ExitName]}    ${meaning}`,
   ),
   "  130  SIGINT ended it; 143: SIGTERM did.",
 ].join("\n");

@@ -20,7 +20,7 @@ export interface OutputReader {
 }
 
 /** A command to type next, and its purpose. */
-export type NextStep = readonly [command: string, reason: string];
+export type NextCommand = readonly [command: string, reason: string];
 
 /** How npm starts this program: by the script `rampart` of a checkout or a project, or by `npx`. */
 const starts: ReadonlyMap<string, string> = new Map([
@@ -151,7 +151,7 @@ export class Terminal implements Screen {
   }
 
   /** Says what an operator does after a verb. */
-  noticeNext(steps: readonly NextStep[]): void {
+  noticeNext(steps: readonly NextCommand[]): void {
     const lines = steps.map(
       ([command, reason]) => `  ${this.#said("heading", this.typed(command))}\n      ${reason}`,
     );

@@ -21,7 +21,7 @@ import {
   usageError,
 } from "../terminal/command-line.ts";
 import { formatTable } from "../terminal/table.ts";
-import type { NextStep, Terminal } from "../terminal/terminal.ts";
+import type { NextCommand, Terminal } from "../terminal/terminal.ts";
 
 interface ListOptions extends SessionOptions {
   readonly retire?: string;
@@ -75,7 +75,7 @@ A key of AWS KMS, Google Cloud KMS, Azure Key Vault, or the transit engine of Va
   hashivault://vault.example.com:8200/transit/keys/rampart
 A KEK that nobody has seen takes a new id, and its place as \`rampart kek new --help\` says.`;
 
-const nextSteps: readonly NextStep[] = [
+const nextSteps: readonly NextCommand[] = [
   [
     "npx wrangler secret put KEK",
     "gives it to a Worker; `rampart serve` reads KEK in its environment",

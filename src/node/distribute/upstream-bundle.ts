@@ -6,7 +6,7 @@ import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
-import { SpiffeBundle, spiffeBundle } from "../../program/bundle/documents.ts";
+import { bundleDocument, SpiffeBundle } from "../../program/bundle/documents.ts";
 import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
 import { ServerRoots } from "./server-roots.ts";
@@ -39,7 +39,7 @@ export class UpstreamBundle {
     this.#current = known && numberedBundle(known);
     const document = {
       path: "/bundle.json",
-      kind: spiffeBundle,
+      kind: bundleDocument,
       onDocument: (bundle: SpiffeBundle) => this.#accept(bundle),
       failed: (message: string) => this.#failed(message),
     };

@@ -2,7 +2,7 @@ import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import { CallTimeout } from "../../foundation/headers.ts";
-import { pathOf as requestPathOf } from "../../transport/http/paths.ts";
+import { pathOf } from "../../transport/http/paths.ts";
 import { SharedOctets } from "../../transport/http/shared-octets.ts";
 import { RequestBody } from "../../transport/rpc/request-body.ts";
 import type { Peer, RpcRequest } from "../../transport/rpc/rpc.ts";
@@ -18,7 +18,7 @@ export function isTarget(target: string, method: string): boolean {
 }
 
 /** The path of a target, without its query. */
-export const pathOf = (target: string): string => target.split("?", 1)[0] ?? target;
+export const targetPath = (target: string): string => target.split("?", 1)[0] ?? target;
 
 /** The reason for which a call ends when its caller hangs up. */
 export function callerGone(): ConnectError {
@@ -135,7 +135,7 @@ export async function answerOf(
     const { method, url, headers: fields, signal } = call();
     const request = new Request(url, { method, headers: fields(), signal });
     // `Request` resolves dot segments, and every path has one spelling.
-    if (requestPathOf(request) !== path) return new Response("not found\n", { status: 404 });
+    if (pathOf(request) !== path) return new Response("not found\n", { status: 404 });
     return fetch(request, { ...peer, yieldTurn });
   });
 }

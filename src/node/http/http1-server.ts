@@ -15,9 +15,9 @@ import {
   isOver,
   isTarget,
   logHttpFault,
-  pathOf,
   sendBody,
   skipRest,
+  targetPath,
   writeChunk,
 } from "./http-exchange.ts";
 import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
@@ -146,7 +146,7 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
   };
   // Native gRPC needs HTTP/2.
   const known = RequestBody.isGrpc(headers["content-type"]) ? withoutRpcs(routes) : routes;
-  const arrival = { path: pathOf(target), incoming, headers, call, peer, permit };
+  const arrival = { path: targetPath(target), incoming, headers, call, peer, permit };
   const response = await answerOf(known, arrival);
   if (response instanceof Response) await sendResponse(arrived, response);
   else if (response) await sendRpcResponse(arrived, response);

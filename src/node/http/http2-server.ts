@@ -20,9 +20,9 @@ import {
   isOver,
   isTarget,
   logHttpFault,
-  pathOf,
   sendBody,
   skipRest,
+  targetPath,
   writeChunk,
 } from "./http-exchange.ts";
 import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
@@ -161,7 +161,7 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
     headers: () => RawHeaders.toHeaders(rawHeaders),
     contextValues: createContextValues().set(Peer.key, peer),
   });
-  const arrival = { path: pathOf(target), incoming: stream, headers, call, peer, permit };
+  const arrival = { path: targetPath(target), incoming: stream, headers, call, peer, permit };
   const response = await answerOf(routes, arrival);
   if (response instanceof Response) await sendResponse(arrived, response);
   else if (response) await sendRpcResponse(arrived, response);

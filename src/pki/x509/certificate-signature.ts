@@ -4,7 +4,7 @@ import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import { DerBuilder } from "../encoding/internal/der-builder.ts";
 import { readObjectIdentifier } from "../encoding/internal/der-values.ts";
 import {
-  type Hash,
+  type HashName,
   rsaPss,
   type SignatureAlgorithm,
   signatureAlgorithms,
@@ -51,7 +51,7 @@ const pss: readonly PathAlgorithm[] = [
   pssWith("SHA-512", "03", "40"),
 ];
 
-function pssWith(hash: Hash, arc: string, saltOctets: string): PathAlgorithm {
+function pssWith(hash: HashName, arc: string, saltOctets: string): PathAlgorithm {
   const digest = `300d06096086480165030402${arc}0500`;
   const parameters = `3034a00f${digest}a11c301a06092a864886f70d010108${digest}a2030201${saltOctets}`;
   const identifier = Hex.parseLiteral(`304106092a864886f70d01010a${parameters}`);

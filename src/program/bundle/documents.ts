@@ -56,7 +56,7 @@ const contentOf = ({ roots, jwtKeys }: SpiffeBundle): string =>
   ]);
 
 /** The CA's trust bundle in SPIFFE's format. */
-export const spiffeBundle: DocumentKind<SpiffeBundle> = {
+export const bundleDocument: DocumentKind<SpiffeBundle> = {
   name: "bundle",
   mediaType: "application/json",
   maximumOctets: 256 * 1024,

@@ -21,14 +21,14 @@ export interface ProxyServer {
 }
 
 /** The server that a connection is for. An IPv6 address has no brackets. */
-export interface Peer {
+export interface Destination {
   readonly isTls: boolean;
   readonly host: string;
   readonly port: number;
 }
 
 /** Chooses the proxy of a connection; `undefined` for a direct one. */
-export type ProxyFor = (peer: Peer) => ProxyServer | undefined;
+export type ProxyFor = (destination: Destination) => ProxyServer | undefined;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -46,9 +46,9 @@ export const EnvironmentProxies = {
     const isExempt = parseExemptions(either(environment, "NO_PROXY"));
     const except = either(environment, "NO_PROXY") && ", except to the servers of NO_PROXY";
     return {
-      proxyFor: (peer) => {
-        const proxy = peer.isTls ? secure : plain;
-        return proxy && !isNear(peer.host) && !isExempt(peer) ? proxy : undefined;
+      proxyFor: (destination) => {
+        const proxy = destination.isTls ? secure : plain;
+        return proxy && !isNear(destination.host) && !isExempt(destination) ? proxy : undefined;
       },
       sentences: [
         ...(secure ? [`TLS goes through ${secure.shown} (HTTPS_PROXY)${except}`] : []),
@@ -65,7 +65,7 @@ export const EnvironmentProxies = {
   },
 
   /** The choice of the environment that {@link EnvironmentProxies.prepare} has read. */
-  proxyFor: ((peer) => current.proxyFor(peer)) satisfies ProxyFor,
+  proxyFor: ((destination) => current.proxyFor(destination)) satisfies ProxyFor,
 
   /** What {@link EnvironmentProxies.prepare} has read, in sentences without a password. */
   sentences: (): readonly string[] => current.sentences,
@@ -145,7 +145,7 @@ const holds = (list: BlockList, host: string): boolean =>
   isIP(host) !== 0 && list.check(host, familyOf(host));
 
 /** Reads `NO_PROXY`: `*`, addresses, networks (CIDR), names with their subdomains, `.name` for these alone; each but a network with a port too. */
-function parseExemptions(text: string): (peer: Peer) => boolean {
+function parseExemptions(text: string): (destination: Destination) => boolean {
   const rules = text
     .toLowerCase()
     .split(",")

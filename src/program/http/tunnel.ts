@@ -12,7 +12,12 @@ import { Host } from "../../foundation/addresses.ts";
 import { errorCode } from "../files/small-file.ts";
 import { SystemRoots } from "../system-roots.ts";
 import { Handshake } from "../tls-policy.ts";
-import { EnvironmentProxies, type Peer, type ProxyFor, type ProxyServer } from "./proxies.ts";
+import {
+  type Destination,
+  EnvironmentProxies,
+  type ProxyFor,
+  type ProxyServer,
+} from "./proxies.ts";
 
 /** Options of TLS: roots instead of the system's, a client certificate, the name by which the server is judged. */
 export type ClientTls = SecureContextOptions &
@@ -35,7 +40,7 @@ export const probeMilliseconds = 15_000;
  *
  * @throws Error whose code begins with `PROXY_`, for a proxy that refuses or fails.
  */
-function openTunnel(proxy: ProxyServer, { host, port }: Peer): Promise<Socket> {
+function openTunnel(proxy: ProxyServer, { host, port }: Destination): Promise<Socket> {
   const authority = `${Host.bracketed(host)}:${port}`;
   const { isTls, authorization } = proxy;
   const request = (isTls ? httpsRequest : httpRequest)({
@@ -89,8 +94,8 @@ export class TlsAgent extends HttpsAgent {
   ): ReturnType<HttpsAgent["createConnection"]> {
     const { host, port, ca } = options;
     if (ca === undefined) SystemRoots.trust();
-    const peer = { isTls: true, host: host ?? "", port: Number(port) };
-    const proxy = this.#proxyFor(peer);
+    const destination = { isTls: true, host: host ?? "", port: Number(port) };
+    const proxy = this.#proxyFor(destination);
     const follow = (connection: Duplex | null | undefined): typeof connection => {
       if (connection instanceof Socket) this.isInHandshake = Handshake.watch(connection);
       return connection;
@@ -100,7 +105,7 @@ export class TlsAgent extends HttpsAgent {
       const tunneled = { ...options, socket };
       return follow(super.createConnection(tunneled));
     };
-    openTunnel(proxy, peer).then(
+    openTunnel(proxy, destination).then(
       (socket) => done(null, secured(socket) ?? socket),
       (error) => done(error, new Duplex()),
     );
@@ -119,11 +124,11 @@ export async function connectSession(origin: string, tls: ClientTls): Promise<So
   const { protocol, hostname, port } = new URL(origin);
   const isTls = protocol === "https:";
   const host = hostname.replace(/^\[|\]$/g, "");
-  const peer = { isTls: true, host, port: Number(port) || (isTls ? 443 : 80) };
-  const proxy = EnvironmentProxies.proxyFor(peer);
-  const tunnel = proxy && (await openTunnel(proxy, peer));
-  if (!isTls) return tunnel ?? connectTcp(peer);
+  const destination = { isTls: true, host, port: Number(port) || (isTls ? 443 : 80) };
+  const proxy = EnvironmentProxies.proxyFor(destination);
+  const tunnel = proxy && (await openTunnel(proxy, destination));
+  if (!isTls) return tunnel ?? connectTcp(destination);
   const servername = tls.servername ?? (isIP(host) === 0 ? host : "");
-  const over = tunnel ? { socket: tunnel } : { port: peer.port };
+  const over = tunnel ? { socket: tunnel } : { port: destination.port };
   return connect({ ...tls, ...over, host, servername, ALPNProtocols: ["h2"] });
 }

@@ -19,7 +19,7 @@ export interface PolicyWitness {
 type Quorum = (cosigned: ReadonlySet<string>) => boolean;
 
 /** The logs that a reader accepts, and the witnesses that it demands (C2SP tlog-policy). */
-export interface Policy {
+export interface LogPolicy {
   readonly logs: readonly PolicyLog[];
   readonly witnesses: readonly PolicyWitness[];
   readonly isQuorum: Quorum;
@@ -35,12 +35,12 @@ interface Draft {
 
 const maximumLines = 1000;
 
-export const Policy = {
+export const LogPolicy = {
   /**
    * Parses a policy of logs and witnesses (C2SP tlog-policy).
    * @throws LogError `form`, with the number of the first line that is malformed; also for a policy without a quorum.
    */
-  parse(text: string): Policy {
+  parse(text: string): LogPolicy {
     const draft: Draft = { logs: [], witnesses: [], members: new Map() };
     const lines = text.split("\n", maximumLines);
     for (const [i, line] of lines.entries()) {
@@ -58,14 +58,14 @@ export const Policy = {
    *
    * @throws LogError `form`, `origin` for a log that the policy does not name, `signature`, `quorum`.
    */
-  async accept(text: string, policy: Policy): Promise<AcceptedCheckpoint> {
-    const opened = await Policy.open(text, policy);
+  async accept(text: string, policy: LogPolicy): Promise<AcceptedCheckpoint> {
+    const opened = await LogPolicy.open(text, policy);
     if (policy.isQuorum(new Set(opened.cosigned.keys()))) return opened;
     throw new LogError("quorum", "too few witnesses of the policy have cosigned the checkpoint");
   },
 
-  /** Verifies a checkpoint like {@link Policy.accept}, but leaves the quorum to the caller. */
-  async open(text: string, policy: Policy): Promise<AcceptedCheckpoint> {
+  /** Verifies a checkpoint like {@link LogPolicy.accept}, but leaves the quorum to the caller. */
+  async open(text: string, policy: LogPolicy): Promise<AcceptedCheckpoint> {
     const note = parseNote(text);
     const origin = note.text.slice(0, note.text.indexOf("\n"));
     const log = policy.logs.find(({ key }) => key.name === origin);

@@ -2,7 +2,7 @@ import { LogError } from "../../../src/tlog/log-error.ts";
 import { Hash } from "../../../src/tlog/merkle.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { formatNote, parseNote } from "../../../src/tlog/note/note.ts";
-import { Policy } from "../../../src/tlog/note/policy.ts";
+import { LogPolicy } from "../../../src/tlog/note/policy.ts";
 import { LogProof } from "../../../src/tlog/proof.ts";
 import { Tile } from "../../../src/tlog/tile.ts";
 import type { Random } from "../../simulation/random.ts";
@@ -64,7 +64,7 @@ export const tile: Target = {
     }),
 };
 
-const policy: Policy = Policy.parse(policyText);
+const policy: LogPolicy = LogPolicy.parse(policyText);
 
 /** A note of a log, as a web server or the log itself may have changed it. */
 export const checkpoint: Target = {
@@ -77,7 +77,7 @@ export const checkpoint: Target = {
   judge: (input) =>
     unlessRefused(async () => {
       const whole = input.toString();
-      const { checkpoint: read, cosigned } = await Policy.open(whole, policy);
+      const { checkpoint: read, cosigned } = await LogPolicy.open(whole, policy);
       requireThat(formatNote(parseNote(whole)) === whole, "a note has another spelling");
       const end = whole.lastIndexOf("\n\n");
       const [text, lines] = [whole.slice(0, end + 1), whole.slice(end + 2)];
@@ -93,7 +93,7 @@ export const checkpoint: Target = {
     }),
 };
 
-function logOf({ logs: [log] }: Policy): Policy["logs"][number]["key"] {
+function logOf({ logs: [log] }: LogPolicy): LogPolicy["logs"][number]["key"] {
   if (!log) throw new Error("a policy without a log");
   return log.key;
 }
@@ -149,7 +149,7 @@ export const logPolicy: Target = {
   judge: (input) =>
     unlessRefused(async () => {
       const text = input.toString();
-      const { witnesses, isQuorum } = Policy.parse(text);
+      const { witnesses, isQuorum } = LogPolicy.parse(text);
       const names = witnesses.map(({ name }) => name);
       for (let set = 0; set < 2 ** Math.min(names.length, 6); set++) {
         const some = new Set(names.filter((_, i) => (set >> i) & 1));

@@ -7,7 +7,7 @@ import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../../src/program/bundle/document-follower.ts";
-import { type SpiffeBundle, spiffeBundle } from "../../../src/program/bundle/documents.ts";
+import { bundleDocument, type SpiffeBundle } from "../../../src/program/bundle/documents.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
@@ -41,7 +41,7 @@ async function followWith(
   };
   const follower = new DocumentFollower({
     url: `${server.origin}/bundle.json`,
-    kind: spiffeBundle,
+    kind: bundleDocument,
     tlsOptions: async () => ({}),
     onDocument: ({ sequence }) => {
       record(`bundle ${sequence}`);

@@ -13,8 +13,8 @@ import type { DeploymentChoice } from "../../session/deployment.ts";
 import {
   addExitCodes,
   addPlaceOptions,
+  type ExitName,
   exitCodes,
-  type Outcome,
   typedInterval,
   typedNumber,
   usageError,
@@ -86,7 +86,7 @@ export function acceptanceCommand(terminal: Terminal): Command {
     .action((options: AcceptanceOptions) => accept(terminal, options));
 }
 
-const outcomes: Readonly<Record<Verdict, Outcome>> = {
+const outcomes: Readonly<Record<Verdict, ExitName>> = {
   good: "done",
   skipped: "failed",
   attention: "attention",

@@ -7,7 +7,7 @@ import { ObjectReader } from "../../../tlog/extend.ts";
 import { Frontier } from "../../../tlog/frontier.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import type { Checkpoint } from "../../../tlog/note/checkpoint.ts";
-import { Policy } from "../../../tlog/note/policy.ts";
+import { LogPolicy } from "../../../tlog/note/policy.ts";
 import { hashesAt, Tile } from "../../../tlog/tile.ts";
 import type { Environment } from "../../terminal/terminal.ts";
 import { type LogSource, openSource, policyOfKey } from "../log/log-source.ts";
@@ -17,7 +17,7 @@ import { broken, good, type Measurement, type Row, skipped } from "./row.ts";
 /** A shard of the log, and its verified tree at the latest look. */
 interface Shard {
   readonly source: LogSource;
-  readonly policy: Policy;
+  readonly policy: LogPolicy;
   frontier: Frontier;
 }
 
@@ -99,7 +99,7 @@ async function frontierOf(size: number, read: ObjectReader): Promise<Frontier> {
 async function readCheckpoint({ source, policy }: Omit<Shard, "frontier">): Promise<Checkpoint> {
   const octets = await source.read(Tile.checkpointPath);
   if (!octets) throw new LogError("missing", `${source.url} has no checkpoint`);
-  return (await Policy.open(new TextDecoder().decode(octets), policy)).checkpoint;
+  return (await LogPolicy.open(new TextDecoder().decode(octets), policy)).checkpoint;
 }
 
 /** A log that grows faster than it is read has other readers. */

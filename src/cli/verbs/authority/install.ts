@@ -17,7 +17,7 @@ import {
 } from "../../session/session.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { ConfirmationOptions } from "../../terminal/questions.ts";
-import type { NextStep, Terminal } from "../../terminal/terminal.ts";
+import type { NextCommand, Terminal } from "../../terminal/terminal.ts";
 import { loadSource } from "../import/ca-entries.ts";
 import { loadPluggedIn } from "../import/load.ts";
 import { type ImportedCertificate, readCertificates } from "../import/pem-files.ts";
@@ -182,7 +182,7 @@ export async function importAuthority(
   }
   await printStoreSummary(session);
   if (session.isDry) return;
-  const check: NextStep = [
+  const check: NextCommand = [
     "rampart cluster check",
     "shows whether the CA knows the keys of each cluster, and which roots are there",
   ];

@@ -2,7 +2,7 @@ import type { ConfiguredTaint, Taint } from "../../../pki/authority/taint.ts";
 import { AuthorityStatus } from "../../../status/authorities.ts";
 import { openStore, type Session } from "../../session/session.ts";
 import { formatTable } from "../../terminal/table.ts";
-import type { NextStep, Screen } from "../../terminal/terminal.ts";
+import type { NextCommand, Screen } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
 
 /** Prints the authorities after a change; for a dry run, as they would be. */
@@ -17,19 +17,19 @@ export async function printStoreSummary(session: Session): Promise<void> {
 }
 
 /** The next step after a change of the authorities: the plan says what happens when, and who has the root. */
-export const planStep: NextStep = [
+export const planStep: NextCommand = [
   "rampart authority plan",
   "shows what happens when, and which clusters have the next root",
 ];
 
 /** The next step after a new key, which without a backup would be lost with the store. */
-export const backupStep: NextStep = [
+export const backupStep: NextCommand = [
   "rampart authority export --out rampart-backup.age",
   "writes a backup; an authority that is in none is lost with the store",
 ];
 
 /** The next step after a change of many records. */
-export const doctorStep: NextStep = [
+export const doctorStep: NextCommand = [
   "rampart doctor",
   "looks for faults in the configuration, the store and the clusters",
 ];

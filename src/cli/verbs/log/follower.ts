@@ -6,7 +6,7 @@ import { Frontier } from "../../../tlog/frontier.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { Checkpoint } from "../../../tlog/note/checkpoint.ts";
 import { parseNote } from "../../../tlog/note/note.ts";
-import { type AcceptedCheckpoint, Policy } from "../../../tlog/note/policy.ts";
+import { type AcceptedCheckpoint, LogPolicy } from "../../../tlog/note/policy.ts";
 import { VerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { Tile } from "../../../tlog/tile.ts";
 import { usageError } from "../../terminal/command-line.ts";
@@ -34,7 +34,7 @@ export interface FollowerOptions extends SourceOptions {
 export interface Follower extends Disposable {
   readonly index: FollowerIndex;
   readonly source: LogSource | undefined;
-  readonly policy: Policy;
+  readonly policy: LogPolicy;
   readonly terminal: Terminal;
   readonly reader: OutputReader;
 }
@@ -82,7 +82,7 @@ async function pinnedPolicy(
   terminal: Terminal,
   index: FollowerIndex,
   source: LogSource | undefined,
-): Promise<Policy> {
+): Promise<LogPolicy> {
   const key = index.state()?.verifierKey ?? (await source?.announcedKey());
   if (key === undefined) throw new OperatorError(await withoutKey(source));
   if (!index.state()) terminal.notice(`rampart: trusting ${printable(key)}, as the server says`);
@@ -107,12 +107,12 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
   const known = index.state();
   if (!source) {
     if (!known) throw new OperatorError("the copy is empty: follow the log with --url first");
-    return Policy.open(known.checkpoint, policy);
+    return LogPolicy.open(known.checkpoint, policy);
   }
   const octets = await source.read(Tile.checkpointPath);
   if (!octets) throw new LogError("missing", "the log has no checkpoint");
   const text = new TextDecoder().decode(octets);
-  const accepted = await Policy.open(text, policy);
+  const accepted = await LogPolicy.open(text, policy);
   requireSameLog(accepted, known?.checkpoint);
   await index.transaction(async () => {
     const read = recording(source.read, index);

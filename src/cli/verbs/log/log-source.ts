@@ -9,7 +9,7 @@ import { SmallFile } from "../../../program/files/small-file.ts";
 import { NodeFetch } from "../../../program/http/http-client.ts";
 import type { ObjectReader } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
-import { Policy } from "../../../tlog/note/policy.ts";
+import { LogPolicy } from "../../../tlog/note/policy.ts";
 import { VerifierKey } from "../../../tlog/note/verifier-key.ts";
 import {
   addExitCodes,
@@ -118,10 +118,10 @@ function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
 }
 
 /** The policy that an operator chose: a file, or a key alone without witnesses. @throws OperatorError */
-export async function chosenPolicy({ key, policy }: SourceOptions): Promise<Policy | undefined> {
+export async function chosenPolicy({ key, policy }: SourceOptions): Promise<LogPolicy | undefined> {
   if (policy !== undefined) {
     const text = await SmallFile.read(policy, maximumPolicyOctets);
-    return orUsageError(policy, () => Policy.parse(text));
+    return orUsageError(policy, () => LogPolicy.parse(text));
   }
   return key === undefined ? undefined : orUsageError("--key", () => policyOfKey(key));
 }
@@ -137,7 +137,7 @@ export function orUsageError<T>(what: string, parse: () => T): T {
 }
 
 /** A policy that trusts one log's key, and demands no witness. */
-export function policyOfKey(text: string): Policy {
+export function policyOfKey(text: string): LogPolicy {
   return { logs: [{ key: VerifierKey.parse(text) }], witnesses: [], isQuorum: () => true };
 }
 

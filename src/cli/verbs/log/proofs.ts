@@ -10,7 +10,7 @@ import { SmallFile } from "../../../program/files/small-file.ts";
 import { ObjectReader } from "../../../tlog/extend.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import { Hash } from "../../../tlog/merkle.ts";
-import { Policy } from "../../../tlog/note/policy.ts";
+import { LogPolicy } from "../../../tlog/note/policy.ts";
 import { LogProof } from "../../../tlog/proof.ts";
 import { usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -63,10 +63,10 @@ export async function proveEntry({ index }: Follower, entry: IndexedEntry): Prom
  *
  * @throws LogError
  */
-async function verifyProof(text: string, certificate: Bytes, policy: Policy) {
+async function verifyProof(text: string, certificate: Bytes, policy: LogPolicy) {
   const { index, hashes, checkpoint: note, extra } = LogProof.parse(text);
   if (!extra) throw new LogError("form", "the proof lacks the entry that `prove` adds");
-  const { checkpoint } = await Policy.accept(note, policy);
+  const { checkpoint } = await LogPolicy.accept(note, policy);
   LogProof.verifyInclusion(checkpoint, index, Hash.ofLeaf(extra), hashes);
   const entry = LogEntry.parse(extra);
   if (!isOf(entry, certificate)) {
