@@ -1,4 +1,4 @@
-import { Authorities, type AuthoritiesConfiguration } from "../ca/authorities.ts";
+import { Authorities } from "../ca/authorities.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { type BundlePart, uniteBundles } from "../ca/issuance/signers.ts";
 import type { Mint } from "../ca/mint.ts";
@@ -58,62 +58,27 @@ export interface CaStores {
 
 /** Opens the stores of a CA. */
 export const CaStores = {
-  /**
-   * Opens the stores of a configuration and of its signers, each with the trust bundle of all. It is one function because
-   * every store that it opens reads the configuration that `follow` replaces.
-   */
+  /** Opens the stores of a configuration and of its signers, each with the trust bundle of all. */
   async open(configuration: Configuration, platform: StorePlatform): Promise<CaStores> {
-    const { trustDomain, signers } = configuration;
-    const { cryptoProvider, signerStore, publishes = false } = platform;
-    let policy = configuration;
-    const freshness = freshnessOf(configuration, platform);
-    const { shareWork = WorkSharing.polling(platform.clock) } = platform;
-    const held =
+    const { signerStore, shareWork = WorkSharing.polling(platform.clock) } = platform;
+    const keks =
       platform.keks ?? (await ConfiguredKeks.hold(configuration, { ...platform, shareWork }));
-
-    function open(whole: AuthorityStore, log: EventLog, signer?: string): CaStore {
-      const keks = held.ring(signer);
-      const store = openWhileHeld(whole, held, platform.clock);
-      let known = policyOf(configuration, signer);
-      let of = configuration;
-      const currentPolicy = (): StorePolicy => {
-        if (of !== policy) [of, known] = [policy, policyOf(policy, signer)];
-        return known;
-      };
-      const opening = { store, keks, log, cryptoProvider, trustDomain, ...known };
-      return {
-        store,
-        keks,
-        log,
-        authorities: servedWhileHeld(
-          Authorities.create({ ...opening, store: whole, ...freshness, currentPolicy, publishes }),
-          held,
-        ),
-      };
-    }
-
-    const own = open(platform.store, platform.log);
-    const named: [string, CaStore][] = [];
-    const parts: BundlePart[] = [{ authorities: own.authorities, sharesPostQuantum: false }];
-    for (const { name, mesh_bundle } of signerStore ? signers : []) {
-      if (!signerStore) break;
-      const opened = open(signerStore(name), logOf(name, platform.log), name);
-      named.push([name, opened]);
-      parts.push({ authorities: opened.authorities, sharesPostQuantum: mesh_bundle });
-    }
-    const united = (one: CaStore): CaStore => ({
-      ...one,
-      authorities: uniteBundles(
-        one.authorities,
-        parts.filter(({ authorities }) => authorities !== one.authorities),
-      ),
-    });
+    const inForce = { configuration };
+    const opening = { ...platform, keks, shareWork };
+    const own = openStore(opening, inForce);
+    const signers = !signerStore
+      ? []
+      : configuration.signers.map(({ name, mesh_bundle: sharesPostQuantum }) => {
+          const place = { store: signerStore(name), log: logOf(name, platform.log) };
+          return { name, sharesPostQuantum, ...openStore({ ...opening, ...place }, inForce, name) };
+        });
+    const parts = [{ ...own, sharesPostQuantum: false }, ...signers];
     return {
-      own: united(own),
-      keks: held,
-      named: new Map(named.map(([name, each]) => [name, united(each)])),
+      own: united(own, parts),
+      keks,
+      named: new Map(signers.map((each) => [each.name, united(each, parts)])),
       follow: (next) => {
-        policy = next;
+        inForce.configuration = next;
       },
     };
   },
@@ -168,6 +133,60 @@ export const CaStores = {
   },
 };
 
+/** The configuration that counts, which another one replaces while the stores stay open. */
+interface InForce {
+  configuration: Configuration;
+}
+
+/** The means to open one store. */
+interface Opening extends StorePlatform {
+  readonly keks: HeldKeks;
+  readonly shareWork: WorkSharing;
+}
+
+function openStore(opening: Opening, inForce: InForce, signer?: string): CaStore {
+  const { configuration } = inForce;
+  const { store: whole, keks: held, log, clock, cryptoProvider, publishes = false } = opening;
+  const keks = held.ring(signer);
+  const currentPolicy = policyIn(inForce, signer);
+  const authorities = Authorities.create({
+    store: whole,
+    keks,
+    log,
+    cryptoProvider,
+    publishes,
+    currentPolicy,
+    trustDomain: configuration.trustDomain,
+    ...currentPolicy(),
+    ...freshnessOf(configuration, opening),
+  });
+  return {
+    store: openWhileHeld(whole, held, clock),
+    keks,
+    log,
+    authorities: servedWhileHeld(authorities, held),
+  };
+}
+
+/** The policy of a store in the configuration in force: the same object until that is replaced. */
+function policyIn(inForce: InForce, signer?: string): () => StorePolicy {
+  let of = inForce.configuration;
+  let known = policyOf(of, signer);
+  return () => {
+    if (of !== inForce.configuration) {
+      of = inForce.configuration;
+      known = policyOf(of, signer);
+    }
+    return known;
+  };
+}
+
+/** A store whose trust bundle has the roots of all others, too. */
+function united({ store, keks, log, authorities }: CaStore, parts: readonly BundlePart[]): CaStore {
+  const others = parts.filter((each) => each.authorities !== authorities);
+  return { store, keks, log, authorities: uniteBundles(authorities, others) };
+}
+
 /** Wraps a store so that each load first acquires the KEK that unseals the records. */
 function openWhileHeld(store: AuthorityStore, keks: HeldKeks, clock: () => Date): AuthorityStore {
   return {
@@ -207,20 +226,11 @@ function policyOf(
   };
 }
 
-function freshnessOf(
-  configuration: Configuration,
-  platform: StorePlatform,
-): Pick<
-  AuthoritiesConfiguration,
-  "refreshSeconds" | "surviveOutageSeconds" | "shareWork" | "waitBriefly"
-> {
-  const {
-    shareWork = WorkSharing.polling(platform.clock),
-    storeLagSeconds = 0,
-    waitBriefly,
-  } = platform;
+/** How fresh the authorities are, and how their loads are shared. */
+function freshnessOf(configuration: Configuration, opening: Opening) {
+  const { storeLagSeconds = 0, shareWork, waitBriefly } = opening;
   const { propagationSeconds } = configuration.phaseLengths;
-  const refreshSeconds = refreshSecondsOf(configuration, platform);
+  const refreshSeconds = refreshSecondsOf(configuration, opening);
   const surviveOutageSeconds = Math.max(0, propagationSeconds - storeLagSeconds);
   return { refreshSeconds, surviveOutageSeconds, shareWork, waitBriefly };
 }
