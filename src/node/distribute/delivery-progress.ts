@@ -17,7 +17,7 @@ export interface RootsReport {
 
 const namedPending = 10;
 
-/** Remembers since when every place has had the bundle. */
+/** The delivery of a bundle to places of a cluster. It remembers since when every place has had it. */
 export class DeliveryProgress {
   readonly #current: () => NumberedBundle | undefined;
   readonly #deliveries: readonly RootDelivery[];
@@ -33,6 +33,15 @@ export class DeliveryProgress {
   hasAll(): boolean {
     const { bundle, hasAll } = this.#inspect();
     return bundle !== undefined && hasAll;
+  }
+
+  /** Takes what is current now. @returns A function that delivers it. */
+  begin(): (now: Date) => Promise<void> {
+    const bundle = this.#current();
+    return async (now) => {
+      if (bundle) await Promise.all(this.#deliveries.map((each) => each.deliver(bundle, now)));
+      this.note(now);
+    };
   }
 
   /** Records whether every place has the bundle now. */

@@ -4,6 +4,7 @@ import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts
 import { ConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import type { RootDelivery } from "../../delivery/root-delivery.ts";
 import { OperationLog } from "../../foundation/events.ts";
+import type { KubernetesClient } from "../../kubernetes/client.ts";
 import { ConfigMapName } from "../../kubernetes/names.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
@@ -40,52 +41,29 @@ export interface RefreshingRoots {
 export async function refreshRoots(
   trust: UpstreamTrust,
   places: RootPlaces,
-  serverContext: ServerContext,
+  { log, clock, pause }: ServerContext,
   before?: RootsReport,
 ): Promise<RefreshingRoots> {
-  const { log, clock, pause } = serverContext;
   const ending = new AbortController();
-  const { signal } = ending;
   const client = await openApiServer(places);
-  const { configMap, clusterTrustBundles } = places;
-  const { deliversCrls } = places;
-  const crlMaps = deliversCrls
-    ? new ConfigMapDelivery(client, ConfigMapName.ofCrls, log, signal, { digest })
-    : undefined;
-  const crls = crlMaps && createWork(trust.crls, [crlMaps]);
-  let waiting = { pem: "", until: clock() };
-  let crlsNow: NumberedBundle | undefined;
-  const mayHave = (namespace: string, { pem }: NumberedBundle): boolean => {
-    if (waiting.pem !== pem) waiting = { pem, until: addSeconds(clock(), crlSeconds) };
-    return crlMaps?.holdsOther(namespace, crlsNow) !== true || clock() >= waiting.until;
-  };
-  /** After an outage the pauses between tries of CRLs may be longer than those of roots. */
-  const beside = async (namespace: string, now: Date): Promise<void> => {
-    if (crlsNow && crlMaps?.holdsOther(namespace, crlsNow) === true)
-      await crlMaps.apply(namespace, crlsNow, now);
-  };
-  const deliveries = [
-    ...(configMap === undefined
-      ? []
-      : [new ConfigMapDelivery(client, configMap, log, signal, { mayHave, beside, digest })]),
-    ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
-  ];
-  const roots = createWork(deliversCrls ? trust.roots : trust.published.current, deliveries);
-  // A root without its CRL has Envoy refuse what is under it. A CRL without its root does no harm.
-  const latest = addSeconds(clock(), firstListSeconds);
+  const target = { client, log, clock, signal: ending.signal };
+  const crls = places.deliversCrls ? new CrlsBeforeRoots(trust.crls, target) : undefined;
+  const roots = new DeliveryProgress(
+    crls ? trust.roots : trust.published.current,
+    rootDeliveries(places, target, crls),
+  );
   const deliver = async (): Promise<void> => {
     const both = [crls?.begin(), roots.begin()];
-    crlsNow = trust.crls();
-    if (crls && !crls.hasAll() && clock() < latest) both.pop();
+    if (crls?.isUnknown()) both.pop();
     for (const each of both) await each?.(clock());
   };
   const failed = (error: unknown): void => OperationLog.logFault(log, "delivery-failed", error);
   const delivering = Recurrence.start(deliver, deliverySeconds, failed, pause);
   return {
     report: () => {
-      const works = crls ? [roots, crls] : [roots];
-      if (before && !works.every(({ hasAll }) => hasAll())) return before;
-      return crls ? together(roots.report(), crls.report()) : roots.report();
+      const works = crls ? [roots, crls.progress] : [roots];
+      if (before && !works.every((each) => each.hasAll())) return before;
+      return crls ? together(roots.report(), crls.progress.report()) : roots.report();
     },
     end: async () => {
       ending.abort();
@@ -94,23 +72,78 @@ export async function refreshRoots(
   };
 }
 
-function createWork(
-  current: () => NumberedBundle | undefined,
-  deliveries: readonly RootDelivery[],
-) {
-  const progress = new DeliveryProgress(current, deliveries);
-  return {
-    report: () => progress.report(),
-    hasAll: () => progress.hasAll(),
-    /** @returns A function that delivers what is current now. */
-    begin: () => {
-      const content = current();
-      return async (now: Date): Promise<void> => {
-        if (content) await Promise.all(deliveries.map((each) => each.deliver(content, now)));
-        progress.note(now);
-      };
+interface DeliveryTarget {
+  readonly client: KubernetesClient;
+  readonly log: OperationLog;
+  readonly clock: () => Date;
+  /** Ends the watches. */
+  readonly signal: AbortSignal;
+}
+
+function rootDeliveries(
+  { configMap, clusterTrustBundles }: RootPlaces,
+  { client, log, signal }: DeliveryTarget,
+  crls: CrlsBeforeRoots | undefined,
+): readonly RootDelivery[] {
+  const options = { digest, ...crls?.order };
+  return [
+    ...(configMap === undefined
+      ? []
+      : [new ConfigMapDelivery(client, configMap, log, signal, options)]),
+    ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
+  ];
+}
+
+/**
+ * The CRLs of the CA in every namespace, each before the roots of the same bundle: a root without its CRL has Envoy
+ * refuse what is under it, and a CRL without its root does no harm.
+ */
+class CrlsBeforeRoots {
+  readonly progress: DeliveryProgress;
+  readonly #current: UpstreamTrust["crls"];
+  readonly #clock: () => Date;
+  readonly #configMaps: ConfigMapDelivery;
+  readonly #listedBy: Date;
+  #crls: NumberedBundle | undefined;
+  #waiting: { readonly pem: string; readonly until: Date };
+
+  constructor(current: UpstreamTrust["crls"], { client, log, clock, signal }: DeliveryTarget) {
+    this.#current = current;
+    this.#clock = clock;
+    this.#configMaps = new ConfigMapDelivery(client, ConfigMapName.ofCrls, log, signal, { digest });
+    this.progress = new DeliveryProgress(current, [this.#configMaps]);
+    this.#listedBy = addSeconds(clock(), firstListSeconds);
+    this.#waiting = { pem: "", until: clock() };
+  }
+
+  /** As {@link DeliveryProgress.begin}. */
+  begin(): (now: Date) => Promise<void> {
+    this.#crls = this.#current();
+    return this.progress.begin();
+  }
+
+  /** Whether it is not known yet which CRLs the cluster holds, and roots wait for that. */
+  isUnknown(): boolean {
+    return !this.progress.hasAll() && this.#clock() < this.#listedBy;
+  }
+
+  /** The order in which a namespace gets both. */
+  readonly order = {
+    mayHave: (namespace: string, { pem }: NumberedBundle): boolean => {
+      const now = this.#clock();
+      if (this.#waiting.pem !== pem) this.#waiting = { pem, until: addSeconds(now, crlSeconds) };
+      return !this.#holdsOthers(namespace) || now >= this.#waiting.until;
+    },
+    /** After an outage the pauses between tries of CRLs may be longer than those of roots. */
+    beside: async (namespace: string, now: Date): Promise<void> => {
+      if (this.#crls && this.#holdsOthers(namespace))
+        await this.#configMaps.apply(namespace, this.#crls, now);
     },
   };
+
+  #holdsOthers(namespace: string): boolean {
+    return this.#configMaps.holdsOther(namespace, this.#crls);
+  }
 }
 
 /** The report on roots, with that on CRLs. */
