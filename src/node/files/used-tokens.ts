@@ -1,4 +1,4 @@
-import { open, readdir, rm, writeFile } from "node:fs/promises";
+import { open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { UseToken } from "../../ca/issuance/single-use.ts";
 import { CaError } from "../../foundation/errors.ts";
@@ -34,7 +34,7 @@ export function usedTokensIn(storeDirectory: string, maximum = maximumTokens): U
     const marks = names.filter((name) => name.endsWith(forgottenMark));
     for (const name of [...over, ...marks]) forgotten = Math.max(forgotten, secondOf(name) || 0);
     const mark = `${forgotten}${forgottenMark}`;
-    if (over.length > 0) await writeFile(join(folder, mark), "", { mode: 0o600 });
+    if (over.length > 0) await (await open(join(folder, mark), "a", 0o600)).close();
     for (const name of over) if (name !== mark) await rm(join(folder, name), { force: true });
     known = names.length - over.length;
   };
