@@ -3,6 +3,9 @@ export const forwardedHeader = "x-forwarded-client-cert";
 
 /** The headers by which a gateway forwards a client certificate. */
 export const ForwardingHeaders = {
+  /** The public sentence of a call that a gateway has forwarded without a good credential of its own. */
+  refusal: "gateway authentication failed" as const,
+
   /** The header with which `rampart gateway` says that its client's certificate counts, and its own token does not. */
   forwards: "x-rampart-forwards" as const,
 

@@ -9,9 +9,18 @@ import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { RevocationReason } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { PodKeyProof } from "../pki/x509/pod-key-proof.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
-import { tableOrText } from "./form.ts";
 import { recordedNames } from "./internal/subject-table.ts";
 import type { IssuerTable } from "./issuer-table.ts";
+
+/** Accepts a table, or one text in place of a table with only this member. */
+const tableOrText = <Shape extends z.core.$ZodShape>(
+  member: keyof Shape & string,
+  table: z.ZodMiniObject<Shape, z.core.$strict>,
+): z.ZodMiniType<z.output<typeof table>> =>
+  z.pipe(
+    z.transform((value: unknown) => (typeof value === "string" ? { [member]: value } : value)),
+    table,
+  );
 
 const denialTable = tableOrText(
   "subject",

@@ -1,7 +1,6 @@
 import * as z from "zod/mini";
 import { DnsName } from "../foundation/addresses.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
-import { globList } from "../foundation/globs.ts";
 import { inEnglish, parsedText } from "../foundation/text.ts";
 import { ServiceAccount, TrustDomain } from "../pki/spiffe-id.ts";
 
@@ -99,21 +98,6 @@ function placeOf(path: readonly PropertyKey[]): string {
     .join("")
     .slice(1);
 }
-
-/** The audiences of tokens. */
-export const audienceGlobs = globList(/^[\x21-\x7e]{1,255}$/, "audience").check(
-  z.minLength(1, "must not be empty"),
-);
-
-/** Accepts a table, or one text in place of a table with only this member. */
-export const tableOrText = <Shape extends z.core.$ZodShape>(
-  member: keyof Shape & string,
-  table: z.ZodMiniObject<Shape, z.core.$strict>,
-): z.ZodMiniType<z.output<typeof table>> =>
-  z.pipe(
-    z.transform((value: unknown) => (typeof value === "string" ? { [member]: value } : value)),
-    table,
-  );
 
 /** A domain with two labels or more and a path, without the domain of Kubernetes' own signers. */
 const signerNamePattern =

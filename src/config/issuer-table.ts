@@ -7,7 +7,7 @@ import { configMapName } from "../kubernetes/names.ts";
 import { Pem } from "../pki/encoding/pem.ts";
 import { type JudgedKeySet, KeySet } from "../pki/jose/key-set.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import { audienceGlobs, NameForm } from "./form.ts";
+import { NameForm } from "./form.ts";
 import {
   type Fault,
   reachingFaults,
@@ -15,6 +15,11 @@ import {
   subjectKeys,
 } from "./internal/subject-table.ts";
 import { clusterCredential } from "./secrets.ts";
+
+/** The audiences of tokens. */
+const audienceGlobs = globList(/^[\x21-\x7e]{1,255}$/, "audience").check(
+  z.minLength(1, "must not be empty"),
+);
 
 const keySet = z.transform((value: unknown, context): JudgedKeySet => {
   const usable = KeySet.parse(value);

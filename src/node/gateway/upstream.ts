@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
 import * as z from "zod/mini";
+import { ForwardingHeaders } from "../../authn/forwarding-headers.ts";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { RetryAfter } from "../../foundation/headers.ts";
@@ -10,7 +11,6 @@ import { TokenFile } from "../../program/files/small-file.ts";
 import { HttpClient, parseTarget } from "../../program/http/http-client.ts";
 import type { WholeAnswer } from "../../program/http/http-exchange.ts";
 import { IssuingPath } from "../../transport/http/paths.ts";
-import { gatewaySentence } from "../../transport/rpc/connect-error.ts";
 
 /** The CA behind a gateway or a signer. */
 export interface Upstream {
@@ -224,7 +224,7 @@ function refusalIn(
   const isProxys = named === undefined && code === Code.Unimplemented;
   if (status === 200 || isProxys || !codes.has(code))
     return new UpstreamFault(`the CA answered with status ${status}`, status);
-  if (error?.message === gatewaySentence)
+  if (error?.message === ForwardingHeaders.refusal)
     return new UpstreamFault("the CA refuses the gateway's own credential", status);
   // A trailer has a bounded length, and cannot encode a lone surrogate.
   const message = error?.message.slice(0, longestMessage).toWellFormed();

@@ -4,7 +4,7 @@ import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { errorCode } from "../../program/files/small-file.ts";
-import { Recurrence } from "../recurrence.ts";
+import { Recurrence } from "../../program/recurrence.ts";
 import type { ServerCredentials, ServingCertificate, ServingCertificateSource } from "../tls.ts";
 import type { TlsListener } from "./tls-listener.ts";
 

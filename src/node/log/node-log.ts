@@ -13,6 +13,7 @@ import type { Pause } from "../../foundation/pause.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
+import { Recurrence } from "../../program/recurrence.ts";
 import { askConfigured } from "../../tlog/ask-witnesses.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import type { Hash } from "../../tlog/merkle.ts";
@@ -21,7 +22,6 @@ import { Sequencer, type SequencerParts } from "../../tlog/sequencer/sequencer.t
 import { LogObjects, type LogStage } from "../../tlog/sequencer/storage.ts";
 import { type LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import { StoreOwner } from "../files/store-owner.ts";
-import { Recurrence } from "../recurrence.ts";
 import { fileObjects, openSqliteStage, readObject, type SqliteStage } from "./log-storage.ts";
 
 /** What every log of a server is made of. */

@@ -8,8 +8,8 @@ import type { Listing } from "../../kubernetes/list-pages.ts";
 import { WatchedCollection } from "../../kubernetes/watch.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
+import { Recurrence } from "../../program/recurrence.ts";
 import type { CertificateSource } from "../gateway/certificate-source.ts";
-import { Recurrence } from "../recurrence.ts";
 import { certManagerCertificates, issuedFault } from "./cert-manager-certificates.ts";
 import { certManagerIsServed, Issuers, issuerGroup } from "./cert-manager-issuers.ts";
 import {

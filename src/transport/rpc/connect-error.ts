@@ -1,9 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { ForwardingHeaders } from "../../authn/forwarding-headers.ts";
 import type { Refusal } from "../../foundation/errors.ts";
 import { RetryAfter } from "../../foundation/headers.ts";
-
-/** The public sentence of a call that a gateway has forwarded without a good credential of its own. */
-export const gatewaySentence = "gateway authentication failed";
 
 /**
  * The error that a caller receives for a refusal. Its code answers one question, because Istio's clients
@@ -17,7 +15,7 @@ export function toConnectError(refusal: Refusal, now: Date): ConnectError {
     case "credential-missing":
     case "credential-rejected": {
       const isGateways = "check" in refusal && refusal.check === "gateway";
-      const sentence = isGateways ? gatewaySentence : "request authentication failed";
+      const sentence = isGateways ? ForwardingHeaders.refusal : "request authentication failed";
       return new ConnectError(sentence, Code.Unauthenticated);
     }
     case "impersonation-denied":

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createRefreshing } from "../../src/node/gateway/refreshing.ts";
-import { Recurrence } from "../../src/node/recurrence.ts";
+import { Recurrence } from "../../src/program/recurrence.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 import { createVirtualTime } from "../testkit/time/virtual-time.ts";
 
