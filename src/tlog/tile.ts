@@ -42,13 +42,13 @@ export const Tile = {
     return octets;
   },
 
-  /** The hashes of a tile. @throws LogError `form` for another width. */
+  /** The hashes of a tile, as parts of its octets. @throws LogError `form` for another width. */
   parse(octets: Uint8Array, width: number): readonly Hash[] {
     if (octets.length !== width * Hash.octets) {
       throw new LogError("form", `a tile of ${octets.length} octets instead of ${width} hashes`);
     }
     return Array.from({ length: width }, (_, i) =>
-      octets.slice(i * Hash.octets, (i + 1) * Hash.octets),
+      octets.subarray(i * Hash.octets, (i + 1) * Hash.octets),
     ) as Hash[];
   },
 
@@ -72,7 +72,7 @@ export const Tile = {
     return octets;
   },
 
-  /** The entries of a bundle. @throws LogError `form` for another number of entries. */
+  /** The entries of a bundle, as parts of its octets. @throws LogError `form` for another number of entries. */
   parseBundle(octets: Uint8Array, width: number): readonly Bytes[] {
     const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
     const entries: Bytes[] = [];
@@ -80,7 +80,7 @@ export const Tile = {
     while (at + 2 <= octets.length) {
       const end = at + 2 + view.getUint16(at);
       if (end > octets.length) break;
-      entries.push(octets.slice(at + 2, end) as Bytes);
+      entries.push(octets.subarray(at + 2, end) as Bytes);
       at = end;
     }
     if (at === octets.length && entries.length === width) return entries;

@@ -135,9 +135,7 @@ export const LogEntry = {
     const { certificate, ...rest } =
       entry.kind === "token" ? { ...entry, certificate: none } : entry;
     const { kind, ...first } = rest;
-    const isFirst =
-      kind === "certificate" &&
-      Object.keys({ ...decision, ...claimed }).every((name) => !hasField(rest, name));
+    const isFirst = kind === "certificate" && laterFields.every((name) => !hasField(rest, name));
     const head = new Uint8Array(3);
     head[0] = isFirst ? 1 : laterVersion(entry);
     new DataView(head.buffer).setUint16(1, certificate.length);
@@ -174,6 +172,8 @@ export const LogEntry = {
 };
 
 const none: Bytes = new Uint8Array();
+
+const laterFields = Object.keys({ ...decision, ...claimed });
 
 const laterVersion = ({ tokenSubject }: Pick<LogEntry, "tokenSubject">): 2 | 3 =>
   tokenSubject === undefined ? 2 : 3;

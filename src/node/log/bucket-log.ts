@@ -17,6 +17,7 @@ import type { Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import { LogObjects, StagedBatch } from "../../tlog/sequencer/storage.ts";
 import { Tile } from "../../tlog/tile.ts";
 import { type LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
+import { Turn } from "../limits/turn.ts";
 import type { BucketAnswer } from "../stores/bucket-client.ts";
 import { createSteadyClient } from "../stores/bucket-promises.ts";
 import { BucketSpace } from "../stores/bucket-space.ts";
@@ -78,7 +79,7 @@ export class BucketLog {
     this.#own = (parts.firstShard ?? Math.floor(Math.random() * count)) % count;
     this.issuanceLog = recordingIn({
       mode,
-      append: (entry, _signal, authorities) => this.#append(entry, authorities),
+      append: (entry, _signal, authorities) => Turn.aside(() => this.#append(entry, authorities)),
       refusal: () => this.#ownShard.refusal,
       troubles: () => [...new Set(this.#shards.flatMap((each) => each.troubles))],
     });
@@ -221,7 +222,9 @@ class Shard {
         const { sequencer, stage } = opened;
         if (stagedIn(stage) >= 2 * maximumStaged)
           throw IssuanceLog.unavailable("it is not published");
-        const result = await sequencer.append(entry, authorities);
+        const appending = sequencer.append(entry, authorities);
+        stage.expectEntry();
+        const result = await appending;
         if ("index" in result) {
           attempted.push(result.index);
           await stage.commit();

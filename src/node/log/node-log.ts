@@ -20,6 +20,7 @@ import type { Hash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { Sequencer, type SequencerParts } from "../../tlog/sequencer/sequencer.ts";
 import { LogObjects, type LogStage } from "../../tlog/sequencer/storage.ts";
+import { maximumEntryOctets } from "../../tlog/tile.ts";
 import { type LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import { StoreOwner } from "../files/store-owner.ts";
 import { fileObjects, openSqliteStage, readObject, type SqliteStage } from "./log-storage.ts";
@@ -40,11 +41,14 @@ interface NodeLogParts extends LogParts {
   readonly shard: number;
 }
 
-const leafPrefix = Uint8Array.of(0);
+/** 0x00 (RFC 6962 §2.1), and room for the longest entry behind it. */
+const leaf = new Uint8Array(1 + maximumEntryOctets);
 
 /** The leaf hash by OpenSSL, which takes a tenth of the time of JavaScript. */
-export const hashEntry = (entry: Uint8Array): Hash =>
-  new Uint8Array(hash("sha256", Buffer.concat([leafPrefix, entry]), "buffer"));
+export function hashEntry(entry: Uint8Array): Hash {
+  leaf.set(entry, 1);
+  return new Uint8Array(hash("sha256", leaf.subarray(0, 1 + entry.length), "buffer"));
+}
 
 /**
  * The issuance log of one process of a Node program, in its folder: it appends entries, publishes them at intervals,

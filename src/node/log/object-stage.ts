@@ -26,7 +26,10 @@ interface VersionedOctets {
 /** Objects that many processes write, of whose writes to one version at most one is confirmed. */
 export interface ConditionalObjects {
   readonly read: (path: string) => Promise<VersionedOctets | undefined>;
-  /** @returns The version of what it has written; `undefined` if another write came before. */
+  /**
+   * @param octets They may change once this has settled.
+   * @returns The version of what it has written; `undefined` if another write came before.
+   */
   readonly write: (
     path: string,
     octets: Octets,
@@ -83,8 +86,8 @@ interface StageMeans {
 const nothing: StageContent = { texts: undefined, batches: [] };
 
 /**
- * After a write of several entries, the next one waits for more as long as that took, but no longer than this: each
- * write costs money and time to sign.
+ * After a write of several entries, the next one waits until as many more have come, because their callers may ask again
+ * at once: at most for the time of that write, and no longer than this. Each write costs money and time to sign.
  */
 const longestRestMilliseconds = 50;
 
@@ -115,8 +118,13 @@ export class ObjectStage implements LogStage {
   #isOutdated = false;
   readonly #writes = new SingleFlight<void>();
   readonly #bundling = new SingleFlight<void>();
+  /** The pause after the last write, and its end. */
   #rest = Promise.resolve();
-  readonly #encoded = new WeakMap<StagedBatch, string>();
+  #endRest = new AbortController();
+  /** The entries that wait for the next write, and how many of them end the pause. */
+  #waiting = 0;
+  #enough = 1;
+  readonly #body = new ReusedBuffer();
 
   private constructor(objects: ConditionalObjects, means: StageMeans) {
     this.#objects = objects;
@@ -168,7 +176,13 @@ export class ObjectStage implements LogStage {
 
   readonly end = (): number | undefined => endOf(this.#content.batches);
 
+  /** Counts an entry that waits to be appended. The last one for which the pause is made ends it. */
+  expectEntry(): void {
+    if (++this.#waiting >= this.#enough) this.#endRest.abort();
+  }
+
   readonly append = (batch: StagedBatch): void => {
+    this.#waiting = 0;
     if (this.#isOutdated) throw new Overtaken("another process writes the log");
     this.#content = { ...this.#content, batches: [...this.#content.batches, batch] };
     this.#lastAppend = ++this.#changes;
@@ -237,7 +251,7 @@ export class ObjectStage implements LogStage {
   async #write(): Promise<boolean> {
     const [content, changes, saves] = [this.#content, this.#changes, this.#saved.length];
     const writer = `${this.#writer} ${changes}`;
-    const octets = new TextEncoder().encode(JSON.stringify(this.#format(writer)));
+    const octets = this.#format(writer);
     const begun = performance.now();
     let version = await this.#objects.write(stagePath, octets, this.#version);
     const took = performance.now() - begun;
@@ -252,30 +266,40 @@ export class ObjectStage implements LogStage {
     this.#confirmed = content;
     this.#durable = changes;
     this.#saved = this.#saved.slice(saves);
-    const { pause = systemPause } = this.#means;
-    if (more > 1) this.#rest = pause(Math.min(took, longestRestMilliseconds));
+    if (more > 1) this.#beginRest(Math.min(took, longestRestMilliseconds), more);
     void this.#bundling.join(() => this.#writeBundles()).catch(() => {});
     return true;
   }
 
-  #format(writer: string): StageForm {
+  #beginRest(milliseconds: number, written: number): void {
+    const { pause = systemPause } = this.#means;
+    this.#endRest = new AbortController();
+    this.#enough = this.#waiting + written;
+    this.#rest = pause(milliseconds, this.#endRest.signal);
+  }
+
+  /**
+   * Serializes the stage into one buffer for all writes, of which one is under way at a time. A string of all entries, and
+   * a buffer for each write, would have V8 collect its old space several times in a second.
+   */
+  #format(writer: string): Octets {
     const { texts = { key: "", head: "" }, batches } = this.#content;
     const [from, to] = [this.#bundledFrom, this.#bundledUpTo];
-    return {
+    const head: StageForm = {
       version: 1,
       writer,
       ...texts,
       ...(to > from && { bundled: { from, to } }),
-      batches: batches
-        .filter(({ first, count }) => first + count > to)
-        .map((each) => ({ first: each.first, count: each.count, octets: this.#encode(each) })),
+      batches: [],
     };
-  }
-
-  #encode(batch: StagedBatch): string {
-    const encoded = this.#encoded.get(batch) ?? Base64.format(batch.octets);
-    this.#encoded.set(batch, encoded);
-    return encoded;
+    const parts = [JSON.stringify(head).slice(0, -closing.length)];
+    for (const { first, count, octets } of batches) {
+      if (first + count <= to) continue;
+      const comma = parts.length === 1 ? "" : ",";
+      parts.push(`${comma}{"first":${first},"count":${count},"octets":"`);
+      parts.push(Base64.format(octets), '"}');
+    }
+    return this.#body.fill([...parts, closing]);
   }
 
   /** Writes the bundles that are full. A confirmed entry keeps its index, so they are those of every publication. */
@@ -345,6 +369,22 @@ export class ObjectStage implements LogStage {
     if (batch.first >= from) return batch;
     const entries = StagedBatch.entries(batch).slice(from - batch.first);
     return StagedBatch.of(from, entries, this.#means.hashEntry);
+  }
+}
+
+/** The end of the JSON of a stage. */
+const closing = "]}";
+
+/** Octets of texts in a buffer that the next texts overwrite. */
+class ReusedBuffer {
+  #buffer = Buffer.allocUnsafeSlow(0);
+
+  fill(parts: readonly string[]): Octets {
+    const length = parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0);
+    if (length > this.#buffer.length) this.#buffer = Buffer.allocUnsafeSlow(2 * length);
+    let at = 0;
+    for (const part of parts) at += this.#buffer.write(part, at);
+    return new Uint8Array(this.#buffer.buffer, 0, at);
   }
 }
 

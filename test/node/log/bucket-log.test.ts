@@ -1,6 +1,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { FetchError } from "../../../src/foundation/fetch.ts";
+import type { Pause } from "../../../src/foundation/pause.ts";
+import { FairQueue } from "../../../src/node/limits/fair-queue.ts";
+import { Turn } from "../../../src/node/limits/turn.ts";
 import { BucketLog, bucketObjects, openBucketLog } from "../../../src/node/log/bucket-log.ts";
 import type { ConditionalObjects } from "../../../src/node/log/object-stage.ts";
 import { ObjectReader } from "../../../src/tlog/extend.ts";
@@ -48,24 +51,26 @@ class MemoryBucket implements ConditionalObjects {
     if (this.left < 0 || (this.left === 0 && !this.lastTakesEffect)) throw new Error("killed");
     if (this.objects.get(path)?.version !== version) return undefined;
     const next = `v${++this.#count}`;
-    this.objects.set(path, { octets, version: next });
+    this.objects.set(path, { octets: octets.slice(), version: next });
     this.written.push(path);
     if (this.left === 0) throw new Error("killed");
     return this.losesAnswers ? undefined : next;
   };
 }
 
-const partsOn = (today: string) => ({
+const partsOn = (today: string, pause: Pause = () => new Promise(setImmediate)) => ({
   configuration,
   trustDomain: clusterLocal,
   keks: { hold: () => undefined, ring: (): KekRing => [kek] },
   log: createEventRecorder(),
   clock: () => new Date(`${today}T12:00:00Z`),
-  pause: () => new Promise<void>(setImmediate),
+  pause,
 });
 
-const instance = (bucket: MemoryBucket, today = day): BucketLog =>
-  new BucketLog({ objects: bucket, ...partsOn(today) });
+const instance = (bucket: MemoryBucket, ...parts: [today?: string, pause?: Pause]): BucketLog => {
+  const [today = day, pause] = parts;
+  return new BucketLog({ objects: bucket, ...partsOn(today, pause) });
+};
 
 const { signal } = new AbortController();
 const append = ({ issuanceLog }: BucketLog, words: string) =>
@@ -127,6 +132,42 @@ describe("a log in a bucket", () => {
     await append(other, "fourth");
     await one.publish();
     expect(await published(one)).toEqual(["first", "second", "third", "fourth"]);
+  });
+
+  test("is written once for callers who ask again as soon as they are answered", async () => {
+    const bucket = new MemoryBucket();
+    const untilAborted: Pause = (_, ending) =>
+      new Promise((resolve) => ending?.addEventListener("abort", () => resolve()));
+    const one = instance(bucket, day, untilAborted);
+    await append(one, "first");
+    bucket.written.length = 0;
+    const rounds = 5;
+    const caller = async (_: unknown, n: number): Promise<void> => {
+      for (let i = 0; i < rounds; i++) await append(one, `entry ${n}/${i}`);
+    };
+    await Promise.all(Array.from({ length: 20 }, caller));
+    expect(bucket.written).toHaveLength(rounds);
+  });
+
+  test("is awaited by a request that leaves its turn to others", async () => {
+    const bucket = new MemoryBucket();
+    const one = instance(bucket);
+    await append(one, "first");
+    const limits = { underWay: 1, underWayPerAddress: 1, waiting: 9, waitingPerAddress: 9 };
+    const queue = new FairQueue(() => ({
+      ...limits,
+      inOneTick: { all: 9, address: 9 },
+      timeLimit: 1000,
+    }));
+    const [mine, other] = [new Turn(queue, "192.0.2.1"), new Turn(queue, "192.0.2.1")];
+    bucket.written.length = 0;
+    await mine.take();
+    const appending = mine.run(() => append(one, "second"));
+    await other.take();
+    expect(bucket.written).toEqual([]);
+    other.yield();
+    await appending;
+    expect(mine.isHeld).toBe(true);
   });
 
   test("leaves full bundles in their places, and repeats none of them in its stage", async () => {

@@ -69,7 +69,7 @@ export class MemoryBucket {
 
   #store(path: string, octets: Octets, version: string | undefined): string | undefined {
     if (this.objects.get(path)?.version !== version) return undefined;
-    const stored = { octets, version: `v${++this.#count}` };
+    const stored = { octets: octets.slice(), version: `v${++this.#count}` };
     this.objects.set(path, stored);
     this.written.push(path);
     if (path.endsWith("checkpoint"))
