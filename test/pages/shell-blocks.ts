@@ -32,6 +32,7 @@ export const inCluster = "in-cluster";
 /** The pages with such blocks, in the order in which the suite types them. */
 export const clusterPages: readonly string[] = [
   "docs/tutorials/migrate-from-istiod.md",
+  "docs/tutorials/two-roots.md",
   "docs/tutorials/serve-on-systemd.md",
   "docs/tutorials/worker.md",
   "docs/how-to/point-istio-at-rampart.md",
@@ -49,6 +50,7 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/tutorials/worker.md": "pages",
   "docs/tutorials/agent-with-envoy.md": "pages",
   "docs/tutorials/migrate-from-istiod.md": "pages",
+  "docs/tutorials/two-roots.md": "pages",
   "docs/tutorials/serve-on-systemd.md": "pages",
   "docs/explanation/data-planes.md": "pages",
   "docs/how-to/back-up-and-restore.md": "pages",

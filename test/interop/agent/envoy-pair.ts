@@ -43,6 +43,8 @@ interface EnvoyPairOptions {
   readonly b: SecretsOfEnvoy;
   /** Changes the bootstrap of both, in JSON. */
   readonly rewrite?: (bootstrap: string) => string;
+  /** Starts one of them in another way, such as under pilot-agent. */
+  readonly start?: (name: "a" | "b", bootstrap: string) => Promise<Child>;
 }
 
 export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPair> {
@@ -79,16 +81,17 @@ export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPa
       { listen: local(wrongClient), connect: local(strict), peers: only("b") },
     ],
   });
-  const start = (name: "a" | "b", id: number, bootstrap: object): Child => {
+  const start = async (name: "a" | "b", id: number, bootstrap: object): Promise<Child> => {
     const { rewrite = asItIs } = options;
     const yaml = rewrite(withSecretsOf(options[name], JSON.stringify(bootstrap)));
+    if (options.start) return options.start(name, yaml);
     const values = ["--config-yaml", yaml, "--base-id", String(id), "--concurrency", "1"];
     return startChild(envoy, values, { logFile: join(folder, `envoy-${name}-${baseId}.log`) });
   };
-  const children = [
+  const children = await Promise.all([
     start("a", baseId, withOneRequestEach(a, "outbound-1")),
     start("b", baseId + 1, b),
-  ];
+  ]);
   const url = (port: number): string => `http://127.0.0.1:${port}/`;
   return {
     keptUrl: url(kept),

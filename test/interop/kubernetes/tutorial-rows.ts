@@ -20,6 +20,7 @@ import type { Row } from "./rows.ts";
 
 const { version } = JSON.parse(await readFile("package.json", "utf8")) as { version: string };
 const page = "docs/tutorials/serve-on-kubernetes.md";
+const joining = "docs/tutorials/two-roots.md";
 const moving = "docs/tutorials/migrate-from-istiod.md";
 
 /** The headings whose blocks are typed before the CA runs, and those that ask it. */
@@ -130,6 +131,7 @@ async function takeOverFromIstiod(
     "KEK=$(rampart kek new k1) rampart authority import ca.yaml --dry-run",
   );
   assert.match(dryRun, /^Nothing was written/m);
+  await joinTwoRoots(call, terminal, folder);
   await terminal.type(switchOff);
   const path = "/apis/apps/v1/namespaces/istio-system/deployments/istiod";
   const { spec } = await call("GET", path);
@@ -138,6 +140,37 @@ async function takeOverFromIstiod(
     call("GET", "/api/v1/namespaces/istio-system/secrets/istio-ca-secret"),
     /: 404 /,
   );
+}
+
+/** Types what the page of two roots has for a cluster, with a root beside that of istiod. */
+async function joinTwoRoots(
+  call: ControlPlane["call"],
+  terminal: Terminal,
+  folder: string,
+): Promise<void> {
+  const [fetchRoot, ...others] = blocksOf(joining)
+    .filter(({ mark }) => mark === inCluster)
+    .map(({ text }) => text);
+  await terminal.type(`kubectl -n istio-system create configmap istio-ca-root-cert \\
+  --from-file=root-cert.pem=ca-cert.pem --dry-run=client -o yaml | kubectl apply -f -
+${fetchRoot}
+cmp east.pem ca-cert.pem
+openssl req -x509 -newkey rsa:2048 -nodes -keyout other.key -out west.pem -subj /O=cluster.local
+cat east.pem west.pem > roots.pem`);
+  for (const block of others) await terminal.type(block);
+  const { data, type } = await call("GET", "/api/v1/namespaces/istio-system/secrets/cacerts");
+  const files = Object.entries(data as Readonly<Record<string, string>>).map(
+    ([name, text]) => [name, Buffer.from(text, "base64").toString("utf8")] as const,
+  );
+  const read = async (name: string): Promise<string> => readFile(join(folder, name), "utf8");
+  const certificate = await read("ca-cert.pem");
+  assert.equal(type, "Opaque");
+  assert.deepEqual(Object.fromEntries(files), {
+    "ca-cert.pem": certificate,
+    "ca-key.pem": await read("ca-key.pem"),
+    "cert-chain.pem": certificate,
+    "root-cert.pem": await read("roots.pem"),
+  });
 }
 
 const createIstiod = `openssl req -x509 -newkey rsa:2048 -nodes -days 3650 -keyout ca-key.pem -out ca-cert.pem \\
@@ -177,7 +210,8 @@ async function typeOtherPages(
   await terminal.type("export EDITOR=true ACCOUNT=account; rampart kek new k1 > ~/rampart-kek");
   const { port } = ca.server.plaintextAddress ?? { port: 0 };
   const others = { "https://ca.example.com": `http://127.0.0.1:${port}`, "prod-1": "Kubernetes" };
-  const isOther = ({ mark, page }: Block): boolean => mark === inCluster && page !== moving;
+  const isOther = ({ mark, page }: Block): boolean =>
+    mark === inCluster && page !== moving && page !== joining;
   await typeBlocks(terminal, clusterPages.flatMap(blocksOf), isOther, others);
 }
 
@@ -206,5 +240,8 @@ interface ConfigMap {
 
 /** The row that types the page. It begins in a cluster that has nothing yet. */
 export const tutorialRows: readonly Row<Scene>[] = [
-  [`${page}, typed as it stands, and what ${moving} has for a cluster`, followTutorial],
+  [
+    `${page}, typed as it stands, and what ${moving} and ${joining} have for a cluster`,
+    followTutorial,
+  ],
 ];

@@ -3,10 +3,15 @@ import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
+import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
-import { fromGoModule } from "../software.ts";
+import { prebuilt, prebuiltIstiod } from "../prebuilt.ts";
+import { ztunnelVariable } from "../revocation/ztunnel-scene.ts";
+import { fromGoModule, namedBy } from "../software.ts";
 import { playEnvoys, type Told } from "./envoy-story.ts";
+import { playRootFile } from "./istiod-root-file.ts";
 import { playTwoDomains } from "./two-domains.ts";
+import { playTwoRoots } from "./two-roots.ts";
 import { playVault } from "./vault-story.ts";
 
 const outcomes: Outcome[] = [];
@@ -38,6 +43,42 @@ async function playReplacements(folder: string): Promise<void> {
   }
 }
 
+/** Clusters whose istiods have roots of their own. */
+async function playClusters(folder: string): Promise<void> {
+  const client = "ztunnel's rules in Node; Envoy 1.40.0 twice, under pilot-agent of 2026-08-27";
+  const server = "istiod of 2026-08-27, twice, and rampart serve";
+  const programs = await Promise.all([
+    pythonWithEnvoy(),
+    prebuilt(prebuiltIstiod),
+    prebuilt(prebuiltPilotAgent),
+  ]);
+  const missing = programs.find((each) => "missing" in each);
+  const [python, istiod, pilotAgent] = programs.map((each) =>
+    "program" in each ? each.program : "",
+  );
+  if (missing !== undefined || !python || !istiod || !pilotAgent) {
+    const detail = missing && "missing" in missing ? missing.missing : "a program is missing";
+    outcomes.push({ client, server, what: "two roots, one mesh", result: "NOT RUN", detail });
+    return;
+  }
+  const own = join(folder, "clusters");
+  await mkdir(own);
+  const tell = telling(client, server);
+  await tell("istiod reads --caCertFile again when the root alone changes", () =>
+    playRootFile(istiod, join(own, "root-file")),
+  );
+  const ztunnel = namedBy(ztunnelVariable);
+  const named = "program" in ztunnel ? ztunnel.program : undefined;
+  const envoy = await envoyOf(python);
+  await playTwoRoots({ envoy, istiod, pilotAgent, ztunnel: named }, own, tell);
+  const besides = { client: "ztunnel, twice", server, what: "two roots, one mesh" };
+  outcomes.push(
+    "notPlayed" in ztunnel
+      ? { ...besides, result: "not played", detail: `its source was read: ${ztunnel.notPlayed}` }
+      : { ...besides, result: "ok", detail: "among the requests of the steps" },
+  );
+}
+
 async function playUpstream(folder: string): Promise<void> {
   const [client, server] = ["rampart serve", "PKI engine of Vault 1.14.8 (OpenBao's origin)"];
   const vault = await fromGoModule(join(import.meta.dirname, "vault-pki"), "vault-pki");
@@ -65,7 +106,12 @@ async function playImports(): Promise<void> {
 const folder = await lastingFolder();
 try {
   // Envoys and Vault mostly wait for the lives of certificates to pass.
-  const stories = [playImports(), playReplacements(folder), playUpstream(folder)];
+  const stories = [
+    playImports(),
+    playReplacements(folder),
+    playUpstream(folder),
+    playClusters(folder),
+  ];
   for (const story of await Promise.allSettled(stories)) {
     if (story.status === "rejected") throw story.reason;
   }

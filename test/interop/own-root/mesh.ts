@@ -66,6 +66,10 @@ export class MeshCa {
     await writeFile(this.rootsFile, await this.bundle());
   }
 
+  get port(): number {
+    return this.#process?.port ?? 0;
+  }
+
   get lines(): readonly string[] {
     return this.#process?.lines ?? [];
   }
@@ -76,10 +80,13 @@ export class MeshCa {
 
   /** What an operator types: `rampart authority …`. */
   authority(...words: readonly string[]): Promise<string> {
+    return this.type("authority", ...words);
+  }
+
+  /** What an operator types: `rampart …`. */
+  type(...words: readonly string[]): Promise<string> {
     const environment = this.#environment;
-    return runRampart(["authority", ...words, "--config", this.#configurationFile], {
-      environment,
-    });
+    return runRampart([...words, "--config", this.#configurationFile], { environment });
   }
 
   /** Starts `rampart agent` for `mesh:<name>`. */

@@ -59,6 +59,7 @@ const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
     { scene: scenes.istiodsMesh, skips: [onWorker] },
     { scene: scenes.istiodsMeshAndArchive, skips: [onServe], until: [/Ready on http/] },
   ],
+  "docs/tutorials/two-roots.md": { scene: scenes.twoRoots },
   "docs/tutorials/serve-on-systemd.md": {
     scene: scenes.machine,
     until: [/"gRPC on /],

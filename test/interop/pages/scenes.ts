@@ -285,6 +285,16 @@ export const twoDomains: Scene = async (folder, ends) => {
   return terminal;
 };
 
+/** An operator with the roots of two istiods, which both name their root as Istio does. */
+export const twoRoots: Scene = async (folder, ends) => {
+  const terminal = await operator(folder, ends);
+  await terminal.type(`for name in east west; do
+  openssl req -x509 -newkey rsa:2048 -nodes -days 3650 -keyout "$name.key" -out "$name.pem" \\
+    -subj /O=cluster.local -addext keyUsage=critical,keyCertSign,cRLSign
+done`);
+  return terminal;
+};
+
 /** An operator beside a log, with a rule in `new.toml`. */
 export const ruledOperator: Scene = async (folder, ends) => {
   const terminal = await loggedOperator(folder, ends);

@@ -1,14 +1,13 @@
 import { X509Certificate } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createWorkload } from "../../testkit/callers/workload.ts";
-import { freePorts } from "../../testkit/network/free-ports.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
-import { type Child, startChild } from "../../testkit/programs/child-process.ts";
+import type { Child } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import type { Outcome } from "../agent/outcome-table.ts";
-import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
+import { prebuiltPilotAgent, startPodsPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { istiodName, type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
 import { Calls, ztunnelVariable } from "../revocation/ztunnel-scene.ts";
@@ -159,30 +158,14 @@ async function startPilotAgent(
   folder: string,
   ca: ServingCa,
 ): Promise<PilotAgent> {
-  const place = join(folder, "server");
-  const certificates = join(place, "certs");
-  await mkdir(join(place, "var/run/secrets/tokens"), { recursive: true });
-  await mkdir(certificates);
-  const token = await ca.mesh.token({ account: "foo/server" });
-  await writeFile(join(place, "var/run/secrets/tokens/istio-token"), token);
-  const [statusPort = 0, health = 0] = await freePorts(2);
-  const environment = {
-    ...asked,
-    DISABLE_ENVOY: "true",
-    OUTPUT_CERTS: certificates,
-    CA_ADDR: ca.address,
-    CA_ROOT_CA: ca.rootFile,
-    XDS_ROOT_CA: ca.rootFile,
-    POD_NAME: "server",
-    POD_NAMESPACE: "foo",
-    SERVICE_ACCOUNT: "server",
-    INSTANCE_IP: "127.0.0.1",
-    ENVOY_STATUS_PORT: String(health),
-    PROXY_CONFIG: JSON.stringify({ discoveryAddress: ca.address, statusPort }),
-  };
-  const words = ["proxy", "sidecar", "--domain", "foo.svc.cluster.local", "--log_target=stderr"];
-  const logFile = join(place, "log");
-  const child = startChild(program, words, { logFile, environment, folder: place });
+  const { child, certificates } = await startPodsPilotAgent(program, {
+    folder: join(folder, "server"),
+    account: "foo/server",
+    token: await ca.mesh.token({ account: "foo/server" }),
+    ca: ca.address,
+    rootFile: ca.rootFile,
+    variables: asked,
+  });
   const leaf = async (): Promise<X509Certificate | undefined> => {
     const pem = await readFile(join(certificates, "cert-chain.pem")).catch(() => Buffer.of());
     // A file that is being written has no end yet.

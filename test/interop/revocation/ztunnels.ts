@@ -3,6 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Child, run, runWell, startChild } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
+import type { Mesh } from "../native-grpc/mesh.ts";
 import { istiodName, type ServingCa } from "./serving-ca.ts";
 
 /** A ztunnel of one workload, in a network of its own: all of them listen on the same ports. */
@@ -73,7 +74,7 @@ async function makeBridge(): Promise<string> {
 interface ZtunnelOptions {
   readonly program: string;
   readonly folder: string;
-  readonly ca: ServingCa;
+  readonly ca: Pick<ServingCa, "address" | "rootFile"> & { readonly mesh: Pick<Mesh, "token"> };
   readonly network: Network;
   readonly crlFile?: string;
   /** More of its environment. */

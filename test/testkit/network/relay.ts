@@ -11,11 +11,14 @@ export interface Relay {
   readonly freeze: () => void;
   /** Forwards nothing on connections new and old until `mend`, which ends all of them: a partition. */
   readonly hold: () => void;
+  /** Leads to another port from now on, and ends every connection. */
+  readonly turn: (target: number) => void;
   readonly close: () => void;
 }
 
-/** Forwards connections to a port of this machine. */
-export async function startRelay(target: number): Promise<Relay> {
+/** Forwards connections to a port of this machine. @param host The address that it listens on. */
+export async function startRelay(first: number, host = "127.0.0.1"): Promise<Relay> {
+  let target = first;
   const sockets = new Set<Socket>();
   let isCut = false;
   let isHeld = false;
@@ -42,7 +45,7 @@ export async function startRelay(target: number): Promise<Relay> {
     keep(far);
     near.pipe(far).pipe(near);
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(0, host);
   await once(server, "listening");
   return {
     port: (server.address() as AddressInfo).port,
@@ -56,6 +59,10 @@ export async function startRelay(target: number): Promise<Relay> {
     hold: () => {
       isHeld = true;
       freeze();
+    },
+    turn: (next) => {
+      target = next;
+      destroyAll();
     },
     close: () => {
       cut();

@@ -9,7 +9,14 @@ interface LoadResult {
 
 const pauseMilliseconds = 20;
 
-/** Sends requests to each URL, one after the other, until it is stopped. */
+/** What a load repeats beside requests to URLs. */
+interface NamedCall {
+  readonly name: string;
+  /** Makes one call. @returns `200`, or what went wrong. */
+  readonly call: () => Promise<string>;
+}
+
+/** Sends requests to each URL, one after the other, and makes each call so, until it is stopped. */
 export class SteadyLoad {
   readonly #agent = new Agent({ keepAlive: true });
   readonly #ending = new AbortController();
@@ -17,8 +24,13 @@ export class SteadyLoad {
   #requests = 0;
   #failures: string[] = [];
 
-  constructor(urls: readonly string[]) {
-    this.#running = Promise.all(urls.map((url) => this.#load(url)));
+  constructor(sources: readonly (string | NamedCall)[]) {
+    const calls = sources.map((source) =>
+      typeof source === "string"
+        ? { name: source, call: () => statusOf(source, this.#agent) }
+        : source,
+    );
+    this.#running = Promise.all(calls.map((each) => this.#load(each)));
   }
 
   /** The result since the last call. */
@@ -35,11 +47,11 @@ export class SteadyLoad {
     this.#agent.destroy();
   }
 
-  async #load(url: string): Promise<void> {
+  async #load({ name, call }: NamedCall): Promise<void> {
     while (!this.#ending.signal.aborted) {
-      const outcome = await statusOf(url, this.#agent);
+      const outcome = await call();
       this.#requests++;
-      if (outcome !== "200") this.#failures.push(`${new Date().toISOString()} ${url}: ${outcome}`);
+      if (outcome !== "200") this.#failures.push(`${new Date().toISOString()} ${name}: ${outcome}`);
       await sleep(pauseMilliseconds);
     }
   }

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
@@ -6,12 +7,15 @@ import { type Child, startChild } from "../../../testkit/programs/child-process.
 import { until } from "../../../testkit/time/until.ts";
 import { statusOf } from "../processes/steady-load.ts";
 
-/** A real istiod that is no CA of the mesh: its configuration comes from files. */
+/** A real istiod, whose configuration comes from files. */
 export interface Istiod {
-  /** `host:port` of its xDS. */
+  /** `host:port` of its xDS and of its CA. */
   readonly address: string;
-  /** A file with the root of its serving certificate. */
+  /** A file with its root, and all others that it hands out: `root-cert.pem` of `cacerts`. */
   readonly rootFile: string;
+  readonly logFile: string;
+  /** How many CSRs its CA has answered. */
+  readonly csrCount: () => Promise<number>;
   /** Ends it, and starts it again on the same port. */
   readonly restart: () => Promise<void>;
   readonly end: () => Promise<void>;
@@ -24,6 +28,12 @@ interface IstiodOptions {
   readonly folder: string;
   /** The OIDC issuer of the proxies' tokens. */
   readonly issuer: string;
+  /** More of its mesh configuration. */
+  readonly meshConfig?: object;
+  /** More of its environment. */
+  readonly variables?: Readonly<Record<string, string>>;
+  /** More of its command line. */
+  readonly words?: readonly string[];
 }
 
 /** Settings by which istiod leaves out what a stock Envoy lacks. */
@@ -33,12 +43,19 @@ const meshConfiguration = {
   trustDomain: "cluster.local",
 };
 
-export async function startIstiod({ program, folder, issuer }: IstiodOptions): Promise<Istiod> {
+/** The folder that has the place of the mounted Secret `cacerts`. */
+export const authorityFolderIn = (folder: string): string => join(folder, "authority");
+
+/** Starts it with the plugged-in CA of its folder, or else with one that is made now. */
+export async function startIstiod(options: IstiodOptions): Promise<Istiod> {
+  const { program, folder, issuer, meshConfig, variables, words = [] } = options;
   const [xds = 0, http = 0, https = 0, monitoring = 0] = await freePorts(4);
-  const authorityFolder = join(folder, "authority");
-  const rootFile = await writeAuthority(authorityFolder);
+  const authorityFolder = authorityFolderIn(folder);
+  const rootFile = join(authorityFolder, "root-cert.pem");
+  if (!existsSync(rootFile)) await writeAuthority(authorityFolder);
   const meshFile = join(folder, "mesh.yaml");
-  await writeFile(meshFile, JSON.stringify(meshConfiguration));
+  await writeFile(meshFile, JSON.stringify({ ...meshConfiguration, ...meshConfig }));
+  const logFile = join(folder, "istiod.log");
   const values = [
     "discovery",
     "--registries=",
@@ -51,6 +68,7 @@ export async function startIstiod({ program, folder, issuer }: IstiodOptions): P
     `--monitoringAddr=127.0.0.1:${monitoring}`,
     "--ctrlz_port=0",
     "--log_target=stderr",
+    ...words,
   ];
   const environment = {
     PILOT_ENABLE_METADATA_EXCHANGE: "false",
@@ -61,9 +79,9 @@ export async function startIstiod({ program, folder, issuer }: IstiodOptions): P
       jwksUri: `${issuer}/openid/v1/jwks`,
       audiences: ["istio-ca"],
     }),
+    ...variables,
   };
-  const start = (): Child =>
-    startChild(program, values, { logFile: join(folder, "istiod.log"), environment, folder });
+  const start = (): Child => startChild(program, values, { logFile, environment, folder });
   const ready = () =>
     until("istiod", async () => (await statusOf(`http://127.0.0.1:${http}/ready`)) === "200", 120);
   let child = start();
@@ -71,6 +89,11 @@ export async function startIstiod({ program, folder, issuer }: IstiodOptions): P
   return {
     address: `localhost:${xds}`,
     rootFile,
+    logFile,
+    async csrCount() {
+      const metrics = await (await fetch(`http://127.0.0.1:${monitoring}/metrics`)).text();
+      return Number(/^citadel_server_csr_count(?:\{.*\})? (\d+)/m.exec(metrics)?.[1] ?? 0);
+    },
     async restart() {
       await child.end();
       child = start();
@@ -82,19 +105,18 @@ export async function startIstiod({ program, folder, issuer }: IstiodOptions): P
   };
 }
 
-/** Writes a plugged-in CA for istiod's own serving certificate. @returns The file of its root. */
-async function writeAuthority(folder: string): Promise<string> {
+/** Writes a plugged-in CA as the Secret `cacerts` has it. @returns Its root, PEM. */
+export async function writeAuthority(folder: string): Promise<string> {
   const { pem, keyPem } = await createCa("O=istiod", {
     notBefore: new Date(),
     notAfter: new Date(Date.now() + 86_400_000),
   });
-  const rootFile = join(folder, "root-cert.pem");
   await mkdir(folder, { recursive: true });
   await Promise.all([
-    writeFile(rootFile, pem),
+    writeFile(join(folder, "root-cert.pem"), pem),
     writeFile(join(folder, "ca-cert.pem"), pem),
     writeFile(join(folder, "cert-chain.pem"), pem),
     writeFile(join(folder, "ca-key.pem"), keyPem, { mode: 0o600 }),
   ]);
-  return rootFile;
+  return pem;
 }

@@ -1,5 +1,6 @@
 import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
 import { runRampart } from "../../../testkit/programs/rampart-process.ts";
 import { type SidecarOptions, sidecarEnvironment } from "./sidecar.ts";
@@ -47,6 +48,61 @@ export async function startPilotAgent(
     folder,
   });
   return { child, adminUrl: `http://127.0.0.1:${adminPort}` };
+}
+
+/** What a pod gives its pilot-agent. */
+interface PodOptions {
+  readonly folder: string;
+  /** `namespace/name`. */
+  readonly account: string;
+  readonly token: string;
+  /** `localhost:port` of the CA. */
+  readonly ca: string;
+  readonly rootFile: string;
+  readonly variables: Readonly<Record<string, string>>;
+  /** An Envoy and its bootstrap. Without it the workload is proxyless. */
+  readonly envoy?: { readonly program: string; readonly bootstrap: string };
+}
+
+/** The socket of pilot-agent's SDS in the folder of a pod. */
+export const pilotSocketIn = (folder: string): string =>
+  join(folder, "var/run/secrets/workload-spiffe-uds/socket");
+
+/** Starts pilot-agent in a pod's folder. @returns It, and the folder in which it keeps its certificate. */
+export async function startPodsPilotAgent(
+  program: string,
+  { folder, account, token, ca, rootFile, variables, envoy }: PodOptions,
+): Promise<{ readonly child: Child; readonly certificates: string }> {
+  const certificates = join(folder, "certs");
+  await mkdir(join(folder, "var/run/secrets/tokens"), { recursive: true });
+  await mkdir(certificates);
+  await writeFile(join(folder, "var/run/secrets/tokens/istio-token"), token);
+  const proxyBootstrapTemplatePath = join(folder, "bootstrap.json");
+  if (envoy) await writeFile(proxyBootstrapTemplatePath, envoy.bootstrap);
+  const [statusPort = 0, health = 0] = await freePorts(2);
+  const [namespace, name] = account.split("/");
+  const environment = {
+    ...variables,
+    OUTPUT_CERTS: certificates,
+    CA_ADDR: ca,
+    CA_ROOT_CA: rootFile,
+    XDS_ROOT_CA: rootFile,
+    POD_NAME: name,
+    POD_NAMESPACE: namespace,
+    SERVICE_ACCOUNT: name,
+    INSTANCE_IP: "127.0.0.1",
+    ENVOY_STATUS_PORT: String(health),
+    ...(!envoy && { DISABLE_ENVOY: "true" }),
+    PROXY_CONFIG: JSON.stringify({
+      discoveryAddress: ca,
+      statusPort,
+      ...(envoy && { binaryPath: envoy.program, proxyBootstrapTemplatePath, concurrency: 1 }),
+    }),
+  };
+  const words = ["proxy", "sidecar", "--domain", `${namespace}.svc.cluster.local`];
+  const options = { logFile: join(folder, "log"), environment, folder };
+  const child = startChild(program, [...words, "--log_target=stderr"], options);
+  return { child, certificates };
 }
 
 async function printBootstrap(folder: string, variables: NodeJS.ProcessEnv): Promise<string> {
