@@ -30,6 +30,7 @@ import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize, verifyAnew } from "./follower.ts";
 import { addLogExitCodes, judgingLog, requireCluster } from "./log-source.ts";
 import { chosenEntry, proveEntry, type VerifyOptions, verify } from "./proofs.ts";
+import { type DeletableOptions, deletable } from "./retention.ts";
 
 interface ListOptions extends FollowerOptions, DeploymentChoice {
   readonly local?: boolean;
@@ -72,8 +73,22 @@ export function logCommand(terminal: Terminal): Command {
   addLogOptions(addLogExitCodes(log.command("check")))
     .description("read the whole log anew, and verify every entry, tile and signature")
     .action((options: FollowerOptions) => judgingLog(() => check(terminal, options)));
+  addLogOptions(addLogExitCodes(log.command("deletable")))
+    .description("print the old entries that a copy has, and that the log itself need not keep")
+    .requiredOption(
+      "--before <time>",
+      "entries before this instant, or older than this",
+      typedInstant(terminal.clock),
+    )
+    .addHelpText("after", deletableHelp)
+    .action((options: DeletableOptions) => judgingLog(() => deletable(terminal, options)));
   return log;
 }
+
+const deletableHelp = `
+It prints paths below the prefix of the shard, and deletes nothing. Tiles of hashes and checkpoints
+are not among them: the log goes on. Of deleted entries, only copies that have them can search,
+prove, verify, replay and export: give --dir to all verbs. A reader without one ends with 4.`;
 
 const exportHelp = `
 The url of all shards, such as https://ca.example.com/log, has a copy for each below --dir.

@@ -46,6 +46,7 @@ const others: Readonly<Record<string, string | undefined>> = {
   "log tail": "--url http://SERVER/log/0",
   "log search": "--url http://SERVER/log/0",
   "log check": "--url http://SERVER/log/0",
+  "log deletable": "--before 1d --dir copy --url http://SERVER/log/0",
   "log prove": "0 --url http://SERVER/log/0",
   "log follow": "--dir copy --url http://SERVER/log/0",
   // Its own certificate would have to be there first.
