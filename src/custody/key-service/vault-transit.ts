@@ -1,7 +1,13 @@
 import { Members } from "../../foundation/json.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { type Call, KeyServiceError, type OpenKey, type WrappingContext } from "./key-service.ts";
+import {
+  type Call,
+  type KeyServiceContext,
+  KeyServiceError,
+  type OpenKey,
+  type WrappingContext,
+} from "./key-service.ts";
 import { callsTo, octetsIn, refusal, ServiceCall, textsIn } from "./service-call.ts";
 
 const pathPattern = /^\/([A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*)\/keys\/([A-Za-z0-9_.-]{1,128})$/;
@@ -31,29 +37,8 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
     ...(namespace !== null && { "x-vault-namespace": namespace }),
   };
 
-  /** A token as it is, or that of a login. */
-  async function obtain() {
-    const credential = await means.credential("hashivault");
-    if (typeof credential === "string") return { pass: credential, seconds: 0 };
-    const login = { auth: "auth/kubernetes/login", ...credential };
-    const [jwt, auth = ""] = textsIn(login, ["jwt", "auth"]);
-    const body = { role: Members.of(credential)["role"], jwt };
-    const answer = await ServiceCall.ask(
-      means.fetch,
-      base + auth,
-      ServiceCall.inJson(body, headers),
-    );
-    const said = `${answer.members["errors"]}`;
-    if (answer.status !== 200) throw ServiceCall.faultIn(answer, refusal, said, {}, `at ${auth}`);
-    const got = Members.of(answer.members["auth"]);
-    return {
-      pass: ServiceCall.textOf(got, "client_token"),
-      seconds: Number(got["lease_duration"]) || 0,
-    };
-  }
-
   const asked = callsTo(means, {
-    obtain,
+    obtain: () => tokenFor({ base, headers }, means),
     url: (act) => `${base}${mount}/${act}`,
     request: (token, _, body) => ServiceCall.inJson(body, { ...headers, "x-vault-token": token }),
     isRefused: ({ status }) => status === 403,
@@ -90,6 +75,29 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
     },
   };
 };
+
+/** A Vault, and the headers of every request to it. */
+interface Vault {
+  readonly base: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The configured token, or that of a login. @throws KeyServiceError */
+async function tokenFor({ base, headers }: Vault, means: KeyServiceContext) {
+  const credential = await means.credential("hashivault");
+  if (typeof credential === "string") return { pass: credential, seconds: 0 };
+  const login = { auth: "auth/kubernetes/login", ...credential };
+  const [jwt, auth = ""] = textsIn(login, ["jwt", "auth"]);
+  const body = { role: Members.of(credential)["role"], jwt };
+  const answer = await ServiceCall.ask(means.fetch, base + auth, ServiceCall.inJson(body, headers));
+  const said = `${answer.members["errors"]}`;
+  if (answer.status !== 200) throw ServiceCall.faultIn(answer, refusal, said, {}, `at ${auth}`);
+  const got = Members.of(answer.members["auth"]);
+  return {
+    pass: ServiceCall.textOf(got, "client_token"),
+    seconds: Number(got["lease_duration"]) || 0,
+  };
+}
 
 /** @param version Of the key that was asked; 0 for the latest. @throws KeyServiceError */
 function signatureIn(answer: Members, version: number): Bytes {
