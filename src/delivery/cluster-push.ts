@@ -42,9 +42,16 @@ const waitMilliseconds = 90_000;
 
 const usualTimeout: Timeout = (milliseconds) => AbortSignal.timeout(milliseconds);
 
-/** Delivers roots from the CA itself. It lists what clusters have, where `rampart distribute` watches. */
-export class ClusterPush {
+/** How far a push has come, as this process knows it. */
+export interface PushReport {
   /** The names of the clusters to which it delivers. */
+  readonly clusters: readonly string[];
+  /** The last result for each cluster. */
+  readonly outcomes: () => Iterable<PushOutcome>;
+}
+
+/** Delivers roots from the CA itself. It lists what clusters have, where `rampart distribute` watches. */
+export class ClusterPush implements PushReport {
   readonly clusters: readonly string[];
   readonly #parts: PushParts;
   readonly #outcomes = new Map<RootTarget, PushOutcome>();
@@ -57,7 +64,6 @@ export class ClusterPush {
     this.clusters = [...new Set(parts.targets.map(({ cluster }) => cluster))];
   }
 
-  /** The last result for each cluster. */
   readonly outcomes = (): Iterable<PushOutcome> => this.#outcomes.values();
 
   /**

@@ -1,5 +1,5 @@
 import type { TokenIssuer } from "../authn/token-issuer.ts";
-import { type ClusterPush, outcomesByCluster } from "../delivery/cluster-push.ts";
+import { outcomesByCluster, type PushReport } from "../delivery/cluster-push.ts";
 import type { PushOutcome } from "../delivery/push-to-cluster.ts";
 import { Finding } from "./finding.ts";
 
@@ -30,7 +30,7 @@ const longestFault = 500;
  */
 export function clusterStatuses(
   issuers: readonly TokenIssuer[],
-  { clusters, outcomes }: Pick<ClusterPush, "clusters" | "outcomes">,
+  { clusters, outcomes }: PushReport,
   sequence: number,
 ): readonly ClusterStatus[] {
   const last = new Map(outcomesByCluster(outcomes()).map((each) => [each.cluster, each]));

@@ -3,7 +3,7 @@ import type { Authorities } from "../ca/authorities.ts";
 import type { AuthorityView } from "../ca/authority-view.ts";
 import { type Hindrances, readinessIn } from "../ca/readiness.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { ClusterPush } from "../delivery/cluster-push.ts";
+import type { PushReport } from "../delivery/cluster-push.ts";
 import { CaError } from "../foundation/errors.ts";
 import { type Bytes, fingerprintOf } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
@@ -75,7 +75,6 @@ export interface StatusSources extends CheckupSources {
     readonly authorities: Authorities;
     readonly signers: ReadonlyMap<string, { readonly authorities: Authorities }>;
   } & Hindrances;
-  readonly push: Pick<ClusterPush, "clusters" | "outcomes">;
   /** Absent where nothing is logged. */
   readonly searchableLog: SearchableLog | undefined;
   /** Whether the reader has shown a credential, without which no entries of the log are shown. */
@@ -211,8 +210,8 @@ export interface CheckupSources {
     "inceptionDate" | "signers" | "issuers" | "warnings" | "crl"
   >;
   readonly issuers: readonly TokenIssuer[];
-  readonly push: Pick<ClusterPush, "outcomes">;
-  readonly crlPush: Pick<ClusterPush, "outcomes">;
+  readonly push: PushReport;
+  readonly crlPush: PushReport;
 }
 
 /**

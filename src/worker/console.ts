@@ -4,7 +4,7 @@ import type { Composition } from "../config/composition.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { Console, ConsoleScript } from "../console/console.ts";
 import { OperatorGuard } from "../console/operator-guard.ts";
-import type { ClusterPush } from "../delivery/cluster-push.ts";
+import type { PushReport } from "../delivery/cluster-push.ts";
 import { build } from "../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
 import type { LogSearch } from "../status/log-search.ts";
@@ -19,8 +19,8 @@ interface WorkerConsoleParts {
   /** The operators who may see it. */
   readonly console: NonNullable<Configuration["console"]>;
   readonly composition: Composition;
-  readonly push: Pick<ClusterPush, "clusters" | "outcomes">;
-  readonly crlPush: Pick<ClusterPush, "outcomes">;
+  readonly push: PushReport;
+  readonly crlPush: PushReport;
   readonly environment: Environment;
 }
 

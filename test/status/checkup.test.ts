@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 
 function found(changes: Partial<CheckupSources> = {}, own: AuthorityView = view) {
-  const none = { outcomes: () => [] };
+  const none = { clusters: [], outcomes: () => [] };
   const parts = { configuration: configurationOf({}), issuers: [], push: none, crlPush: none };
   const findings = createCheckup({ ...parts, ...changes })(new Map([["", own]]), now);
   return findings.map(({ name, what }) => [name, what]);
@@ -88,7 +88,7 @@ describe("a configuration", () => {
         return issuers;
       },
     });
-    const none = { outcomes: () => [] };
+    const none = { clusters: [], outcomes: () => [] };
     const checkup = createCheckup({ configuration, issuers: [], push: none, crlPush: none });
     for (let i = 0; i < 3; i++) checkup(new Map(), now);
     expect(reads).toBe(1);
@@ -148,6 +148,7 @@ describe("a cluster", () => {
   test("has findings about CRLs where the CA makes them", () => {
     const fault = "the API server answered with status 403";
     const crlPush = {
+      clusters: [],
       outcomes: () => [
         outcome({ sequence: 7, delivered: 1, missing: 1, fault }),
         outcome({ cluster: "b", namespaces: 0, fault }),
@@ -180,5 +181,5 @@ const outcome = (changes: Partial<PushOutcome>): PushOutcome => ({
 });
 
 const pushes = (...outcomes: readonly PushOutcome[]): Pick<CheckupSources, "push"> => ({
-  push: { outcomes: () => outcomes },
+  push: { clusters: [], outcomes: () => outcomes },
 });

@@ -53,7 +53,7 @@ function statusOf(authorities: Authorities, changes: Changes = {}) {
     issuance: { authorities, signers, issuanceLog },
     issuers: [],
     push: { clusters: [], outcomes: () => [] },
-    crlPush: { outcomes: () => [] },
+    crlPush: { clusters: [], outcomes: () => [] },
     searchableLog: undefined,
     hasCredentials: false,
     ...others,

@@ -4,7 +4,7 @@ import { Rotation } from "../../ca/rotation/rotate.ts";
 import { createPushes, type PushSource } from "../../config/cluster-access.ts";
 import type { Composition } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { type ClusterPush, outcomesByCluster } from "../../delivery/cluster-push.ts";
+import { outcomesByCluster, type PushReport } from "../../delivery/cluster-push.ts";
 import type { PushLimits, PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { OperationLog } from "../../foundation/events.ts";
@@ -92,9 +92,9 @@ export function followPluggedIn(
 }
 
 /** The delivery of roots and CRLs into clusters, as it recurs. */
-export interface RecurringPush extends Pick<ClusterPush, "clusters" | "outcomes"> {
+export interface RecurringPush extends PushReport {
   /** The CRLs, which follow the roots. */
-  readonly crls: Pick<ClusterPush, "outcomes">;
+  readonly crls: PushReport;
   /** Starts a run, unless one is under way. */
   readonly begin: () => void;
   /** Aborts the current run. The next process continues it. */
@@ -127,7 +127,7 @@ export function pushRoots(
   const ending = new AbortController();
   const pushes = new SingleFlight<unknown>();
   // What a process delivered while it rotated grows old once another rotates, and metrics add the two up.
-  const ofRotating = ({ clusters, outcomes }: ClusterPush) => ({
+  const ofRotating = ({ clusters, outcomes }: PushReport) => ({
     clusters,
     outcomes: () => (peerProcesses?.rotates() === false ? [] : outcomes()),
   });
@@ -154,7 +154,7 @@ export function pushRoots(
 }
 
 /** Adds the metrics of the delivery, one series for each cluster. */
-export function addPushGauges(registry: Registry, outcomes: ClusterPush["outcomes"]): void {
+export function addPushGauges(registry: Registry, outcomes: PushReport["outcomes"]): void {
   const gauge = (name: string, help: string, read: (outcome: PushOutcome) => number) =>
     Metrics.addReadSeries(registry, {
       type: "gauge",
