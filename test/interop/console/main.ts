@@ -6,6 +6,7 @@ import { chromiumPath, startChromium } from "./chromium.ts";
 import { drawingScenes } from "./drawing-scenes.ts";
 import { pageScenes, type Scene } from "./page-scenes.ts";
 import { takePictures } from "./pictures.ts";
+import { reportScenes } from "./report-scenes.ts";
 
 const rules = "MAP *.test 127.0.0.1";
 const pictures = join(import.meta.dirname, "../../../docs/pictures");
@@ -39,6 +40,7 @@ if (executable === undefined) {
   report([
     await play("the page of any CA", executable, pageScenes),
     await play("rampart serve and the Worker", executable, caScenes),
+    await play("the report of rampart acceptance", executable, reportScenes),
     await play("the drawings of the docs", executable, drawingScenes),
   ]);
 }

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
-import { copyFile, readFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { run, runWell } from "../../testkit/programs/child-process.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { freePorts } from "../../testkit/network/free-ports.ts";
+import { run, runWell, startChild } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
 import { fromDebian } from "../software.ts";
-import { serveAndIssue } from "./issuance.ts";
+import { type Serving, serveAndIssue } from "./issuance.ts";
 import type { Row } from "./npm-rows.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -23,8 +27,16 @@ export async function foreignRows(folder: string): Promise<readonly Row[] | stri
   if (roots.length < found.length) return "Debian has no libraries for arm64";
   const program = join(root, "out/rampart-linux-arm64");
   const search = roots.map((each) => join(each, "lib")).join(":");
-  const command = [qemu.program, "-L", prefix, "-E", `LD_LIBRARY_PATH=${search}`, program] as const;
-  const played = { command, environment: { PATH: "" } } as const;
+  const emulator = [qemu.program, "-L", prefix, "-E", `LD_LIBRARY_PATH=${search}`] as const;
+  const command = [...emulator, program] as const;
+  const place = join(folder, "arm64");
+  const environment = {
+    PATH: "",
+    KEK: randomKek(),
+    RAMPART_PASSPHRASE: "correct horse battery staple",
+  };
+  const type = (...words: readonly string[]): Promise<string> =>
+    runWell(command[0], [...command.slice(1), ...words], { environment, timeoutSeconds: 300 });
   return [
     [
       "npm run executable writes that of the other processor, with the Node of the lock",
@@ -33,12 +45,95 @@ export async function foreignRows(folder: string): Promise<readonly Row[] | stri
           folder: root,
           timeoutSeconds: 300,
         });
-        const [emulator, ...words] = command;
-        assert.match(await runWell(emulator, [...words, "--version"]), /^\d+\.\d+\.\d+ /);
+        assert.match(await type("--version"), /^\d+\.\d+\.\d+ /);
       },
     ],
-    ["serves, and issues a first certificate", () => serveAndIssue(join(folder, "arm64"), played)],
+    [
+      "serves, and issues a first certificate, to an agent as well",
+      () =>
+        serveAndIssue(place, { command, environment }, [], (ca) => agentRests(command, place, ca)),
+    ],
+    [
+      "rotates, and is backed up and restored",
+      async () => {
+        const toml = join(place, "rampart.toml");
+        const ofAuthority = (verb: string, ...words: readonly string[]): Promise<string> =>
+          type("authority", verb, ...words, "--config", toml);
+        assert.match(await ofAuthority("rotate", "--yes"), /published/);
+        const before = await ofAuthority("list", "--json");
+        const backup = join(place, "backup.age");
+        await ofAuthority("export", "--out", backup);
+        const text = await readFile(toml, "utf8");
+        await writeFile(toml, text.replace(/^(STORE_DIRECTORY = ".*)"$/m, '$1-2"'));
+        await ofAuthority("restore", backup, "--yes");
+        const fingerprints = (json: string) => json.match(/\b[0-9a-f]{64}\b/g);
+        const after = await ofAuthority("list", "--json");
+        assert.deepEqual(fingerprints(after), fingerprints(before));
+      },
+    ],
+    [
+      "npm ci brings the Node of the processor, which writes the same octets as this one",
+      () => npmBringsNode(emulator, join(folder, "arm64-npm")),
+    ],
   ];
+}
+
+/** Starts an agent, and says what it takes once it has its certificate. The emulator takes a part of it. */
+async function agentRests(
+  [program, ...words]: readonly [string, ...string[]],
+  folder: string,
+  { url, token }: Serving,
+): Promise<void> {
+  const file = join(folder, "agent-token");
+  await writeFile(file, token);
+  const [port = 0] = await freePorts(1);
+  const agent = startChild(program, [...words, "agent", "run"], {
+    environment: {
+      CA_ADDR: url,
+      POD_NAMESPACE: "shop",
+      SERVICE_ACCOUNT: "cart",
+      RAMPART_TOKEN_FILE: file,
+      RAMPART_SDS_SOCKET: join(folder, "sds"),
+      RAMPART_STATUS_ADDR: `127.0.0.1:${port}`,
+    },
+  });
+  try {
+    await until("the agent has no certificate", async () => {
+      const response = await fetch(`http://127.0.0.1:${port}/status`).catch(() => undefined);
+      const status = (await response?.json()) as { isReady: boolean } | undefined;
+      return status?.isReady === true;
+    });
+    const status = await readFile(`/proc/${agent.process.pid}/status`, "utf8");
+    console.log(`package: an agent on arm64, emulated: ${/VmRSS:\s+(\d+ kB)/.exec(status)?.[1]}`);
+  } finally {
+    await agent.end();
+  }
+}
+
+/** Installs as on an arm64 machine, and has its Node write an executable for it beside this Node. */
+async function npmBringsNode(
+  [emulator, ...flags]: readonly [string, ...string[]],
+  folder: string,
+): Promise<void> {
+  await mkdir(join(folder, "dev/node"), { recursive: true });
+  for (const name of ["package.json", "package-lock.json", "dev/node/package.json"])
+    await copyFile(join(root, name), join(folder, name));
+  const how = ["--cpu=arm64", "--os=linux", "--omit=dev", "--omit=peer", "--ignore-scripts"];
+  const quiet = ["--prefer-offline", "--no-audit", "--no-fund"];
+  await runWell("npm", ["ci", ...how, ...quiet], { folder, timeoutSeconds: 300 });
+  const node = join(folder, "node_modules/.bin/node");
+  assert.equal(await runWell(emulator, [...flags, node, "--version"]), `${process.version}\n`);
+  await writeFile(join(folder, "main.cjs"), "console.log(1);\n");
+  const assets = { lock: "package-lock.json" };
+  const settings = { main: "main.cjs", output: "program", executable: node, assets };
+  await writeFile(join(folder, "sea.json"), JSON.stringify(settings));
+  const digests: string[] = [];
+  for (const [builder = "", ...words] of [[process.execPath], [emulator, ...flags, node]]) {
+    await runWell(builder, [...words, "--build-sea", "sea.json"], { folder, timeoutSeconds: 300 });
+    const octets = await readFile(join(folder, "program"));
+    digests.push(createHash("sha256").update(octets).digest("hex"));
+  }
+  assert.equal(new Set(digests).size, 1);
 }
 
 /** What somebody does who has the executable, and no Node. */

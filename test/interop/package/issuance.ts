@@ -20,11 +20,22 @@ export interface Start {
 
 const spiffeId = "spiffe://cluster.local/ns/shop/sa/cart";
 
-/** Starts `rampart serve` with files in a folder, gets a certificate from it, and ends it. */
+/** A served CA, and a token of a workload. */
+export interface Serving {
+  readonly url: string;
+  readonly token: string;
+}
+
+/**
+ * Starts `rampart serve` with files in a folder, gets a certificate from it, and ends it.
+ *
+ * @param meanwhile Work while it serves.
+ */
 export async function serveAndIssue(
   folder: string,
   start: Start,
   options: readonly string[] = [],
+  meanwhile: (serving: Serving) => Promise<void> = async () => {},
 ): Promise<void> {
   await mkdir(folder, { recursive: true });
   if (start.user !== undefined) await chown(folder, start.user, start.user);
@@ -50,6 +61,7 @@ export async function serveAndIssue(
     const report = new Map(certificateReport([certChain, trustBundle.pem], key));
     assert.equal(report.get("SPIFFE ID"), spiffeId);
     await assert.rejects(clientWith(`${token}x`).issue(), /authentication failed/);
+    await meanwhile({ url, token });
     child.kill("SIGTERM");
     assert.deepEqual(await ended, [0, null]);
   } finally {
@@ -75,7 +87,7 @@ function startServing(start: Start, options: readonly string[], folder: string):
   return spawn(program, [...words, "serve", ...options], {
     cwd: folder,
     ...(start.user !== undefined && { uid: start.user, gid: start.user }),
-    env: { ...start.environment, KEK: randomKek() },
+    env: { KEK: randomKek(), ...start.environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
 }
