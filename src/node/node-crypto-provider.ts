@@ -100,7 +100,7 @@ export function readWithOpenSsl(der: Bytes): OpenSslReading {
  *
  * @throws DerError
  */
-export function requireReadable(der: Bytes): void {
+function requireReadable(der: Bytes): void {
   const { verifier } = readWithOpenSsl(der);
   // A root of version 1 has no extension that says so.
   const { version } = Certificate.parse(der).toBeSigned;

@@ -18,7 +18,7 @@ export interface IssuerStatus extends Partial<Pick<KeyState, "fetchedAt" | "fail
  * - `stale`: the last fetch failed, and older keys still serve.
  * - `unreachable`: the last fetch failed, and there are no keys.
  */
-export type KeyStatus = "configured" | "not fetched" | "fetched" | "stale" | "unreachable";
+type KeyStatus = "configured" | "not fetched" | "fetched" | "stale" | "unreachable";
 
 const longestFailure = 500;
 

@@ -3,12 +3,7 @@ import type { OperationLog } from "../../foundation/events.ts";
 import { InterruptibleSleep, waitFor } from "../../foundation/pause.ts";
 import { SerialNumber } from "../../pki/encoding/serial-number.ts";
 import { Crl } from "../../pki/x509/crl/crl.ts";
-import {
-  type CrlFault,
-  type MeshAuthorities,
-  MeshCrls,
-  type UsableCrls,
-} from "../../program/bundle/crls.ts";
+import { type MeshAuthorities, MeshCrls } from "../../program/bundle/crls.ts";
 import { crlsPem } from "../../program/bundle/documents.ts";
 import { Subscribers } from "../subscribers.ts";
 import type { TrustRoots } from "./trust-roots.ts";
@@ -53,14 +48,7 @@ export class Revocation {
   readonly #known = new MeshCrls();
   readonly #sleep: InterruptibleSleep;
   readonly #asked = Promise.withResolvers<void>();
-  #usable: UsableCrls = {
-    roots: [],
-    crls: [],
-    awaited: [],
-    missing: [],
-    isAwaiting: false,
-    until: undefined,
-  };
+  #usable = this.#known.usable({ roots: [], intermediates: [] }, new Date(0));
   #isSaidUsed = false;
   #pem = "";
   #isAbsent = false;
@@ -149,7 +137,7 @@ export class Revocation {
    * Logs each set of errors once. A CRL without a known issuer is no error, because a CRL often comes before its
    * root, and some CAs publish CRLs of authorities that this mesh never meets.
    */
-  #logFaults(all: readonly CrlFault[], faults: readonly CrlFault[]): void {
+  #logFaults(all: readonly string[], faults: readonly string[]): void {
     const { log, metrics } = this.#ports;
     const detail = [...new Set(all)].join(", ");
     const isSaid = faults.length === 0 && detail === this.#saidFaults;

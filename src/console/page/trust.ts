@@ -1,6 +1,6 @@
 import { html } from "hono/html";
 import type { ClusterStatus } from "../../status/clusters.ts";
-import type { IssuerStatus, KeyStatus } from "../../status/issuers.ts";
+import type { IssuerStatus } from "../../status/issuers.ts";
 import type { CaStatus } from "../../status/status.ts";
 import {
   badge,
@@ -65,7 +65,7 @@ export function issuers({ issuers, now }: CaStatus): Markup {
 
 const issuerHeading = html`<tr><th scope="col">Cluster</th><th scope="col">Issuer</th><th scope="col">Keys</th><th scope="col">Known keys</th><th scope="col">Fetched</th></tr>`;
 
-const keyStates: Readonly<Record<KeyStatus, Markup>> = {
+const keyStates: Readonly<Record<NonNullable<IssuerStatus["keys"]>, Markup>> = {
   configured: badge("good", "configured"),
   "not fetched": badge("plain", "not needed yet"),
   fetched: badge("good", "fetched"),

@@ -9,7 +9,7 @@ import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 
 /** Why a CRL is refused. The one that was read before stays. */
-export type CrlFault =
+type CrlFault =
   | "issuer-unknown"
   | "signature-invalid"
   | "key-identifier-missing"
@@ -25,7 +25,7 @@ export interface MeshAuthorities {
 }
 
 /** The roots and the CRLs that verifiers get together. */
-export interface UsableCrls {
+interface UsableCrls {
   /** All but the awaited ones. */
   readonly roots: readonly X509Certificate[];
   /** Empty unless they leave none of {@link roots} out. */

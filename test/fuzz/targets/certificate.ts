@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import { createPublicKey, type KeyObject, X509Certificate as NodeCertificate } from "node:crypto";
 import { X509Certificate as PeculiarCertificate } from "@peculiar/x509";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
+import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
@@ -51,7 +51,7 @@ function parsedOrUndefined(der: Octets): Certificate | undefined {
 async function isAcceptedRoot(der: Octets): Promise<boolean> {
   try {
     parseForeignAuthority(der);
-    requireReadable(der);
+    nodeCryptoProvider.requireReadable(der);
     await AdditionalRoot.create(der, new Date("2026-11-21T12:00:00Z"));
     return true;
   } catch (error) {

@@ -1,6 +1,6 @@
 import { CertificateVerifier } from "../../../src/authn/certificate-verifier.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { nodeCryptoProvider, requireReadable } from "../../../src/node/node-crypto-provider.ts";
+import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { CaCertificate } from "../../../src/pki/path/certification-path.ts";
@@ -64,7 +64,7 @@ const roots: Comparison = {
   name: "root",
   read: async (der) => {
     const root = CaCertificate.parse(der, "a root");
-    requireReadable(der);
+    nodeCryptoProvider.requireReadable(der);
     const uris = root.claims.names.filter(({ kind }) => kind === "uri").map(({ text }) => text);
     return { ...factsOf(root), uris };
   },

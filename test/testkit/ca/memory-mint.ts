@@ -1,7 +1,7 @@
 import type { Mint } from "../../../src/ca/mint.ts";
 import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
-import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
+import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
@@ -27,7 +27,10 @@ export const istioPhaseLengths = {
 export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): MemoryMint {
   return {
     keks,
-    cryptoProvider: { ...webCryptoProvider, requireReadable },
+    cryptoProvider: {
+      ...webCryptoProvider,
+      requireReadable: nodeCryptoProvider.requireReadable,
+    },
     trustDomain: clusterLocal,
     authorityKey: "EC-P256",
     phaseLengths: istioPhaseLengths,

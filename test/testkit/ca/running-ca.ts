@@ -8,7 +8,7 @@ import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { Composition, type Platform } from "../../../src/config/composition.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import type { PlatformKeys } from "../../../src/config/platform-keys.ts";
-import { requireReadable } from "../../../src/node/node-crypto-provider.ts";
+import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
@@ -42,7 +42,10 @@ export interface RunningCa {
 }
 
 /** WebCrypto, and OpenSSL for the certificates of other CAs. */
-const strictProvider: CryptoProvider = { ...webCryptoProvider, requireReadable };
+const strictProvider: CryptoProvider = {
+  ...webCryptoProvider,
+  requireReadable: nodeCryptoProvider.requireReadable,
+};
 
 const unlimited: Quotas = { caller: () => 0, issuer: () => 0 };
 

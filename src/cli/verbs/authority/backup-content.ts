@@ -5,7 +5,7 @@ import { AuthorityRecord, authorityFields } from "../../../custody/authority-rec
 import { Fields } from "../../../custody/record-fields.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { requireReadable } from "../../../node/node-crypto-provider.ts";
+import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import type { IntermediateRequest, NewAuthority } from "../../../pki/authority/new-authority.ts";
 import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { Base64 } from "../../../pki/encoding/base64.ts";
@@ -46,7 +46,8 @@ export async function openAuthority(backup: BackedUpAuthority): Promise<NewAutho
 
 async function readAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {
   const { certificate, intermediates, roots } = backup;
-  for (const der of [certificate, ...intermediates, ...roots]) requireReadable(der);
+  for (const der of [certificate, ...intermediates, ...roots])
+    nodeCryptoProvider.requireReadable(der);
   const authority = await SigningAuthority.create(backup, backup.schedule);
   const extractablePrivateKey = await readPrivateKey(backup.privateKey, authority.publicKey);
   return { authority, extractablePrivateKey };

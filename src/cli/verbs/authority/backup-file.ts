@@ -12,7 +12,7 @@ import {
 } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { JsonBounds, jsonIn } from "../../../foundation/json.ts";
-import { requireReadable } from "../../../node/node-crypto-provider.ts";
+import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { openStore, requireAllOpen, type Session } from "../../session/session.ts";
 import {
   authorityContent,
@@ -154,7 +154,8 @@ export async function openBackup(text: string, key: BackupKey) {
   const { writtenAt, trustDomain, authorities, requests = [], tokenKeys = [] } = parsed.data;
   if (authorities.length + requests.length === 0) throw notABackup();
   const statements = statementsIn(parsed.data);
-  for (const { roots } of statements.root) requireParsing(() => requireReadable(...roots));
+  for (const { roots } of statements.root)
+    requireParsing(() => nodeCryptoProvider.requireReadable(...roots));
   return {
     writtenAt,
     trustDomain,

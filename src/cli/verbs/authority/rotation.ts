@@ -5,11 +5,7 @@ import { askUpstream } from "../../../ca/rotation/ask-upstream.ts";
 import { Rotation } from "../../../ca/rotation/rotate.ts";
 import { TaintForecast } from "../../../ca/rotation/taint-forecast.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import {
-  createTaint,
-  type Departure,
-  type TaintedAuthorities,
-} from "../../../pki/authority/new-taint.ts";
+import { createTaint, type Departure } from "../../../pki/authority/new-taint.ts";
 import { Succession } from "../../../pki/authority/rotation.ts";
 import { Schedule } from "../../../pki/authority/schedule.ts";
 import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
@@ -187,7 +183,7 @@ function tokenGapSentence(keys: OpenedStore["tokenKeys"], now: Date): string {
 
 /** A taint that changes nothing is refused, because nothing ever deletes the record of a taint. */
 function refusalOf(
-  { authorities, taints }: TaintedAuthorities,
+  { authorities, taints }: OpenedStore,
   { id, taintedAt, retiresAt }: Taint,
 ): string | undefined {
   const left = Taint.apply(authorities, taints).find((each) => each.id === id)?.schedule.retiresAt;
