@@ -1,12 +1,16 @@
 import { join } from "node:path";
 import { Backoff } from "../../../../foundation/backoff.ts";
+import { isSafeToFetch } from "../../../../foundation/addresses.ts";
+import { OperatorError } from "../../../../foundation/errors.ts";
 import { FetchError } from "../../../../foundation/fetch.ts";
 import type { Members } from "../../../../foundation/json.ts";
 import { PemFile } from "../../../../program/files/pem-file.ts";
 import { NodeFetch } from "../../../../program/http/http-client.ts";
+import { Collector, otelPairs } from "../../../../program/otlp/collector.ts";
+import { usageError } from "../../../terminal/command-line.ts";
 import { orOperatorError } from "../../../terminal/failures.ts";
 import type { Environment, Terminal } from "../../../terminal/terminal.ts";
-import { CollectorTarget, headersIn, type Rejection } from "./collector-target.ts";
+import { printable } from "../../../terminal/text.ts";
 import type { EventBatch, ExportSource } from "./event-sources.ts";
 import { ExportState } from "./export-state.ts";
 import { type ExportedEvent, toOcsf, toOtlp } from "./exported-event.ts";
@@ -67,7 +71,8 @@ export class Export implements Disposable {
       return new Export(terminal, state, write, () => file.finish());
     }
     const send = async (events: readonly ExportedEvent[]): Promise<Rejection | undefined> => {
-      if (collector) return collector.send(toOtlp(events, bodyOf, terminal.clock()), events.length);
+      if (collector)
+        return sendTo(collector.of, toOtlp(events, bodyOf, terminal.clock()), events.length);
       await terminal.write(linesOf(events));
       return undefined;
     };
@@ -152,12 +157,35 @@ export class Export implements Disposable {
   }
 }
 
-/** The collector at a URL; `undefined` for any other place. */
+/** The collector at a URL, whatever way the operator has spelled it; `undefined` for any other place. */
 async function collectorAt(
   to: string,
-  { OTEL_EXPORTER_OTLP_HEADERS: headers, OTEL_EXPORTER_OTLP_CERTIFICATE: roots }: Environment,
-): Promise<CollectorTarget | undefined> {
+  { OTEL_EXPORTER_OTLP_HEADERS: given = "", OTEL_EXPORTER_OTLP_CERTIFICATE: roots }: Environment,
+): Promise<{ readonly url: string; readonly of: Collector } | undefined> {
   if (!/^https?:/.test(to)) return undefined;
+  if (!isSafeToFetch(to)) throw usageError("--to must be an https URL: who got what is sent there");
+  const url = `${new URL(to).href.replace(/(?:\/v1\/logs)?\/*$/, "")}/v1/logs`;
+  const headers = otelPairs(given);
+  if (!headers)
+    throw usageError("OTEL_EXPORTER_OTLP_HEADERS must be name=value, with commas between them");
   const fetch = NodeFetch.trusting(await PemFile.readRoots(roots));
-  return new CollectorTarget(to, headersIn(headers), fetch);
+  return { url, of: new Collector({ url, headers, fetch }) };
+}
+
+/** What a collector has rejected of a request for good, and why, as far as it says so. */
+interface Rejection {
+  readonly count: number;
+  readonly why: string | undefined;
+}
+
+/** Sends a request of so many records. @throws FetchError if it may be accepted later, OperatorError if never. */
+async function sendTo(
+  collector: Collector,
+  request: object,
+  records: number,
+): Promise<Rejection | undefined> {
+  const { status, isAccepted, rejected: count, said } = await collector.send(request, records);
+  const why = said === undefined ? undefined : printable(said);
+  if (isAccepted) return count === 0 ? undefined : { count, why };
+  throw new OperatorError(`the collector answered ${status}${why === undefined ? "" : `: ${why}`}`);
 }

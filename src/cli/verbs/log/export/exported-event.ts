@@ -1,6 +1,7 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { version } from "../../../../foundation/build.ts";
 import { jsonIn, Members } from "../../../../foundation/json.ts";
+import { OtlpValue } from "../../../../program/otlp/values.ts";
 import { entryFields, type IndexedEntry } from "../entry.ts";
 
 /** What leaves: an entry of a log, or a line of the audit trail. */
@@ -172,19 +173,18 @@ export function toOtlp(
     const { uid, subject, outcome, time, fields } = event;
     const { traceId, spanId } = fields;
     return {
-      timeUnixNano: nanoseconds(new Date(time)),
-      observedTimeUnixNano: nanoseconds(observed),
+      timeUnixNano: OtlpValue.nanoseconds(Date.parse(time)),
+      observedTimeUnixNano: OtlpValue.nanoseconds(observed.getTime()),
       ...severities[outcome],
       eventName: `rampart.${subject}.${outcome}`,
-      body: anyValue(bodyOf(event)),
+      body: OtlpValue.of(bodyOf(event)),
       attributes: [{ key: "log.record.uid", value: { stringValue: uid } }],
       ...(typeof traceId === "string" && { traceId }),
       ...(typeof spanId === "string" && { spanId }),
     };
   });
-  const attributes = keyValues({ "service.name": "rampart", "service.version": version });
   const scopeLogs = [{ scope: { name: "rampart log follow", version }, logRecords }];
-  return { resourceLogs: [{ resource: { attributes }, scopeLogs }] };
+  return { resourceLogs: [{ resource: OtlpValue.resource("rampart"), scopeLogs }] };
 }
 
 const severities = {
@@ -192,19 +192,3 @@ const severities = {
   refused: { severityNumber: 13, severityText: "WARN" },
   failed: { severityNumber: 17, severityText: "ERROR" },
 } as const;
-
-const nanoseconds = (instant: Date): string => `${instant.getTime()}000000`;
-
-const keyValues = (members: Members): readonly object[] =>
-  Object.entries(members)
-    .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => ({ key, value: anyValue(value) }));
-
-function anyValue(value: unknown): object {
-  if (typeof value === "string") return { stringValue: value };
-  if (typeof value === "boolean") return { boolValue: value };
-  if (Array.isArray(value)) return { arrayValue: { values: value.map(anyValue) } };
-  if (typeof value !== "number")
-    return value ? { kvlistValue: { values: keyValues(Members.of(value)) } } : {};
-  return Number.isSafeInteger(value) ? { intValue: String(value) } : { doubleValue: value };
-}

@@ -1,0 +1,112 @@
+import { type Fetch, FetchError, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
+import { RetryAfter } from "../../foundation/headers.ts";
+import { jsonIn, Members } from "../../foundation/json.ts";
+
+/** How a collector answered a request that is not sent again. */
+export interface CollectorAnswer {
+  readonly status: number;
+  readonly isAccepted: boolean;
+  /** How many of the items of the request it rejected for good. */
+  readonly rejected: number;
+  /** Its own words, of which nothing may reach a log as it is. */
+  readonly said: string | undefined;
+}
+
+/** OTLP §Size: a longer request is not sent. */
+const maximumRequestOctets = 64 * 1024 * 1024;
+const maximumAnswerOctets = 4 * 1024 * 1024;
+
+/** The answers after which OTLP/HTTP sends the same request again. */
+const away: readonly number[] = [429, 502, 503, 504];
+
+interface CollectorAt {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly fetch: Fetch;
+  /** 10 seconds by default, as OpenTelemetry has it. */
+  readonly timeoutMilliseconds?: number | undefined;
+}
+
+/** Sends requests of OTLP/HTTP in JSON to one URL of a collector. It follows no redirect. */
+export class Collector {
+  readonly #at: CollectorAt;
+
+  constructor(at: CollectorAt) {
+    this.#at = at;
+  }
+
+  /**
+   * Sends a request.
+   *
+   * @param items How many records, points or spans it has.
+   * @param ending Breaks it off.
+   * @throws FetchError if the same request may be accepted later.
+   */
+  async send(request: object, items: number, ending?: AbortSignal): Promise<CollectorAnswer> {
+    const { url, headers, fetch, timeoutMilliseconds = 10_000 } = this.#at;
+    const body = JSON.stringify(request);
+    if (body.length > maximumRequestOctets)
+      return { status: 413, isAccepted: false, rejected: items, said: undefined };
+    const timeout = AbortSignal.timeout(timeoutMilliseconds);
+    const sent = fetch(url, {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+      body,
+      signal: ending ? AbortSignal.any([timeout, ending]) : timeout,
+    }).then(async (response) => ({
+      response,
+      octets: await ResponseBody.readOctets(response, maximumAnswerOctets),
+    }));
+    const { response, octets } = await sent.catch((error: unknown) => {
+      throw toFetchError(error, "did not answer");
+    });
+    const { status, ok: isAccepted } = response;
+    if (away.includes(status)) {
+      const retryAfterSeconds = RetryAfter.parse(response.headers.get(RetryAfter.header));
+      throw new FetchError(`answered ${status}`, { status, retryAfterSeconds });
+    }
+    const answer = Members.of(jsonIn(octets));
+    const { errorMessage, ...counts } = Members.of(answer["partialSuccess"]);
+    const [given = 0] = Object.values(counts);
+    const rejected = isAccepted ? Number(given) : items;
+    const said = isAccepted ? errorMessage : answer["message"];
+    return {
+      status,
+      isAccepted,
+      // A number that cannot be right may be any.
+      rejected: rejected >= 0 && rejected < items ? rejected : items,
+      said: typeof said === "string" ? said : undefined,
+    };
+  }
+}
+
+/**
+ * The pairs of a variable of OpenTelemetry such as `OTEL_EXPORTER_OTLP_HEADERS`: `name=value`, with commas between
+ * them, the values percent-encoded.
+ *
+ * @param values Of which form a decoded value is; by default as a header may have it.
+ * @returns `undefined` for any other form.
+ */
+export function otelPairs(
+  text: string,
+  values = /^[\x20-\x7e]+$/,
+): Readonly<Record<string, string>> | undefined {
+  const pairs: Record<string, string> = {};
+  for (const pair of text.split(",")) {
+    if (pair.trim() === "") continue;
+    const [, name, encoded] = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*=\s*(.*?)\s*$/s.exec(pair) ?? [];
+    const value = encoded === undefined ? "" : decoded(encoded);
+    if (name === undefined || !values.test(value)) return undefined;
+    pairs[name] = value;
+  }
+  return pairs;
+}
+
+/** What is not encoded stands for itself. */
+function decoded(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}
