@@ -1,7 +1,6 @@
-import type { OperationLog } from "../foundation/events.ts";
 import { sparing } from "../foundation/sparing-log.ts";
 import type { Lifetime } from "../program/lifetime.ts";
-import type { LogOutput } from "../program/log-output.ts";
+import type { ProgramContext } from "../program/program.ts";
 import type { AgentConfiguration } from "./configuration.ts";
 import type { ProxyControl } from "./envoy/envoy-process.ts";
 import { CaChannel, type ConnectionTrust } from "./identity/ca-channel.ts";
@@ -18,13 +17,10 @@ import { Revocation } from "./trust/revocation.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";
 
 /** What an agent takes from its process: clock, random numbers, log and proxy. */
-export interface AgentPorts {
-  readonly clock: () => Date;
+export interface AgentPorts
+  extends Pick<ProgramContext, "clock" | "log" | "logOutput" | "telemetry"> {
   /** At least 0 and less than 1. */
   readonly random: () => number;
-  readonly log: OperationLog;
-  /** Where the lines of the log are written; absent if they stay in the process. */
-  readonly logOutput?: LogOutput | undefined;
   /** The proxy that runs beside the agent, if there is one. */
   readonly proxy?: ProxyControl;
 }

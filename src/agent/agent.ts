@@ -50,6 +50,7 @@ async function start(
     ports.log.operation({ event: "variable-ignored", level: "warning", name, detail });
   }
   const parts = await assembleParts(configuration, ports, life);
+  ports.telemetry?.begin({ ...ports, registry: parts.metrics.registry, life });
   const { subject, sdsSocket } = configuration;
   const followers = followDocuments(parts, life);
   const feed =

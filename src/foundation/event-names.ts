@@ -74,6 +74,7 @@ export type EventName =
   | "renewal-failed"
   | "ending"
   | "log-lines-lost"
+  | "telemetry-not-exported"
   | "process-ended"
   | "platform-limits"
   | "connections-proxied"

@@ -131,7 +131,7 @@ export const TraceContext = {
     };
   },
 
-  /** A trace that begins here. It is not sampled: Rampart exports no spans. */
+  /** A trace that begins here. It is not sampled: only callers have their traces sampled. */
   create(): TraceContext {
     return { traceId: hexadecimal(), spanId: newSpanId(), flags: "00" };
   },

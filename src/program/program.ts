@@ -17,6 +17,7 @@ import {
   type Reconfigure,
   RunningConfiguration,
 } from "./running-configuration.ts";
+import type { Telemetry } from "./telemetry.ts";
 
 /** The means of a program, which its verb or its test hands to it. */
 export interface ProgramContext {
@@ -28,6 +29,8 @@ export interface ProgramContext {
   readonly configurationStatus?: StatusOfConfiguration | undefined;
   /** Where the lines of the log are written; absent if they stay in the process. */
   readonly logOutput?: LogOutput | undefined;
+  /** Absent where nothing is exported. */
+  readonly telemetry?: Telemetry | undefined;
   /** Aborts when somebody asks the program to end, also while it begins. */
   readonly asked?: AbortSignal | undefined;
 }
@@ -77,7 +80,7 @@ export const Program = {
     context: Context,
     open: (program: Program<Context>) => Promise<Begun>,
   ): Promise<Begun & Pick<RunningProgram<never>, "close">> {
-    const { configurationStatus, logOutput, asked } = context;
+    const { configurationStatus, logOutput, telemetry, asked } = context;
     const registry = Metrics.create();
     const spared = sparing(context.log, context.clock, maximumAddresses, callerOf);
     const log = Metrics.countingOperations(spared, registry);
@@ -88,6 +91,7 @@ export const Program = {
     life.endsWith("the monitoring port", (grace) => monitoring?.close(grace));
     await using failed = new AsyncDisposableStack();
     failed.defer(() => life.end(0));
+    telemetry?.begin({ ...context, log, registry, life });
     const begun = await open({
       ...context,
       log,

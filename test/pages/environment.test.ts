@@ -73,6 +73,7 @@ const readers: Readonly<Record<string, string>> = {
   "serve-configuration.ts": "KEY_CREDENTIAL_…_FILE",
   "server-roots.ts": "UPSTREAM_CA_FILE",
   "system-roots.ts": "SSL_CERT_FILE",
+  "telemetry.ts": "OTEL_EXPORTER_OTLP_CERTIFICATE",
   "tls.ts": "TLS_CERTIFICATE_FILE",
   "token.ts": "RAMPART_TOKEN_FILE",
   "upstream.ts": "`TOKEN_FILE",

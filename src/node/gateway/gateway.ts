@@ -13,6 +13,7 @@ import { RenewingListener } from "../http/renewing-listener.ts";
 import { createMonitoringRoutes, type Routes } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
 import { listenWithTls } from "../http/tls-listener.ts";
+import { notingSpans, traced } from "../http/traced-calls.ts";
 import { openGuard } from "../limits/guard.ts";
 import { ReplaceableWork } from "../replaceable-work.ts";
 import type { FollowingProgram, RunningServer, ServerContext } from "../server.ts";
@@ -123,9 +124,10 @@ async function openWork(
   program: Program<ServerContext>,
 ): Promise<ReplaceableWork<GatewayConfiguration, GatewayWork>> {
   const { registry, life } = program;
+  const log = notingSpans(program.log, program.telemetry?.spans);
   const means = { ended: countForwardedCalls(registry), slowCalls: new SlowCalls() };
   const work = await ReplaceableWork.open(configuration, (next, before?: GatewayWork) =>
-    beginGatewayWork(next, { ...program, ...means }, before),
+    beginGatewayWork(next, { ...program, ...means, log }, before),
   );
   life.endsWith("the work for callers", work.end);
   const { roots: first } = work.current();
@@ -147,7 +149,7 @@ function routesOf(
   current: () => GatewayWork,
   fetch: Routes["fetch"],
   { forCallers, forMonitoring }: AuxiliaryRpcs,
-  { registry, log }: Pick<Program<ServerContext>, "log" | "registry">,
+  { registry, log, telemetry }: Pick<Program<ServerContext>, "log" | "registry" | "telemetry">,
 ): Routes {
   const measured = createRpcMetrics(registry);
   const forwarded = [...current().forwarded.keys()].map((path): [string, RpcService] => {
@@ -156,7 +158,8 @@ function routesOf(
       if (!forward) throw new Error(`nothing is forwarded at ${path}`);
       return forward(request);
     };
-    return [path, path === IssuingPath.tokenExchange ? rpc : measured(path, rpc)];
+    const counted = path === IssuingPath.tokenExchange ? rpc : measured(path, rpc);
+    return [path, traced(telemetry?.spans, path, counted)];
   });
   return {
     rpcs: new Map([...forwarded, ...forCallers.rpcs]),

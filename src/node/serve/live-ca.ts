@@ -27,6 +27,7 @@ import { pushRoots, type RecurringPush } from "./recurring-work.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { ownCertificate } from "./serving-certificate.ts";
 import { bucketQuotas } from "./token-buckets.ts";
+import { tracedCa } from "./traced-parts.ts";
 
 /** The parts of a CA that follow its configuration. A call uses those of one configuration alone. */
 interface CaParts {
@@ -111,7 +112,10 @@ export class LiveCa {
     const ca = withCredentials(wanted.ca, this.#credentials);
     const configuration = { ...wanted, ca };
     const composition = Composition.composeOn(this.#stores, ca, this.#platform);
-    const { certificateAuthority } = composition;
+    const certificateAuthority = tracedCa(
+      composition.certificateAuthority,
+      context.telemetry?.spans,
+    );
     const { issuance } = certificateAuthority;
     // A push outlives a change of the revocations, so it reads the source that counts now.
     const crls = followingCrls(

@@ -1,5 +1,4 @@
 import { hostname } from "node:os";
-import type { Registry } from "prom-client";
 import { provedGateway } from "../../authn/forwarded-certificate.ts";
 import type { Platform } from "../../config/composition.ts";
 import type { Readiness } from "../../foundation/events.ts";
@@ -25,6 +24,7 @@ import {
 } from "../http/routes.ts";
 import { createRpcMetrics } from "../http/rpc-metrics.ts";
 import { listenWithTls } from "../http/tls-listener.ts";
+import { notingSpans, traced } from "../http/traced-calls.ts";
 import { openKeysHere } from "../key-service/key-custody.ts";
 import { type Guard, openGuard } from "../limits/guard.ts";
 import { waitBriefly } from "../limits/promise-sharing.ts";
@@ -39,6 +39,7 @@ import { countedCalls } from "./console.ts";
 import { LiveCa } from "./live-ca.ts";
 import { addPushGauges, longestRotationSeconds, rotationOf } from "./recurring-work.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
+import { tracedCrypto, tracedLog } from "./traced-parts.ts";
 
 /** Reading a few files is cheap, and a watch costs nothing. */
 const longestRefreshSeconds = 2;
@@ -58,8 +59,9 @@ async function openServer(
   const { registry, life, clock, peerProcesses } = program;
   await requireCredentials(configuration.ca.clusterCredentials);
   const storage = await openStorage(configuration, program);
+  const noted = notingSpans(program.log, program.telemetry?.spans);
   const counts = new IssuanceCounts(countedCalls(peerProcesses), clock());
-  const log = countingCalls(countingLog(program.log, registry), counts, clock);
+  const log = countingCalls(countingLog(noted, registry), counts, clock);
   const context = { ...program, log };
   const callers: Opened["callers"] = {};
   const port = (): Readiness => {
@@ -157,7 +159,7 @@ async function openPorts(
     (grace) => plaintext?.close(grace),
     () => rotation?.end(),
   );
-  const routes = routesOf(live, registry, life.ending);
+  const routes = routesOf(live, program, life.ending);
   const metrics = Metrics.ofAll(registry, peerProcesses);
   const monitoring = createMonitoringRoutes(routes, metrics, pageOf(live));
   const monitoringAddress = await program.monitor(
@@ -206,7 +208,7 @@ function openForCallers(
 
 /** The means of Node: its stores, its HTTP client, and its cryptography. */
 function platformHere(
-  { log, clock, fetchTimeoutMilliseconds, waitForLoad = waitBriefly }: ServerContext,
+  { log, clock, telemetry, fetchTimeoutMilliseconds, waitForLoad = waitBriefly }: ServerContext,
   {
     stores: { store, signerStore, lagSeconds },
     storeFault,
@@ -225,26 +227,31 @@ function platformHere(
     aside: Turn.aside,
   };
   const node = {
-    cryptoProvider: nodeCryptoProvider,
+    cryptoProvider: tracedCrypto(nodeCryptoProvider, telemetry?.spans),
     fetching,
     watchPods,
     shareWork: shareAside,
     waitBriefly: waitForLoad,
   };
-  const { issuanceLog: appended, publishedLog } = issuanceLog ?? {};
+  const { publishedLog } = issuanceLog ?? {};
+  const appended = tracedLog(issuanceLog?.issuanceLog, telemetry?.spans);
   return { ...records, ...node, issuanceLog: appended, publishedLog, useToken, log, clock };
 }
 
 /** The routes for callers. Each call is answered by the configuration that is current when it begins. */
 function routesOf(
   { current, certificateAuthority: ca }: LiveCa,
-  registry: Registry,
+  { registry, telemetry }: Pick<Program<ServerContext>, "registry" | "telemetry">,
   ending: AbortSignal,
 ): Routes {
   const measured = createRpcMetrics(registry);
   const issuing = issuingPaths.map((path): [string, Rpc] => [
     path,
-    measured(path, (request) => current().issuing[path](request)),
+    traced(
+      telemetry?.spans,
+      path,
+      measured(path, (request) => current().issuing[path](request)),
+    ),
   ]);
   const isServing = async (): Promise<boolean> => !ending.aborted && (await CaRoutes.isReady(ca));
   const peers = new WeakMap<Request, Peer>();

@@ -2,6 +2,7 @@ import { serve } from "../../../src/node/serve/serve.ts";
 import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import type { ConfigurationStatus } from "../../../src/program/internal/configuration-status.ts";
+import type { Telemetry } from "../../../src/program/telemetry.ts";
 import { randomKek, withTenantBeside } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { lastingFolder } from "../temporary-folder.ts";
@@ -40,11 +41,13 @@ export const unchangedConfiguration: ConfigurationStatus = {
  * @param values Keys of `rampart.toml`. The others have values that work.
  * @param time The server's clock and pauses. TLS itself reads the machine's clock.
  * @param isAlone Has no other tenant beside those of `ISSUERS`.
+ * @param telemetry Where it exports what it measures.
  */
 export async function serveCa(
   { LIMITS: limits, ISSUERS, ...values }: Readonly<Record<string, unknown>>,
   time?: VirtualTime,
   isAlone = false,
+  telemetry?: Telemetry,
 ): Promise<ServedCa> {
   const clock = time?.clock ?? (() => new Date());
   const storeDirectory = await lastingFolder();
@@ -64,6 +67,7 @@ export async function serveCa(
     log,
     clock,
     pause: time?.pause,
+    telemetry,
     configurationStatus: () => unchangedConfiguration,
     fetchTimeoutMilliseconds: hangMilliseconds,
     // With `0s`, no load serves once another one has begun: a slow machine would have calls refused.

@@ -11,6 +11,8 @@ import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { runSigner } from "../../../src/node/signer/signer.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
+import { Lifetime } from "../../../src/program/lifetime.ts";
+import { openTelemetry } from "../../../src/program/otlp/telemetry.ts";
 import { serveCa, unchangedConfiguration } from "../ca/served-ca.ts";
 import { createTokenKey, jwksOf } from "../callers/tokens.ts";
 import { createEventRecorder } from "../log/event-recorder.ts";
@@ -63,11 +65,14 @@ export async function startScraped(): Promise<Scraped> {
     clock: () => new Date(),
     configurationStatus: () => unchangedConfiguration,
   };
+  const telemetryOf = (program: string) =>
+    openTelemetry({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" }, program, context.clock);
   const jwks = jwksOf(await createTokenKey("ES256", "k1"));
   const credential = "CLUSTER_CREDENTIAL_A";
   const kubernetes = { server: "http://127.0.0.1:9", credential, deliver_roots: true };
   const pushed = { issuer: "https://a.test", cluster: "a", jwks, kubernetes };
-  const served = await serveCa({ ISSUERS: [pushed], [credential]: "token" });
+  const values = { ISSUERS: [pushed], [credential]: "token" };
+  const served = await serveCa(values, undefined, false, await telemetryOf("serve"));
   const gateway = await runGateway(
     parseGatewayConfiguration({
       ...away,
@@ -76,21 +81,23 @@ export async function startScraped(): Promise<Scraped> {
       TOKEN_FILE: token,
       DELIVER_ROOTS: true,
     }),
-    context,
+    { ...context, telemetry: await telemetryOf("gateway") },
   );
   // The gateway never gets a certificate, and its address rejects when it ends.
   gateway.address.catch(() => {});
-  const distributing = await distribute(
-    parseDistributeConfiguration({ ...away, ...api }, {}),
-    context,
-  );
+  const distributing = await distribute(parseDistributeConfiguration({ ...away, ...api }, {}), {
+    ...context,
+    telemetry: await telemetryOf("distribute"),
+  });
+  const agent = { ...context, registry: agentRegistry(), life: new Lifetime(context.log) };
+  (await telemetryOf("agent"))?.begin(agent);
   const services = [{ account: "a/b", dns_names: ["x.a.svc"] }];
   const signing = await runSigner(
     parseSignerConfiguration(
       { ...away, ...api, TOKEN_FILE: token, SIGNERS: [{ name: "example.com/x", services }] },
       {},
     ),
-    context,
+    { ...context, telemetry: await telemetryOf("signer") },
   );
   return {
     ports: new Map([
@@ -99,8 +106,9 @@ export async function startScraped(): Promise<Scraped> {
       ["distribute", distributing.monitoringAddress.port],
       ["signer", signing.monitoringAddress.port],
     ]),
-    agent: await agentRegistry().metrics(),
+    agent: await agent.registry.metrics(),
     end: async () => {
+      await agent.life.end(0);
       await Promise.all([gateway.close(0), distributing.close(0), signing.close(0), served.end()]);
     },
   };

@@ -19,6 +19,7 @@ import { Signals } from "../../terminal/signals.ts";
 import type { OutputReader, Terminal } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
+import { telemetryOf } from "./telemetry.ts";
 
 /** `rampart agent <verb>`: the certificates of a workload. */
 export function agentCommand(terminal: Terminal): Command {
@@ -222,5 +223,7 @@ async function startAgentHere(
   const configuration = parseConfiguration(environment, await awsTokensHere(environment));
   Runtime.log(agentLog);
   EnvironmentProxies.log(agentLog);
-  return startAgent(configuration, { clock, random: Math.random, log: agentLog, logOutput, proxy });
+  const telemetry = await telemetryOf("agent", { environment, clock });
+  const ports = { clock, random: Math.random, log: agentLog, logOutput, telemetry, proxy };
+  return startAgent(configuration, ports);
 }

@@ -12,6 +12,7 @@ import { Runtime } from "../../../program/runtime.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import { Signals } from "../../terminal/signals.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
+import { telemetryOf } from "./telemetry.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -73,7 +74,8 @@ function followingCommand<C>(
       if (unit) return printUnit("gateway", terminal);
       const { keys, parse, ...program } = await load();
       const logOutput = LogOutput.open(process, clock);
-      const context = { log: EventLog.create(clock, logOutput.write), logOutput, clock };
+      const telemetry = await telemetryOf(verb, terminal);
+      const context = { log: EventLog.create(clock, logOutput.write), logOutput, clock, telemetry };
       ConfigurationFile.warnOfUnread(keys, environment, context.log);
       const parseHere = (values: Values): C => parse(values, environment);
       return runFollowing({ ...program, path, environment: {}, parse: parseHere, context });

@@ -11,6 +11,7 @@ import { typedNumber } from "../../terminal/command-line.ts";
 import { onCa, type Terminal } from "../../terminal/terminal.ts";
 import { printUnit, runFollowing, unitOption } from "./following.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
+import { telemetryOf } from "./telemetry.ts";
 
 interface ServeOptions {
   readonly config: string;
@@ -43,8 +44,12 @@ export function serveCommand(terminal: Terminal): Command {
 const importPluggedIn: PluggedInImport = async (...imported) =>
   (await import("../import/plugged-in-import.ts")).importPluggedIn(...imported);
 
-function serveHere({ config, process: number }: ServeOptions, terminal: Terminal): Promise<void> {
+async function serveHere(
+  { config, process: number }: ServeOptions,
+  terminal: Terminal,
+): Promise<void> {
   const { clock, environment } = terminal;
+  const telemetry = await telemetryOf("serve", terminal);
   terminal.nameCa({ config });
   const logOutput = LogOutput.open(process, clock);
   const events = EventLog.create(clock, logOutput.write);
@@ -81,7 +86,7 @@ function serveHere({ config, process: number }: ServeOptions, terminal: Terminal
       return { ...server, reconfigure };
     },
     context: {
-      ...{ log, logOutput, clock, importPluggedIn, peerProcesses: child?.peerProcesses },
+      ...{ log, logOutput, clock, telemetry, importPluggedIn, peerProcesses: child?.peerProcesses },
       wordsFor: (words) => onCa(words, { config }),
     },
   });

@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { Backoff } from "../../../../foundation/backoff.ts";
 import { isSafeToFetch } from "../../../../foundation/addresses.ts";
+import { Backoff } from "../../../../foundation/backoff.ts";
 import { OperatorError } from "../../../../foundation/errors.ts";
 import { FetchError } from "../../../../foundation/fetch.ts";
 import type { Members } from "../../../../foundation/json.ts";

@@ -1,0 +1,15 @@
+import type { Telemetry } from "../../../program/telemetry.ts";
+import { orOperatorError } from "../../terminal/failures.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+
+const endpoint = /^OTEL_EXPORTER_OTLP_(?:(?:METRICS|TRACES)_)?ENDPOINT$/;
+
+/** The export of a program's telemetry, whose code is loaded where a variable names an endpoint. @throws OperatorError */
+export async function telemetryOf(
+  program: string,
+  { environment, clock }: Pick<Terminal, "environment" | "clock">,
+): Promise<Telemetry | undefined> {
+  if (!Object.keys(environment).some((name) => endpoint.test(name))) return undefined;
+  const { openTelemetry } = await import("../../../program/otlp/telemetry.ts");
+  return orOperatorError(() => openTelemetry(environment, program, clock));
+}
