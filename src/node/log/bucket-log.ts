@@ -16,7 +16,7 @@ import { LogRefusal, stagedTree } from "../../tlog/sequencer/open-log.ts";
 import type { Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import { LogObjects, StagedBatch } from "../../tlog/sequencer/storage.ts";
 import { Tile } from "../../tlog/tile.ts";
-import { type LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
+import { PublishedLog } from "../../transport/http/log-routes.ts";
 import { Turn } from "../limits/turn.ts";
 import type { BucketAnswer } from "../stores/bucket-client.ts";
 import { createSteadyClient } from "../stores/bucket-promises.ts";
@@ -70,7 +70,7 @@ export class BucketLog {
   #overtakings = 0;
 
   constructor(parts: BucketLogParts) {
-    const { mode, shards: count, readers, hasPublicTiles } = parts.configuration;
+    const { mode, shards: count } = parts.configuration;
     this.#parts = parts;
     this.#shards = Array.from(
       { length: count },
@@ -83,11 +83,10 @@ export class BucketLog {
       refusal: () => this.#ownShard.refusal,
       troubles: () => [...new Set(this.#shards.flatMap((each) => each.troubles))],
     });
-    this.publishedLog = PublishedLog.publish({
-      shards: async () => (await Promise.all(this.#shards.map((each) => each.described()))).flat(),
+    this.publishedLog = PublishedLog.publishStored({
+      ...parts.configuration,
+      names: () => this.#shards.map((_, number) => String(number)),
       read: async (name, path) => this.#shards[Number(name)]?.read(path),
-      readers,
-      hasPublicTiles,
     });
   }
 
@@ -165,7 +164,6 @@ interface OpenedLog {
 /** One shard of a log in a bucket, as one process knows it. */
 class Shard {
   readonly #parts: BucketLogParts;
-  readonly #name: string;
   readonly #origin: string;
   readonly #objects: ConditionalObjects;
   readonly #overtaken: () => void;
@@ -186,7 +184,6 @@ class Shard {
     // The first one was the only one once, and has no folder of its own.
     const prefix = number === 0 ? "" : `${number}/`;
     this.#parts = parts;
-    this.#name = String(number);
     this.#origin = `${parts.configuration.origin}/${number}`;
     this.#overtaken = () => overtaken(this);
     this.#objects = {
@@ -205,13 +202,6 @@ class Shard {
 
   readonly read = async (path: string): Promise<Uint8Array<ArrayBuffer> | undefined> =>
     (await this.#objects.read(path))?.octets;
-
-  /** How readers find it; none before it has begun. */
-  async described(): Promise<LogShard[]> {
-    const verifierKey = await LogObjects.readVerifierKey(this.read);
-    if (verifierKey === undefined) return [];
-    return [{ shard: this.#name, origin: this.#origin, verifierKey }];
-  }
 
   /** Appends an entry once, whatever becomes of the answers to its writes. @throws CaError `log-unavailable` */
   async append(...[entry, authorities]: Parameters<Sequencer["append"]>): Promise<LogPosition> {

@@ -21,7 +21,7 @@ import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { Sequencer, type SequencerParts } from "../../tlog/sequencer/sequencer.ts";
 import { LogObjects, type LogStage } from "../../tlog/sequencer/storage.ts";
 import { maximumEntryOctets } from "../../tlog/tile.ts";
-import { type LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
+import { PublishedLog } from "../../transport/http/log-routes.ts";
 import { StoreOwner } from "../files/store-owner.ts";
 import { fileObjects, openSqliteStage, readObject, type SqliteStage } from "./log-storage.ts";
 
@@ -69,13 +69,12 @@ export class NodeLog {
 
   private constructor(parts: NodeLogParts, directory: string, folder: string) {
     const { configuration, shard } = parts;
-    const { mode, readers, hasPublicTiles } = configuration;
     const origin = `${configuration.origin}/${shard}`;
     this.#parts = parts;
     this.#stage = openStage(folder);
     this.#storage = { origin, stage: this.#stage, objects: fileObjects(join(folder, "public")) };
     this.issuanceLog = recordingIn({
-      mode,
+      mode: configuration.mode,
       append: async (entry, _signal, authorities) => {
         const sequencer = this.#sequencer ?? (await this.#open());
         const result = await sequencer.append(entry, authorities);
@@ -85,11 +84,10 @@ export class NodeLog {
       refusal: () => this.#refusal,
       troubles: () => [this.#trouble, this.#refusal].filter((each) => each !== undefined),
     });
-    this.publishedLog = PublishedLog.publish({
-      shards: () => shardsIn(directory, configuration.origin),
+    this.publishedLog = PublishedLog.publishStored({
+      ...configuration,
+      names: () => shardsIn(directory),
       read: (name, path) => readObject(join(directory, name, "public", path)),
-      readers,
-      hasPublicTiles,
     });
   }
 
@@ -233,16 +231,7 @@ export function toOperatorError(error: unknown): unknown {
 }
 
 /** The shards of all processes that share the directory. */
-async function shardsIn(directory: string, origin: string): Promise<readonly LogShard[]> {
+async function shardsIn(directory: string): Promise<readonly string[]> {
   const names = (await readdir(directory)).filter((name) => /^[0-9]{1,3}$/.test(name));
-  const shards = await Promise.all(
-    names.map(async (shard): Promise<LogShard[]> => {
-      const verifierKey = await LogObjects.readVerifierKey((path) =>
-        readObject(join(directory, shard, "public", path)),
-      );
-      if (verifierKey === undefined) return [];
-      return [{ shard, origin: `${origin}/${shard}`, verifierKey }];
-    }),
-  );
-  return shards.flat().toSorted((a, b) => Number(a.shard) - Number(b.shard));
+  return names.toSorted((a, b) => Number(a) - Number(b));
 }

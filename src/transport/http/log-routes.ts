@@ -1,9 +1,10 @@
 import type { Context, Hono } from "hono";
 import { fingerprintOf } from "../../pki/encoding/bytes.ts";
+import { LogObjects } from "../../tlog/sequencer/storage.ts";
 import { Tile } from "../../tlog/tile.ts";
 
 /** One shard of a log, as its readers find it. */
-export interface LogShard {
+interface LogShard {
   /** The number of the shard: the last segment of its prefix below `/log/`. */
   readonly shard: string;
   readonly origin: string;
@@ -21,6 +22,13 @@ export interface ReadableLog {
   readonly hasPublicTiles: boolean;
 }
 
+/** The shards of a log in their storage, and who may read them. */
+interface StoredLog extends Omit<ReadableLog, "shards"> {
+  readonly origin: string;
+  /** The shards that may have begun, in their order. */
+  readonly names: () => readonly string[] | Promise<readonly string[]>;
+}
+
 /** The published objects of an issuance log. */
 export interface PublishedLog extends ReadableLog {
   /** Adds the routes of the log (C2SP tlog-tiles): `/log/logs.json`, and each shard under `/log/<shard>/`. */
@@ -34,6 +42,18 @@ export const PublishedLog = {
     ...log,
     addRoutes: (app) => addLogRoutes(app, log),
   }),
+
+  /** Publishes those shards of a log over HTTP that have begun. */
+  publishStored({ origin, names, ...log }: StoredLog): PublishedLog {
+    const shardNamed = async (shard: string): Promise<LogShard[]> => {
+      const verifierKey = await LogObjects.readVerifierKey((path) => log.read(shard, path));
+      return verifierKey === undefined
+        ? []
+        : [{ shard, origin: `${origin}/${shard}`, verifierKey }];
+    };
+    const shards = async () => (await Promise.all((await names()).map(shardNamed))).flat();
+    return PublishedLog.publish({ ...log, shards });
+  },
 };
 
 const shardPattern = /^[0-9]{1,3}$/;

@@ -6,8 +6,7 @@ import { type CaError, ConfigurationError, messageOf } from "../../foundation/er
 import { waitFor } from "../../foundation/pause.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
-import { LogObjects } from "../../tlog/sequencer/storage.ts";
-import { type LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
+import { PublishedLog } from "../../transport/http/log-routes.ts";
 import type { ShardState } from "./log-shard.ts";
 import { type Bucket, bucketBinding, bucketObjects, isBucket } from "./log-storage.ts";
 
@@ -161,25 +160,12 @@ function appending(
   };
 }
 
-function publishedLogIn(
-  bucket: Bucket,
-  { origin, shards, readers, hasPublicTiles }: LogConfiguration,
-): PublishedLog {
-  const read = (shard: string, path: string) =>
-    bucketObjects(bucket, `${origin}/${shard}`).read(path);
-  const shardNamed = async (shard: string): Promise<LogShard[]> => {
-    const verifierKey = await LogObjects.readVerifierKey((path) => read(shard, path));
-    if (verifierKey === undefined) return [];
-    return [{ shard, origin: `${origin}/${shard}`, verifierKey }];
-  };
-  const names = Array.from({ length: shards }, (_, shard) => String(shard));
-  return PublishedLog.publish({
-    shards: async () => (await Promise.all(names.map(shardNamed))).flat(),
-    read,
-    readers,
-    hasPublicTiles,
+const publishedLogIn = (bucket: Bucket, configuration: LogConfiguration): PublishedLog =>
+  PublishedLog.publishStored({
+    ...configuration,
+    names: () => Array.from({ length: configuration.shards }, (_, shard) => String(shard)),
+    read: (shard, path) => bucketObjects(bucket, `${configuration.origin}/${shard}`).read(path),
   });
-}
 
 async function withinTime<Answer>(answer: Promise<Answer>, milliseconds: number): Promise<Answer> {
   const inTime = await waitFor(answer, milliseconds);

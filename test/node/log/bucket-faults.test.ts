@@ -233,6 +233,14 @@ describe("a bucket that somebody has changed", () => {
 
   test.each<[string, string, (bucket: MemoryBucket) => void]>([
     ["a staged bundle is gone", "are gone", (bucket) => bucket.objects.delete("tile/entries/000")],
+    [
+      "the checkpoint is that of another shard",
+      "the checkpoint is another log's",
+      ({ objects }) => {
+        const other = objects.get("1/checkpoint");
+        if (other) objects.set("checkpoint", other);
+      },
+    ],
     ["the checkpoint is gone", "checkpoint is gone", ({ objects }) => objects.delete("checkpoint")],
     ["the stage is gone", "the stage is empty", ({ objects }) => objects.delete("stage.json")],
     [
@@ -246,7 +254,7 @@ describe("a bucket that somebody has changed", () => {
     ],
   ])("starts no process when %s", async (_, words, change) => {
     const bucket = new MemoryBucket();
-    const one = start(bucket);
+    const one = start(bucket, { shards: 2 });
     await one.append("first");
     await one.publish();
     await appendAll(
@@ -340,6 +348,23 @@ function damagedTexts(text: string): readonly string[] {
     }),
   );
 }
+
+test("of processes whose clocks differ, that one begins the log on whose clock it is the day, and all append", async () => {
+  const bucket = new MemoryBucket();
+  const [early, ahead] = [start(bucket), start(bucket, { today: "2026-11-22" })];
+  const behind = start(bucket, { today: "2026-11-20" });
+  const answered: Answered = new Map();
+  for (const each of [ahead, behind]) {
+    await appendAll(each, ["too soon"], answered);
+    expect(each.log.issuanceLog.refusal()).toContain("today is not its inception");
+  }
+  for (const each of [early, ahead, behind, early]) {
+    await appendAll(each, [`entry ${answered.size}`], answered);
+    expect(each.log.issuanceLog.refusal()).toBeUndefined();
+  }
+  expect(answered.size).toBe(4);
+  await requireOnce(bucket, 1, answered);
+});
 
 test("a publication ends while entries come, which the next one publishes", async () => {
   const bucket = new MemoryBucket();

@@ -144,6 +144,22 @@ test.each<[string, string, (api: Bucket, before: Bucket["objects"]) => void]>([
   }
 });
 
+test('with LOG_MODE = "best-effort" a bucket that is away keeps no certificate back, and the audit line has the entry', async () => {
+  const key = await createTokenKey("ES256", "k1");
+  const { api, ca } = await serveInBucket(key, { LOG_MODE: "best-effort" });
+  try {
+    api.instead = (_, response) => Boolean(response.writeHead(503).end());
+    await issueOnce(ca, key);
+    expect(ca.log.audits.at(-1)).toMatchObject({ log: "unlogged", outcome: "issued" });
+    expect(ca.log.audits.at(-1)).toHaveProperty("logEntry");
+    api.instead = undefined;
+    await issueOnce(ca, key);
+    expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0` });
+  } finally {
+    await ca.end();
+  }
+});
+
 test("a CA restored elsewhere goes on with its log in a bucket, and refuses it under another KEK", async () => {
   const key = await createTokenKey("ES256", "k1");
   const KEK = randomKek();
