@@ -112,6 +112,10 @@ const findings = {
     "warning",
     "Soon the store takes no record, and the issuance log no entry.",
   ],
+  "store-overwrites": [
+    "error",
+    "Replicas would undo each other's writes: `serve` does not start, and no verb writes.",
+  ],
   "store-read-only": [
     "error",
     "The store takes no record: no new authority, no denial, no revocation and no taint.",

@@ -221,6 +221,8 @@ export interface Deployment {
   readonly store: AuthorityStore;
   readonly signerStore: (signer: string) => AuthorityStore;
   readonly place: string;
+  /** Tries what a bucket has to promise, on an object of its own. @throws OperatorError, FetchError */
+  readonly prove?: () => Promise<void>;
   /** The folder of a store of files. */
   readonly directory?: string;
   /** Absent where the CA certifies its port itself. */

@@ -145,7 +145,7 @@ export function storePlaceOf(
 
 type BucketValues = z.infer<z.ZodMiniObject<typeof bucketKeys>>;
 
-/** R2 and MinIO take it for their own. */
+/** Services other than AWS take it for their own. */
 const regionOfOthers = "us-east-1";
 
 /**

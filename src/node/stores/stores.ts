@@ -69,9 +69,16 @@ export const ReplicaStores = {
     };
   },
 
-  /** The stores in a bucket, each read whenever it is asked. @throws OperatorError */
-  async inBucket(place: BucketPlace, clock: () => Date): Promise<Stores> {
-    return storesIn(await openBucket(place, clock));
+  /**
+   * The stores in a bucket, each read whenever it is asked, and the proof that its service can hold them.
+   * @throws OperatorError
+   */
+  async inBucket(
+    place: BucketPlace,
+    clock: () => Date,
+  ): Promise<Stores & { readonly prove: () => Promise<void> }> {
+    const space = await openBucket(place, clock);
+    return { ...storesIn(space), prove: () => space.prove() };
   },
 
   /** The stores in the Secrets of a namespace, each read whenever it is asked. */

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { stringify } from "yaml";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
+import { examine } from "../../../src/cli/verbs/doctor/examination.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
@@ -115,6 +116,17 @@ test("a verb founds nothing in a bucket whose service would let two writers over
     /ignores If-None-Match/,
   );
   expect(api.objects.size).toBe(0);
+});
+
+test("doctor finds that the service of a bucket lets several writers pass at once, and leaves no object", async () => {
+  const { api, config, names } = await inBucket();
+  await authority(terminal, config, "init", "--yes");
+  const stored = names();
+  const found = async () => (await examine({ config }, terminal)).findings.map(({ name }) => name);
+  expect(await found()).not.toContain("store-overwrites");
+  api.races = "if-match";
+  expect(await found()).toContain("store-overwrites");
+  expect(names()).toEqual(stored);
 });
 
 describe("a verb on Secrets, where the configuration names no API server,", () => {

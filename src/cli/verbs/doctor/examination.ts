@@ -2,6 +2,7 @@ import { basename, dirname, join } from "node:path";
 import { OpenedStore } from "../../../ca/opened-store.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { CaError, messageOf, OperatorError } from "../../../foundation/errors.ts";
+import { FetchError } from "../../../foundation/fetch.ts";
 import { lambdaLimits } from "../../../node/lambda/events.ts";
 import { SmallFile } from "../../../program/files/small-file.ts";
 import { EnvironmentProxies } from "../../../program/http/proxies.ts";
@@ -57,7 +58,7 @@ export const judged = (source: string, findings: readonly Finding[]): readonly J
   findings.map((each) => ({ ...each, source }));
 
 /**
- * Examines a CA without changing anything.
+ * Examines a CA without changing anything of it: in a bucket, an object of its own comes and goes.
  *
  * @throws OperatorError if there is no configuration, or a login cannot be read.
  */
@@ -185,10 +186,11 @@ async function deploymentFindings(
   const files = directory === undefined ? [] : await fileFindings(directory);
   // The records say it better.
   const others = files.filter(({ name }) => !(isUnreadable && name === "store-unreadable"));
+  const promises = choice.offline ? [] : await promiseFindings(deployment);
   const world = choice.offline ? [] : await worldFindings(deployment, choice, terminal, now);
   return [
     ...judged(choice.source, configurationFindings(configuration)),
-    ...judged(place, [...others, ...records]),
+    ...judged(place, [...others, ...records, ...promises]),
     ...judged(
       "TLS_CERTIFICATE_FILE and TLS_KEY_FILE",
       await servingFindings(deployment.certificateFiles, now),
@@ -196,6 +198,19 @@ async function deploymentFindings(
     ...judged("issuers and clusters, asked now", world),
     ...judged("the CA, asked now", choice.offline ? [] : await readinessFindings(deployment)),
   ];
+}
+
+/** Of a service that does not answer, the records tell. */
+async function promiseFindings({ prove }: Deployment): Promise<readonly Finding[]> {
+  try {
+    await prove?.();
+  } catch (error) {
+    if (error instanceof FetchError) return [];
+    if (!(error instanceof OperatorError)) throw error;
+    const what = `T${error.message.slice(1)}.`;
+    return [Finding.of("store-overwrites", what, "Take another service: `rampart docs s3`")];
+  }
+  return [];
 }
 
 /** The findings of the unnamed authorities and of every named signer. */

@@ -168,6 +168,7 @@ const forPeople: readonly FindingName[] = [
   ...(["crl-ended", "crl-missing", "crl-stale", "next-step-due"] as const),
   ...(["issuer-key-unusable", "issuer-unreachable", "serving-certificate-unusable"] as const),
   ...(["store-full", "store-nearly-full", "subject-loose"] as const),
+  ...(["store-overwrites"] as const),
 ];
 
 beforeEach(async () => {
