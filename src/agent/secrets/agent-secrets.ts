@@ -1,17 +1,21 @@
 import { OperatorError } from "../../foundation/errors.ts";
+import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { PemFile } from "../../program/files/pem-file.ts";
 import { unlessMissing } from "../../program/files/small-file.ts";
 import type { AgentConfiguration } from "../configuration.ts";
 import type { Identities } from "../identity/identities.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { chainPem, privateKeyPem } from "../identity/x509-svid.ts";
+import type { FederatedBundles } from "../trust/bundles.ts";
 import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { type FileSecretPorts, fileSecrets, parseFileResource } from "./file-secrets.ts";
 import { watchFile } from "./file-watch.ts";
 import type { MountedFiles } from "./mounted-files.ts";
 import {
+  allResource,
   type Crls,
+  type DomainRoots,
   defaultResource,
   rootResource,
   type Secret,
@@ -24,6 +28,7 @@ interface SecretParts extends Pick<FileSecretPorts, "log" | "metrics"> {
   /** The identity of a sidecar. */
   readonly own: RefreshingIdentity | undefined;
   readonly trust: TrustRoots;
+  readonly federation: FederatedBundles;
   readonly revocation: Revocation;
   readonly mounted: MountedFiles;
 }
@@ -54,8 +59,54 @@ export function agentSecrets(parts: SecretParts): SecretSource {
       };
     },
   };
-  return withCrls(plain, parts.revocation, configuration.crlFile, filePorts);
+  const crls = withCrls(plain, parts.revocation, configuration.crlFile, filePorts);
+  return withBundles(crls, configuration.trustDomain, parts.federation);
 }
+
+/**
+ * Adds SPIRE's names to Istio's: the ID of a trust domain, and `ALL`. The own trust domain's is the resource with the
+ * roots of the mesh, CRLs and all.
+ */
+export function withBundles(
+  source: SecretSource,
+  own: TrustDomain,
+  federation: Pick<FederatedBundles, "current" | "changes">,
+): SecretSource {
+  const foreign = (): readonly DomainRoots[] =>
+    [...federation.current].map(([trustDomain, roots]) => ({ trustDomain, pem: roots.join("") }));
+  const ownName = SpiffeId.ofTrustDomain(own);
+  const istioNameOf = (name: string): string => (name === ownName ? rootResource : name);
+  const isForeign = (name: string): boolean => name !== ownName && domainId.test(name);
+
+  async function loadAllDomains(): Promise<Secret> {
+    const roots = await source.load(rootResource);
+    const ofOwn = roots.kind === "roots" ? [{ trustDomain: own, pem: roots.pem }] : [];
+    return { kind: "bundles", bundles: [...ofOwn, ...foreign()] };
+  }
+
+  return {
+    async load(name) {
+      if (name === allResource) return loadAllDomains();
+      if (!isForeign(name)) return source.load(istioNameOf(name));
+      const bundles = foreign().filter(
+        ({ trustDomain }) => SpiffeId.ofTrustDomain(trustDomain) === name,
+      );
+      if (bundles.length === 0) throw new Error("no bundle of this trust domain is known");
+      return { kind: "bundles", bundles };
+    },
+    watch(name, onChange) {
+      if (isForeign(name)) return federation.changes.add(onChange);
+      if (name !== allResource) return source.watch(istioNameOf(name), onChange);
+      const ends = [source.watch(rootResource, onChange), federation.changes.add(onChange)];
+      return () => {
+        for (const end of ends) end();
+      };
+    },
+  };
+}
+
+/** The SPIFFE ID of a trust domain, which has no path. */
+const domainId = /^spiffe:\/\/[^/]+$/;
 
 /** The certificates of identities, by the names that `find` knows. */
 function identitySecrets(

@@ -1,3 +1,5 @@
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
+
 /** CRLs for a verifier. */
 export interface Crls {
   readonly pem: string;
@@ -12,7 +14,14 @@ export type Secret =
       readonly kind: "roots";
       readonly pem: string;
       readonly revocation?: Crls;
-    };
+    }
+  | { readonly kind: "bundles"; readonly bundles: readonly DomainRoots[] };
+
+/** The roots of a trust domain, in PEM. A verifier accepts by them identities of that domain alone. */
+export interface DomainRoots {
+  readonly trustDomain: TrustDomain;
+  readonly pem: string;
+}
 
 /** A source of secrets by their names, and of notices when they change. */
 export interface SecretSource {
@@ -40,8 +49,11 @@ export async function loadAll(
   return Promise.all(names.map((name) => source.load(name)));
 }
 
-/** Istio's name of the resource with a proxy's own certificate. */
+/** Istio's and SPIRE's name of the resource with a proxy's own certificate. */
 export const defaultResource = "default";
 
-/** Istio's name of the resource with the roots of the mesh. */
+/** Istio's and SPIRE's name of the resource with the roots of the mesh. */
 export const rootResource = "ROOTCA";
+
+/** SPIRE's name of the resource with the roots of every trust domain. */
+export const allResource = "ALL";

@@ -1,14 +1,22 @@
 import { createHash, randomUUID } from "node:crypto";
-import { create } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { type Any, anyPack } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { SecretSchema } from "../../gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
+import {
+  SecretSchema,
+  SPIFFECertValidatorConfigSchema,
+} from "../../gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
 import {
   type DiscoveryRequest,
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
-import { loadAll, type Secret, type SecretSource } from "../secrets/secret-source.ts";
+import {
+  type DomainRoots,
+  loadAll,
+  type Secret,
+  type SecretSource,
+} from "../secrets/secret-source.ts";
 
 type RequestOutcome =
   | { readonly outcome: "refused"; readonly reason: string }
@@ -135,26 +143,49 @@ const secretTypeUrl = "type.googleapis.com/envoy.extensions.transport_sockets.tl
 
 /** Serializes a secret as the `tls.v3.Secret` that Envoy reads. */
 export function toResource(name: string, secret: Secret): Any {
-  const type =
-    secret.kind === "certificate"
-      ? {
-          case: "tlsCertificate" as const,
-          value: {
-            certificateChain: inline(secret.chainPem),
-            privateKey: inline(secret.privateKeyPem),
-          },
-        }
-      : {
-          case: "validationContext" as const,
-          value: {
-            trustedCa: inline(secret.pem),
-            ...(secret.revocation && {
-              crl: inline(secret.revocation.pem),
-              onlyVerifyLeafCertCrl: secret.revocation.isOfLeaves,
-            }),
-          },
-        };
-  return anyPack(SecretSchema, create(SecretSchema, { name, type }));
+  return anyPack(SecretSchema, create(SecretSchema, { name, type: toType(secret) }));
+}
+
+function toType(secret: Secret): NonNullable<MessageInitShape<typeof SecretSchema>["type"]> {
+  switch (secret.kind) {
+    case "certificate":
+      return {
+        case: "tlsCertificate",
+        value: {
+          certificateChain: inline(secret.chainPem),
+          privateKey: inline(secret.privateKeyPem),
+        },
+      };
+    case "roots":
+      return {
+        case: "validationContext",
+        value: {
+          trustedCa: inline(secret.pem),
+          ...(secret.revocation && {
+            crl: inline(secret.revocation.pem),
+            onlyVerifyLeafCertCrl: secret.revocation.isOfLeaves,
+          }),
+        },
+      };
+    case "bundles":
+      return {
+        case: "validationContext",
+        value: { customValidatorConfig: spiffeValidator(secret.bundles) },
+      };
+  }
+}
+
+/** Envoy's extension that judges a certificate by the roots of the trust domain that it names, and knows no CRLs. */
+function spiffeValidator(bundles: readonly DomainRoots[]) {
+  const trustDomains = bundles.map(({ trustDomain, pem }) => ({
+    name: trustDomain,
+    trustBundle: inline(pem),
+  }));
+  const config = create(SPIFFECertValidatorConfigSchema, { trustDomains });
+  return {
+    name: "envoy.tls.cert_validator.spiffe",
+    typedConfig: anyPack(SPIFFECertValidatorConfigSchema, config),
+  };
 }
 
 const encoder = new TextEncoder();

@@ -1,10 +1,12 @@
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { withCrls } from "../../../src/agent/secrets/agent-secrets.ts";
+import { withBundles, withCrls } from "../../../src/agent/secrets/agent-secrets.ts";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import { Subscribers } from "../../../src/agent/subscribers.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { clusterLocal, trustDomain } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const list = (content: string): string =>
@@ -131,4 +133,57 @@ test("CRLs notify of a file that is larger than any certificate's", async () => 
   onTestFinished(source.watch("ROOTCA", resolve));
   await write(list(`${large}MTIz`));
   await promise;
+});
+
+/** A source of the own roots and of one foreign domain's, and what notifies of either. */
+async function domains() {
+  const foreign = await createTestAuthority("foreign", "spiffe://other.test");
+  const own = new Subscribers();
+  const plain: SecretSource = {
+    load: async (name) => {
+      if (name === "ROOTCA") return roots;
+      throw new Error(`no ${name}`);
+    },
+    watch: (_, onChange) => own.add(onChange),
+  };
+  const current = new Map([[trustDomain("other.test"), [foreign.certificate]]]);
+  const federation = { current, changes: new Subscribers() };
+  const pem = foreign.certificate.toString();
+  return { source: withBundles(plain, clusterLocal, federation), own, federation, pem };
+}
+
+const ofOwn = { trustDomain: "cluster.local", pem: "the roots" };
+
+test("SPIRE's names are the roots of the mesh, of a federated trust domain, and of all", async () => {
+  const { source: named, pem } = await domains();
+  const ofOther = { trustDomain: "other.test", pem };
+  expect(await named.load("spiffe://cluster.local")).toEqual(roots);
+  expect(await named.load("spiffe://other.test")).toEqual({ kind: "bundles", bundles: [ofOther] });
+  expect(await named.load("ALL")).toEqual({ kind: "bundles", bundles: [ofOwn, ofOther] });
+  await expect(named.load("spiffe://third.test")).rejects.toThrow(/no bundle of this trust domain/);
+  await expect(named.load("spiffe://OTHER.test")).rejects.toThrow(/no bundle of this trust domain/);
+  await expect(named.load("spiffe://other.test/ns/a/sa/b")).rejects.toThrow(/no spiffe:/);
+});
+
+test("a trust domain whose bundle is empty leaves ALL, and its own name has nothing", async () => {
+  const { source: named, federation } = await domains();
+  federation.current.clear();
+  expect(await named.load("ALL")).toEqual({ kind: "bundles", bundles: [ofOwn] });
+  await expect(named.load("spiffe://other.test")).rejects.toThrow(/no bundle/);
+});
+
+test("SPIRE's names notify of the changes that concern them, and of none once the watch has ended", async () => {
+  const { source: named, own, federation } = await domains();
+  const seen: string[] = [];
+  const ends = ["ALL", "spiffe://cluster.local", "spiffe://other.test"].map((name) =>
+    named.watch(name, () => seen.push(name)),
+  );
+  own.notify();
+  federation.changes.notify();
+  const all = ["ALL", "spiffe://cluster.local", "ALL", "spiffe://other.test"];
+  expect(seen.toSorted()).toEqual(all.toSorted());
+  for (const end of ends) end();
+  own.notify();
+  federation.changes.notify();
+  expect(seen).toHaveLength(4);
 });

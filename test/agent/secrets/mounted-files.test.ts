@@ -7,6 +7,7 @@ import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/x
 import { agentSecrets } from "../../../src/agent/secrets/agent-secrets.ts";
 import { MountedFiles } from "../../../src/agent/secrets/mounted-files.ts";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
+import { FederatedBundles } from "../../../src/agent/trust/bundles.ts";
 import { Revocation } from "../../../src/agent/trust/revocation.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { createTestAuthority, expiresAt, issuedAt } from "../../testkit/agent/test-authority.ts";
@@ -70,6 +71,7 @@ function secretsOf({ mounted, log, metrics }: ReturnType<typeof mountedFiles>) {
     configuration,
     identities,
     own: undefined,
+    federation: new FederatedBundles(),
     revocation: new Revocation({ trust, identities, metrics, log, clock: () => issuedAt }),
   });
 }

@@ -11,8 +11,10 @@ import {
 import {
   type Secret as SecretMessage,
   SecretSchema,
+  SPIFFECertValidatorConfigSchema,
 } from "../../../src/gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
 import { DiscoveryRequestSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
+import { clusterLocal, trustDomain } from "../../testkit/pki/certificates.ts";
 
 /** A request of the client, and its consequence. */
 type Step = readonly [
@@ -128,6 +130,27 @@ test("names no CRL where there is none", () => {
 test("has Envoy ask for the CRL of the leaf's issuer alone where CRLs name leaves", () => {
   expect(contextOf({ pem: "lists", isOfLeaves: true }).onlyVerifyLeafCertCrl).toBe(true);
   expect(contextOf({ pem: "lists", isOfLeaves: false }).onlyVerifyLeafCertCrl).toBe(false);
+});
+
+const inline = (text: string) => ({
+  specifier: { case: "inlineBytes", value: new TextEncoder().encode(text) },
+});
+
+test("has Envoy judge each certificate by the roots of the trust domain that it names", () => {
+  const bundles = [
+    { trustDomain: clusterLocal, pem: "own" },
+    { trustDomain: trustDomain("other.test"), pem: "foreign" },
+  ];
+  const message = anyUnpack(toResource("ALL", { kind: "bundles", bundles }), SecretSchema);
+  const context = message?.type.case === "validationContext" ? message.type.value : undefined;
+  expect(context?.trustedCa).toBeUndefined();
+  const { name, typedConfig } = context?.customValidatorConfig ?? {};
+  expect(name).toBe("envoy.tls.cert_validator.spiffe");
+  const config = typedConfig && anyUnpack(typedConfig, SPIFFECertValidatorConfigSchema);
+  expect(config?.trustDomains).toMatchObject([
+    { name: "cluster.local", trustBundle: inline("own") },
+    { name: "other.test", trustBundle: inline("foreign") },
+  ]);
 });
 
 const source: SecretSource = {

@@ -30,6 +30,8 @@ interface SecretsOfEnvoy {
   readonly socket: string;
   /** The name of its own certificate. */
   readonly resource?: string;
+  /** The name of its roots. */
+  readonly roots?: string;
   readonly trustDomain?: string;
 }
 
@@ -116,10 +118,13 @@ export async function startWorkload(): Promise<Server> {
 
 const asItIs = (bootstrap: string): string => bootstrap;
 
-/** The bootstrap with another resource. */
-function withSecretsOf({ resource }: SecretsOfEnvoy, json: string): string {
-  if (resource === undefined) return json;
-  return json.replaceAll('{"name":"default",', `{"name":${JSON.stringify(resource)},`);
+/** The bootstrap with other resources. */
+function withSecretsOf({ resource, roots }: SecretsOfEnvoy, json: string): string {
+  const named = (from: string, to = from): [string, string] => [
+    `{"name":"${from}",`,
+    `{"name":${JSON.stringify(to)},`,
+  ];
+  return json.replaceAll(...named("default", resource)).replaceAll(...named("ROOTCA", roots));
 }
 
 /** The bootstrap with a cluster whose connections carry one request each. */

@@ -22,6 +22,7 @@ import {
   playScene,
   type Stage,
   scenes,
+  spireNames,
   suddenTaint,
   threeRenewals,
   wholeRotation,
@@ -115,6 +116,7 @@ async function playAlone(envoy: string, folder: string, stage: Stage): Promise<O
   const baseId = process.pid * 4 + 1_000_000;
   return [
     await wrongIdentities(envoys),
+    await spireNames(envoy, folder),
     await suddenTaint(stage),
     await nodeProxy(envoy, folder, stage),
     await supervision({ envoy, folder, baseId, variables, inboundPort }),

@@ -221,6 +221,33 @@ export async function nodeProxy(envoy: string, folder: string, stage: Stage): Pr
   return { ...outcome, ...names };
 }
 
+/** The names by which SPIRE's users ask. A peer of the mesh is none of the foreign trust domain. */
+export async function spireNames(envoy: string, folder: string): Promise<Outcome> {
+  const names = { client: "Envoy 1.40.0, twice", server: "rampart agent, SPIRE's names" };
+  const what = "ALL, IDs of trust domains and of workloads";
+  const id = (name: string): string => `spiffe://cluster.local/ns/mesh/sa/${name}`;
+  const b = { socket: join(folder, "sds-b"), resource: id("b"), roots: "spiffe://cluster.local" };
+  const seen: string[] = [];
+  for (const roots of ["ALL", "spiffe://other.test"]) {
+    const envoys = await startEnvoyPair({
+      envoy,
+      folder,
+      baseId: process.pid * 4 + 2_000_000 + 2 * seen.length,
+      a: { socket: join(folder, "sds-a"), resource: id("a"), roots },
+      b,
+    });
+    let status = "";
+    await until("an answer through both Envoys", async () => {
+      status = await statusOf(envoys.freshUrl);
+      return roots === "ALL" ? status === "200" : status.includes("CERTIFICATE_VERIFY_FAILED");
+    }).catch(() => {});
+    seen.push(`${roots}: ${status}`);
+    await envoys.end();
+  }
+  const isRight = seen[0]?.endsWith("200") && seen[1]?.includes("503");
+  return { ...names, what, result: isRight ? "ok" : "FAILED", detail: seen.join("; ") };
+}
+
 export async function wrongIdentities(envoys: EnvoyPair): Promise<Outcome> {
   const urls = [envoys.wrongServerUrl, envoys.wrongClientUrl];
   const statuses = await Promise.all(urls.map((url) => statusOf(url)));

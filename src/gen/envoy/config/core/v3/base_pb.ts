@@ -2,17 +2,19 @@
 // @generated from file envoy/config/core/v3/base.proto (package envoy.config.core.v3, syntax proto3)
 /* eslint-disable */
 
-// The part of Envoy's base.proto that secret discovery needs: the same package, names and numbers.
+// The part of Envoy's base.proto and extension.proto that secret discovery needs: the same package, names and numbers.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Any } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_any } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file envoy/config/core/v3/base.proto.
  */
 export const file_envoy_config_core_v3_base: GenFile = /*@__PURE__*/
-  fileDesc("Ch9lbnZveS9jb25maWcvY29yZS92My9iYXNlLnByb3RvEhRlbnZveS5jb25maWcuY29yZS52MyIjCgROb2RlEgoKAmlkGAEgASgJEg8KB2NsdXN0ZXIYAiABKAkiXgoKRGF0YVNvdXJjZRISCghmaWxlbmFtZRgBIAEoCUgAEhYKDGlubGluZV9ieXRlcxgCIAEoDEgAEhcKDWlubGluZV9zdHJpbmcYAyABKAlIAEILCglzcGVjaWZpZXJiBnByb3RvMw");
+  fileDesc("Ch9lbnZveS9jb25maWcvY29yZS92My9iYXNlLnByb3RvEhRlbnZveS5jb25maWcuY29yZS52MyIjCgROb2RlEgoKAmlkGAEgASgJEg8KB2NsdXN0ZXIYAiABKAkiXgoKRGF0YVNvdXJjZRISCghmaWxlbmFtZRgBIAEoCUgAEhYKDGlubGluZV9ieXRlcxgCIAEoDEgAEhcKDWlubGluZV9zdHJpbmcYAyABKAlIAEILCglzcGVjaWZpZXIiUAoUVHlwZWRFeHRlbnNpb25Db25maWcSDAoEbmFtZRgBIAEoCRIqCgx0eXBlZF9jb25maWcYAiABKAsyFC5nb29nbGUucHJvdG9idWYuQW55YgZwcm90bzM", [file_google_protobuf_any]);
 
 /**
  * Who asks. Everything but its names is read past.
@@ -74,4 +76,28 @@ export type DataSource = Message<"envoy.config.core.v3.DataSource"> & {
  */
 export const DataSourceSchema: GenMessage<DataSource> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 1);
+
+/**
+ * An extension of Envoy by its name.
+ *
+ * @generated from message envoy.config.core.v3.TypedExtensionConfig
+ */
+export type TypedExtensionConfig = Message<"envoy.config.core.v3.TypedExtensionConfig"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: google.protobuf.Any typed_config = 2;
+   */
+  typedConfig?: Any | undefined;
+};
+
+/**
+ * Describes the message envoy.config.core.v3.TypedExtensionConfig.
+ * Use `create(TypedExtensionConfigSchema)` to create a new message.
+ */
+export const TypedExtensionConfigSchema: GenMessage<TypedExtensionConfig> = /*@__PURE__*/
+  messageDesc(file_envoy_config_core_v3_base, 2);
 

@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { DataSource } from "../../../../config/core/v3/base_pb.ts";
+import type { DataSource, TypedExtensionConfig } from "../../../../config/core/v3/base_pb.ts";
 import { file_envoy_config_core_v3_base } from "../../../../config/core/v3/base_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file envoy/extensions/transport_sockets/tls/v3/secret.proto.
  */
 export const file_envoy_extensions_transport_sockets_tls_v3_secret: GenFile = /*@__PURE__*/
-  fileDesc("CjZlbnZveS9leHRlbnNpb25zL3RyYW5zcG9ydF9zb2NrZXRzL3Rscy92My9zZWNyZXQucHJvdG8SKWVudm95LmV4dGVuc2lvbnMudHJhbnNwb3J0X3NvY2tldHMudGxzLnYzItsBCgZTZWNyZXQSDAoEbmFtZRgBIAEoCRJUCg90bHNfY2VydGlmaWNhdGUYAiABKAsyOS5lbnZveS5leHRlbnNpb25zLnRyYW5zcG9ydF9zb2NrZXRzLnRscy52My5UbHNDZXJ0aWZpY2F0ZUgAEmUKEnZhbGlkYXRpb25fY29udGV4dBgEIAEoCzJHLmVudm95LmV4dGVuc2lvbnMudHJhbnNwb3J0X3NvY2tldHMudGxzLnYzLkNlcnRpZmljYXRlVmFsaWRhdGlvbkNvbnRleHRIAEIGCgR0eXBlIoQBCg5UbHNDZXJ0aWZpY2F0ZRI7ChFjZXJ0aWZpY2F0ZV9jaGFpbhgBIAEoCzIgLmVudm95LmNvbmZpZy5jb3JlLnYzLkRhdGFTb3VyY2USNQoLcHJpdmF0ZV9rZXkYAiABKAsyIC5lbnZveS5jb25maWcuY29yZS52My5EYXRhU291cmNlIqYBChxDZXJ0aWZpY2F0ZVZhbGlkYXRpb25Db250ZXh0EjQKCnRydXN0ZWRfY2EYASABKAsyIC5lbnZveS5jb25maWcuY29yZS52My5EYXRhU291cmNlEi0KA2NybBgHIAEoCzIgLmVudm95LmNvbmZpZy5jb3JlLnYzLkRhdGFTb3VyY2USIQoZb25seV92ZXJpZnlfbGVhZl9jZXJ0X2NybBgOIAEoCGIGcHJvdG8z", [file_envoy_config_core_v3_base]);
+  fileDesc("CjZlbnZveS9leHRlbnNpb25zL3RyYW5zcG9ydF9zb2NrZXRzL3Rscy92My9zZWNyZXQucHJvdG8SKWVudm95LmV4dGVuc2lvbnMudHJhbnNwb3J0X3NvY2tldHMudGxzLnYzItsBCgZTZWNyZXQSDAoEbmFtZRgBIAEoCRJUCg90bHNfY2VydGlmaWNhdGUYAiABKAsyOS5lbnZveS5leHRlbnNpb25zLnRyYW5zcG9ydF9zb2NrZXRzLnRscy52My5UbHNDZXJ0aWZpY2F0ZUgAEmUKEnZhbGlkYXRpb25fY29udGV4dBgEIAEoCzJHLmVudm95LmV4dGVuc2lvbnMudHJhbnNwb3J0X3NvY2tldHMudGxzLnYzLkNlcnRpZmljYXRlVmFsaWRhdGlvbkNvbnRleHRIAEIGCgR0eXBlIoQBCg5UbHNDZXJ0aWZpY2F0ZRI7ChFjZXJ0aWZpY2F0ZV9jaGFpbhgBIAEoCzIgLmVudm95LmNvbmZpZy5jb3JlLnYzLkRhdGFTb3VyY2USNQoLcHJpdmF0ZV9rZXkYAiABKAsyIC5lbnZveS5jb25maWcuY29yZS52My5EYXRhU291cmNlIvMBChxDZXJ0aWZpY2F0ZVZhbGlkYXRpb25Db250ZXh0EjQKCnRydXN0ZWRfY2EYASABKAsyIC5lbnZveS5jb25maWcuY29yZS52My5EYXRhU291cmNlEi0KA2NybBgHIAEoCzIgLmVudm95LmNvbmZpZy5jb3JlLnYzLkRhdGFTb3VyY2USSwoXY3VzdG9tX3ZhbGlkYXRvcl9jb25maWcYDCABKAsyKi5lbnZveS5jb25maWcuY29yZS52My5UeXBlZEV4dGVuc2lvbkNvbmZpZxIhChlvbmx5X3ZlcmlmeV9sZWFmX2NlcnRfY3JsGA4gASgIItkBChlTUElGRkVDZXJ0VmFsaWRhdG9yQ29uZmlnEmcKDXRydXN0X2RvbWFpbnMYASADKAsyUC5lbnZveS5leHRlbnNpb25zLnRyYW5zcG9ydF9zb2NrZXRzLnRscy52My5TUElGRkVDZXJ0VmFsaWRhdG9yQ29uZmlnLlRydXN0RG9tYWluGlMKC1RydXN0RG9tYWluEgwKBG5hbWUYASABKAkSNgoMdHJ1c3RfYnVuZGxlGAIgASgLMiAuZW52b3kuY29uZmlnLmNvcmUudjMuRGF0YVNvdXJjZWIGcHJvdG8z", [file_envoy_config_core_v3_base]);
 
 /**
  * @generated from message envoy.extensions.transport_sockets.tls.v3.Secret
@@ -95,6 +95,13 @@ export type CertificateValidationContext = Message<"envoy.extensions.transport_s
   crl?: DataSource | undefined;
 
   /**
+   * A SPIFFECertValidatorConfig, in place of trusted_ca.
+   *
+   * @generated from field: envoy.config.core.v3.TypedExtensionConfig custom_validator_config = 12;
+   */
+  customValidatorConfig?: TypedExtensionConfig | undefined;
+
+  /**
    * Without it a list is needed for every authority of a chain, and for the root.
    *
    * @generated from field: bool only_verify_leaf_cert_crl = 14;
@@ -108,4 +115,47 @@ export type CertificateValidationContext = Message<"envoy.extensions.transport_s
  */
 export const CertificateValidationContextSchema: GenMessage<CertificateValidationContext> = /*@__PURE__*/
   messageDesc(file_envoy_extensions_transport_sockets_tls_v3_secret, 2);
+
+/**
+ * Roots by trust domain: a certificate has to name the domain whose root it leads to.
+ *
+ * @generated from message envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig
+ */
+export type SPIFFECertValidatorConfig = Message<"envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig"> & {
+  /**
+   * @generated from field: repeated envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig.TrustDomain trust_domains = 1;
+   */
+  trustDomains: SPIFFECertValidatorConfig_TrustDomain[];
+};
+
+/**
+ * Describes the message envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig.
+ * Use `create(SPIFFECertValidatorConfigSchema)` to create a new message.
+ */
+export const SPIFFECertValidatorConfigSchema: GenMessage<SPIFFECertValidatorConfig> = /*@__PURE__*/
+  messageDesc(file_envoy_extensions_transport_sockets_tls_v3_secret, 3);
+
+/**
+ * @generated from message envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig.TrustDomain
+ */
+export type SPIFFECertValidatorConfig_TrustDomain = Message<"envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig.TrustDomain"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * PEM.
+   *
+   * @generated from field: envoy.config.core.v3.DataSource trust_bundle = 2;
+   */
+  trustBundle?: DataSource | undefined;
+};
+
+/**
+ * Describes the message envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig.TrustDomain.
+ * Use `create(SPIFFECertValidatorConfig_TrustDomainSchema)` to create a new message.
+ */
+export const SPIFFECertValidatorConfig_TrustDomainSchema: GenMessage<SPIFFECertValidatorConfig_TrustDomain> = /*@__PURE__*/
+  messageDesc(file_envoy_extensions_transport_sockets_tls_v3_secret, 3, 0);
 
