@@ -26,10 +26,15 @@ export type AgentSubject =
   | { readonly mode: "sidecar" | "serving"; readonly spiffeId: SpiffeId }
   | { readonly mode: "node"; readonly feed: string; readonly lingerMilliseconds: number };
 
-/** A foreign trust domain and its bundle endpoint (SPIFFE Federation §5.2.1, https_web). */
-interface FederatedEndpoint {
+/** A foreign trust domain and its bundle endpoint. */
+export interface FederatedEndpoint {
   readonly trustDomain: TrustDomain;
   readonly url: string;
+  /**
+   * The identity of an endpoint of the profile https_spiffe, and the file with the bundle that verifies it first
+   * (SPIFFE Federation §5.2.2). Without it the profile is https_web (§5.2.1).
+   */
+  readonly svid?: { readonly spiffeId: string; readonly bundleFile: string };
 }
 
 /**
@@ -153,11 +158,19 @@ function federationOf(variables: Variables, faults: string[]): FederatedEndpoint
     if (entry === "") return [];
     const [name = "", ...rest] = entry.split("=");
     const trustDomain = TrustDomain.parse(name);
-    const url = rest.join("=");
-    const isEndpoint = /^https:\/\/./.test(url) && URL.canParse(url);
+    const [url = "", spiffeId, bundleFile, ...more] = rest.join("=").split(/ +/);
+    const isEndpoint = /^https:\/\/./.test(url) && URL.canParse(url) && more.length === 0;
     if (!trustDomain || !isEndpoint) {
       const hint = TrustDomain.hint(name);
       faults.push(`RAMPART_FEDERATED_BUNDLES: ${name} must be <trust domain>=<https URL>${hint}`);
+      return [];
+    }
+    const isOfDomain =
+      spiffeId?.startsWith(`spiffe://${trustDomain}/`) && SpiffeId.isWorkload(spiffeId);
+    if (spiffeId !== undefined && (!isOfDomain || !bundleFile)) {
+      faults.push(
+        `RAMPART_FEDERATED_BUNDLES: ${name} must have a SPIFFE ID of that trust domain and the file of its first bundle after the URL, or neither`,
+      );
       return [];
     }
     if (known.has(trustDomain)) {
@@ -165,7 +178,8 @@ function federationOf(variables: Variables, faults: string[]): FederatedEndpoint
       return [];
     }
     known.add(trustDomain);
-    return [{ trustDomain, url }];
+    const svid = spiffeId && bundleFile ? { svid: { spiffeId, bundleFile } } : {};
+    return [{ trustDomain, url, ...svid }];
   });
 }
 

@@ -62,6 +62,11 @@ export class FederatedBundles {
     return new Map(entries.filter(([, roots]) => roots.length > 0));
   }
 
+  /** The roots of the last bundle; `undefined` before the first one. A bundle may withdraw all. */
+  rootsOf(trustDomain: TrustDomain): readonly X509Certificate[] | undefined {
+    return this.#bundles.get(trustDomain)?.roots;
+  }
+
   /** Takes a bundle, unless it is an older one by {@link SpiffeBundle.after}, or has a root of another trust domain. */
   update(trustDomain: TrustDomain, published: SpiffeBundle): FederatedOutcome {
     const bundle = SpiffeBundle.after(this.#bundles.get(trustDomain), published);

@@ -1,3 +1,6 @@
+import type { X509Certificate } from "node:crypto";
+import type { PeerCertificate } from "node:tls";
+import { OperatorError } from "../../foundation/errors.ts";
 import type { OperationalEvent, OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
@@ -8,11 +11,16 @@ import {
   type DocumentFollowerOptions,
   type FollowerState,
 } from "../../program/bundle/document-follower.ts";
-import { bundleDocument, crlDocument, type SpiffeBundle } from "../../program/bundle/documents.ts";
+import {
+  bundleDocument,
+  crlDocument,
+  parseSpiffeBundle,
+  type SpiffeBundle,
+} from "../../program/bundle/documents.ts";
 import { PemFile } from "../../program/files/pem-file.ts";
-import { errorCode } from "../../program/files/small-file.ts";
+import { errorCode, SmallFile } from "../../program/files/small-file.ts";
 import type { ClientTls } from "../../program/http/tunnel.ts";
-import type { AgentConfiguration } from "../configuration.ts";
+import type { AgentConfiguration, FederatedEndpoint } from "../configuration.ts";
 import type { FederatedBundles, JwtBundles } from "./bundles.ts";
 import type { Revocation } from "./revocation.ts";
 import type { TrustRoots } from "./trust-roots.ts";
@@ -72,7 +80,7 @@ export function commonOptions(
   };
 }
 
-/** Creates a follower for each federated trust domain. Its endpoint has a certificate of the Web's PKI. */
+/** Creates a follower for each federated trust domain. */
 export function federatedBundleFollowers(
   options: FollowersOptions & { readonly federation: FederatedBundles },
 ): readonly DocumentFollower<SpiffeBundle>[] {
@@ -87,13 +95,14 @@ export function federatedBundleFollowers(
     return isAccepted;
   };
   return configuration.federation.map(
-    ({ trustDomain, url }) =>
+    ({ trustDomain, url, svid }) =>
       new DocumentFollower({
         ...commonOptions(url, options),
         kind: bundleDocument,
         // A held request costs a foreign endpoint a connection.
         longestWaitSeconds: 0,
-        tlsOptions: () => webTls(configuration.federatedRootFile),
+        tlsOptions: () =>
+          svid ? spiffeTls(trustDomain, svid, federation) : webTls(configuration.federatedRootFile),
         onDocument: (bundle) => take(trustDomain, bundle),
       }),
   );
@@ -104,6 +113,45 @@ async function webTls(rootFile: string | undefined): Promise<ClientTls> {
   const ca = await PemFile.readRoots(rootFile);
   return ca === undefined ? {} : { ca };
 }
+
+/**
+ * The TLS options of the profile `https_spiffe`: the last bundle of the trust domain verifies the endpoint, at first that
+ * of the file (SPIFFE Federation §5.2.2).
+ *
+ * @throws OperatorError for a file without a bundle, and once the trust domain has withdrawn all its roots.
+ */
+async function spiffeTls(
+  trustDomain: TrustDomain,
+  { spiffeId, bundleFile }: NonNullable<FederatedEndpoint["svid"]>,
+  federation: FederatedBundles,
+): Promise<ClientTls> {
+  const roots = federation.rootsOf(trustDomain) ?? (await rootsIn(bundleFile));
+  if (roots.length === 0) throw new OperatorError(`the last bundle of ${trustDomain} has no root`);
+  return {
+    ca: roots.join(""),
+    checkServerIdentity: (_, shown) =>
+      isSvidOf(shown, spiffeId) ? undefined : new Error(`it is not that of ${spiffeId}`),
+  };
+}
+
+async function rootsIn(bundleFile: string): Promise<readonly X509Certificate[]> {
+  const text = await SmallFile.read(bundleFile, bundleDocument.maximumOctets);
+  try {
+    return parseSpiffeBundle(text).roots;
+  } catch (error) {
+    if (!(error instanceof FetchError)) throw error;
+    throw new OperatorError(`${bundleFile} holds no SPIFFE bundle`, { cause: error });
+  }
+}
+
+/** Whether a certificate that leads to a root is the X509-SVID of an identity (SPIFFE X509-SVID §5.2). */
+function isSvidOf({ subjectaltname = "", ca }: PeerCertificate, spiffeId: string): boolean {
+  const [uri, ...others] = subjectaltname.split(", ").filter((name) => !dnsName.test(name));
+  return uri === `URI:${spiffeId}` && others.length === 0 && !ca;
+}
+
+/** A name that hides no other behind quotation marks. */
+const dnsName = /^DNS:[\w.*-]+$/;
 
 /** How long a refusal is remembered. Another CA may answer at the address by then. */
 const askAgainSeconds = 3_600;

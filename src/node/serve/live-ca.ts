@@ -210,12 +210,12 @@ function sameCertificate(
 }
 
 function servingCertificate(
-  { certificateFiles, servingNames: dnsNames, ca: { leafLifetimes } }: ServeConfiguration,
+  { certificateFiles, servingNames, ca: { leafLifetimes } }: ServeConfiguration,
   { authorities, issuanceLog }: Issuance,
 ): ServingCertificateSource {
   return certificateFiles
     ? CertificateFiles.read(certificateFiles)
-    : ownCertificate({ dnsNames, authorities, leafLifetimes, issuanceLog });
+    : ownCertificate({ ...servingNames, authorities, leafLifetimes, issuanceLog });
 }
 
 /** Whether signers have joined or left: their stores are opened at the start. */

@@ -1,9 +1,11 @@
 import * as z from "zod/mini";
 import { Configuration } from "../../config/configuration.ts";
-import { ConfigurationForm, NameForm } from "../../config/form.ts";
+import { ConfigurationForm } from "../../config/form.ts";
 import { logKeys } from "../../config/optional-parts.ts";
 import { keyServiceCredential } from "../../config/secrets.ts";
+import { DnsName } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
+import { SpiffeId } from "../../pki/spiffe-id.ts";
 import { SmallFile } from "../../program/files/small-file.ts";
 import { credentialFileName } from "../files/configuration-file.ts";
 import { credentialInFile } from "../files/credential-file.ts";
@@ -17,11 +19,22 @@ import {
   storeKindOf,
   storePlaceOf,
 } from "../stores/store-place.ts";
+import type { ServingNames } from "./serving-certificate.ts";
 
 /** The DNS names of a mesh's CA (docs/explanation/istio.md#the-call). */
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
 
 const perMinute = z.int().check(z.minimum(1), z.maximum(10_000_000));
+
+/** A name of the serving certificate. */
+const servingName = z
+  .string()
+  .check(
+    z.refine(
+      (name) => DnsName.is(name) || SpiffeId.isWorkload(name),
+      "must be the name of a host, in lower case, or a SPIFFE ID",
+    ),
+  );
 
 /** The keys of `rampart serve` alone. docs/reference/serve.md describes them. */
 const serveSchema = z.strictObject({
@@ -29,7 +42,7 @@ const serveSchema = z.strictObject({
   IMPORT_DIRECTORY: z.optional(filePath),
   PLAINTEXT_LISTEN: z.optional(listenAddress),
   SERVING_NAMES: z._default(
-    z.array(NameForm.dns).check(z.minLength(1), z.maxLength(32)),
+    z.array(servingName).check(z.minLength(1), z.maxLength(32)),
     istiodNames,
   ),
   CALLER_QUOTA: z._default(perMinute, 600),
@@ -109,7 +122,7 @@ export const ServeConfiguration = {
       listen: form.LISTEN,
       plaintextListen: form.PLAINTEXT_LISTEN,
       monitoringListen: form.MONITORING_LISTEN,
-      servingNames: form.SERVING_NAMES,
+      servingNames: servingNamesOf(form.SERVING_NAMES, ca),
       certificateFiles,
       diagnosticRpcs: form.DIAGNOSTIC_RPCS,
       limits: form.LIMITS,
@@ -124,6 +137,18 @@ export const ServeConfiguration = {
 
 /** The configuration of `rampart serve`: that of every CA, and its own. */
 export type ServeConfiguration = Readonly<ReturnType<typeof ServeConfiguration.parse>>;
+
+/** Names of hosts, and the SPIFFE ID by which others federate by https_spiffe. */
+function servingNamesOf(names: readonly string[], { trustDomain }: Configuration): ServingNames {
+  const [spiffeId, another] = names.filter(SpiffeId.isWorkload);
+  const dnsNames = names.filter((name) => !SpiffeId.isWorkload(name));
+  const isOwn = spiffeId === undefined || spiffeId.startsWith(`spiffe://${trustDomain}/`);
+  if (isOwn && another === undefined && dnsNames.length > 0)
+    return { dnsNames, spiffeId: spiffeId as SpiffeId | undefined };
+  throw new ConfigurationError([
+    `SERVING_NAMES: must have the name of a host, and at most one SPIFFE ID, of ${trustDomain}`,
+  ]);
+}
 
 /** Refuses keys that need a store with one reader if several replicas may read it. */
 function requireOneReader({ kind }: StorePlace, { phaseLengths }: Configuration): void {

@@ -5,14 +5,21 @@ import { CaError } from "../../foundation/errors.ts";
 import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
+import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { Leaf } from "../../pki/x509/leaf/certificate-signer.ts";
+import { IdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
 import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, type LeafLifetimes, Validity } from "../../pki/x509/validity.ts";
 import { renewalOf, type ServingCertificate, type ServingCertificateSource } from "../tls.ts";
 
-/** The names of a serving certificate, and the authorities that sign it. */
-interface OwnCertificate {
+/** The names of a serving certificate. With a SPIFFE ID it is an X509-SVID, by which others federate (https_spiffe). */
+export interface ServingNames {
   readonly dnsNames: readonly string[];
+  readonly spiffeId?: SpiffeId | undefined;
+}
+
+/** The names of a serving certificate, and the authorities that sign it. */
+interface OwnCertificate extends ServingNames {
   readonly authorities: Authorities;
   readonly leafLifetimes: LeafLifetimes;
   /** Absent where nothing is logged. */
@@ -52,7 +59,7 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
       issuer.authority.certificate.toBeSigned.validity,
       now,
     );
-    const issued = await issue(own.dnsNames, issuer, validity, chainPem.slice(0, -1));
+    const issued = await issue(own, issuer, validity, chainPem.slice(0, -1));
     if (own.issuanceLog) await recordOwn(own.issuanceLog, issued.certificate, view, now);
     current = issued;
     issuerId = issuer.authority.id;
@@ -73,8 +80,11 @@ async function recordOwn(
   await log.record({ certificate, at: now }, { view, signal, audit: {} });
 }
 
+/** No token is the proof of an SVID of the CA itself, so nothing renews by it. */
+const ownProof = IdentityProof.issuerDigest("the CA itself");
+
 async function issue(
-  dnsNames: readonly string[],
+  { dnsNames, spiffeId }: ServingNames,
   issuer: OpenAuthority,
   validity: Validity,
   intermediates: readonly string[],
@@ -87,7 +97,11 @@ async function issue(
   const publicKey = SubjectPublicKey.parse(
     new Uint8Array(await subtle.exportKey("spki", keys.publicKey)),
   );
-  const { der } = await Leaf.issueServing(issuer, { dnsNames, publicKey, validity });
+  const content = { dnsNames, publicKey, validity };
+  const proof = { provedAt: validity.notBefore, issuer: ownProof, isImpersonated: false };
+  const { der } = spiffeId
+    ? await Leaf.issue(issuer, { ...content, spiffeId, proof })
+    : await Leaf.issueServing(issuer, content);
   const privateKey = new Uint8Array(await subtle.exportKey("pkcs8", keys.privateKey));
   return {
     certificate: der,

@@ -136,6 +136,13 @@ test.each<[Environment, string]>([
   [{ PROV_CERT: "/a", FILE_MOUNTED_CERTS: "true" }, "exclude each other"],
   [{ RAMPART_FEDERATED_BUNDLES: "other.test=http://other.test" }, "RAMPART_FEDERATED_BUNDLES"],
   [{ RAMPART_FEDERATED_BUNDLES: "Other=https://other.test" }, "has lower-case letters"],
+  [{ RAMPART_FEDERATED_BUNDLES: "o.test=https://o.test spiffe://o.test/a" }, "first bundle"],
+  [
+    { RAMPART_FEDERATED_BUNDLES: "o.test=https://o.test spiffe://p.test/a /b.json" },
+    "SPIFFE ID of",
+  ],
+  [{ RAMPART_FEDERATED_BUNDLES: "o.test=https://o.test spiffe://o.test /b.json" }, "SPIFFE ID of"],
+  [{ RAMPART_FEDERATED_BUNDLES: "o.test=https://o.test spiffe://o.test/a /b c" }, "<https URL>"],
   [{ RAMPART_FEDERATED_BUNDLES: "other.test" }, "RAMPART_FEDERATED_BUNDLES"],
   [{ RAMPART_FEDERATED_BUNDLES: "cluster.local=https://other.test" }, "is TRUST_DOMAIN"],
   [{ RAMPART_FEDERATED_BUNDLES: "o.test=https://a.test,o.test=https://b.test" }, "twice"],

@@ -1,16 +1,18 @@
-import { X509Certificate } from "node:crypto";
+import { generateKeyPairSync, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import type { RequestListener } from "node:http";
+import { createServer } from "node:https";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
+import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
@@ -59,10 +61,13 @@ async function startFederated(listener: RequestListener, changes: Partial<Endpoi
     RAMPART_FEDERATED_BUNDLES: `other.test=${origin}/bundle`,
     RAMPART_FEDERATED_ROOT_CA: rootFile,
   });
+  return { ...running, client: clientAt(socket), rootFile, serverRoot: server.ca };
+}
+
+function clientAt(socket: string) {
   const nodeOptions = { createConnection: () => connect(socket) };
   const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
-  const client = createClient(SpiffeWorkloadAPI, transport);
-  return { ...running, client, rootFile, serverRoot: server.ca };
+  return createClient(SpiffeWorkloadAPI, transport);
 }
 
 interface Endpoint {
@@ -71,7 +76,7 @@ interface Endpoint {
   readonly trusted: string;
 }
 
-type Federated = Awaited<ReturnType<typeof startFederated>>;
+type Federated = Pick<Awaited<ReturnType<typeof startFederated>>, "client">;
 
 /** The root of `other.test` that the Workload API serves, or `undefined` if there is none. */
 async function foreignRoot({ client }: Federated): Promise<string | undefined> {
@@ -197,6 +202,85 @@ test.each<[string, () => Partial<Endpoint>]>([
 ])("a server %s gets no request", async (_, changes) => {
   let isRequested = false;
   const agent = await startFederated((_, response) => {
+    isRequested = true;
+    response.end(bundleOf(1, rootOf(0)));
+  }, changes());
+  await agent.event("bundle-unread");
+  expect(await foreignRoot(agent)).toBeUndefined();
+  expect(isRequested).toBe(false);
+});
+
+/** Starts an agent that is federated by https_spiffe, with the bundle of the first root in its file. */
+async function startBySvid(listener: RequestListener, changes: Partial<SvidEndpoint> = {}) {
+  const { signer = roots[0], names, first = bundleOf(0, rootOf(0)) } = changes;
+  const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const now = Date.now();
+  const life = { notBefore: new Date(now - 60_000), notAfter: new Date(now + 3_600_000) };
+  const cert = await signer?.issue(endpointId, publicKey, { ...life, ...names });
+  const key = privateKey.export({ type: "pkcs8", format: "pem" });
+  const server = createServer({ key, cert: cert ?? "" }, listener);
+  const { host, close } = await listenOnLoopback(server);
+  onTestFinished(() => void close());
+  const folder = await temporaryFolder();
+  const bundleFile = join(folder, "other.json");
+  await writeFile(bundleFile, first);
+  const running = await runAgent(ca, {
+    RAMPART_WORKLOAD_API_SOCKET: join(folder, "api"),
+    RAMPART_BUNDLE_REFRESH: "1s",
+    RAMPART_FEDERATED_BUNDLES: `other.test=https://${host}/bundle ${endpointId} ${bundleFile}`,
+  });
+  return {
+    ...running,
+    client: clientAt(join(folder, "api")),
+    bundleFile,
+    server,
+    publicKey,
+    key,
+    life,
+  };
+}
+
+interface SvidEndpoint {
+  readonly signer: TestAuthority | undefined;
+  readonly names: Parameters<TestAuthority["issue"]>[2];
+  /** The content of the file. */
+  readonly first: string;
+}
+
+const endpointId = `${other}/spire/server`;
+
+test("https_spiffe: the bundle of a file verifies the endpoint at first, and then the last one fetched", async () => {
+  let body = bundleOf(1, rootOf(0), rootOf(1));
+  const agent = await startBySvid((_, response) => void response.end(body));
+  await eventually(async () => expect(await foreignRoot(agent)).toBe("O=a"));
+  // The endpoint moves to another root, which no file knows.
+  const { server, publicKey, key, life } = agent;
+  const cert = await roots[1]?.issue(endpointId, publicKey, life);
+  server.setSecureContext({ key, cert: cert ?? "" });
+  body = bundleOf(2, rootOf(2));
+  await eventually(async () => expect(await foreignRoot(agent)).toBe("O=c"));
+  // Neither root of before is trusted any more.
+  body = bundleOf(3, rootOf(0));
+  await agent.event("bundle-unread");
+  expect(await foreignRoot(agent)).toBe("O=c");
+});
+
+test.each<[string, () => Partial<SvidEndpoint>]>([
+  ["of a root that the bundle does not have", () => ({ signer: roots[1] })],
+  ["with another SPIFFE ID", () => ({ names: { names: [`${other}/spire/server2`] } })],
+  ["with two SPIFFE IDs", () => ({ names: { names: [endpointId, `${other}/b`] } })],
+  ["with the name of the host alone", () => ({ names: { names: [], hosts: ["127.0.0.1"] } })],
+  [
+    "with a DNS name that holds the SPIFFE ID",
+    () => ({ names: { names: [], hosts: [`x, URI:${endpointId}, DNS:y`] } }),
+  ],
+  ["of an authority", () => ({ names: { isCa: true } })],
+  ["that has run out", () => ({ names: { notAfter: new Date(Date.now() - 1_000) } })],
+  ["whose file has no bundle", () => ({ first: "{}" })],
+  ["whose file has an empty bundle", () => ({ first: bundleOf(1) })],
+])("https_spiffe: a server %s gets no request", async (_, changes) => {
+  let isRequested = false;
+  const agent = await startBySvid((_, response) => {
     isRequested = true;
     response.end(bundleOf(1, rootOf(0)));
   }, changes());

@@ -83,7 +83,6 @@ const folder = await lastingFolder();
 const domains = await startDomains({
   mint: async () => "",
   bundle: async () => "{}",
-  end: async () => undefined,
 });
 const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
   const found = await answerOf(request, domains);

@@ -45,7 +45,7 @@ export interface Domains {
 
 const algorithmOf = (domain: DomainName): string => (domain === "aws" ? "ES384" : "RS256");
 
-export async function startDomains(spire: Spire): Promise<Domains> {
+export async function startDomains(spire: Pick<Spire, "mint" | "bundle">): Promise<Domains> {
   const keys = new Map<DomainName, TokenKey>();
   let generation = 0;
   const rotate = async (domain: DomainName): Promise<void> => {

@@ -6,6 +6,7 @@ import { until } from "../../testkit/time/until.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromGoRelease } from "../software.ts";
 import { type Domains, startDomains } from "./domains.ts";
+import { playFederation } from "./federation.ts";
 import { playLog } from "./past-log.ts";
 import {
   gatewayTable,
@@ -81,6 +82,7 @@ async function play(program: string): Promise<void> {
   for (const platform of platforms) await playAll(platform, domains);
   outcomes.push(await playTenants(folder, csr));
   outcomes.push(await playLog(folder, domains, csr));
+  outcomes.push(...(await playFederation(program, folder)));
   await playRotation(platforms, domains);
 }
 

@@ -9,15 +9,18 @@ export interface Spire {
   readonly mint: (spiffeId: string, audiences: readonly string[]) => Promise<string>;
   /** Its bundle, as its endpoint publishes it: roots and keys for tokens beside each other. */
   readonly bundle: () => Promise<string>;
+  /** Runs a command of its server. */
+  readonly ask: (...words: readonly string[]) => Promise<string>;
   readonly end: () => Promise<void>;
 }
 
-export async function startSpire(program: string, parent: string): Promise<Spire> {
+/** @param federation Further blocks of its configuration. */
+export async function startSpire(program: string, parent: string, federation = ""): Promise<Spire> {
   const folder = join(parent, "spire");
   const [port = 0] = await freePorts(1);
   await mkdir(folder);
   const [file, socket] = [join(folder, "server.conf"), join(folder, "api.sock")];
-  await writeFile(file, configurationOf(folder, socket, port));
+  await writeFile(file, configurationOf(folder, socket, port, federation));
   const server = startChild(program, ["run", "-config", file]);
   const ask = (...words: readonly string[]): Promise<string> =>
     runWell(program, [...words, "-socketPath", socket]);
@@ -28,6 +31,7 @@ export async function startSpire(program: string, parent: string): Promise<Spire
     ),
   );
   return {
+    ask,
     mint: async (spiffeId, audiences) => {
       const named = audiences.flatMap((each) => ["-audience", each]);
       return (await ask("jwt", "mint", "-spiffeID", spiffeId, ...named)).trim();
@@ -37,14 +41,19 @@ export async function startSpire(program: string, parent: string): Promise<Spire
   };
 }
 
-const configurationOf = (folder: string, socket: string, port: number): string => `server {
+const configurationOf = (
+  folder: string,
+  socket: string,
+  port: number,
+  federation: string,
+): string => `server {
   bind_address = "127.0.0.1"
   bind_port = "${port}"
   socket_path = "${socket}"
   trust_domain = "other.test"
   data_dir = "${folder}"
   jwt_issuer = "https://oidc.other.test"
-}
+${federation}}
 plugins {
   DataStore "sql" {
     plugin_data {
