@@ -27,8 +27,11 @@ export function createSteadyClient(
   return (...request) => attempt(() => send(...request));
 }
 
-/** So many writers race for one object. A service that checks and then writes lets several of them pass. */
-const racers = 8;
+/**
+ * So many writers race for one object. A service that checks and then writes lets several of them pass; one that has
+ * them wait for each other answers so many in time.
+ */
+const racers = 4;
 
 /**
  * Writes, reads, lists and removes an object of its own, to see whether a service keeps the promises of the port, also
