@@ -8,7 +8,8 @@ import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 let ca: HttpCa;
 beforeAll(async () => {
-  ca = await startHttpCa();
+  // Its only root is looked at.
+  ca = await startHttpCa({}, {}, true);
 });
 afterAll(() => ca.close());
 

@@ -37,7 +37,7 @@ let api: WatchedApi;
 let ca: RunningCa;
 
 beforeEach(async () => {
-  [api, ca] = await Promise.all([startWatchedApi(), startCa(values)]);
+  [api, ca] = await Promise.all([startWatchedApi(), startCa(values, { hasNoNamesake: true })]);
   await ca.found();
   for (const name of ["default", "shop"]) api.put(namespaceOf(name));
 });

@@ -106,6 +106,12 @@ async function startBesideNamesake() {
 
 const derOf = (...roots: X509Certificate[]): Buffer => Buffer.concat(roots.map(({ raw }) => raw));
 
+function certificatesIn(der: Uint8Array): readonly X509Certificate[] {
+  if (der.length === 0) return [];
+  const root = new X509Certificate(der);
+  return [root, ...certificatesIn(der.subarray(root.raw.length))];
+}
+
 async function first<T>(stream: AsyncIterable<T>): Promise<T> {
   for await (const message of stream) return message;
   throw new Error("the stream has ended");
@@ -131,7 +137,9 @@ test("serves the certificate, the key and the bundle in DER", async () => {
   });
   expect(svid.spiffeId).toBe(`${ownDomain}/ns/foo/sa/bar`);
   expect(leaf.checkPrivateKey(key)).toBe(true);
-  expect(leaf.verify(new X509Certificate(svid.bundle).publicKey)).toBe(true);
+  // Another CA of its name is in the bundle.
+  const roots = certificatesIn(svid.bundle);
+  expect(roots.map((root) => leaf.verify(root.publicKey)).toSorted()).toEqual([false, true]);
   expect(federatedBundles).toEqual({});
 });
 

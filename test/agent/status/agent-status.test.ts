@@ -4,7 +4,8 @@ import { runAgent } from "../../testkit/agent/running-agent.ts";
 
 let ca: HttpCa;
 beforeAll(async () => {
-  ca = await startHttpCa();
+  // Its only root is looked at.
+  ca = await startHttpCa({}, {}, true);
 });
 afterAll(() => ca.close());
 

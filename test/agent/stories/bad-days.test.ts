@@ -11,7 +11,8 @@ import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 
 let ca: HttpCa;
 beforeEach(async () => {
-  ca = await startHttpCa();
+  // Its only root is looked at.
+  ca = await startHttpCa({}, {}, true);
 });
 afterEach(() => ca.close());
 

@@ -17,7 +17,11 @@ import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 let ca: HttpCa;
 let silent: HttpCa;
 beforeAll(async () => {
-  [ca, silent] = await Promise.all([startHttpCa({ CRL: "on" }), startHttpCa()]);
+  [ca, silent] = await Promise.all([
+    // Its only CRL is looked at.
+    startHttpCa({ CRL: "on" }, {}, true),
+    startHttpCa(),
+  ]);
 });
 afterAll(() => Promise.all([ca.close(), silent.close()]));
 

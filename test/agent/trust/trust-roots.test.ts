@@ -195,6 +195,17 @@ test("an answer is accepted by the root that it leads to, whichever of its roots
   expect(trust.accepts(await answer("x", a, b), now)).toBe(true);
 });
 
+test("a second root of an answer that was withdrawn neither counts nor leads to its certificate", async () => {
+  const trust = new TrustRoots();
+  trust.updateFromBundle(bundle(1, a, b));
+  trust.updateFromBundle(bundle(2, b));
+  const { svid } = await answer("x", a);
+  const stale = { svid, roots: [b.certificate, a.certificate, c.certificate] };
+  expect(trust.accepts(stale, now)).toBe(false);
+  trust.updateFromAnswer({ ...(await answer("x", b)), roots: stale.roots });
+  expect(names(trust)).toBe("bc");
+});
+
 test("a bundle of the same number and other content counts: its CA does without numbers", () => {
   const trust = new TrustRoots();
   for (const [each, expected] of [

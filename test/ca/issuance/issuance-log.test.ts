@@ -29,7 +29,7 @@ async function startLogging(
 ) {
   const troubles = () => [refusal ?? "the log is in trouble"];
   const issuanceLog: AppendOnlyLog = { mode, append, refusal: () => refusal, troubles };
-  const ca = await startCa({ ISSUERS }, { issuanceLog });
+  const ca = await startCa({ ISSUERS }, { issuanceLog, hasNoNamesake: true });
   await ca.found();
   const takeAudits = () => ca.log.audits.splice(0);
   const service = { send: async (r: Request) => ca.app.fetch(r), key, now: ca.now, takeAudits };

@@ -54,7 +54,7 @@ describe.each([
         ISSUERS: [{ issuer, jwks: jwksOf(key) }],
         SIGNERS: [{ ...signer, ...table }],
       },
-      { cryptoProvider },
+      { cryptoProvider, hasNoNamesake: true },
     );
     await ca.found();
     await ca.rotate();

@@ -37,28 +37,31 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
-  ca = await startCa({
-    MAX_WORKLOAD_CERT_TTL: "1h",
-    DEFAULT_WORKLOAD_CERT_TTL: "1h",
-    ISSUERS: [
-      {
-        issuer: issuerA,
-        jwks: jwksOf(key),
-        trusted_node_accounts: ["mesh/ztunnel"],
-        node_reach: "anywhere",
-      },
-      { issuer: issuerB, cluster: "b", jwks: jwksOf(key) },
-    ],
-    SIGNERS: [
-      {
-        name: "payments.example",
-        authority_key: "EC-P384",
-        inception_date: today,
-        callers: [{ issuer: issuerA, namespaces: ["pay-*"], accounts: ["till", "web-*"] }],
-      },
-      { name: "empty", callers: [{ issuer: issuerA }] },
-    ],
-  });
+  ca = await startCa(
+    {
+      MAX_WORKLOAD_CERT_TTL: "1h",
+      DEFAULT_WORKLOAD_CERT_TTL: "1h",
+      ISSUERS: [
+        {
+          issuer: issuerA,
+          jwks: jwksOf(key),
+          trusted_node_accounts: ["mesh/ztunnel"],
+          node_reach: "anywhere",
+        },
+        { issuer: issuerB, cluster: "b", jwks: jwksOf(key) },
+      ],
+      SIGNERS: [
+        {
+          name: "payments.example",
+          authority_key: "EC-P384",
+          inception_date: today,
+          callers: [{ issuer: issuerA, namespaces: ["pay-*"], accounts: ["till", "web-*"] }],
+        },
+        { name: "empty", callers: [{ issuer: issuerA }] },
+      ],
+    },
+    { hasNoNamesake: true },
+  );
 });
 
 /** Founds everything, and waits until the named signer may sign. */

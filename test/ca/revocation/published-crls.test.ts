@@ -98,7 +98,7 @@ test("no root is published without its CRL: the rotation stores no authority tha
 
 /** The view of a CA with two authorities in its bundle, of which the first by id signs or does not. */
 async function withTwoIssuers() {
-  const { ca } = await startWithSuccessor();
+  const { ca } = await startWithSuccessor({ hasNoNamesake: true });
   const view = await viewOf(ca);
   const [first, second] = view.crlIssuers;
   if (!first || !second) throw new Error("not two authorities");

@@ -23,11 +23,14 @@ import {
 import { applyEdit, type DerEdit } from "../../testkit/der/mutation.ts";
 import { createKeys, createRoot, type RootOptions } from "../../testkit/pki/foreign-root.ts";
 
+/** The bundle is counted. */
+const ownRoots = { hasNoNamesake: true };
+
 const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");
 
 /** A CA that trusts another root from a minute on. */
 async function startWithRoot(options: Partial<RootOptions> = {}) {
-  const ca = await startSigningCa();
+  const ca = await startSigningCa({}, ownRoots);
   const before = await publishedBundle(ca);
   const root = await createRoot({ notAfter: addSeconds(ca.now(), 1e8), ...options });
   await trustRoot(ca.mint, root, addSeconds(ca.now(), refresh));
@@ -55,7 +58,7 @@ test("an additional root is in the bundle in both formats, and in the last eleme
 });
 
 test("an additional root is published from its instant, and only that moves the sequence", async () => {
-  const ca = await startSigningCa();
+  const ca = await startSigningCa({}, ownRoots);
   const root = await createRoot({ notAfter: addSeconds(ca.now(), 1e8) });
   const before = await publishedBundle(ca);
   const from = addSeconds(ca.now(), 2 * refresh);
@@ -83,7 +86,7 @@ test("an additional root never signs, mints nothing, and is never pruned", async
 });
 
 test("an additional root that is the CA's own is in the bundle once, and changes no other root", async () => {
-  const ca = await startSigningCa();
+  const ca = await startSigningCa({}, ownRoots);
   const before = await publishedBundle(ca);
   const own = Buffer.from(before?.roots[0] ?? "", "base64");
   await trustRoot(ca.mint, own, addSeconds(ca.now(), 10));
@@ -93,7 +96,7 @@ test("an additional root that is the CA's own is in the bundle once, and changes
 });
 
 test("an additional root leaves the bundle when it expires", async () => {
-  const ca = await startSigningCa();
+  const ca = await startSigningCa({}, ownRoots);
   const before = await publishedBundle(ca);
   await trustRoot(ca.mint, await createRoot({ notAfter: addSeconds(ca.now(), 1000) }), ca.now());
   ca.pass(999);
@@ -232,7 +235,7 @@ const unpublishable = {
 test.each(Object.entries(unpublishable))(
   "does not take the bundle with it for having a key of %s",
   async (_, algorithm) => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const root = await createRoot({
       notAfter: addSeconds(ca.now(), 1e8),
       keys: await createKeys(algorithm),
@@ -273,7 +276,7 @@ test("an additional root is not stored when it would not open again", async () =
 });
 
 test("a root that TAINTED_AUTHORITIES has is not trusted, and any other is", async () => {
-  const ca = await startSigningCa();
+  const ca = await startSigningCa({}, ownRoots);
   const [own, other] = await Promise.all(
     [1e8, 2e8].map((seconds) => createRoot({ notAfter: addSeconds(ca.now(), seconds) })),
   );

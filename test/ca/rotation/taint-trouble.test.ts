@@ -20,6 +20,9 @@ import {
   taintKeyOf,
 } from "../../testkit/ca/tainted-ca.ts";
 
+/** The bundle is counted. */
+const ownRoots = { hasNoNamesake: true };
+
 const newKek = (id: string) => Kek.import(id, crypto.getRandomValues(new Uint8Array(32)));
 
 describe("a taint that does not open", () => {
@@ -32,7 +35,7 @@ describe("a taint that does not open", () => {
   ])(
     "because it %s stops its authority, whose root stays, and gets a fresh one minted",
     async (_, spoil, check) => {
-      const ca = await startSigningCa();
+      const ca = await startSigningCa({}, ownRoots);
       const before = await publishedBundle(ca);
       const { id } = await decideTaint(ca, "immediately");
       await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately"));
@@ -56,7 +59,7 @@ describe("a taint that does not open", () => {
   );
 
   test("mints one fresh authority, not one at every run", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const id = (await signerOf(ca)) ?? "";
     ca.store.records.set(`taint/${id}`, "junk");
     for (let i = 0; i < 4; i++) {
@@ -67,7 +70,7 @@ describe("a taint that does not open", () => {
   });
 
   test("lets its authority sign again once it was removed by hand", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const id = (await signerOf(ca)) ?? "";
     ca.store.records.set(`taint/${id}`, "junk");
     ca.pass(refresh);
@@ -78,7 +81,7 @@ describe("a taint that does not open", () => {
   });
 
   test("of an unknown authority is reported, and stops no authority from signing", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const signer = await signerOf(ca);
     ca.store.records.set(`taint/${"ab".repeat(20)}`, "junk");
     ca.pass(refresh);
@@ -90,7 +93,7 @@ describe("a taint that does not open", () => {
   });
 
   test("lets the successor that is published sign at once, as any taint does", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const first = (await signerOf(ca)) ?? "";
     await publishSuccessor(ca);
     ca.store.records.set(`taint/${first}`, "junk");
@@ -118,7 +121,7 @@ async function publishSuccessor({ mint, now, store, pass }: RunningCa): Promise<
 
 describe("tainted twice", () => {
   test("the root leaves when the later taint says so, if that is earlier", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const { id } = await taint(ca, "with-last-leaf");
     ca.pass(2 * propagation);
     const fresh = await signerOf(ca);
@@ -132,7 +135,7 @@ describe("tainted twice", () => {
   });
 
   test("a root that left does not come back when a milder taint follows", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const { id } = await taint(ca, "immediately");
     ca.pass(2 * propagation);
     await signerOf(ca);
@@ -143,7 +146,7 @@ describe("tainted twice", () => {
   });
 
   test("of both authorities, a third one takes over", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const one = await taint(ca, "immediately");
     ca.pass(propagation);
     const two = await taint(ca, "immediately");
@@ -156,7 +159,7 @@ describe("tainted twice", () => {
   });
 
   test("by two operators that did not see each other's taint, the earlier retirement holds", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const store = await openStore(ca.mint);
     const id = store.authorities[0]?.id ?? "";
     const said = (["immediately", "with-last-leaf"] as const).map((departure) =>
@@ -170,7 +173,7 @@ describe("tainted twice", () => {
 
 describe("runs of the cron that see different records", () => {
   test("together mint two after a taint, both of which are published before either signs", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately"));
     await Promise.all([Rotation.rotate(ca.mint, ca.now()), Rotation.rotate(ca.mint, ca.now())]);
     expect(countOf(ca, "authority")).toBe(3);
@@ -186,7 +189,7 @@ describe("runs of the cron that see different records", () => {
   });
 
   test("do no harm when one has yet to see the taint", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const stale = await ca.store.load();
     const { id } = await taint(ca, "immediately");
     const before = new Map(ca.store.records);
@@ -200,7 +203,7 @@ describe("runs of the cron that see different records", () => {
   });
 
   test("do no harm when one sees a taint without its authority", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const { id } = await taint(ca, "immediately");
     const before = new Map(ca.store.records);
     const load = async () =>
@@ -210,7 +213,7 @@ describe("runs of the cron that see different records", () => {
   });
 
   test("found no authority when one of them reads only a taint", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     await taint(ca, "immediately");
     const before = new Map(ca.store.records);
     const load = async () => (await ca.store.load()).filter(({ kind }) => kind === "taint");
@@ -222,7 +225,7 @@ describe("runs of the cron that see different records", () => {
   });
 
   test("found no authority when one of them reads only a taint, even on the day of inception", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     await taint(ca, "immediately");
     const before = new Map(ca.store.records);
     const load = async () => (await ca.store.load()).filter(({ kind }) => kind === "taint");
@@ -232,7 +235,7 @@ describe("runs of the cron that see different records", () => {
 });
 
 test("a taint stops its authority now, though the operator's clock is an hour ahead", async () => {
-  const ca = await startSigningCa();
+  const ca = await startSigningCa({}, ownRoots);
   const store = await openStore(ca.mint);
   const id = store.authorities[0]?.id ?? "";
   const ahead = new Date(ca.now().getTime() + 3_600_000);
@@ -244,7 +247,7 @@ test("a taint stops its authority now, though the operator's clock is an hour ah
 
 describe("under a new KEK", () => {
   test("a taint is sealed again by the cron, once, and keeps its meaning", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const { id } = await taint(ca, "with-last-leaf");
     const before = await openStore(ca.mint);
     const newest = await newKek("k2");
@@ -262,7 +265,7 @@ describe("under a new KEK", () => {
   });
 
   test("a taint without its authority is sealed again as well, so that the old KEK can go", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     await Mint.recordTaint(ca.mint, {
       id: "ab".repeat(20),
       taintedAt: ca.now(),
@@ -274,7 +277,7 @@ describe("under a new KEK", () => {
   });
 
   test("a run that read the store before an operator tainted again does not undo that", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const { id } = await taint(ca, "with-last-leaf");
     const stale = await ca.store.load();
     await taint(ca, "immediately", id);

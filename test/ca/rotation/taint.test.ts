@@ -20,10 +20,13 @@ import {
   taintKeyOf,
 } from "../../testkit/ca/tainted-ca.ts";
 
+/** The bundle is counted. */
+const ownRoots = { hasNoNamesake: true };
+
 const nobody = "no authority signs at this time";
 describe("the authority that signs, tainted", () => {
   test("immediately: signs nothing once isolates look, is trusted no longer, and is replaced in one interval", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const old = await signerOf(ca);
     const before = await publishedBundle(ca);
     await taint(ca, "immediately");
@@ -50,7 +53,7 @@ describe("the authority that signs, tainted", () => {
   });
 
   test("with the last leaf: its leaves verify until they expire, and then its root leaves", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const old = await signerOf(ca);
     const { leaf } = await issueLeaf(ca, ca.mint.phaseLengths.longestLeafSeconds);
     const before = await publishedBundle(ca);
@@ -82,7 +85,7 @@ describe("the authority that signs, tainted", () => {
   test.each(["immediately", "with-last-leaf"] as const)(
     "%s, while a successor is published: that signs at once, and none is minted",
     async (departure) => {
-      const { ca, first, successor } = await startWithSuccessor();
+      const { ca, first, successor } = await startWithSuccessor(ownRoots);
       expect(await signerOf(ca)).toBe(first);
       await taint(ca, departure);
       expect(countOf(ca, "authority")).toBe(2);
@@ -95,7 +98,7 @@ describe("the authority that signs, tainted", () => {
   );
 
   test("is logged, with its id, the time of the taint, and the end of its trust", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const { id, taintedAt, retiresAt } = await taint(ca, "with-last-leaf");
     expect(ca.log.operations).toContainEqual({
       event: "authority-tainted",
@@ -111,7 +114,7 @@ describe("the authority that signs, tainted", () => {
   });
 
   test("does not sign again when its record comes back from a backup", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const [backup] = (await ca.store.load()).filter(({ kind }) => kind === "authority");
     const { id } = await taint(ca, "immediately");
     await ca.store.delete({ kind: "authority", id });
@@ -124,7 +127,7 @@ describe("the authority that signs, tainted", () => {
   });
 
   test("signs for no longer than an interval in an isolate whose store is down", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const old = await signerOf(ca);
     await taint(ca, "immediately");
     ca.store.outage = new Error("down");
@@ -142,7 +145,7 @@ describe("a taint of an authority that does not sign", () => {
   test.each(["immediately", "with-last-leaf"] as const)(
     "%s: of a successor takes its root away at once, and another is minted",
     async (departure) => {
-      const { ca, first, successor } = await startWithSuccessor();
+      const { ca, first, successor } = await startWithSuccessor(ownRoots);
       const { retiresAt } = await taint(ca, departure, successor.id);
       expect(retiresAt.getTime()).toBeLessThanOrEqual(ca.now().getTime());
       ca.pass(refresh);
@@ -159,7 +162,7 @@ describe("a taint of an authority that does not sign", () => {
   );
 
   test("of a retired authority changes nothing but the store", async () => {
-    const { ca, first } = await startWithSuccessor();
+    const { ca, first } = await startWithSuccessor(ownRoots);
     const { authorities } = await openStore(ca.mint);
     const retired = authorities.find(({ id }) => id === first)?.schedule.retiresAt ?? ca.now();
     passUntil(ca, addSeconds(retired, 60));
@@ -170,7 +173,7 @@ describe("a taint of an authority that does not sign", () => {
   });
 
   test("of an unknown authority changes nothing, as long as it stays unknown", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const before = await appearanceOf(ca);
     await Mint.recordTaint(ca.mint, {
       id: "ab".repeat(20),
@@ -184,7 +187,7 @@ describe("a taint of an authority that does not sign", () => {
   });
 
   test("outlives its authority: no taint is ever deleted", async () => {
-    const ca = await startSigningCa();
+    const ca = await startSigningCa({}, ownRoots);
     const { id } = await taint(ca, "immediately");
     const { signingSeconds } = ca.mint.phaseLengths;
     for (let i = 0; i < 30; i++) {

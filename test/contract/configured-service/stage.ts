@@ -1,4 +1,9 @@
-import { scheduleAfter, sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
+import { addNamesake } from "../../testkit/ca/namesake.ts";
+import {
+  clusterLocal,
+  scheduleAfter,
+  sealNewAuthority,
+} from "../../testkit/ca/sealed-authorities.ts";
 import { withTenantBeside } from "../../testkit/configuration.ts";
 import type { ConfigurableService, RunningService } from "./configurable-service.ts";
 
@@ -19,7 +24,7 @@ export interface StagedService extends ConfigurableService {
 
 /**
  * Opens a service with a second of what its tests bring: a tenant with the same namespaces, accounts and node names,
- * and authorities in every phase of their life.
+ * authorities in every phase of their life, and another CA of the same name.
  */
 export const onStage =
   (open: () => Promise<ConfigurableService>) => async (): Promise<StagedService> => {
@@ -28,6 +33,7 @@ export const onStage =
       const schedule = scheduleAfter(new Date(), [a * hour, b * hour, c * hour, d * hour]);
       await service.store.put(await sealNewAuthority(service.keks, schedule));
     }
+    await addNamesake({ ...service, trustDomain: clusterLocal }, new Date());
     const start: ConfigurableService["start"] = (values) =>
       service.start({
         ...values,

@@ -144,7 +144,12 @@ async function startIn(
       PROPAGATION_INTERVAL: "10m",
       ...values,
     },
-    { store: mesh.store, keyCustody: custodyOf(service)(() => mesh.now), clock: () => mesh.now },
+    {
+      store: mesh.store,
+      keyCustody: custodyOf(service)(() => mesh.now),
+      clock: () => mesh.now,
+      hasNoNamesake: true,
+    },
   );
   return {
     ...ca,

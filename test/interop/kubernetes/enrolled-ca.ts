@@ -39,16 +39,19 @@ export async function enrolledCa(
     "serve",
   );
   const { ISSUERS } = parseToml(toml) as unknown as { ISSUERS: Record<string, unknown>[] };
-  const running = await startCa({
-    ISSUERS: ISSUERS.map((table) => ({
-      ...table,
-      trusted_node_accounts: ["istio-system/ztunnel"],
-      ...(!review && { node_reach: "anywhere" }),
-    })),
-    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-    CRL: "on",
-    [credential]: access,
-  });
+  const running = await startCa(
+    {
+      ISSUERS: ISSUERS.map((table) => ({
+        ...table,
+        trusted_node_accounts: ["istio-system/ztunnel"],
+        ...(!review && { node_reach: "anywhere" }),
+      })),
+      INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+      CRL: "on",
+      [credential]: access,
+    },
+    { hasNoNamesake: true },
+  );
   passTo(running, new Date());
   await running.found();
   return running;

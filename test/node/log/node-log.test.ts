@@ -70,7 +70,11 @@ describeIssuanceLog(async () => {
   const key = await createTokenKey("ES256", "k1");
   const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
   const log = await openLog(folder);
-  const means = { issuanceLog: log.issuanceLog, publishedLog: log.publishedLog };
+  const means = {
+    issuanceLog: log.issuanceLog,
+    publishedLog: log.publishedLog,
+    hasNoNamesake: true,
+  };
   const ca = await startCa({ ISSUERS, KEK: randomKek("k2") }, means);
   await ca.found();
   return {

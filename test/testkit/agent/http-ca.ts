@@ -10,6 +10,7 @@ import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../ca/memory-store.ts";
+import { addNamesake } from "../ca/namesake.ts";
 import { revokeCertificates } from "../ca/revoke-certificates.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
 import { randomKek, withTenantBeside } from "../configuration.ts";
@@ -43,10 +44,14 @@ export interface HttpCa {
 
 const issuer = "https://cluster.test";
 
-/** @param values Keys of the CA's configuration. The others have values that work. */
+/**
+ * @param values Keys of the CA's configuration. The others have values that work.
+ * @param hasNoNamesake Whether its bundle has its own roots alone, and none of another CA of the same name.
+ */
 export async function startHttpCa(
   values: Readonly<Record<string, unknown>> = {},
   table: Readonly<Record<string, unknown>> = {},
+  hasNoNamesake = false,
 ): Promise<HttpCa> {
   const tokenKey = await createTokenKey("ES256", "key-1");
   const store = createMemoryStore();
@@ -68,6 +73,7 @@ export async function startHttpCa(
   });
   const { certificateAuthority, mint } = composition;
   await foundIfEmpty(mint, clock());
+  if (!hasNoNamesake) await addNamesake(mint, clock());
   const app = CaRoutes.create(certificateAuthority);
   const folder = await lastingFolder();
   const server = createServer((request, response) => {

@@ -18,6 +18,7 @@ import { issuerWithKeys, randomKek, withTenantBeside } from "../configuration.ts
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
+import { addNamesake } from "./namesake.ts";
 
 /** A CA from the composition root, over a memory store and a clock that the test moves. */
 export interface RunningCa {
@@ -31,7 +32,7 @@ export interface RunningCa {
   /** Moves the clock on. */
   readonly pass: (seconds: number) => void;
   /**
-   * Mints the first authority into an empty store, as the cron does. Then the clock, which was an hour ahead for a
+   * Mints the first authority into an empty store, as the cron does, beside a CA of the same name. Then the clock, which was an hour ahead for a
    * first request, is set back.
    */
   readonly found: () => Promise<void>;
@@ -52,13 +53,15 @@ const unlimited: Quotas = { caller: () => 0, issuer: () => 0 };
 const start = new Date("2026-11-21T12:00:00.250Z");
 
 /** The means of a CA that a test may bring along. */
-interface Means {
+export interface Means {
   readonly cryptoProvider?: CryptoProvider;
   readonly store?: MemoryStore;
   /** Takes the place of the clock that the test moves. */
   readonly clock?: () => Date;
-  /** Has no other tenant beside those of `ISSUERS`. */
+  /** Has no other tenant beside those of `ISSUERS`, and no namesake. */
   readonly isAlone?: boolean;
+  /** Has no root of another CA, as {@link addNamesake} makes it. */
+  readonly hasNoNamesake?: boolean;
   readonly quotas?: Quotas;
   readonly issuanceLog?: AppendOnlyLog;
   readonly publishedLog?: ReadableLog;
@@ -115,6 +118,7 @@ export async function startCa(
     },
     found: async () => {
       await foundIfEmpty(mint, now);
+      if (!(means.isAlone || means.hasNoNamesake)) await addNamesake(mint, now);
       const ahead = new Date(clock().getTime() + 3_600_000);
       // No lease of a KEK reaches as far.
       if (!keyCustody) await certificateAuthority.issuance.authorities.at(ahead);

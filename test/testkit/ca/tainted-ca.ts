@@ -12,7 +12,7 @@ import type { Taint } from "../../../src/pki/authority/taint.ts";
 import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createWorkload } from "../callers/workload.ts";
 import { clusterLocal, proved, workload } from "../pki/certificates.ts";
-import { type RunningCa, startCa } from "./running-ca.ts";
+import { type Means, type RunningCa, startCa } from "./running-ca.ts";
 
 /** How many records of a kind the store of a CA holds. */
 export const countOf = ({ store }: RunningCa, kind: string): number =>
@@ -25,8 +25,9 @@ export const refresh = 60;
 /** A CA whose first authority signs. */
 export async function startSigningCa(
   values: Readonly<Record<string, unknown>> = {},
+  means: Means = {},
 ): Promise<RunningCa> {
-  const ca = await startCa({ PROPAGATION_INTERVAL: `${propagation}s`, ...values });
+  const ca = await startCa({ PROPAGATION_INTERVAL: `${propagation}s`, ...values }, means);
   await ca.found();
   ca.pass(2 * propagation);
   return ca;
@@ -50,12 +51,12 @@ export const passUntil = (ca: RunningCa, instant: Date): void =>
   ca.pass((instant.getTime() - ca.now().getTime()) / 1000);
 
 /** A CA whose successor has been published for an hour, and the ids of both authorities. */
-export async function startWithSuccessor(): Promise<{
+export async function startWithSuccessor(means: Means = {}): Promise<{
   readonly ca: RunningCa;
   readonly first: string;
   readonly successor: SigningAuthority;
 }> {
-  const ca = await startSigningCa();
+  const ca = await startSigningCa({}, means);
   const first = await signerOf(ca);
   const { authorities } = await openStore(ca.mint);
   const [{ schedule } = { schedule: undefined }] = authorities;

@@ -55,28 +55,32 @@ export async function startLoggedCa({
   const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
   const ca = await startCa(
     { ISSUERS, ...values },
-    another ?? {
-      issuanceLog: {
-        mode: "required",
-        append: async (entry, _signal, authorities) => {
-          const result = await log.append(entry, authorities);
-          if ("index" in result) return { origin: memoryOrigin, index: result.index };
-          throw new Error(result.detail);
+    // Its log begins with its authority alone.
+    {
+      hasNoNamesake: true,
+      ...(another ?? {
+        issuanceLog: {
+          mode: "required",
+          append: async (entry, _signal, authorities) => {
+            const result = await log.append(entry, authorities);
+            if ("index" in result) return { origin: memoryOrigin, index: result.index };
+            throw new Error(result.detail);
+          },
+          refusal: () => log.refusal,
+          troubles: () => [],
         },
-        refusal: () => log.refusal,
-        troubles: () => [],
-      },
-      publishedLog: {
-        shards: async () =>
-          ["0", ...otherShards].map((shard) => ({
-            shard,
-            origin: memoryOrigin,
-            verifierKey: announcedKey,
-          })),
-        read: async (_, path) => parts.objects.stored.get(path),
-        readers: [loggedToken],
-        hasPublicTiles: false,
-      },
+        publishedLog: {
+          shards: async () =>
+            ["0", ...otherShards].map((shard) => ({
+              shard,
+              origin: memoryOrigin,
+              verifierKey: announcedKey,
+            })),
+          read: async (_, path) => parts.objects.stored.get(path),
+          readers: [loggedToken],
+          hasPublicTiles: false,
+        },
+      }),
     },
   );
   await ca.found();

@@ -8,7 +8,7 @@ const api = serveReviewingApi();
 
 async function startInProcess(): Promise<ReviewingService> {
   const key = await createTokenKey("ES256", "k1");
-  const { app, found, log, now } = await startCa(api.values(key));
+  const { app, found, log, now } = await startCa(api.values(key), { hasNoNamesake: true });
   await found();
   return {
     send: async (request) => app.fetch(request),

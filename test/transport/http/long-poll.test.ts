@@ -19,7 +19,7 @@ let ca: RunningCa;
 let etag: string;
 
 beforeEach(async () => {
-  ca = await startCa();
+  ca = await startCa({}, { hasNoNamesake: true });
   await ca.found();
   etag = (await ca.app.request("/bundle.json")).headers.get("etag") ?? "";
 });

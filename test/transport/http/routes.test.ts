@@ -164,7 +164,7 @@ describe("a CA that can sign", () => {
     ["EC-P384", { kty: "EC", crv: "P-384", x: expect.any(String), y: expect.any(String) }],
     ["RSA-2048", { kty: "RSA", n: expect.any(String), e: "AQAB" }],
   ])("publishes the parameters of a key of the kind %s", async (kind, parameters) => {
-    const running = await startCa({ AUTHORITY_KEY: kind });
+    const running = await startCa({ AUTHORITY_KEY: kind }, { hasNoNamesake: true });
     await running.found();
     const { keys } = (await (await running.app.request("/bundle.json")).json()) as {
       keys: unknown[];

@@ -5,7 +5,7 @@ import { Statement } from "../../../src/custody/statement.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { CrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
-import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { type Means, type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { decideTaint, propagation, signerOf, startSigningCa } from "../../testkit/ca/tainted-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { crlBlocks, readCrl } from "../../testkit/pki/crls.ts";
@@ -14,7 +14,8 @@ import { createRoot } from "../../testkit/pki/foreign-root.ts";
 const hour = 3600;
 const get = async ({ app }: RunningCa, path: string, headers: HeadersInit = {}) =>
   app.request(path, { headers });
-const start = (values: object = {}) => startSigningCa({ CRL: "on", ...values });
+const start = (values: object = {}, means: Means = {}) =>
+  startSigningCa({ CRL: "on", ...values }, means);
 
 async function revoke(ca: RunningCa, serial: string, others: Partial<RevocationContent> = {}) {
   const now = wholeSeconds(ca.now());
@@ -41,7 +42,7 @@ test.each(["/crl.pem", "/crl/00.crl", "/crl/"])("without CRL, %s is not found", 
 });
 
 test("an empty CRL of the authority is there from the beginning", async () => {
-  const ca = await start();
+  const ca = await start({}, { hasNoNamesake: true });
   const [crl, ...more] = await crlsOf(ca);
   expect(more).toEqual([]);
   expect(crl).toMatchObject({ issuer: "O=cluster.local", entries: [] });
@@ -129,7 +130,7 @@ test("a long poll gets the changed CRL at once, and 304 at the end of its wait",
 });
 
 test("every authority in the bundle has a CRL, tainted or not, and none that has left it", async () => {
-  const ca = await start();
+  const ca = await start({}, { hasNoNamesake: true });
   const tainted = await signerOf(ca);
   await Mint.recordTaint(ca.mint, await decideTaint(ca, "with-last-leaf"));
   await ca.rotate();
