@@ -21,7 +21,6 @@ export class UpstreamBundle {
   /** The roots by which the CA is known. */
   readonly serverRoots: ServerRoots;
   readonly #log: OperationLog;
-  readonly #asked = Promise.withResolvers<void>();
   readonly #following: ReturnType<typeof followUpstream>;
   #latest: SpiffeBundle | undefined;
   #current: NumberedBundle | undefined;
@@ -75,15 +74,17 @@ export class UpstreamBundle {
   readonly refreshSeconds = (): number => this.#latest?.refreshSeconds ?? usualRefreshSeconds;
 
   /** Why the bundle may be old: no sentence, or one. */
-  readonly faults = (): readonly string[] => this.#following.faults();
+  readonly faults = (): readonly string[] => {
+    const { lastError } = this.#following.follower;
+    return lastError === undefined ? [] : [lastError];
+  };
 
   /** Resolves after the first answer or failure. */
   get asked(): Promise<void> {
-    return this.#asked.promise;
+    return this.#following.follower.asked;
   }
 
   readonly end = async (): Promise<void> => {
-    this.#asked.resolve();
     await this.#following.end();
     await this.serverRoots.kept();
   };
@@ -101,13 +102,11 @@ export class UpstreamBundle {
     this.#latest = bundle;
     this.#current = next;
     this.serverRoots.learn(bundle.roots);
-    this.#asked.resolve();
     return true;
   }
 
   #failed(message: string): void {
     OperationLog.logFault(this.#log, "bundle-not-fetched", new Error(message));
-    this.#asked.resolve();
   }
 }
 
@@ -164,8 +163,7 @@ export function followUpstream<Document>(
   });
   const running = follower.run(ending.signal);
   return {
-    hurry: () => follower.pollNow(),
-    faults: () => (follower.lastError === undefined ? [] : [follower.lastError]),
+    follower,
     end: (): Promise<void> => {
       ending.abort();
       return running;

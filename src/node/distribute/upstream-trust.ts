@@ -101,12 +101,10 @@ const numberBelow = (whole: NumberedBundle, before: NumberedBundle | undefined):
 
 class FollowedCrls {
   readonly known: MeshCrls;
-  readonly #asked = Promise.withResolvers<void>();
   readonly #authorities: () => MeshAuthorities;
   readonly #context: ServerContext;
   readonly #following: ReturnType<typeof followUpstream>;
   #latest: readonly Crl[] | undefined;
-  #isAsked: boolean;
   #lastFaults = "";
   #hurriedAt = 0;
 
@@ -120,17 +118,16 @@ class FollowedCrls {
     this.#authorities = authorities;
     this.#context = context;
     this.#latest = before?.document();
-    this.#isAsked = this.#latest !== undefined;
     this.#following = followUpstream(source, this.#upstream(serverRoots), context);
   }
 
   /** Resolves after the first answer or failure. */
   get asked(): Promise<void> {
-    return this.#asked.promise;
+    return this.#following.follower.asked;
   }
 
   get isAsked(): boolean {
-    return this.#isAsked;
+    return this.#latest !== undefined || this.#following.follower.isAsked;
   }
 
   get document(): readonly Crl[] | undefined {
@@ -142,12 +139,11 @@ class FollowedCrls {
     const now = this.#context.clock().getTime();
     if (Math.abs(now - this.#hurriedAt) < awaitedMilliseconds) return;
     this.#hurriedAt = now;
-    this.#following.hurry();
+    this.#following.follower.pollNow();
   }
 
-  async end(): Promise<void> {
-    this.#noteAnswer();
-    await this.#following.end();
+  end(): Promise<void> {
+    return this.#following.end();
   }
 
   #upstream(serverRoots: ServerRoots): UpstreamDocument<readonly Crl[]> {
@@ -160,26 +156,18 @@ class FollowedCrls {
       mayBeAbsent: () => {
         const mayBeAbsent = !this.known.hasCurrent(clock());
         if (mayBeAbsent) this.#latest = [];
-        this.#noteAnswer();
         return mayBeAbsent;
       },
       failed: (detail) => {
-        this.#noteAnswer();
         log.operation({ event: "crl-not-fetched", level: "warning", detail });
       },
     };
-  }
-
-  #noteAnswer(): void {
-    this.#isAsked = true;
-    this.#asked.resolve();
   }
 
   #take(crls: readonly Crl[]): boolean {
     const { log, clock } = this.#context;
     const faults = this.known.take(crls, this.#authorities(), clock());
     this.#latest = crls;
-    this.#noteAnswer();
     const isRoutine = faults.every((fault) => fault === "issuer-unknown");
     const detail = [...new Set(faults)].join(", ");
     // A CRL may come before its root, and a CA under another CA's root always publishes those of intermediates.

@@ -77,6 +77,9 @@ export class DocumentFollower<Document> {
   #failures = 0;
   /** Has the connection of the last answer that was held. */
   #last: HttpClient | undefined;
+  readonly #asked = Promise.withResolvers<void>();
+  /** Whether the endpoint was asked once, with or without success. */
+  isAsked = false;
   /** The last time at which the CA has confirmed that the document is current. */
   confirmedAt: Date | undefined;
   lastError: string | undefined;
@@ -88,12 +91,20 @@ export class DocumentFollower<Document> {
     this.#sleep = new InterruptibleSleep(options.clock, options.pause);
   }
 
+  /** Resolves after the first answer or failure, or when the follower ends. */
+  get asked(): Promise<void> {
+    return this.#asked.promise;
+  }
+
   async run(signal: AbortSignal): Promise<void> {
     const { nextPoll } = this.#options;
     while (!signal.aborted) {
       const planned = await this.#poll(signal);
+      this.isAsked = true;
+      this.#asked.resolve();
       await this.#sleep.until(nextPoll?.(planned) ?? planned, signal);
     }
+    this.#asked.resolve();
     this.#last?.close();
   }
 
