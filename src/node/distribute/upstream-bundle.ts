@@ -134,7 +134,7 @@ const longestWaitSeconds = 300;
 export interface UpstreamDocument<Document>
   extends Pick<
     DocumentFollowerOptions<Document>,
-    "kind" | "onDocument" | "mayBeAbsent" | "failed"
+    "kind" | "onDocument" | "mayBeAbsent" | "nextPoll" | "failed"
   > {
   /** Of its URL, with a slash in front. */
   readonly path: string;

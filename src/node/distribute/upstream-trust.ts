@@ -2,6 +2,7 @@ import { HeldRoots } from "../../delivery/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
+import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import { type MeshAuthorities, MeshCrls } from "../../program/bundle/crls.ts";
 import { crlDocument, crlsPem } from "../../program/bundle/documents.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
@@ -34,9 +35,6 @@ export interface UpstreamTrust {
  */
 const times = { margin: 600, awaited: 60, kept: 600 };
 
-/** The pause before a CRL that is not there yet is asked for again. */
-const awaitedMilliseconds = 1_000;
-
 /**
  * Follows the bundle and the CRLs of a CA. Proxies under pilot-agent look at each CA of a path, so the CRLs of
  * intermediates do not suffice. A root without a CRL leaves every proxy without any.
@@ -61,7 +59,7 @@ export async function followUpstreamTrust(
   });
   const usable = () => {
     const now = lists.known.usable(authorities(), clock());
-    if (now.isAwaiting) lists.pollNow();
+    lists.awaits(now.isAwaiting);
     return now;
   };
   let served: NumberedBundle | undefined;
@@ -106,7 +104,7 @@ class FollowedCrls {
   readonly #following: ReturnType<typeof followUpstream>;
   #latest: readonly Crl[] | undefined;
   #lastFaults = "";
-  #hurriedAt = 0;
+  #isAwaiting = false;
 
   constructor(
     { source, serverRoots }: UpstreamBundle,
@@ -134,12 +132,10 @@ class FollowedCrls {
     return this.#latest;
   }
 
-  /** Has the CA asked now, and at most once a second. */
-  pollNow(): void {
-    const now = this.#context.clock().getTime();
-    if (Math.abs(now - this.#hurriedAt) < awaitedMilliseconds) return;
-    this.#hurriedAt = now;
-    this.#following.follower.pollNow();
+  /** Has the CA asked now, and each second for as long as a new root waits for its CRL. */
+  awaits(isAwaiting: boolean): void {
+    if (isAwaiting && !this.#isAwaiting) this.#following.follower.pollNow();
+    this.#isAwaiting = isAwaiting;
   }
 
   end(): Promise<void> {
@@ -153,6 +149,10 @@ class FollowedCrls {
       serverRoots,
       kind: crlDocument,
       onDocument: (crls) => this.#take(crls),
+      nextPoll: (planned) => {
+        this.#isAwaiting = this.known.usable(this.#authorities(), clock()).isAwaiting;
+        return this.#isAwaiting ? earlier(addSeconds(clock(), 1), planned) : planned;
+      },
       mayBeAbsent: () => {
         const mayBeAbsent = !this.known.hasCurrent(clock());
         if (mayBeAbsent) this.#latest = [];
