@@ -74,18 +74,43 @@ const portOf = (address: string): number => Number(address.split(":").at(-1));
 export async function playTwoRoots(programs: Programs, folder: string, tell: Told): Promise<void> {
   await using ends = new AsyncDisposableStack();
   const stage = await startStage(programs, folder, ends);
-  const { ca, east, west } = stage;
-  const [a, c] = east.workloads;
-  const [b, d] = west.workloads;
-  const pairs = (...each: readonly (readonly [AmbientWorkload, AmbientWorkload])[]) =>
-    each.flatMap(([one, other]) => [callsOf(one, other), callsOf(other, one)]);
+  const [a, c] = stage.east.workloads;
+  const [b, d] = stage.west.workloads;
   const envoys = await startEnvoys(programs, stage);
   ends.defer(() => envoys.end());
-  const local = new SteadyLoad(pairs([a, c], [b, d]));
-  ends.defer(() => local.stop());
-  const early = await AmbientWorkload.start("mesh/early", rampartOf(ca, east));
-  ends.defer(() => early.close());
+  const within = new SteadyLoad(pairs([a, c], [b, d]));
+  ends.defer(() => within.stop());
+  const foreign = await createTestAuthority("other", "spiffe://other.test");
+  await playTrust(stage, { foreign, within }, tell);
 
+  const nodes = callsOfNodes(stage.east.ztunnel, stage.west.ztunnel);
+  const waypoint = {
+    name: "a node proxy, a waypoint's Envoy",
+    call: () => a.call(envoys.inboundPort, "mesh/b"),
+  };
+  const first = { name: "Envoys", call: () => statusOf(envoys.freshUrl) };
+  for (const { name, call } of [...nodes, first])
+    await until(`${name}: a first answer`, async () => (await call()) === "200");
+  const ambient = pairs([a, b], [a, d], [c, b], [c, d]);
+  const urls = [envoys.freshUrl, envoys.keptUrl];
+  const between = new SteadyLoad([...ambient, ...nodes, waypoint, ...urls]);
+  ends.defer(() => between.stop());
+  const late = await AmbientWorkload.start("mesh/late", stage.east);
+  ends.defer(() => late.close());
+  const mustBeQuiet = (): string => `${counted(within)} within, ${counted(between)} between them`;
+  await playMoves(stage, mustBeQuiet, tell);
+  await playEnd(stage, { foreign, late, mustBeQuiet }, tell);
+}
+
+/** Neither cluster trusts the other, or Rampart. Then everybody trusts every root. */
+async function playTrust(
+  stage: Stage,
+  { foreign, within }: { readonly foreign: TestAuthority; readonly within: SteadyLoad },
+  tell: Told,
+): Promise<void> {
+  const { ca, east, west } = stage;
+  const [[a], [b]] = [east.workloads, west.workloads];
+  const early = await AmbientWorkload.start("mesh/early", rampartOf(ca, east));
   await tell(
     "before: each cluster trusts itself, and caCertificates reach no node proxy",
     async () => {
@@ -99,44 +124,47 @@ export async function playTwoRoots(programs: Programs, folder: string, tell: Tol
     async () =>
       `refused: ${(await Promise.all([mustRefuse(early, a), mustRefuse(a, early)])).join(", ")}`,
   );
-  const foreign = await createTestAuthority("other", "spiffe://other.test");
   await tell("every root is in every answer, by a reload and by a restart of istiod", async () => {
     await trustAll(stage, foreign.pem);
     await early.renew(rampartOf(ca, east));
     await Promise.all([mustAnswer(a, b), mustAnswer(early, a), mustAnswer(a, early)]);
-    return counted(local);
+    return counted(within);
   });
+  early.close();
+}
 
-  await until("a first answer", async () => (await statusOf(envoys.freshUrl)) === "200");
-  const waypoint = {
-    name: "a node proxy, a waypoint's Envoy",
-    call: () => a.call(envoys.inboundPort, "mesh/b"),
-  };
-  const nodes = callsOfNodes(east.ztunnel, west.ztunnel);
-  for (const { name, call } of nodes)
-    await until(`${name}: a first answer`, async () => (await call()) === "200");
-  const late = await AmbientWorkload.start("mesh/late", east);
-  ends.defer(() => late.close());
-  const across = new SteadyLoad([
-    ...pairs([a, b], [a, d], [c, b], [c, d]),
-    ...nodes,
-    waypoint,
-    envoys.freshUrl,
-    envoys.keptUrl,
-  ]);
-  ends.defer(() => across.stop());
-  const mustBeQuiet = (): string => `${counted(local)} within, ${counted(across)} between them`;
-
+/** @param mustBeQuiet Counts the requests since its last call, of which none may have failed. */
+async function playMoves(
+  { ca, root, east, west }: Stage,
+  mustBeQuiet: () => string,
+  tell: Told,
+): Promise<void> {
   await tell("east moves to Rampart, workload by workload, then west", async () => {
-    for (const cluster of [east, west]) await move(cluster, ca.port, stage.root);
+    for (const cluster of [east, west]) await move(cluster, ca.port, root);
     return mustBeQuiet();
   });
   await tell("the way back to both istiods, and to Rampart again", async () => {
     for (const cluster of [west, east])
       await move(cluster, portOf(cluster.istiod.address), cluster.root);
-    for (const cluster of [west, east]) await move(cluster, ca.port, stage.root);
+    for (const cluster of [west, east]) await move(cluster, ca.port, root);
     return mustBeQuiet();
   });
+}
+
+/** The parts of the end: the CA of another trust domain, and a workload that nobody has moved. */
+interface EndParts {
+  readonly foreign: TestAuthority;
+  readonly late: AmbientWorkload;
+  readonly mustBeQuiet: () => string;
+}
+
+async function playEnd(
+  stage: Stage,
+  { foreign, late, mustBeQuiet }: EndParts,
+  tell: Told,
+): Promise<void> {
+  const { ca, east, west } = stage;
+  const [a] = east.workloads;
   await tell("where it ends: a second trust domain (istio#61608)", async () => {
     const stranger = await startStranger(foreign, ca);
     const refused = await Promise.all([mustRefuse(a, stranger), mustRefuse(stranger, a)]);
@@ -149,8 +177,8 @@ export async function playTwoRoots(programs: Programs, folder: string, tell: Tol
   );
   await tell("the old roots leave; a workload that was overlooked is refused", async () => {
     await mustAnswer(late, a);
-    for (const root of JSON.parse(await ca.type("root", "list", "--json")))
-      await ca.type("root", "remove", root.id, "--yes");
+    for (const { id } of JSON.parse(await ca.type("root", "list", "--json")))
+      await ca.type("root", "remove", id, "--yes");
     await eachHas(stage, 1);
     for (const { ztunnel } of [east, west]) await untilRenewed(ztunnel, () => {});
     const refused = await Promise.all([mustRefuse(late, a), mustRefuse(a, late)]);
@@ -288,6 +316,10 @@ const rampartOf = (ca: MeshCa, cluster: Cluster): ClusterCa => ({
   port: () => ca.port,
   rootFile: ca.rootsFile,
 });
+
+/** The calls of each pair, in both directions. */
+const pairs = (...each: readonly (readonly [AmbientWorkload, AmbientWorkload])[]) =>
+  each.flatMap(([one, other]) => [callsOf(one, other), callsOf(other, one)]);
 
 const callsOf = (one: AmbientWorkload, other: AmbientWorkload) => ({
   name: `${one.account}, ${other.account}`,
