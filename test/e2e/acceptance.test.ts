@@ -47,7 +47,7 @@ async function play(words: readonly string[]) {
 }
 
 /** What nobody has turned on, or named, in any of these deployments. */
-const off = ["log-before", "jwt-svid", "quota", "log-after", "store", "cron", "doctor"];
+const off = ["log-before", "jwt-svid", "log-after", "store", "cron", "doctor"];
 const withoutTls = ["server-certificate", "tls-version", "tls-group"];
 
 test("finds the Worker good", async () => {

@@ -22,7 +22,7 @@ import {
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
-import { callRows, stormRows } from "./call-rows.ts";
+import { callRows, stormRow } from "./call-rows.ts";
 import { connectionRows } from "./connection-rows.ts";
 import { Deployed, type DeployedParts, platforms } from "./deployed.ts";
 import { documentRows } from "./document-rows.ts";
@@ -166,7 +166,7 @@ function rowsOf(
     log.before,
     ...callRows(refused),
     ...documentRows({ elsewhere, audience, waitSeconds }),
-    ...stormRows(calls),
+    stormRow(calls),
     log.after,
     ...operatorRows(options),
   ];

@@ -54,7 +54,7 @@ export interface CertificateCall {
 }
 
 /** What came in place of a certificate. */
-export interface NoCertificate {
+interface NoCertificate {
   /** `undefined` where no CA has answered in the words of the protocol. */
   readonly code: Code | undefined;
   readonly said: string;
@@ -74,8 +74,6 @@ export class Deployed {
   readonly issued: Chain[] = [];
   /** How long each call for a certificate took that got one, in milliseconds. */
   readonly latencies = new Map<string, number[]>();
-  /** What the calls of the storm got, if there was one; `undefined` for a certificate. */
-  readonly stormed: (NoCertificate | undefined)[] = [];
   readonly #channels = new Map<Protocol, Channel>();
 
   constructor(parts: DeployedParts) {

@@ -119,7 +119,7 @@ const breaks: readonly (readonly [string, Between, row: string, verdict: string]
     after(40, () =>
       Response.json({ code: "resource_exhausted", message: "slow down" }, { status: 429 }),
     ),
-    "quota",
+    "storm",
     "broken",
   ],
   [
@@ -218,7 +218,7 @@ test("finds nothing wrong where nothing in between changes anything", async () =
 });
 
 test.each(breaks)("names %s", async (_what, between, row, verdict) => {
-  const words = row === "storm" || row === "quota" ? ["--yes", "--calls", "60"] : [];
+  const words = row === "storm" ? ["--yes", "--calls", "60"] : [];
   const rows = await played.playBehind(between, words);
   expect(rows.get(row)).toMatchObject({ verdict });
 });
