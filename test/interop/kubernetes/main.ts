@@ -16,6 +16,7 @@ import { replicaRows } from "./replica-rows.ts";
 import { rootRows } from "./root-rows.ts";
 import { namedRows, playRows, type Row } from "./rows.ts";
 import { certManagerRows } from "./signers/cert-manager-rows.ts";
+import { certificateRows } from "./signers/certificate-rows.ts";
 import { pageRows } from "./signers/page-rows.ts";
 import { serviceRows } from "./signers/service-rows.ts";
 import { betaSignerRows, signerRows } from "./signers/signer-rows.ts";
@@ -32,6 +33,7 @@ const rowsOn = (isBeta: boolean): readonly Row<Scene>[] => [
   ...(isBeta ? betaSignerRows : []),
   ...serviceRows,
   ...certManagerRows,
+  ...certificateRows,
   ...pageRows,
   ...storeRows,
   ...replicaRows,

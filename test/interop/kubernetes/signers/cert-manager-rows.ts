@@ -34,14 +34,20 @@ const signers = {
   ],
 };
 
-const collection = (namespace: string): string =>
+export const collection = (namespace: string): string =>
   `/apis/cert-manager.io/v1/namespaces/${namespace}/certificaterequests`;
+
+/** The folder of cert-manager's module. */
+export async function certManagerFolder(): Promise<string> {
+  const versioned = "github.com/cert-manager/cert-manager@v1.21.2";
+  const { Dir } = JSON.parse(await runWell("go", ["mod", "download", "-json", versioned]));
+  return Dir;
+}
 
 /** Installs the kind of cert-manager's requests, by its own manifest. */
 export async function installRequests(plane: ControlPlane): Promise<void> {
-  const versioned = "github.com/cert-manager/cert-manager@v1.21.2";
-  const { Dir } = JSON.parse(await runWell("go", ["mod", "download", "-json", versioned]));
-  await applyFile(plane, join(Dir, "deploy/crds/cert-manager.io_certificaterequests.yaml"));
+  const folder = await certManagerFolder();
+  await applyFile(plane, join(folder, "deploy/crds/cert-manager.io_certificaterequests.yaml"));
   await untilServed(plane, "cert-manager.io/v1/certificaterequests");
 }
 
@@ -71,7 +77,7 @@ type Changes = Parameters<typeof certManagerRequestJson>[1];
 let count = 0;
 
 /** Creates a request with the `username` that cert-manager's webhook would write. @returns Its name. */
-async function request(
+export async function request(
   { call }: ControlPlane,
   csrPem: string,
   namespace: string,
@@ -93,7 +99,7 @@ async function request(
 }
 
 /** Sets a condition as an approver does. */
-async function decide(
+export async function decide(
   { call }: ControlPlane,
   namespace: string,
   name: string,
@@ -146,14 +152,14 @@ export const csrFor = async (namespace: string, account: string) =>
 
 const by = (account: string) => ({ username: `system:serviceaccount:${account}` });
 
-const textOf = (base64 = ""): string => Buffer.from(base64, "base64").toString();
+export const textOf = (base64 = ""): string => Buffer.from(base64, "base64").toString();
 
 const signatures = ({ ca }: SignerScene): number =>
   ca.log.audits.filter(
     ({ event, outcome }) => event === "create-certificate" && outcome === "issued",
   ).length;
 
-async function withCertManager(
+export async function withCertManager(
   { plane, folder }: Scene,
   play: (scene: SignerScene) => Promise<void>,
   changes: object = signers,
