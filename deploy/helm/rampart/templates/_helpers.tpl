@@ -83,7 +83,9 @@ kind: Deployment
 metadata:
   {{- include "rampart.metadata" . | nindent 2 }}
 spec:
+  {{- if not (dig "autoscaling" "enabled" false $settings) }}
   replicas: {{ $settings.replicas | default 1 }}
+  {{- end }}
   {{- with .strategy }}
   strategy: {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -189,7 +191,7 @@ spec:
   selector: { app: {{ include "rampart.name" . }} }
   ports:
     {{- range .ports }}
-    - { name: {{ .name }}, port: {{ .port }}, targetPort: {{ .name }} }
+    - { name: {{ .name }}, port: {{ .port }}, targetPort: {{ .name }}{{ with .protocol }}, appProtocol: {{ . }}{{ end }} }
     {{- end }}
     {{- if include "rampart.monitored" . }}
     - { name: monitoring, port: 15014, targetPort: monitoring }
@@ -250,6 +252,48 @@ subjects:
   resources: [configmaps]
   resourceNames: [{{ .CONFIG_MAP | default "istio-ca-root-cert" }}, istio-ca-crl]
   verbs: [list, watch, create, patch]
+{{- end }}
+
+{{/* The routes of the Gateway API to a program, and what scales it. */}}
+{{- define "rampart.around" -}}
+{{- $settings := index .root.Values .program }}
+{{- $name := include "rampart.name" . }}
+{{- range $kind, $port := dict "tls" 15012 "grpc" (int ($settings.plaintextPort | default 0)) }}
+{{- $route := dig "routes" $kind (dict) $settings }}
+{{- if $route.enabled }}
+{{- $path := printf "%s.routes.%s" $.program $kind }}
+{{- if not (and $route.parentRefs $route.hostnames) }}{{ fail (printf "%s: name parentRefs and hostnames" $path) }}{{ end }}
+{{- if not $port }}{{ fail (printf "%s: takes %s.plaintextPort" $path $.program) }}{{ end }}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: {{ upper $kind }}Route
+metadata:
+  {{- include "rampart.metadata" $ | nindent 2 }}
+spec:
+  parentRefs: {{- toYaml $route.parentRefs | nindent 4 }}
+  hostnames: {{- toYaml $route.hostnames | nindent 4 }}
+  rules:
+    - backendRefs:
+        - { name: {{ $name }}, port: {{ $port }} }
+{{- end }}
+{{- end }}
+{{- $scale := dig "autoscaling" (dict) $settings }}
+{{- if $scale.enabled }}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  {{- include "rampart.metadata" $ | nindent 2 }}
+spec:
+  scaleTargetRef: { apiVersion: apps/v1, kind: Deployment, name: {{ $name }} }
+  minReplicas: {{ $scale.minReplicas }}
+  maxReplicas: {{ $scale.maxReplicas }}
+  metrics:
+    - type: Resource
+      resource:
+        name: cpu
+        target: { type: Utilization, averageUtilization: {{ $scale.cpuPercent }} }
+{{- end }}
 {{- end }}
 
 {{/* The programs that are enabled, each with the ports of its callers, as a list. */}}

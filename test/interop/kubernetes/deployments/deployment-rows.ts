@@ -63,6 +63,30 @@ const everything = {
   },
 };
 
+const route = (host: string) => ({
+  enabled: true,
+  parentRefs: [{ name: "edge", namespace: "gateways", sectionName: "tls" }],
+  hostnames: [host],
+});
+
+/** What the chart makes for Gateways of others, and for loads that change. */
+const routed = {
+  issuers: everything.issuers,
+  serve: {
+    inceptionDate: "2026-12-31",
+    plaintextPort: 15010,
+    configuration: { STORE: "kubernetes" },
+    routes: { tls: route("ca.example.com"), grpc: route("grpc.example.com") },
+    autoscaling: { enabled: true },
+  },
+  gateway: {
+    enabled: true,
+    upstream,
+    routes: { tls: route("gateway.example.com") },
+    autoscaling: { enabled: true },
+  },
+};
+
 /** The values with which the chart makes what the bases have. */
 const asInBases = {
   issuers: [{ issuer: "https://issuer.example.com" }],
@@ -85,6 +109,7 @@ const rows: readonly Row<Tools>[] = [
   ["the chart replaces pods for keys that need a restart, and for no other", replacesPods],
   ["the chart carries the rules and the dashboard of deploy/observability", carriesObservability],
   ["a release's certificate names its own Service", namesOwnService],
+  ["the chart's routes and autoscalers are ones that a cluster takes", routesAndScales],
   ["the chart refuses what cannot run", refusesValues],
   ["every object is one of Kubernetes 1.34 to 1.37", fitsSchemas],
 ];
@@ -121,14 +146,8 @@ async function appliesChart({ plane, helm }: Tools): Promise<void> {
     ...["PersistentVolumeClaim", "PodDisruptionBudget", "PrometheusRule", "Role", "RoleBinding"],
     ...["Service", "ServiceAccount", "ServiceMonitor"],
   ]);
-  for (const { plural } of operatorKinds.map(({ spec }) => spec.names)) {
-    await until(`there are no ${plural}`, () =>
-      plane.call("GET", `/apis/monitoring.coreos.com/v1/${plural}`).then(
-        () => true,
-        () => false,
-      ),
-    );
-  }
+  for (const { plural } of operatorKinds.map(({ spec }) => spec.names))
+    await untilServed(plane, "monitoring.coreos.com", plural);
   for (const object of [...objects, ...objects]) await applyStrictly(plane, object);
   const path = `/apis/apps/v1/namespaces/${namespace}/deployments`;
   const { items } = await plane.call("GET", path);
@@ -265,6 +284,36 @@ async function namesOwnService({ helm }: Tools): Promise<void> {
   assert.match(of("ConfigMap")?.data?.["rampart.toml"] ?? "", /"mesh\.ca\.svc"/);
 }
 
+/** The kinds of the Gateway API are those of its own module. */
+async function routesAndScales({ plane, helm }: Tools): Promise<void> {
+  const versioned = "sigs.k8s.io/gateway-api@v1.6.3";
+  const { Dir } = JSON.parse(await runWell("go", ["mod", "download", "-json", versioned]));
+  for (const plural of ["grpcroutes", "tlsroutes"]) {
+    const kind = `config/crd/standard/gateway.networking.k8s.io_${plural}.yaml`;
+    await applyStrictly(plane, parseYaml(await readFile(join(Dir, kind), "utf8")));
+    await untilServed(plane, "gateway.networking.k8s.io", plural);
+  }
+  const objects = await renderChart(helm, "routed", "default", routed);
+  const of = (wanted: string) => objects.filter(({ kind }) => kind === wanted);
+  const counts = ["TLSRoute", "GRPCRoute", "HorizontalPodAutoscaler"].map(
+    (each) => of(each).length,
+  );
+  assert.deepEqual(counts, [2, 1, 2]);
+  for (const object of objects) await applyStrictly(plane, object);
+  for (const { spec } of of("Deployment")) assert(!("replicas" in (spec ?? {})));
+  const [serve] = of("ConfigMap").flatMap(({ data }) => data?.["rampart.toml"] ?? []);
+  assert.match(serve ?? "", /SERVING_NAMES = .*"ca\.example\.com"/);
+}
+
+async function untilServed({ call }: Tools["plane"], group: string, plural: string): Promise<void> {
+  await until(`there are no ${plural}`, () =>
+    call("GET", `/apis/${group}/v1/${plural}`).then(
+      () => true,
+      () => false,
+    ),
+  );
+}
+
 async function refusesValues({ helm }: Tools): Promise<void> {
   const { issuers, serve } = asInBases;
   const cases: readonly (readonly [object, RegExp])[] = [
@@ -277,6 +326,9 @@ async function refusesValues({ helm }: Tools): Promise<void> {
     [{ issuers, serve: { ...serve, plaintext: 1 } }, /plaintext/],
     [{ issuers, serve: { ...serve, replicas: 2 } }, /serve\.replicas: more than one takes/],
     [{ issuers, serve: { ...serve, replicas: 0 } }, /replicas/],
+    [{ issuers, serve: { ...serve, autoscaling: { enabled: true } } }, /more than one takes/],
+    [{ issuers, serve: { ...serve, routes: { tls: { enabled: true } } } }, /name parentRefs/],
+    [{ issuers, serve: { ...serve, routes: { grpc: route("a.test") } } }, /serve\.plaintextPort/],
     [{ issuers, serve: { ...serve, storeNamespace: "rampart-store" } }, /storeNamespace/],
     [{ issuers, serve, image: { digest: "sha256:1" } }, /digest/],
     [{ issuers, serve, monitoring: { rules: { runbookUrl: "runbooks" } } }, /runbookUrl/],
@@ -289,13 +341,14 @@ async function fitsSchemas({ helm, kustomize }: Tools): Promise<void> {
     ...(await renderChart(helm, "mesh", namespace, everything)),
     ...(await renderChart(helm, "replicas", namespace, withSecrets)),
     ...(await renderChart(helm, "bucket", namespace, withBucket)),
+    ...(await renderChart(helm, "routed", namespace, routed)),
     ...(await buildKustomization(kustomize, "overlays/example")),
     ...(await buildKustomization(kustomize, "base/import")),
     ...(await buildKustomization(kustomize, "overlays/replicas")),
     ...(await buildKustomization(kustomize, "overlays/bucket")),
   ];
-  // The Prometheus operator's kinds are not Kubernetes' own, and kinds of kinds are in another module.
-  const others = /^(?:ServiceMonitor|PrometheusRule|CustomResourceDefinition)$/;
+  // The kinds of the Prometheus operator and the Gateway API are not Kubernetes' own, and kinds of kinds are in another module.
+  const others = /^(?:ServiceMonitor|PrometheusRule|TLSRoute|GRPCRoute|CustomResourceDefinition)$/;
   await checkSchemas(objects.filter(({ kind }) => !others.test(kind)));
 }
 
