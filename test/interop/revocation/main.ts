@@ -241,7 +241,7 @@ try {
     outcomes.push(...(await play(envoy, folder)));
     outcomes.push(await playPilotAgent(envoy, folder));
   }
-  outcomes.push(await playZtunnels(folder));
+  outcomes.push(...(await playZtunnels(folder)));
 } catch (error) {
   console.error(error);
   outcomes.push({ ...names, what: "to its end", result: "FAILED", detail: String(error) });

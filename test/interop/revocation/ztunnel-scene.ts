@@ -1,3 +1,4 @@
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "../../testkit/time/until.ts";
@@ -10,17 +11,32 @@ import { makeNetwork, type Network, startZtunnel, type Ztunnel } from "./ztunnel
 /** The variable of a ztunnel that is built with `tls-ring`, as Istio's own is. */
 export const ztunnelVariable = "RAMPART_ZTUNNEL";
 
-const names = {
-  client: "ztunnel, three times",
-  server: "rampart serve, CRL file of rampart agent",
-  what: "a certificate is revoked under load",
-};
+/** Istio's and Cilium's ztunnel, each by the variable that names one. */
+const ztunnels = [
+  [ztunnelVariable, "ztunnel, three times"],
+  ["RAMPART_CILIUM_ZTUNNEL", "Cilium's ztunnel, three times"],
+] as const;
 
 const longestSeconds = 10;
 
+export async function playZtunnels(parent: string): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for (const [variable, client] of ztunnels) {
+    const folder = join(parent, variable.toLowerCase());
+    await mkdir(folder);
+    outcomes.push(await playThree(variable, client, folder));
+  }
+  return outcomes;
+}
+
 /** Three ztunnels, of which `a` and `c` call `b`. The certificate of `a` is revoked. */
-export async function playZtunnels(folder: string): Promise<Outcome> {
-  const ztunnel = namedBy(ztunnelVariable);
+async function playThree(variable: string, client: string, folder: string): Promise<Outcome> {
+  const names = {
+    client,
+    server: "rampart serve, CRL file of rampart agent",
+    what: "a certificate is revoked under load",
+  };
+  const ztunnel = namedBy(variable);
   if ("notPlayed" in ztunnel) return { ...names, result: "not played", detail: ztunnel.notPlayed };
   const network = await makeNetwork(["a", "b", "c"]).catch(String);
   if (typeof network === "string") return { ...names, result: "NOT RUN", detail: network };
