@@ -16,6 +16,7 @@ import { launchRampart, sourceProgram } from "../../testkit/programs/rampart-pro
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { startLoggedCa } from "../../testkit/tlog/logged-ca.ts";
 import { originOf, type ServedShards, serveShards } from "../../testkit/tlog/served-shards.ts";
+import { collectorWords } from "./collector.ts";
 
 /** Each shard gets so many entries at once, so often. */
 const [entries, rounds] = [400, 12];
@@ -27,7 +28,7 @@ const batchEvents = 500;
 const endMilliseconds = 180_000;
 
 /** A program that is killed now and then, and started again at once. */
-class Restarted {
+export class Restarted {
   readonly #start: () => Child;
   #child: Child;
   kills = 0;
@@ -37,10 +38,11 @@ class Restarted {
     this.#child = start();
   }
 
-  async kill(milliseconds = 0): Promise<void> {
+  /** @param meanwhile Lasts until it is started again. */
+  async kill(meanwhile: () => Promise<unknown> = async () => {}): Promise<void> {
     this.kills++;
     await this.#child.end("SIGKILL");
-    await sleep(milliseconds);
+    await meanwhile();
     this.#child = this.#start();
   }
 
@@ -113,20 +115,12 @@ export async function exportToCollector(program: string): Promise<void> {
     await freePorts(1),
   ];
   const file = join(folder, "records");
-  const config = {
-    receivers: { otlp: { protocols: { http: { endpoint: `127.0.0.1:${port}` } } } },
-    exporters: { lines: { path: file } },
-    service: {
-      telemetry: { metrics: { level: "none" } },
-      pipelines: { logs: { receivers: ["otlp"], exporters: ["lines"] } },
-    },
-  };
-  const words = [`--config=yaml:${JSON.stringify(config)}`];
+  const words = collectorWords(port, file);
   const collector = new Restarted(() => startChild(program, words));
   const follower = followerOf(log, folder, `http://127.0.0.1:${port}`, "--ocsf");
   try {
     await play(log, follower, (round) =>
-      round % 3 === 2 ? follower.kill() : collector.kill(round * 150),
+      round % 3 === 2 ? follower.kill() : collector.kill(() => sleep(round * 150)),
     );
   } finally {
     await Promise.all([follower.end(), collector.end(), log.end()]);

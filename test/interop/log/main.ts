@@ -10,6 +10,7 @@ import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { GrownTree, hex } from "../../testkit/tlog/trees.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromGoModule, fromGoProxy, ofTheMachine, python, type Software } from "../software.ts";
+import { collectorProgram } from "./collector.ts";
 import { exportToCollector, exportToFile, judgeOcsf } from "./exported.ts";
 import { playFreshClone } from "./fresh-clone.ts";
 import { type WorkerLog, writeWorkerLog } from "./worker-log.ts";
@@ -163,7 +164,7 @@ async function play(
 const fsck = await fromGoProxy("github.com/transparency-dev/tessera/cmd/fsck@v1.0.4");
 const openssl = await ofTheMachine("openssl", ["version"], /^OpenSSL 3/);
 const reader = await fromGoModule(join(import.meta.dirname, "reader"), "log-reader");
-const collector = await fromGoModule(join(import.meta.dirname, "collector"), "otel-collector");
+const collector = await collectorProgram();
 const ocsf = await python("ocsf", ["ocsf-json-schema==1.2.0", "jsonschema==4.26.0"]);
 const outcomes = [
   await play("tessera fsck", fsck, fsckScenes),

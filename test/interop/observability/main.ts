@@ -2,8 +2,10 @@ import { cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
+import { collectorProgram } from "../log/collector.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromDebian } from "../software.ts";
+import { metricsExported, spansExported } from "./exported.ts";
 import { metricFaults, prometheusFaults } from "./real-metrics.ts";
 
 const rulesFolder = join(import.meta.dirname, "../../../deploy/observability");
@@ -64,6 +66,12 @@ const ofPrograms = (promtool: string, server: string): readonly Scene[] => [
   ],
 ];
 
+/** What a real collector has accepted. */
+const ofCollector = (collector: string): readonly Scene[] => [
+  ["every program sends its metrics", () => metricsExported(collector)],
+  ["serve sends the spans of calls, also those of an outage", () => spansExported(collector)],
+];
+
 async function play(scenes: readonly Scene[]): Promise<Pick<Outcome, "passed" | "faults">> {
   const faults: string[] = [];
   for (const [name, find] of scenes) {
@@ -79,10 +87,14 @@ const outcome = { client: "promtool", server: "deploy/observability", passed: 0,
 async function outcomes(): Promise<Outcome[]> {
   if ("missing" in promtool) return [{ ...outcome, missing: promtool.missing }];
   if ("missing" in prometheus) return [{ ...outcome, missing: prometheus.missing }];
+  const collector = await collectorProgram();
+  if ("missing" in collector) return [{ ...outcome, missing: collector.missing }];
+  const exported = await play(ofCollector(collector.program));
   const real = await play(ofPrograms(promtool.program, prometheus.program));
   return [
     { ...outcome, ...(await play(ofRules(promtool.program))) },
     { client: "Prometheus", server: "every program", ...real },
+    { client: "a collector of OpenTelemetry", server: "every program", ...exported },
   ];
 }
 

@@ -10,6 +10,7 @@ import {
 } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { openTelemetry } from "../../../src/program/otlp/telemetry.ts";
 import { Runtime } from "../../../src/program/runtime.ts";
 import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
@@ -28,6 +29,7 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { type CallerTls, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { type Relay, startRelay } from "../../testkit/network/relay.ts";
+import { attributesOf, playCollector } from "../../testkit/observability/collector.ts";
 import { proved } from "../../testkit/pki/certificates.ts";
 import { leafUnder } from "../../testkit/pki/held-leaf.ts";
 import { endOf } from "../../testkit/refusal.ts";
@@ -440,4 +442,29 @@ test("a gateway bounds what strangers hold of it, as its table LIMITS says", asy
   const { session } = connectHttp2(url, { ca: roots, servername: servedName });
   onTestFinished(() => session.destroy());
   expect((await once(session, "remoteSettings"))[0]).toMatchObject({ maxConcurrentStreams: 3 });
+});
+
+test("a sampled call through a gateway has its span, of which the CA's is the child", async () => {
+  const collector = await playCollector();
+  const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url };
+  const clock = () => new Date();
+  const telemetry = await openTelemetry(environment, "gateway", clock);
+  const configuration = configurationWith(`https://localhost:${relay.port}/`);
+  const traced = await runGateway(configuration, { log, clock, telemetry });
+  const { port: itsPort } = await traced.address;
+  const client = nativeClient(itsPort, servedName, { roots });
+  const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
+  const traceparent = `00-${"1".repeat(32)}-${"2".repeat(16)}-01`;
+  for (const headers of [await bearer(service()), {}])
+    await client.createCertificate({ csr }, { ...headers, traceparent });
+  client.close();
+  await traced.close(1000);
+  const [{ spanId, parentSpanId }] = collector.spans;
+  const audit = served.log.audits.find(({ traceId }) => traceId === "1".repeat(32));
+  expect([parentSpanId, audit?.["parentId"]]).toEqual(["2".repeat(16), spanId]);
+  expect(collector.spans.map(attributesOf)).toMatchObject([
+    { "rampart.outcome": "answered", "rpc.response.status_code": "OK" },
+    { "rampart.outcome": "rejected", "rpc.response.status_code": "UNAUTHENTICATED" },
+  ]);
+  expect(collector.resource()["service.name"]).toBe("rampart-gateway");
 });

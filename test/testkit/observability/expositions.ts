@@ -52,8 +52,8 @@ interface Scraped {
   readonly end: () => Promise<void>;
 }
 
-/** Starts the programs, none of which reaches anything. */
-export async function startScraped(): Promise<Scraped> {
+/** Starts the programs, none of which reaches anything but a collector, where there is one. */
+export async function startScraped(collector = "http://127.0.0.1:9"): Promise<Scraped> {
   const folder = await lastingFolder();
   const token = join(folder, "token");
   await writeFile(token, "a.b.c\n");
@@ -66,7 +66,7 @@ export async function startScraped(): Promise<Scraped> {
     configurationStatus: () => unchangedConfiguration,
   };
   const telemetryOf = (program: string) =>
-    openTelemetry({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" }, program, context.clock);
+    openTelemetry({ OTEL_EXPORTER_OTLP_ENDPOINT: collector }, program, context.clock);
   const jwks = jwksOf(await createTokenKey("ES256", "k1"));
   const credential = "CLUSTER_CREDENTIAL_A";
   const kubernetes = { server: "http://127.0.0.1:9", credential, deliver_roots: true };

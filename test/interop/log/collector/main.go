@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 )
@@ -23,15 +25,15 @@ type fileConfig struct {
 	Path string `mapstructure:"path"`
 }
 
-func newFileExporter(ctx context.Context, settings exporter.Settings, config component.Config) (exporter.Logs, error) {
+// linesTo makes a function that appends a request as a line of JSON.
+func linesTo[Request any](config component.Config, marshal func(Request) ([]byte, error)) (func(context.Context, Request) error, error) {
 	file, err := os.OpenFile(config.(*fileConfig).Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	var lock sync.Mutex
-	marshaler := plog.JSONMarshaler{}
-	write := func(_ context.Context, logs plog.Logs) error {
-		octets, err := marshaler.MarshalLogs(logs)
+	return func(_ context.Context, request Request) error {
+		octets, err := marshal(request)
 		if err != nil {
 			return err
 		}
@@ -39,16 +41,40 @@ func newFileExporter(ctx context.Context, settings exporter.Settings, config com
 		defer lock.Unlock()
 		_, err = file.Write(append(octets, '\n'))
 		return err
+	}, nil
+}
+
+func newLogs(ctx context.Context, settings exporter.Settings, config component.Config) (exporter.Logs, error) {
+	write, err := linesTo(config, (&plog.JSONMarshaler{}).MarshalLogs)
+	if err != nil {
+		return nil, err
 	}
 	return exporterhelper.NewLogs(ctx, settings, config, write)
 }
 
+func newMetrics(ctx context.Context, settings exporter.Settings, config component.Config) (exporter.Metrics, error) {
+	write, err := linesTo(config, (&pmetric.JSONMarshaler{}).MarshalMetrics)
+	if err != nil {
+		return nil, err
+	}
+	return exporterhelper.NewMetrics(ctx, settings, config, write)
+}
+
+func newTraces(ctx context.Context, settings exporter.Settings, config component.Config) (exporter.Traces, error) {
+	write, err := linesTo(config, (&ptrace.JSONMarshaler{}).MarshalTraces)
+	if err != nil {
+		return nil, err
+	}
+	return exporterhelper.NewTraces(ctx, settings, config, write)
+}
+
 func factories() (otelcol.Factories, error) {
-	file := component.MustNewType("lines")
 	exporterFactory := exporter.NewFactory(
-		file,
+		component.MustNewType("lines"),
 		func() component.Config { return &fileConfig{} },
-		exporter.WithLogs(newFileExporter, component.StabilityLevelStable),
+		exporter.WithLogs(newLogs, component.StabilityLevelStable),
+		exporter.WithMetrics(newMetrics, component.StabilityLevelStable),
+		exporter.WithTraces(newTraces, component.StabilityLevelStable),
 	)
 	exporters, err := otelcol.MakeFactoryMap(exporterFactory)
 	if err != nil {
