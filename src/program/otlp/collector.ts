@@ -66,10 +66,10 @@ export class Collector {
       throw new FetchError(`answered ${status}`, { status, retryAfterSeconds });
     }
     const answer = Members.of(jsonIn(octets));
-    const { errorMessage, ...counts } = Members.of(answer["partialSuccess"]);
-    const [given = 0] = Object.values(counts);
-    const rejected = isAccepted ? Number(given) : items;
-    const said = isAccepted ? errorMessage : answer["message"];
+    const partial = Members.of(answer["partialSuccess"]);
+    const [counted = ""] = Object.keys(partial).filter((name) => name.startsWith("rejected"));
+    const rejected = isAccepted ? Number(partial[counted] ?? 0) : items;
+    const said = isAccepted ? partial["errorMessage"] : answer["message"];
     return {
       status,
       isAccepted,
