@@ -42,8 +42,8 @@ interface BucketLogParts extends LogParts {
 /** How often a write is attempted: with many appending processes, others come first again and again. */
 const maximumAttempts = 30;
 
-/** More staged entries are published before their time, and of twice as many none is added: memory has them. */
-const maximumStaged = 16_384;
+/** To so many staged entries none is added, because memory has them. */
+const maximumStaged = 32_768;
 
 /**
  * A process leaves its shard once others have overtaken it there more than a third as often as not, the sooner the
@@ -210,8 +210,7 @@ class Shard {
       const index = await this.#withLog(async (opened) => {
         for (const each of attempted) if (await hasEntry(opened, each, entry)) return each;
         const { sequencer, stage } = opened;
-        if (stagedIn(stage) >= 2 * maximumStaged)
-          throw IssuanceLog.unavailable("it is not published");
+        if (stagedIn(stage) >= maximumStaged) throw IssuanceLog.unavailable("it is not published");
         const appending = sequencer.append(entry, authorities);
         stage.expectEntry();
         const result = await appending;
