@@ -84,6 +84,15 @@ test("reads when a witness has cosigned", async () => {
   const cosigned = parseNote(`${note}${vectors.cosignature}\n`);
   expect(await cosignedAt(cosigned, witnessKey)).toEqual(new Date(vectors.cosignedAt));
   expect(await cosignedAt(parseNote(note), witnessKey)).toBeUndefined();
+  // The latest of several counts, in whatever order they stand.
+  const witness = createCosigner("witness.rampart.test/w1", privateKey, publicKey);
+  const later = new Date(new Date(vectors.cosignedAt).getTime() + 60_000);
+  const second = formatSignature(await witness.cosign(parseNote(note).text, later));
+  for (const lines of [
+    [vectors.cosignature, second],
+    [second, vectors.cosignature],
+  ])
+    expect(await cosignedAt(parseNote(`${note}${lines.join("\n")}\n`), witness.key)).toEqual(later);
 });
 
 test("refuses every checkpoint with a changed character", async () => {

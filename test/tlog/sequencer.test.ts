@@ -223,8 +223,22 @@ describe("a named entry", () => {
   test("is refused with its entry when no bundle can hold it", async () => {
     const log = await Sequencer.open(memoryParts());
     const long = { name: "a", entry: new Uint8Array(65_536) };
-    expect(await log.append(entryAt(0), [long])).toMatchObject({ refused: "failed" });
-    expect(await log.append(entryAt(0), [ca("a")])).toEqual({ index: 1 });
+    // What comes at the same time is not refused with it.
+    const [refused, appended] = [log.append(entryAt(0), [long]), log.append(entryAt(1))];
+    expect(await refused).toMatchObject({ refused: "failed" });
+    expect(await appended).toEqual({ index: 0 });
+    expect(await log.append(entryAt(0), [ca("a")])).toEqual({ index: 2 });
+  });
+
+  test("has a place among those that wait, as any other", async () => {
+    const log = await Sequencer.open(memoryParts());
+    const named = Array.from({ length: 20 }, (_, i) => ({
+      name: `${i}`,
+      entry: new Uint8Array(60_000),
+    }));
+    const [first, second] = [log.append(entryAt(0), named), log.append(entryAt(1))];
+    expect(await first).toEqual({ index: 20 });
+    expect(await second).toMatchObject({ refused: "busy" });
   });
 });
 
@@ -438,6 +452,16 @@ describe("refuses to go on", () => {
       parts.stage.rows = [{ ...row, octets }, ...parts.stage.rows.slice(1)];
       await expect(Sequencer.open(parts), `octet ${i}`).rejects.toThrow(LogRefusal);
     }
+  });
+
+  test("when an entry has changed that no checkpoint has yet", async () => {
+    const { parts } = await prepared();
+    const last = parts.stage.rows.at(-1);
+    if (!last) throw new Error("no row");
+    const octets = last.octets.slice();
+    octets[octets.length - 1] = (octets.at(-1) ?? 0) ^ 1;
+    parts.stage.rows = [...parts.stage.rows.slice(0, -1), { ...last, octets }];
+    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
   });
 
   test("when any character of the head has changed", async () => {

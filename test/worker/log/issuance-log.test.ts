@@ -424,6 +424,35 @@ describe("a Worker", () => {
     expect(home).not.toBe(other);
   });
 
+  test("gives a shard its authorities again that it has refused", async () => {
+    const given: number[] = [];
+    const LOG_SHARD = {
+      getByName: () => ({
+        append: async (_origin: string, _entry: Uint8Array, before: readonly unknown[]) =>
+          given.push(before.length) === 1 ? broken.append() : { index: 7 },
+      }),
+    };
+    const service = await start({ LOG_SHARD, LOG_SHARDS: 1 });
+    expect(await ask(service)).toMatchObject({ code: "Unavailable" });
+    expect(await ask(service)).toHaveProperty("certChain");
+    expect(await ask(service)).toHaveProperty("certChain");
+    expect(given).toEqual([1, 1, 0]);
+  });
+
+  test("is ready, and says so, while a look finds that another shard takes what the first refuses", async () => {
+    const names: string[] = [];
+    const LOG_SHARD = {
+      getByName: (name: string) => {
+        names.push(name);
+        return name === names[0] ? broken : { look: async () => ({}) };
+      },
+    };
+    const service = await start({ LOG_SHARD, LOG_SHARDS: 2 });
+    const { status, reasons } = await readinessOf(service);
+    expect([status, reasons]).toEqual([200, [expect.stringContaining("disk I/O error")]]);
+    expect(new Set(names).size).toBe(2);
+  });
+
   test("is ready while another shard takes what the first refuses", async () => {
     const statuses: number[] = [];
     const taking = {
