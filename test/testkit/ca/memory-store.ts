@@ -12,9 +12,12 @@ export interface MemoryStore extends AuthorityStore {
   loads: number;
   /** While it is set, `load` rejects with it. */
   outage: Error | undefined;
+  /** Has another process make a change within the n-th read from now, behind what that read has found. */
+  readonly changeAmid: (n: number, change: () => Promise<unknown>) => void;
 }
 
 export function createMemoryStore(...records: readonly StoredRecord[]): MemoryStore {
+  let amid: { readonly load: number; readonly change: () => Promise<unknown> } | undefined;
   const store: MemoryStore = {
     records: new Map(records.map((record) => [keyOf(record), record.value])),
     loads: 0,
@@ -22,7 +25,12 @@ export function createMemoryStore(...records: readonly StoredRecord[]): MemorySt
     async load() {
       store.loads++;
       if (store.outage) throw store.outage;
-      return [...store.records].map(([key, value]) => ({ ...nameOf(key), value }));
+      const found = [...store.records].map(([key, value]) => ({ ...nameOf(key), value }));
+      if (store.loads === amid?.load) await amid.change();
+      return found;
+    },
+    changeAmid: (n, change) => {
+      amid = { load: store.loads + n, change };
     },
     async put(record, before) {
       if (store.outage) throw store.outage;
