@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { inEnglish } from "../../src/foundation/text.ts";
+import { inEnglish } from "../../src/foundation/english.ts";
 import { JsonText } from "../json-text.ts";
 import { type TokenClaims, uidOf } from "./service-account-token.ts";
 

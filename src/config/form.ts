@@ -1,7 +1,8 @@
 import * as z from "zod/mini";
 import { DnsName } from "../foundation/addresses.ts";
+import { inEnglish } from "../foundation/english.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
-import { inEnglish, parsedText } from "../foundation/text.ts";
+import { parsedText } from "../foundation/text.ts";
 import { ServiceAccount, TrustDomain } from "../pki/spiffe-id.ts";
 
 /** Keys and values, unchecked. */

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { TraceContext } from "../../src/foundation/headers.ts";
+import { TraceContext } from "../../src/foundation/trace-context.ts";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const parentId = "b7ad6b7169203331";

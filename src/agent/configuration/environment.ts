@@ -1,7 +1,8 @@
 import * as z from "zod/mini";
+import { inEnglish } from "../../foundation/english.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { SocketAddress } from "../../foundation/socket-address.ts";
-import { Duration, inEnglish, parsedText } from "../../foundation/text.ts";
+import { Duration, parsedText } from "../../foundation/text.ts";
 import { TrustDomain } from "../../pki/spiffe-id.ts";
 import { CompliancePolicy } from "../../program/tls-policy.ts";
 import { port, proxyConfig } from "./proxy-config.ts";

@@ -2,9 +2,10 @@ import { Code, ConnectError, createClient, type Transport } from "@connectrpc/co
 import { Backoff, isRefusal, retry } from "../../foundation/backoff.ts";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { RetryAfter, TraceContext } from "../../foundation/headers.ts";
+import { RetryAfter } from "../../foundation/headers.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
+import { TraceContext } from "../../foundation/trace-context.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { createCertificateRequest } from "../../program/certificate-request.ts";

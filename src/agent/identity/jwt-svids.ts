@@ -1,9 +1,9 @@
 import { createClient } from "@connectrpc/connect";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { TraceContext } from "../../foundation/headers.ts";
 import { waitFor } from "../../foundation/pause.ts";
 import { Semaphore, SingleFlight } from "../../foundation/shared-work.ts";
+import { TraceContext } from "../../foundation/trace-context.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { JwtSvid } from "../../pki/jose/jwt-svid.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";

@@ -1,9 +1,9 @@
 import { messageOf } from "../../foundation/errors.ts";
 import { type OperationalEvent, OperationLog } from "../../foundation/events.ts";
-import { TraceContext } from "../../foundation/headers.ts";
 import { InterruptibleSleep } from "../../foundation/pause.ts";
 import { RenewalPlan } from "../../foundation/renewal-plan.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
+import { TraceContext } from "../../foundation/trace-context.ts";
 import { SerialNumber } from "../../pki/encoding/serial-number.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { RenewalPolicy } from "../configuration.ts";

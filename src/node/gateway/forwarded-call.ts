@@ -5,7 +5,7 @@ import { ForwardingHeaders } from "../../authn/forwarding-headers.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError, messageOf, OperatorError, rejectCredential } from "../../foundation/errors.ts";
 import type { OperationalEvent } from "../../foundation/events.ts";
-import { RequestId, TraceContext } from "../../foundation/headers.ts";
+import { RequestId, TraceContext } from "../../foundation/trace-context.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { Metrics } from "../../program/metrics.ts";

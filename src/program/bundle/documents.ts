@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
+import { inEnglish } from "../../foundation/english.ts";
 import { FetchError, ResponseBody } from "../../foundation/fetch.ts";
-import { inEnglish } from "../../foundation/text.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { Pem, type PemBlock, PemError } from "../../pki/encoding/pem.ts";

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CaError } from "../../foundation/errors.ts";
-import { TraceContext } from "../../foundation/headers.ts";
 import type { Members } from "../../foundation/json.ts";
+import { TraceContext } from "../../foundation/trace-context.ts";
 import type { Spans } from "../telemetry.ts";
 import { OtlpValue } from "./values.ts";
 

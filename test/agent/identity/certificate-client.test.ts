@@ -20,7 +20,7 @@ import {
   privateKeyPem,
 } from "../../../src/agent/identity/x509-svid.ts";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
-import { TraceContext } from "../../../src/foundation/headers.ts";
+import { TraceContext } from "../../../src/foundation/trace-context.ts";
 import {
   type IstioCertificateRequest,
   IstioCertificateService,

@@ -5,10 +5,10 @@ import { IssuerKeys } from "../../../authn/issuer-keys.ts";
 import type { ReviewOrder } from "../../../authn/token-issuer.ts";
 import { IssuerTable } from "../../../config/issuer-table.ts";
 import { Host, isSafeToFetch } from "../../../foundation/addresses.ts";
+import { inEnglish } from "../../../foundation/english.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { type DocumentFetch, FetchError } from "../../../foundation/fetch.ts";
 import { parseJson } from "../../../foundation/json.ts";
-import { inEnglish } from "../../../foundation/text.ts";
 import { KeySet } from "../../../pki/jose/key-set.ts";
 
 /** The documents of an issuer, as a cluster or its operator provides them. */
