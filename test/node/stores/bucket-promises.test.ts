@@ -26,7 +26,7 @@ describe("the proof that a bucket keeps the promises of a store", () => {
 
   test.each([
     ["if-none-match", /lets several writers at once create an object/],
-    ["if-match", /lets several writers at once replace a version/],
+    ["if-match", /lets several writers at once replace it/],
   ] as const)("refuses a service that judges %s and writes later", async (races, why) => {
     const { api, another } = await startBucket();
     api.races = races;
