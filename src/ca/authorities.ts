@@ -1,5 +1,5 @@
 import { type AuthorityStore, RecordName, type StoredRecord } from "../custody/authority-store.ts";
-import { CaError, causeOf, messageOf } from "../foundation/errors.ts";
+import { CaError, messageOf } from "../foundation/errors.ts";
 import { OperationLog } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
@@ -200,19 +200,12 @@ const assembled = (records: CachedRecords, policy: StorePolicy): OpenedStore =>
   );
 
 function unreachable(fault: unknown): CaError {
-  const why = fault === undefined ? "" : whyOf(fault);
+  const why = fault === undefined ? "" : FetchError.whyOf(fault);
   return new CaError(
     { reason: "store-unreachable" },
     `the store of authorities cannot be read${why}`,
     fault,
   );
-}
-
-/** `/readyz` answers anybody, so it names neither a path nor the address of a service. The log has both. */
-function whyOf(fault: unknown): string {
-  const cause = fault instanceof FetchError ? fault.cause : undefined;
-  if (cause instanceof FetchError) return `: it ${cause.message.replace(/:.*/s, "")}`;
-  return ` (${causeOf(fault)})`;
 }
 
 function isWithin(now: Date, { validFrom, validUntil }: AuthorityView): boolean {

@@ -16,6 +16,16 @@ export class FetchError extends Error {
     this.status = status;
     this.retryAfterSeconds = retryAfterSeconds;
   }
+
+  /**
+   * Why something failed, as the end of a sentence. `/readyz` answers anybody, so it names neither a path nor the
+   * address of a service. The log has both.
+   */
+  static whyOf(fault: unknown): string {
+    const cause = fault instanceof FetchError ? fault.cause : undefined;
+    if (cause instanceof FetchError) return `: it ${cause.message.replace(/:.*/s, "")}`;
+    return ` (${causeOf(fault)})`;
+  }
 }
 
 interface FetchFault extends ErrorOptions {

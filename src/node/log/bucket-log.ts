@@ -1,7 +1,7 @@
 import { IssuanceLog, type LogPosition } from "../../ca/issuance/issuance-log.ts";
 import { recordingIn } from "../../ca/issuance/record-issuance.ts";
 import { Backoff, retry } from "../../foundation/backoff.ts";
-import { CaError, causeOf } from "../../foundation/errors.ts";
+import { CaError } from "../../foundation/errors.ts";
 import { OperationLog } from "../../foundation/events.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
@@ -175,6 +175,7 @@ class Shard {
   /** The version of the stage at the last look, and that which was published then. */
   #looked: string | undefined;
   #finished: string | undefined;
+  /** Why it takes no entry, as the end of a sentence. */
   #refused: string | undefined;
   #trouble: string | undefined;
 
@@ -193,7 +194,7 @@ class Shard {
   }
 
   get refusal(): string | undefined {
-    return this.#refused && `the issuance log takes no entry: ${this.#refused}`;
+    return this.#refused && `the issuance log takes no entry${this.#refused}`;
   }
 
   get troubles(): readonly string[] {
@@ -226,8 +227,7 @@ class Shard {
       this.#refused = undefined;
       return { origin: this.#origin, index };
     } catch (error) {
-      // `/readyz` answers anybody, so it does not have the address of the bucket, which the audit event has.
-      if (!(error instanceof CaError)) this.#refused ??= causeOf(error);
+      if (!(error instanceof CaError)) this.#refused ??= FetchError.whyOf(error);
       throw IssuanceLog.toUnavailable(error);
     }
   }
@@ -268,7 +268,7 @@ class Shard {
       this.#trouble = undefined;
     } catch (error) {
       if (isAway(error)) return;
-      this.#trouble = `the issuance log is not published (${causeOf(error)})`;
+      this.#trouble = `the issuance log is not published${FetchError.whyOf(error)}`;
       OperationLog.logFault(this.#parts.log, "log-not-published", error, { level: "error" });
       throw error;
     }
@@ -293,7 +293,7 @@ class Shard {
       random: Math.random,
       pause: this.#parts.pause,
     }).catch((error: unknown) => {
-      if (error instanceof LogRefusal) this.#refused = error.message;
+      if (error instanceof LogRefusal) this.#refused = `: ${error.message}`;
       throw error;
     });
   }

@@ -260,7 +260,7 @@ describe("a log in a bucket", () => {
     await expect(append(one, "second")).rejects.toMatchObject({
       refusal: { reason: "log-unavailable" },
     });
-    const takes = "the issuance log takes no entry: no reason given";
+    const takes = "the issuance log takes no entry (no reason given)";
     expect(one.issuanceLog.troubles()).toEqual([takes]);
     await expect(one.publish()).rejects.toThrow("inside.test");
     const publishes = "the issuance log is not published (no reason given)";
@@ -418,6 +418,12 @@ describe("a log in S3", () => {
           (error: unknown) => String((error as Error).cause),
         );
         expect(await appended).toEqual(isHidden ? 1 : expect.stringContaining(said));
+        if (!isHidden) {
+          // It says so to strangers too, without the address of the bucket.
+          const [reason = ""] = log.issuanceLog.troubles();
+          expect(reason).toContain(`takes no entry: it ${said.replace(/:.*/, "")}`);
+          expect(reason).not.toContain(api.origin);
+        }
         end(api);
         if (!isHidden) await append(log, "first");
         await log.publish();
