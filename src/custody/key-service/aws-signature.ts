@@ -43,9 +43,7 @@ export const AwsKeys = {
     const scope = day.join("/");
     const asked = fingerprintOf(text.encode(parts.join("\n")));
     const said = ["AWS4-HMAC-SHA256", date, scope, asked].join("\n");
-    // A job of WebCrypto for each of these few octets takes longer than they do.
-    let key: Uint8Array = text.encode(`AWS4${secretAccessKey}`);
-    for (const part of [...day, said]) key = hmac(sha256, key, text.encode(part));
+    const key = hmac(sha256, keyOf(secretAccessKey, day), text.encode(said));
     const authorization = `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope}, SignedHeaders=${names}, Signature=${Hex.format(key)}`;
     return { ...signed, authorization };
   },
@@ -56,6 +54,19 @@ export const AwsKeys = {
 };
 
 const text = new TextEncoder();
+
+let lastKey: { readonly of: string; readonly key: Uint8Array } | undefined;
+
+/** The key of a day, a region and a service. A log signs with the same one all day. */
+function keyOf(secretAccessKey: string, day: readonly string[]): Uint8Array {
+  const of = [secretAccessKey, ...day].join("/");
+  if (lastKey?.of === of) return lastKey.key;
+  // A job of WebCrypto for each of these few octets takes longer than they do.
+  let key: Uint8Array = text.encode(`AWS4${secretAccessKey}`);
+  for (const part of day) key = hmac(sha256, key, text.encode(part));
+  lastKey = { of, key };
+  return key;
+}
 
 /** The domains of AWS's partitions, by the beginning of their regions' names (AWS SDKs, `partitions.json`). */
 const partitions: readonly (readonly [string, string])[] = [

@@ -66,14 +66,22 @@ const maximumOctets = 65_536;
 
 /**
  * Finds the keys in a file of the form that AWS's tools share, in its profile `default` or in front of every
- * profile. Each call reads the file, because others rotate what is in it.
+ * profile. The file is read at most once in a second, and again because others rotate what is in it.
  */
 export function awsKeysInFile(path: string): FindAwsKeys {
-  return async () => {
-    const keys = toKeys(parseDefaultProfile(await SmallFile.read(path, maximumOctets)));
-    if (keys) return keys;
-    throw new OperatorError(`${path} must hold aws_access_key_id and aws_secret_access_key`);
+  const reads = new SingleFlight<{ readonly keys: AwsKeys; readonly at: number }>();
+  return async (now) => {
+    const at = now.getTime();
+    const read = async () => ({ keys: await readKeys(path), at });
+    const isFresh = (last: { readonly at: number }) => Math.abs(at - last.at) < 1000;
+    return (await reads.join(read, isFresh)).keys;
   };
+}
+
+async function readKeys(path: string): Promise<AwsKeys> {
+  const keys = toKeys(parseDefaultProfile(await SmallFile.read(path, maximumOctets)));
+  if (keys) return keys;
+  throw new OperatorError(`${path} must hold aws_access_key_id and aws_secret_access_key`);
 }
 
 function keysInVariables(environment: Environment): Members | undefined {

@@ -60,10 +60,8 @@ export function createBucketClient(
   fetch: Fetch,
   clock: () => Date,
 ): SendToBucket {
-  async function answerTo(request: BucketRequest): Promise<Response> {
+  async function responseTo(request: BucketRequest, signal: AbortSignal): Promise<Response> {
     const [url, init] = await signed(place, request, clock());
-    const timeout = AbortSignal.timeout(Fetching.usualTimeoutMilliseconds);
-    const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
     try {
       return await fetch(url, { ...init, redirect: "manual", signal });
     } catch (error) {
@@ -71,8 +69,12 @@ export function createBucketClient(
     }
   }
 
-  return async (request, maximumOctets = usualMaximumOctets) => {
-    const response = await answerTo(request);
+  async function answerTo(
+    request: BucketRequest,
+    maximumOctets: number,
+    signal: AbortSignal,
+  ): Promise<BucketAnswer> {
+    const response = await responseTo(request, signal);
     const { status, headers } = response;
     if (status === 200 || status === 204) {
       const version = versionOf(headers.get("etag") ?? "");
@@ -82,6 +84,20 @@ export function createBucketClient(
     if (status === 404 && code === "NoSuchKey") return { outcome: "missing" };
     if (status === 412) return { outcome: "conflict" };
     throw faultOf(place.bucket, request, response, code);
+  }
+
+  return async (request, maximumOctets = usualMaximumOctets) => {
+    const ending = new AbortController();
+    const late = (): void => ending.abort(new DOMException("did not answer", "TimeoutError"));
+    const timer = setTimeout(late, Fetching.usualTimeoutMilliseconds);
+    const { signal: own } = request;
+    const signal = own ? AbortSignal.any([own, ending.signal]) : ending.signal;
+    try {
+      return await answerTo(request, maximumOctets, signal);
+    } finally {
+      // A timeout of the platform would fire later all the same, and make an error with its stack.
+      clearTimeout(timer);
+    }
   };
 }
 

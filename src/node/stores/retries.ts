@@ -31,9 +31,10 @@ export function createRetries(
   const mayPass = ({ status }: FetchError): boolean =>
     passing.includes(status) || status === alsoPassing;
   return (act) => {
-    const late = AbortSignal.timeout(lastAttemptMilliseconds);
+    const begun = performance.now();
+    const isLate = (): boolean => performance.now() - begun >= lastAttemptMilliseconds;
     const retryAfter = (error: unknown): number | undefined => {
-      if (!(error instanceof FetchError) || !mayPass(error) || late.aborted) return undefined;
+      if (!(error instanceof FetchError) || !mayPass(error) || isLate()) return undefined;
       const { retryAfterSeconds = 0 } = error;
       return 1000 * retryAfterSeconds > lastAttemptMilliseconds ? undefined : retryAfterSeconds;
     };

@@ -264,7 +264,8 @@ function toResponse(answer: IncomingMessage): Response {
     answer.destroy();
     throw new FetchError(`answered with status ${status}`);
   }
-  if (!bodiless.includes(status)) {
+  const isEmpty = bodiless.includes(status) || answer.headers["content-length"] === "0";
+  if (!isEmpty) {
     return new Response(Readable.toWeb(answer) as ReadableStream<Uint8Array>, init);
   }
   answer.resume();
