@@ -36,7 +36,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const tag = `"${createHash("md5").update(octets).digest("hex")}"`;
   objects.set(name, { octets, tag });
   puts++;
-  response.writeHead(200, { etag: tag }).end();
+  response.writeHead(200, { etag: tag, "content-length": 0 }).end();
 }
 
 function listed(prefix: string): string {

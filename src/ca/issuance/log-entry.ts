@@ -132,15 +132,14 @@ export const LogEntry = {
    * An entry is written in the lowest version that has its fields, which older readers know.
    */
   format(entry: LogEntry): Bytes {
-    const { certificate, ...rest } =
-      entry.kind === "token" ? { ...entry, certificate: none } : entry;
-    const { kind, ...first } = rest;
-    const isFirst = kind === "certificate" && laterFields.every((name) => !hasField(rest, name));
+    const certificate = LogEntry.certificateOf(entry) ?? none;
+    const isFirst =
+      entry.kind === "certificate" && laterFields.every((name) => !hasField(entry, name));
     const head = new Uint8Array(3);
     head[0] = isFirst ? 1 : laterVersion(entry);
     new DataView(head.buffer).setUint16(1, certificate.length);
-    const json = new TextEncoder().encode(JSON.stringify(isFirst ? first : rest));
-    return concatBytes(head, certificate, json);
+    const fields = { ...entry, certificate: undefined, ...(isFirst && { kind: undefined }) };
+    return concatBytes(head, certificate, new TextEncoder().encode(JSON.stringify(fields)));
   },
 
   /**

@@ -178,7 +178,7 @@ export class ObjectStage implements LogStage {
 
   /** Counts an entry that waits to be appended. The last one for which the pause is made ends it. */
   expectEntry(): void {
-    if (++this.#waiting >= this.#enough) this.#endRest.abort();
+    if (++this.#waiting >= this.#enough) this.#endRest.abort("enough");
   }
 
   readonly append = (batch: StagedBatch): void => {
@@ -318,7 +318,7 @@ export class ObjectStage implements LogStage {
       const octets = Tile.formatBundle(entries);
       const stored = await create(this.#objects, bundlePath(first), octets);
       // Another bundle is a matter for the publication, which refuses it.
-      if (!stored || !Bytes.equal(stored, octets)) return;
+      if (stored !== octets && !(stored && Bytes.equal(stored, octets))) return;
       this.#bundledUpTo = next;
     }
   }

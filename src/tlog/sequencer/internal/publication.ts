@@ -136,7 +136,7 @@ const writesAtOnce = 6;
 
 async function writeObject(objects: LogObjects, { path, octets }: PlannedObject): Promise<void> {
   const stored = await objects.create(path, octets);
-  if (stored && Bytes.equal(stored, octets)) return;
+  if (stored === octets || (stored && Bytes.equal(stored, octets))) return;
   throw new LogError("content", `${path} is published with other octets`);
 }
 
