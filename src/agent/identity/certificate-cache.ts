@@ -15,7 +15,7 @@ import { concatBytes } from "../../foundation/octets.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
-import { crlsPem, parseCrls } from "../../program/bundle/documents.ts";
+import { crlsPem, parseCrls } from "../../program/bundle/crl-document.ts";
 import { LatestWrites } from "../../program/coalesced-work.ts";
 import { AtomicFile } from "../../program/files/atomic-file.ts";
 import { SmallFile, unlessMissing } from "../../program/files/small-file.ts";

@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import { KeySet } from "../../pki/jose/key-set.ts";
 import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
-import { SpiffeBundle } from "../../program/bundle/documents.ts";
+import { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { Subscribers } from "../subscribers.ts";
 
 /** A CA withdraws fewer keys than this during the life of one token. */

@@ -6,6 +6,7 @@ import { FetchError } from "../../foundation/fetch.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Crl } from "../../pki/x509/crl/crl.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
+import { crlDocument } from "../../program/bundle/crl-document.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
@@ -13,10 +14,9 @@ import {
 } from "../../program/bundle/document-follower.ts";
 import {
   bundleDocument,
-  crlDocument,
   parseSpiffeBundle,
   type SpiffeBundle,
-} from "../../program/bundle/documents.ts";
+} from "../../program/bundle/spiffe-bundle.ts";
 import { PemFile } from "../../program/files/pem-file.ts";
 import { errorCode, SmallFile } from "../../program/files/small-file.ts";
 import type { ClientTls } from "../../program/http/tunnel.ts";

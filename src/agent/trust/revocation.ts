@@ -3,8 +3,8 @@ import type { OperationLog } from "../../foundation/events.ts";
 import { InterruptibleSleep, waitFor } from "../../foundation/pause.ts";
 import { SerialNumber } from "../../pki/encoding/serial-number.ts";
 import { Crl } from "../../pki/x509/crl/crl.ts";
+import { crlsPem } from "../../program/bundle/crl-document.ts";
 import { type MeshAuthorities, MeshCrls } from "../../program/bundle/crls.ts";
-import { crlsPem } from "../../program/bundle/documents.ts";
 import { Subscribers } from "../subscribers.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 

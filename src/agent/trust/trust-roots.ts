@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import { SpiffeBundle } from "../../program/bundle/documents.ts";
 import { isIssuedBy, MeshRoots } from "../../program/bundle/mesh-roots.ts";
+import { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { Subscribers } from "../subscribers.ts";
 
 type BundleOutcome =

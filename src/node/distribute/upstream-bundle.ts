@@ -6,7 +6,7 @@ import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../program/bundle/document-follower.ts";
-import { bundleDocument, SpiffeBundle } from "../../program/bundle/documents.ts";
+import { bundleDocument, SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
 import { ServerRoots } from "./server-roots.ts";

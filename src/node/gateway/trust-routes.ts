@@ -2,7 +2,7 @@ import type { Context, Hono } from "hono";
 import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { KeySet } from "../../pki/jose/key-set.ts";
-import { crlsPem } from "../../program/bundle/documents.ts";
+import { crlsPem } from "../../program/bundle/crl-document.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import { LongPolls, type Waiter } from "../../transport/http/long-poll.ts";
 import {

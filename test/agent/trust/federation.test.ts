@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { FederatedBundles } from "../../../src/agent/trust/bundles.ts";
-import type { SpiffeBundle } from "../../../src/program/bundle/documents.ts";
+import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 

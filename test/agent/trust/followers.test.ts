@@ -7,7 +7,7 @@ import {
   OwnBundle,
   ownCrlFollower,
 } from "../../../src/agent/trust/followers.ts";
-import type { SpiffeBundle } from "../../../src/program/bundle/documents.ts";
+import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createRevocation, isSettled } from "../../testkit/agent/revocation.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { workload } from "../../testkit/pki/certificates.ts";

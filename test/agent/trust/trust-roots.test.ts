@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { KeySet } from "../../../src/pki/jose/key-set.ts";
-import type { SpiffeBundle } from "../../../src/program/bundle/documents.ts";
+import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { workload } from "../../testkit/pki/certificates.ts";

@@ -1,6 +1,6 @@
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
-import { parseSpiffeBundle, type SpiffeBundle } from "../../../src/program/bundle/documents.ts";
+import { parseSpiffeBundle, type SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { rootCertificates } from "../corpus/certificates.ts";
 import { mutateJson } from "../mutation/json.ts";
 import { requireThat, type Target } from "./target.ts";

@@ -1,3 +1,4 @@
+import { crlsPem, parseCrls } from "../../../src/program/bundle/crl-document.ts";
 import "reflect-metadata/lite";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
@@ -5,7 +6,6 @@ import { FetchError } from "../../../src/foundation/fetch.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type MeshAuthorities, MeshCrls } from "../../../src/program/bundle/crls.ts";
-import { crlsPem, parseCrls } from "../../../src/program/bundle/documents.ts";
 import {
   type CrlAuthority,
   type CrlDepartures,

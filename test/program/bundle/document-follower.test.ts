@@ -7,7 +7,7 @@ import {
   DocumentFollower,
   type DocumentFollowerOptions,
 } from "../../../src/program/bundle/document-follower.ts";
-import { bundleDocument, type SpiffeBundle } from "../../../src/program/bundle/documents.ts";
+import { bundleDocument, type SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";

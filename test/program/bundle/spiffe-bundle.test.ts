@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { generateSubjectKey } from "../../../src/agent/identity/x509-svid.ts";
 import { FetchError } from "../../../src/foundation/fetch.ts";
-import { parseSpiffeBundle } from "../../../src/program/bundle/documents.ts";
+import { parseSpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { parseCertificates } from "../../../src/program/files/pem-file.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { workload } from "../../testkit/pki/certificates.ts";

@@ -8,12 +8,9 @@ import { DocumentFetch, FetchError, type Fetching } from "../../../foundation/fe
 import { JsonWebSignature } from "../../../pki/jose/json-web-signature.ts";
 import { JwtSvid } from "../../../pki/jose/jwt-svid.ts";
 import { KeySet } from "../../../pki/jose/key-set.ts";
-import {
-  parseCrls,
-  parseSpiffeBundle,
-  type SpiffeBundle,
-} from "../../../program/bundle/documents.ts";
+import { parseCrls } from "../../../program/bundle/crl-document.ts";
 import { isIssuedBy } from "../../../program/bundle/mesh-roots.ts";
+import { parseSpiffeBundle, type SpiffeBundle } from "../../../program/bundle/spiffe-bundle.ts";
 import { parseCertificates } from "../../../program/files/pem-file.ts";
 import { NodeFetch } from "../../../program/http/http-client.ts";
 import type { Answer, Deployed } from "./deployed.ts";

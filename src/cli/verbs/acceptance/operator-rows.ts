@@ -2,7 +2,7 @@ import type { AuthorityView } from "../../../ca/authority-view.ts";
 import { Forecast } from "../../../ca/rotation/forecast.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
-import { parseSpiffeBundle } from "../../../program/bundle/documents.ts";
+import { parseSpiffeBundle } from "../../../program/bundle/spiffe-bundle.ts";
 import { Finding } from "../../../status/finding.ts";
 import { type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
 import { currentView } from "../../session/stores.ts";

@@ -13,7 +13,7 @@ import {
   toFetchError,
 } from "../../../foundation/fetch.ts";
 import { Validity } from "../../../pki/x509/validity.ts";
-import { parseCrls } from "../../../program/bundle/documents.ts";
+import { parseCrls } from "../../../program/bundle/crl-document.ts";
 import { NodeFetch } from "../../../program/http/http-client.ts";
 import { ClusterFindings } from "../../../status/clusters.ts";
 import { Finding } from "../../../status/finding.ts";
