@@ -202,7 +202,6 @@ describe("spans", () => {
     await call(state, async () => {
       await spans?.part("verify", async () => "caller");
       expect(spans?.part("sign", () => 7)).toBe(7);
-      spans?.note({ traceId: "f".repeat(32), spanId: "e".repeat(16), outcome: "failed" });
       spans?.note({
         traceId,
         spanId,
@@ -210,6 +209,7 @@ describe("spans", () => {
         spiffeId: "spiffe://a/b",
         token: "secret",
       });
+      spans?.note({ traceId: "f".repeat(32), spanId: "e".repeat(16), outcome: "failed" });
     });
     await time.passUntil(() => expect(collector.spans).toHaveLength(3));
     const [root, verify, sign] = collector.spans;

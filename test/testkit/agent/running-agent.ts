@@ -3,6 +3,7 @@ import { onTestFinished } from "vitest";
 import { type Agent, startAgent } from "../../../src/agent/agent.ts";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
 import { parseConfiguration } from "../../../src/agent/configuration.ts";
+import { telemetryOf } from "../../../src/cli/verbs/run/telemetry.ts";
 import type { OperationalEvent } from "../../../src/foundation/events.ts";
 import { createEventRecorder } from "../log/event-recorder.ts";
 import { temporaryFolder } from "../temporary-folder.ts";
@@ -40,7 +41,8 @@ export async function startTestAgent(
 ): Promise<Pick<RunningAgent, "agent" | "events" | "event">> {
   const log = createEventRecorder();
   const clock = (): Date => new Date();
-  const ports = { clock, random: Math.random, log };
+  const telemetry = await telemetryOf("agent", { environment, clock });
+  const ports = { clock, random: Math.random, log, telemetry };
   const agent = await startAgent(parseConfiguration(environment), ports);
   onTestFinished(() => agent.close());
   return { agent, events: log.operations, event: log.until };
