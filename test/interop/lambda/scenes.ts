@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { cp, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { stringify } from "smol-toml";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { ObjectReader } from "../../../src/tlog/extend.ts";
@@ -8,7 +9,8 @@ import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
-import { launchServer } from "../../testkit/programs/rampart-process.ts";
+import { withoutBuilds } from "../../testkit/programs/environment.ts";
+import { launchServer, sourceProgram } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { caller, casesFor } from "../native-grpc/cases.ts";
 import type { Call, Server } from "../native-grpc/clients/client.ts";
@@ -61,6 +63,7 @@ export async function playLambda(stage: Stage): Promise<void> {
     await show("any number of instances append to one log", () => appends(lambda, stage));
     await show("instances that are killed lose no entry", () => survives(lambda, stage));
     await playGateway(lambda, stage);
+    await show("acceptance finds nothing wrong", () => isAccepted(lambda, stage));
     await show("an event that is none fails by itself", () => refusesEvents(lambda));
     await show("the verbs know the same CA", () => knowsByVerbs(stage, code, environment));
     await show("says what the platform cannot do, no secret and no trace", () => says(lambda));
@@ -123,6 +126,33 @@ async function issue(
     calls.map((each) => client.createCertificate(serverOf(lambda), each)),
   );
   return answers.map((each) => ("message" in each ? `${each.code} ${each.message}` : each.code));
+}
+
+/** What `rampart acceptance` says of the function, with the log and a storm, while the schedule runs. */
+async function isAccepted(lambda: LambdaFunction, { mesh, folder }: Stage): Promise<void> {
+  const token = join(folder, "acceptance-token");
+  await writeFile(token, await mesh.token(caller));
+  const where = ["--url", lambda.origin, "--for", "lambda", "--token-file", token, "--json"];
+  const how = ["--wait", "5s", "--calls", "40", "--yes"];
+  let isPlaying = true;
+  const schedule = async (): Promise<void> => {
+    while (isPlaying) {
+      await cron(lambda);
+      await setTimeout(1000);
+    }
+  };
+  const playing = run(process.execPath, [sourceProgram, "acceptance", ...where, ...how], {
+    environment: withoutBuilds({ RAMPART_LOG_TOKEN: readerToken }),
+    timeoutSeconds: 300,
+  }).finally(() => {
+    isPlaying = false;
+  });
+  const [{ stdout }] = await Promise.all([playing, schedule()]);
+  const { rows } = JSON.parse(stdout) as {
+    rows: readonly { name: string; verdict: string; measured: string }[];
+  };
+  const wrong = rows.filter(({ verdict }) => verdict !== "good" && verdict !== "skipped");
+  assert.deepEqual(wrong, []);
 }
 
 /** The serial numbers in the published log, read and verified as any reader does. */

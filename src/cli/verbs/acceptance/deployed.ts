@@ -74,7 +74,7 @@ export class Deployed {
   readonly issued: Chain[] = [];
   /** How long each call for a certificate took that got one, in milliseconds. */
   readonly latencies = new Map<string, number[]>();
-  readonly #channels = new Map<Protocol, Channel>();
+  readonly #channels = new Map<Protocol, Promise<Channel>>();
 
   constructor(parts: DeployedParts) {
     this.parts = parts;
@@ -108,10 +108,11 @@ export class Deployed {
 
   /** Asks for a certificate, once. @returns The answer: the chain, then the roots. */
   async #request({ protocol, csr, token }: CertificateCall): Promise<readonly string[]> {
-    const channel = this.#channels.get(protocol) ?? (await openChannel(protocol, this.parts));
+    const channel = this.#channels.get(protocol) ?? openChannel(protocol, this.parts);
     this.#channels.set(protocol, channel);
+    const { transport } = await channel;
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-    const service = createClient(IstioCertificateService, channel.transport);
+    const service = createClient(IstioCertificateService, transport);
     const begun = performance.now();
     const sending = { headers, timeoutMs: callMilliseconds };
     const { certChain } = await service.createCertificate({ csr }, sending);
@@ -146,8 +147,9 @@ export class Deployed {
   }
 
   /** Ends the connections of calls. */
-  close(): void {
-    for (const channel of this.#channels.values()) channel.close();
+  async close(): Promise<void> {
+    const opened = await Promise.allSettled(this.#channels.values());
+    for (const each of opened) if (each.status === "fulfilled") each.value.close();
   }
 }
 
