@@ -158,16 +158,16 @@ class Following implements Disposable {
       ({ index }) => entriesOf(index) ?? [],
     );
     if (audit !== undefined) sources.push(auditedIn(audit, this.#terminal));
-    for (let left = milliseconds; ; ) {
+    for (const end = performance.now() + milliseconds; ; ) {
       const wait = await this.#export.run(sources);
       if (wait === 0) return;
-      left -= wait;
-      if (left < 0 && every === undefined) {
+      const isLate = performance.now() + wait > end;
+      if (isLate && every === undefined) {
         const sentence =
           "the collector takes nothing: run this again when it does, or give --every";
         throw new OperatorError(sentence);
       }
-      if (left < 0) return;
+      if (isLate) return;
       await pause(wait, ending);
       if (ending?.aborted) return;
     }
