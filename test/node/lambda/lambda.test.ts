@@ -1,5 +1,5 @@
 import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { stringify } from "smol-toml";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { isScheduled, parseRequest, toAnswer } from "../../../src/node/lambda/events.ts";
@@ -7,7 +7,7 @@ import { createLambda, parseLambdaConfiguration } from "../../../src/node/lambda
 import { randomKek } from "../../testkit/configuration.ts";
 import { awsFault } from "../../testkit/key-services/aws-kms.ts";
 import { listenWithKek } from "../../testkit/key-services/listening-kek.ts";
-import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
+import { type S3Api, s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const request = {
@@ -196,6 +196,28 @@ describe("a function", () => {
     Object.assign(api, { instead: undefined, ignores: "if-match" });
     await expect(handler(scheduled)).rejects.toThrow("ignores If-Match");
     api.ignores = undefined;
+    expect(await handler(scheduled)).toBeUndefined();
+  });
+
+  test("publishes its log though the rotation fails, and fails its schedule when either does", async () => {
+    const { api, handler, pass } = await functionOf({ LOG_ORIGIN: "log.example.com/2026" });
+    const away =
+      (part: string): S3Api["instead"] =>
+      ({ url = "" }, response) => {
+        const isMeant = url.includes(part) && !url.includes("probes");
+        if (isMeant) response.writeHead(403).end();
+        return isMeant;
+      };
+    const ends = (): readonly string[] => [...api.objects.keys()].map((key) => basename(key));
+    api.instead = away("/mesh-1/authorities/");
+    await expect(handler(scheduled)).rejects.toThrow("status 403");
+    expect(ends()).toEqual(expect.arrayContaining(["checkpoint", "vkey"]));
+    api.instead = away("/mesh-1-log/");
+    pass(60);
+    await expect(handler(scheduled)).rejects.toThrow("status 403");
+    expect([...api.objects.keys()].join()).toContain("/authorities/");
+    api.instead = undefined;
+    pass(60);
     expect(await handler(scheduled)).toBeUndefined();
   });
 
