@@ -14,6 +14,7 @@ import {
 } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { startUpstream } from "../../testkit/network/upstream-server.ts";
+import { refusalIn } from "../../testkit/refusal.ts";
 
 const day = 86_400;
 const issuer = "https://operations.test";
@@ -111,13 +112,16 @@ describe("an intermediate of a root Rampart", () => {
     const root = await startRoot(clock, [mesh]);
     for (const account of ["rampart:other", "other:mesh"]) {
       expect((await ask(root, account, clock.now)).code).toBe("permission_denied");
+      expect(root.log.audits.splice(0).map(refusalIn)).toEqual(["signer-denied"]);
     }
     const impersonating = { ImpersonatedIdentity: "spiffe://root.company.test/ns/rampart/sa/mesh" };
     expect((await ask(root, "rampart:other", clock.now, impersonating)).code).toBe(
       "permission_denied",
     );
+    expect(root.log.audits.splice(0).map(refusalIn)).toEqual(["impersonation-denied account"]);
     const without = await startRoot(start(), []);
     expect((await ask(without, "rampart:mesh", without.now())).code).toBe("permission_denied");
+    expect(without.log.audits.map(refusalIn)).toEqual(["signer-denied"]);
   });
 
   test("is no credential, and neither are the leaves below it", async () => {

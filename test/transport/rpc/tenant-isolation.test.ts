@@ -21,6 +21,7 @@ import {
   startApiServer,
 } from "../../testkit/kubernetes/api-server.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { refusalIn } from "../../testkit/refusal.ts";
 
 /** A cluster among others: its issuer, and the proof that its tokens need. */
 interface Cluster {
@@ -136,13 +137,21 @@ async function seenOf(response: Response): Promise<string> {
 /** The answers to refused attempts by protocol, code and message: one answer for each. */
 const seen = new Map<string, Set<string>>();
 
-/** The attempt gets this refusal over every protocol. */
-async function expectRefused(attempt: Attempt, code: string): Promise<void> {
+const rejected = (check: string): string => `credential-rejected ${check}`;
+
+/** The attempt ends so over every protocol: by its code, and by one of these reasons of the audit line. */
+async function expectRefused(
+  attempt: Attempt,
+  code: string,
+  ...reasons: readonly string[]
+): Promise<void> {
   for (const protocol of protocols) {
+    running.log.audits.length = 0;
     const response = await send(protocol, attempt);
     const copy = response.clone();
     const outcome = await outcomeOf(protocol, response);
     expect(outcome).toMatchObject({ code });
+    expect(reasons).toContain(running.log.audits.map(refusalIn).join());
     const key = `${protocol.name} ${code} ${"message" in outcome && outcome.message}`;
     seen.set(key, (seen.get(key) ?? new Set()).add(await seenOf(copy)));
   }
@@ -189,34 +198,37 @@ describe.each(clusters)("the cluster $name", (cluster) => {
   ])("gets nothing under its name with %s", async (_, iss) => {
     // Another cluster has one of these names, with a key of its own.
     const token = await tokenOf(cluster, `${name}-shop:web`, { iss });
-    await expectRefused({ token }, "Unauthenticated");
+    await expectRefused({ token }, "Unauthenticated", rejected("issuer"), rejected("signature"));
   });
 });
 
 describe.each(pairs.map(([one, other]) => ({ one, other, name: one.name, of: other.name })))(
   "the cluster $name may not use, of $of,",
   ({ one, other }) => {
-    const refused = "Unauthenticated";
+    const refuse = (attempt: Attempt, ...checks: string[]): Promise<void> =>
+      expectRefused(attempt, "Unauthenticated", ...checks.map(rejected));
+    const deny = (attempt: Attempt, reason: string): Promise<void> =>
+      expectRefused(attempt, "PermissionDenied", reason);
 
     test("the issuer", async () => {
       const iss = other.issuer;
       const token = await tokenOf(one, `${other.name}-shop:web`, { iss });
-      await expectRefused({ token }, refused);
-      await expectRefused({ token, headers: { clusterid: other.name } }, refused);
+      await refuse({ token }, "signature", "review");
+      await refuse({ token, headers: { clusterid: other.name } }, "signature", "review");
       const shared = await tokenOf(one, "shared:web", { iss });
-      await expectRefused({ token: shared }, refused);
+      await refuse({ token: shared }, "signature", "review");
     });
 
     test("the namespaces", async () => {
       for (const account of [`${other.name}-shop:web`, `${other.name}-mesh:ztunnel`]) {
-        await expectRefused({ token: await tokenOf(one, account) }, refused);
+        await refuse({ token: await tokenOf(one, account) }, "namespace");
       }
     });
 
     test("the clusterid", async () => {
       const token = await tokenOf(one, `${one.name}-shop:web`);
       for (const clusterid of [other.name, `${other.name}-alias`]) {
-        await expectRefused({ token, headers: { clusterid } }, refused);
+        await refuse({ token, headers: { clusterid } }, "cluster");
       }
     });
 
@@ -224,11 +236,11 @@ describe.each(pairs.map(([one, other]) => ({ one, other, name: one.name, of: oth
       const own = { ImpersonatedIdentity: spiffeId(`${one.name}-shop:web`) };
       const theirs = { ImpersonatedIdentity: spiffeId(`${other.name}-shop:web`) };
       const proxy = await tokenOf(one, `${one.name}-mesh:ztunnel`);
-      await expectRefused({ token: proxy, metadata: theirs }, "PermissionDenied");
+      await deny({ token: proxy, metadata: theirs }, "impersonation-denied namespace");
       // The other cluster trusts this name of an account, this one does not.
       const namesake = await tokenOf(one, `shared:${other.name}-ztunnel`);
-      await expectRefused({ token: namesake, metadata: theirs }, "PermissionDenied");
-      await expectRefused({ token: namesake, metadata: own }, "PermissionDenied");
+      await deny({ token: namesake, metadata: theirs }, "impersonation-denied account");
+      await deny({ token: namesake, metadata: own }, "impersonation-denied account");
     });
 
     test("the gateways, for their names or for what they forward", async () => {
@@ -236,27 +248,28 @@ describe.each(pairs.map(([one, other]) => ({ one, other, name: one.name, of: oth
       await expectRefused(
         { token: namesake, metadata: { CertSigner: "serving" } },
         "InvalidArgument",
+        "signer-unknown",
       );
       const token = await tokenOf(one, `shared:${one.name}-gateway`);
       const headers = {
         "x-forwarded-client-cert": `URI=${spiffeId(`${other.name}-shop:web`)}`,
       };
-      await expectRefused({ token, headers }, refused);
+      await refuse({ token, headers }, "authority");
     });
 
     test("the signer", async () => {
       const token = await tokenOf(one, `${one.name}-shop:web`);
       const metadata = { CertSigner: `${other.name}-signer` };
-      await expectRefused({ token, metadata }, "PermissionDenied");
+      await deny({ token, metadata }, "signer-denied");
       const shared = await tokenOf(one, "shared:web");
-      await expectRefused({ token: shared, metadata }, "PermissionDenied");
+      await deny({ token: shared, metadata }, "signer-denied");
     });
 
     test("the tokens, which its API server never sees", async () => {
       const server = servers.get(one.name) as FakeApiServer;
       const before = server.asked.length;
       const token = await tokenOf(other, `${other.name}-shop:web`);
-      await expectRefused({ token, headers: { clusterid: one.name } }, refused);
+      await refuse({ token, headers: { clusterid: one.name } }, "cluster");
       expect(server.asked).toHaveLength(before);
     });
   },
@@ -277,6 +290,8 @@ test("an issuer that redirects to the keys of another has none", async () => {
     const request = requestOf(protocol, { csr }, { authorization: `Bearer ${token}` });
     const outcome = await outcomeOf(protocol, await ca.app.fetch(request));
     expect(outcome).toMatchObject({ code: "Unavailable" });
+    expect(ca.log.audits.map(refusalIn)).toEqual(["key-provider-unreachable"]);
+    ca.log.audits.length = 0;
   }
   expect(jwks.requests).toEqual([]);
 });
