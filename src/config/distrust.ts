@@ -70,65 +70,81 @@ const namedPattern = /^(cluster|issuer|pod|token|subject|claim)\/(.*)$/;
 /** The UID that the kubelet gives to the pod of a file. */
 const filePodUidPattern = /^[0-9a-f]{32}$/;
 
+type Compared = { readonly subject: string; readonly fault?: never } | Fault;
+
 /**
  * The subject as the CA compares it.
  *
  * @returns A fault, in a sentence, for one that no caller can have. No CA knows which nodes, pods and tokens there are.
  */
-export function deniableSubject(
-  subject: string,
-  { trustDomain, issuers }: Deniable,
-): { readonly subject: string; readonly fault?: never } | Fault {
+export function deniableSubject(subject: string, { trustDomain, issuers }: Deniable): Compared {
   const [, domain = trustDomain, namespace] = accountPattern.exec(subject) ?? [];
   if (domain !== trustDomain) {
     return { fault: `${subject} is not of this trust domain, ${trustDomain}` };
   }
   const [, kind, name = ""] = namedPattern.exec(subject) ?? [];
-  if (kind === "pod") {
-    const uid = name.toLowerCase();
-    return PodKeyProof.podUid.test(uid) || filePodUidPattern.test(uid)
-      ? { subject: `pod/${uid}` }
-      : { fault: `${subject} has no UID, which \`kubectl get pod -o yaml\` shows` };
+  switch (kind) {
+    case "pod":
+      return podOf(name, subject);
+    case "token":
+      // The audit log of an API server has it so.
+      return { subject: subject.replace(/^token\/JTI=(?=.)/, "token/") };
+    case "subject":
+    case "claim":
+      return claimedOf(kind, name, subject, issuers);
+    case "cluster":
+      return clusterOf(name, issuers);
+    case "issuer": {
+      const urls = issuers.map(({ issuer }) => `issuer/${issuer}`);
+      return urls.includes(subject) ? { subject } : absent(`URL ${name}`, urls);
+    }
+    default:
+      return namespace === undefined ? { subject } : accountOf(namespace, subject, issuers);
   }
-  // The audit log of an API server has it so.
-  if (kind === "token") return { subject: subject.replace(/^token\/JTI=(?=.)/, "token/") };
-  if (kind === "subject" || kind === "claim") {
-    const names = issuers.flatMap(recordedNames);
-    const claiming = issuers.some(({ subjects }) => subjects);
-    if (kind === "subject" ? claiming : names.includes(name.split("=", 1)[0] ?? ""))
-      return { subject };
-    return absent(
-      subject,
-      names.map((each) => `claim/${each}=…`),
-    );
-  }
-  if (kind === "cluster") {
-    const found = issuers.filter((each) => [each.cluster, ...each.cluster_aliases].includes(name));
-    const clusters = new Set(found.map(({ cluster }) => cluster));
-    // An alias may be the name of another cluster, or an alias of several.
-    const [cluster = name, other] = clusters.has(name) ? [name] : clusters;
-    if (found.length > 0 && other === undefined) return { subject: `cluster/${cluster}` };
-    return absent(
-      `cluster ${name}`,
-      (found.length > 0 ? found : issuers).map((each) => `cluster/${each.cluster}`),
-    );
-  }
-  const urls = issuers.map(({ issuer }) => issuer);
-  if (kind === "issuer" && !urls.includes(name)) {
-    return absent(
-      `URL ${name}`,
-      urls.map((url) => `issuer/${url}`),
-    );
-  }
+}
+
+function podOf(name: string, subject: string): Compared {
+  const uid = name.toLowerCase();
+  return PodKeyProof.podUid.test(uid) || filePodUidPattern.test(uid)
+    ? { subject: `pod/${uid}` }
+    : { fault: `${subject} has no UID, which \`kubectl get pod -o yaml\` shows` };
+}
+
+function claimedOf(
+  kind: "subject" | "claim",
+  name: string,
+  subject: string,
+  issuers: Deniable["issuers"],
+): Compared {
+  const names = issuers.flatMap(recordedNames);
+  const isClaimed =
+    kind === "subject"
+      ? issuers.some(({ subjects }) => subjects)
+      : names.includes(name.split("=", 1)[0] ?? "");
+  const claims = names.map((each) => `claim/${each}=…`);
+  return isClaimed ? { subject } : absent(subject, claims);
+}
+
+function clusterOf(name: string, issuers: Deniable["issuers"]): Compared {
+  const found = issuers.filter((each) => [each.cluster, ...each.cluster_aliases].includes(name));
+  const clusters = new Set(found.map(({ cluster }) => cluster));
+  // An alias may be the name of another cluster, or an alias of several.
+  const [cluster = name, other] = clusters.has(name) ? [name] : clusters;
+  if (found.length > 0 && other === undefined) return { subject: `cluster/${cluster}` };
+  const meant = found.length > 0 ? found : issuers;
+  return absent(
+    `cluster ${name}`,
+    meant.map((each) => `cluster/${each.cluster}`),
+  );
+}
+
+function accountOf(namespace: string, subject: string, issuers: Deniable["issuers"]): Compared {
   const globs = issuers.flatMap(({ namespaces }) => namespaces);
-  const isVouchedFor = (each: string) => globs.some((glob) => commonName(each, glob) !== undefined);
-  if (namespace !== undefined && !isVouchedFor(namespace)) {
-    return absent(
-      `namespace ${namespace}`,
-      globs.map((glob) => `ns/${glob}`),
-    );
-  }
-  return { subject };
+  if (globs.some((glob) => commonName(namespace, glob) !== undefined)) return { subject };
+  return absent(
+    `namespace ${namespace}`,
+    globs.map((glob) => `ns/${glob}`),
+  );
 }
 
 const absent = (what: string, known: readonly string[]): Fault => ({
