@@ -39,7 +39,7 @@ import { countedCalls } from "./console.ts";
 import { LiveCa } from "./live-ca.ts";
 import { addPushGauges, longestRotationSeconds, rotationOf } from "./recurring-work.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
-import { tracedCrypto, tracedLog } from "./traced-parts.ts";
+import { tracedCrypto } from "./traced-parts.ts";
 
 /** Reading a few files is cheap, and a watch costs nothing. */
 const longestRefreshSeconds = 2;
@@ -233,8 +233,7 @@ function platformHere(
     shareWork: shareAside,
     waitBriefly: waitForLoad,
   };
-  const { publishedLog } = issuanceLog ?? {};
-  const appended = tracedLog(issuanceLog?.issuanceLog, telemetry?.spans);
+  const { issuanceLog: appended, publishedLog } = issuanceLog ?? {};
   return { ...records, ...node, issuanceLog: appended, publishedLog, useToken, log, clock };
 }
 

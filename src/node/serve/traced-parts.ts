@@ -1,15 +1,18 @@
-import type { IssuanceLog } from "../../ca/issuance/issuance-log.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import type { Spans } from "../../program/telemetry.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
 
-/** A CA that records how long it verifies the credentials of a call. */
+/** A CA that records how long it verifies the credential of a call, and how long its log takes an entry. */
 export function tracedCa(ca: CertificateAuthority, spans: Spans | undefined): CertificateAuthority {
   if (!spans) return ca;
+  const { issuanceLog: log } = ca.issuance;
+  const record: NonNullable<typeof log>["record"] = (issued, recording) =>
+    spans.part("log", async () => log?.record(issued, recording));
   return {
     ...ca,
     authenticate: (credentials, now) =>
       spans.part("verify", () => ca.authenticate(credentials, now)),
+    issuance: { ...ca.issuance, issuanceLog: log && { ...log, record } },
   };
 }
 
@@ -22,17 +25,5 @@ export function tracedCrypto(provider: CryptoProvider, spans: Spans | undefined)
       const key = await provider.unwrapSigningKey(wrapped, algorithm);
       return { ...key, sign: (bytes) => spans.part("sign", () => key.sign(bytes)) };
     },
-  };
-}
-
-/** A log that records how long it takes an entry. */
-export function tracedLog(
-  log: IssuanceLog | undefined,
-  spans: Spans | undefined,
-): IssuanceLog | undefined {
-  if (!log || !spans) return log;
-  return {
-    ...log,
-    record: (issued, recording) => spans.part("log", () => log.record(issued, recording)),
   };
 }

@@ -5,10 +5,7 @@ type Metric = Report[number];
 type Value = Metric["values"][number] & { readonly metricName?: string };
 
 /** The times of the first count and of this one, in nanoseconds of Unix time. */
-interface Times {
-  readonly startTimeUnixNano: string;
-  readonly timeUnixNano: string;
-}
+type Times = Readonly<Record<"startTimeUnixNano" | "timeUnixNano", string>>;
 
 /**
  * The metrics of a report in OTLP, under the names of `/metrics`. A gauge without a value (`NaN`) has no point.

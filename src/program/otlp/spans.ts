@@ -40,14 +40,19 @@ export function createSpans(clock: () => Date, record: (spans: readonly object[]
         code = codes[codeOf(response) ?? 0] ?? "UNKNOWN";
         return response;
       } finally {
+        const { spanId = trace.spanId, ...noted } = call.noted;
+        // What is noted stands in the log, so none of it is a secret.
         const attributes = {
           "rpc.system.name": isGrpc ? "grpc" : "connectrpc",
           "rpc.method": name,
           "rpc.response.status_code": code,
-          ...attributesOf(call.noted),
+          "rampart.outcome": noted["outcome"],
+          "rampart.reason": noted["reason"],
+          "rampart.spiffe_id": noted["spiffeId"],
+          "rampart.cluster": noted["cluster"],
+          "rampart.request_id": noted["requestId"],
         };
         const errorType = faults.test(code) ? code : undefined;
-        const { spanId = trace.spanId } = call.noted;
         const span = spanOf(call, { name, begun, errorType, attributes });
         record([
           { ...span, spanId, parentSpanId: trace.parentId, kind: 2, flags: span.flags | isRemote },
@@ -81,17 +86,6 @@ export function createSpans(clock: () => Date, record: (spans: readonly object[]
 }
 
 const isSampled = ({ flags }: TraceContext): boolean => (Number.parseInt(flags, 16) & 1) === 1;
-
-/** Fields of the log: none is a secret. */
-function attributesOf({ outcome, reason, spiffeId, cluster, requestId }: Members): Members {
-  return {
-    "rampart.outcome": outcome,
-    "rampart.reason": reason,
-    "rampart.spiffe_id": spiffeId,
-    "rampart.cluster": cluster,
-    "rampart.request_id": requestId,
-  };
-}
 
 /** The bits of `SpanFlags` that say whether the parent is a span of another program. */
 const isRemoteKnown = 0x100;

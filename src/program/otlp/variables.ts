@@ -3,13 +3,7 @@ import { ConfigurationError } from "../../foundation/errors.ts";
 import { otelPairs } from "./collector.ts";
 
 /** Where a signal goes, and how. */
-export interface Destination {
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly timeoutMilliseconds: number | undefined;
-  /** PEM of the roots of the collector, instead of the system's. */
-  readonly rootsFile: string | undefined;
-}
+export type Destination = Readonly<NonNullable<ReturnType<typeof destination>>>;
 
 /** What a value becomes, and the rule that a wrong one breaks. */
 type Form<T> = readonly [parse: (text: string) => T | undefined, rule: string];
@@ -66,7 +60,7 @@ export function telemetryVariables(environment: Readonly<Record<string, string |
   return variables;
 }
 
-function destination(read: Read, signal: "METRICS" | "TRACES"): Destination | undefined {
+function destination(read: Read, signal: "METRICS" | "TRACES") {
   const names = (name: string): readonly string[] =>
     [`${signal}_${name}`, name].map((each) => `OTEL_EXPORTER_OTLP_${each}`);
   if (read([`OTEL_${signal}_EXPORTER`], oneOf("otlp", "none")) === "none") return undefined;
@@ -79,6 +73,7 @@ function destination(read: Read, signal: "METRICS" | "TRACES"): Destination | un
   const others = {
     headers: read(names("HEADERS"), pairs()) ?? {},
     timeoutMilliseconds: read(names("TIMEOUT"), milliseconds(1, 600_000)),
+    /** PEM of the roots of the collector, instead of the system's. */
     rootsFile: read(names("CERTIFICATE"), anyText),
   };
   return url === undefined ? undefined : { url, ...others };

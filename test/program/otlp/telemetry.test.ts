@@ -75,7 +75,7 @@ describe("metrics", () => {
     await time.passUntil(() => expect(collector.metrics.get("seconds")).toBeDefined());
     const { metrics } = collector;
     const startTimeUnixNano = "1795867200250000000";
-    const timeUnixNano = expect.stringMatching(/^17958672\d{11}$/);
+    const timeUnixNano = expect.stringMatching(/^1795\d{15}$/);
     expect(metrics.get("calls_total")).toEqual({
       name: "calls_total",
       description: "Calls.",
