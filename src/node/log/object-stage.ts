@@ -114,6 +114,8 @@ export class ObjectStage implements LogStage {
   #changes = 0;
   #lastAppend = 0;
   #durable = 0;
+  /** The last commit, and up to which change it makes durable. */
+  #commit: { readonly wanted: number; readonly done: Promise<void> } | undefined;
   #failure: Error | undefined;
   #isOutdated = false;
   readonly #writes = new SingleFlight<void>();
@@ -218,8 +220,14 @@ export class ObjectStage implements LogStage {
    *
    * @throws Overtaken, and errors of the objects, after which the write may have happened.
    */
-  async commit(): Promise<void> {
+  commit(): Promise<void> {
     const wanted = this.#changes;
+    // One promise for all callers of a batch: what each of them keeps in memory meanwhile, V8 copies.
+    if (this.#commit?.wanted !== wanted) this.#commit = { wanted, done: this.#commitUpTo(wanted) };
+    return this.#commit.done;
+  }
+
+  async #commitUpTo(wanted: number): Promise<void> {
     while (this.#durable < wanted) {
       if (this.#failure) throw this.#failure;
       await this.#writes.join(() => this.#writeOrFail());
@@ -435,13 +443,13 @@ async function create(
 export function publishedObjects(objects: ConditionalObjects, stage: ObjectStage): LogObjects {
   let checkpoint: string | undefined;
   return {
+    has: (path) => stage.hasBundle(path),
     read: async (path) => {
       const stored = await objects.read(path);
       if (path === Tile.checkpointPath) checkpoint = stored?.version;
       return stored?.octets;
     },
     create: async (path, octets) => {
-      if (stage.hasBundle(path)) return octets;
       await stage.commit();
       return create(objects, path, octets);
     },

@@ -66,6 +66,8 @@ export interface LogObjects {
   readonly read: (path: string) => Promise<Bytes | undefined>;
   /** Stores an object unless there is one. @returns The object as it can be read then. */
   readonly create: (path: string, octets: Bytes) => Promise<Bytes | undefined>;
+  /** Whether this process has stored an object with what the log has for it, so that it need not be created again. */
+  readonly has?: (path: string) => boolean;
   /** Replaces the checkpoint, atomically for its readers. */
   readonly replace: (path: string, octets: Bytes) => Promise<void>;
 }

@@ -111,7 +111,10 @@ class BundleWriter {
     }
     return [...this.#bundles].map(([index, entries]) => ({
       path: Tile.path({ level: "entries", index, width: entries.length }),
-      octets: Tile.formatBundle(entries.map(({ entry }) => entry)),
+      // All at once would double the memory of a publication.
+      get octets() {
+        return Tile.formatBundle(entries.map(({ entry }) => entry));
+      },
     }));
   }
 }
@@ -134,7 +137,10 @@ export async function writeObjects(
 /** A Worker has six connections at once. */
 const writesAtOnce = 6;
 
-async function writeObject(objects: LogObjects, { path, octets }: PlannedObject): Promise<void> {
+async function writeObject(objects: LogObjects, planned: PlannedObject): Promise<void> {
+  const { path } = planned;
+  if (objects.has?.(path)) return;
+  const { octets } = planned;
   const stored = await objects.create(path, octets);
   if (stored === octets || (stored && Bytes.equal(stored, octets))) return;
   throw new LogError("content", `${path} is published with other octets`);
