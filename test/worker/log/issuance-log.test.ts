@@ -256,6 +256,17 @@ describe("a shard", () => {
     expect(await entriesIn()).toHaveLength(2);
   });
 
+  test("says of itself that its storage takes nothing", async () => {
+    await append(0);
+    expect(await shard().look(shardOrigin)).toEqual({});
+    await runInDurableObject(shard(), (_, { storage }) => {
+      for (const table of ["batch", "text"]) storage.sql.exec(`DROP TABLE ${table}`);
+    });
+    expect(await append(1)).toMatchObject({ refused: "failed" });
+    const { refusal } = await shard().look(shardOrigin);
+    expect(refusal).toContain("no such table");
+  });
+
   test("has a named entry once, also after it was evicted", async () => {
     const before = [
       { name: "a", entry: new TextEncoder().encode("authority") as Uint8Array<ArrayBuffer> },

@@ -65,3 +65,15 @@ test("keeps the entries of the partial bundle as one batch", async () => {
     expect(batches[0]).toEqual(StagedBatch.of(256, entries, Hash.ofLeaf));
   });
 });
+
+test("keeps more than a row may have in the rows in which it came", async () => {
+  const long = new Uint8Array(60_000);
+  await billedRows((stage) => {
+    for (let i = 0; i < 20; i++) stage.append(StagedBatch.of(i, [long], Hash.ofLeaf));
+    publish(stage);
+    // The stage answers sixteen at a time.
+    expect(stage.batches(0).map(({ count }) => count)).toEqual(Array(16).fill(1));
+    expect(stage.batches(16)).toHaveLength(4);
+    expect(stage.end()).toBe(20);
+  });
+});
