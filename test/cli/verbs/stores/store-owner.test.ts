@@ -40,6 +40,7 @@ const looking = [
   "log tail",
   "log search",
   "log check",
+  "log deletable",
   "log prove",
   "log verify",
 ];
