@@ -98,6 +98,8 @@ export async function playLog(scene: Scene): Promise<string> {
   assert(first);
   const answered = new Set<string>();
   const ending = new AbortController();
+  // Callers of a play that has failed would go on for ever.
+  cleanup.defer(async () => ending.abort());
   const roots = (await first.bundle()) ?? "";
   const calling = Array.from({ length: callers }, async (_, i) => {
     const token = await mintAccountToken(key, issuer, `shop:web-${i}`, new Date());
@@ -105,6 +107,7 @@ export async function playLog(scene: Scene): Promise<string> {
   });
   const seen = new Map<string, Set<string>>();
   const looking = repeatedly(() => keepCheckpoints(replicas, seen), 300);
+  cleanup.defer(looking.end);
   for (const [what, act] of acts) {
     const before = answered.size;
     await act({ replicas, proxy, balancer, answered });
