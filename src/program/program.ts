@@ -19,7 +19,7 @@ import {
 } from "./running-configuration.ts";
 import type { Telemetry } from "./telemetry.ts";
 
-/** The means of a program, which its verb or its test hands to it. */
+/** What a program gets from its verb or its test. */
 export interface ProgramContext {
   readonly log: OperationLog;
   readonly clock: () => Date;
@@ -29,9 +29,9 @@ export interface ProgramContext {
   readonly configurationStatus?: StatusOfConfiguration | undefined;
   /** Where the lines of the log are written; absent if they stay in the process. */
   readonly logOutput?: LogOutput | undefined;
-  /** Absent where nothing is exported. */
+  /** Absent unless metrics or spans are exported. */
   readonly telemetry?: Telemetry | undefined;
-  /** Aborts when somebody asks the program to end, also while it begins. */
+  /** Aborts when a signal asks the program to end, even during its start. */
   readonly asked?: AbortSignal | undefined;
 }
 
@@ -53,18 +53,18 @@ export interface RunningProgram<C> {
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
 
-/** A program while it begins: what it opens, it has end with its life. */
+/** A program while it begins: it registers what it opens with {@link life}, which ends it. */
 export type Program<Context extends ProgramContext = ProgramContext> = Context & {
-  /** Its metrics. Operations that its log takes are among them. */
+  /** Its metrics, among them counts of the operational events that it logs. */
   readonly registry: Registry;
   readonly life: Lifetime;
-  /** Takes the port of probes and scrapes, which answers until everything else has ended. */
+  /** Registers the port of probes and scrapes, which answers until everything else has ended. */
   readonly monitor: (port: Promise<Port>) => Promise<AddressInfo>;
-  /** Adds what holds for every program: none is ready while it ends, and the file may not be in force. */
+  /** Adds what every program reports: it is not ready while it ends, and why its configuration file is not in force. */
   readonly withLife: <State extends Readiness>(state: State) => State;
 };
 
-/** Events that anybody causes who can connect: other refusals are lines of calls. */
+/** Events that anybody who can connect may cause. Other refusals are logged with their calls. */
 const ofHandshakes: readonly string[] = ["client-certificate-refused", "handshake-refused"];
 const maximumAddresses = 10;
 const callerOf = ({ event, peer, address }: OperationalEvent): unknown =>
@@ -173,7 +173,7 @@ export const Program = {
   },
 };
 
-/** The time for calls under way once the process gets a signal: less than Kubernetes' 30 s. */
+/** How long calls under way may take after the signal to end: less than Kubernetes' 30 s. */
 const graceMilliseconds = 25_000;
 
 async function announce(

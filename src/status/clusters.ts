@@ -65,7 +65,7 @@ export function pushedRootFindings(
   });
 }
 
-/** Findings about the CRLs that a process has pushed. A push does not note which older ones have ended. */
+/** Findings about the CRLs that a process has pushed. `crl-ended` is never among them: a push does not record ends. */
 export function pushedCrlFindings(outcomes: Iterable<PushOutcome>): readonly Finding[] {
   return outcomesByCluster(outcomes).flatMap(
     (outcome) =>

@@ -19,10 +19,7 @@ import type { CaAddress, CaConnection, ConnectionFiles } from "../configuration/
 const maximumAnswerBytes = 1 << 20;
 const maximumConnections = 8;
 
-/**
- * The connection to the CA. It is replaced when its files have changed and after {@link CaChannel.reset}. A failed
- * call resets it, so that the next call does not meet a half-open connection.
- */
+/** The connection to the CA. It is replaced when its files have changed and after {@link CaChannel.reset}. */
 export class CaChannel {
   readonly #connection: CaConnection;
   readonly #clock: () => Date;
@@ -46,7 +43,10 @@ export class CaChannel {
     return this.#current.transport;
   }
 
-  /** Reads the TLS options for the CA from their files. They are empty for plaintext. */
+  /**
+   * Reads the TLS options for the CA from their files: none for plaintext.
+   * @throws OperatorError if the roots cannot be read.
+   */
   async tlsOptions(): Promise<ClientTls> {
     const { address, files } = this.#connection;
     if (address.baseUrl.startsWith("http:")) return {};
@@ -58,6 +58,7 @@ export class CaChannel {
     return this.#current?.isInHandshake() ?? false;
   }
 
+  /** Closes the connection. Callers do so after a failed call, so that the next meets no half-open connection. */
   reset(): void {
     this.#current?.close();
     this.#current = undefined;
@@ -138,9 +139,9 @@ const unconnected = new Error("a new session has no connection yet");
 
 /** What the agent knows of the certificates of both sides of a connection. */
 export interface ConnectionTrust {
-  /** The roots for a connection whose file has these. */
+  /** The roots to trust for a connection, given those in its file. */
   readonly rootsFor: (file: readonly X509Certificate[]) => readonly X509Certificate[];
-  /** Whether a client certificate was revoked, or the root of it was withdrawn. Its file may have roots as well. */
+  /** Whether a client certificate was revoked or its root was withdrawn. `others` follow it in its file. */
   readonly isWithdrawn: (leaf: X509Certificate, others: readonly X509Certificate[]) => boolean;
 }
 

@@ -147,7 +147,11 @@ const maximumMessageBytes = 1 << 18;
 /** The most streams of one connection. A proxy has one for each secret. */
 const maximumStreams = 1_000;
 
-/** Serves plaintext gRPC on a Unix socket. Only the permissions of the socket and of its folder restrict its clients. */
+/**
+ * Serves plaintext gRPC on a Unix socket. Only the permissions of the socket and of its folder restrict its clients. In
+ * a folder that every user may enter, `mode` loses the rights of others.
+ * @throws ConfigurationError when another process serves at the path.
+ */
 export async function serveOnSocket({
   path,
   mode,

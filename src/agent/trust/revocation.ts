@@ -16,7 +16,7 @@ interface InUse {
 interface RenewableIdentities {
   all(): readonly {
     readonly svid: InUse | undefined;
-    /** Renews the certificate in use at once if peers refuse it. */
+    /** Renews at once if `isRefused` holds for the certificate in use. */
     renewIf(isRefused: (svid: InUse) => boolean, event: "certificate-revoked"): void;
   }[];
   readonly changes: { add(listener: () => void): () => void };

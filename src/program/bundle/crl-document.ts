@@ -5,16 +5,16 @@ import { Pem, type PemBlock, PemError } from "../../pki/encoding/pem.ts";
 import { Crl } from "../../pki/x509/crl/crl.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
-/** A mesh has fewer authorities at once. */
+/** More authorities than a mesh has at one time. */
 const maximumCrls = 100;
 
-/** The document of `/crl.pem`: a CRL of each authority. Three hundred thousand entries fit into it. */
+/** The document of `/crl.pem`: a CRL of each authority. Its size allows 300,000 revoked certificates. */
 export const crlDocument: DocumentKind<readonly Crl[]> = {
   name: "CRL",
   mediaType: "application/x-pem-file",
   maximumOctets: 16 << 20,
   parse: (octets) => parseCrls(Buffer.from(octets).toString("latin1")),
-  // An authority revokes at any time, so an endpoint that holds no answers is asked often.
+  // An authority may revoke at any time, so an endpoint without long polling is asked often.
   refreshSeconds: () => 60,
 };
 
@@ -44,7 +44,7 @@ function parseOne(block: PemBlock): Crl {
   try {
     const der = Base64.parse(Pem.symbols(block));
     const crl = der && Crl.parse(der);
-    // Later readers of the entries need not expect a broken one.
+    // Parses every entry here, so that no later reader meets a malformed one.
     if (crl && Crl.named(crl, new Set()).length === 0) return crl;
   } catch (error) {
     if (!(error instanceof DerError)) throw error;

@@ -24,11 +24,11 @@ export interface MeshAuthorities {
   readonly intermediates: readonly X509Certificate[];
 }
 
-/** The roots and the CRLs that verifiers get together. */
+/** The roots and the CRLs that verifiers get at one time. */
 interface UsableCrls {
   /** All but the awaited ones. */
   readonly roots: readonly X509Certificate[];
-  /** Empty unless they leave none of {@link roots} out. */
+  /** Empty unless every one of {@link roots} has a CRL. */
   readonly crls: readonly Crl[];
   /** New roots, which wait for their CRLs. */
   readonly awaited: readonly X509Certificate[];
@@ -36,13 +36,15 @@ interface UsableCrls {
   readonly isAwaiting: boolean;
   /** The roots without a CRL, which keep every CRL from use unless they are awaited. */
   readonly missing: readonly X509Certificate[];
-  /** When a CRL or a wait runs out, and the answer changes. */
+  /** When the next CRL expires or the wait ends, so that this must be computed anew. */
   readonly until: Date | undefined;
 }
 
 /** The times of a delivery of roots and CRLs, in seconds. */
 interface CrlTimes {
-  /** How long before its end a CRL is out of use. Verifiers refuse everything that an expired CRL is about. */
+  /**
+   * How long before `nextUpdate` a CRL is out of use: verifiers refuse every certificate of an expired one's issuer.
+   */
   readonly margin: number;
   /** How long a new root waits for its CRL. The CA publishes both at the same time. */
   readonly awaited: number;
@@ -50,22 +52,22 @@ interface CrlTimes {
   readonly kept?: number;
 }
 
-/** A verifier beside this process gets another answer within seconds. */
+/** The times for a verifier beside this process, which gets every change within seconds. */
 const nearTimes: CrlTimes = { margin: 5, awaited: 10 };
 
 /**
- * The newest CRL of each authority.
+ * Keeps the newest CRL of each authority, and decides which roots and CRLs verifiers get.
  *
- * OpenSSL and BoringSSL refuse every certificate whose issuer has no current CRL, as soon as they have a CRL of
- * anybody. CRLs are therefore used together or not at all: each root needs one of its own, or of a known
- * intermediate below it. A CRL that is late or broken takes nothing away but itself. A new root waits for its CRL for
- * a moment. Otherwise each rotation would let revoked certificates in, or have the new root's certificates refused.
+ * OpenSSL and BoringSSL refuse every certificate whose issuer has no current CRL, as soon as they have a CRL of any
+ * authority. CRLs are therefore used together or not at all: each root needs one of its own, or of a known intermediate
+ * below it. A late or broken CRL does not displace the one before it. A new root waits for its CRL for a moment.
+ * Otherwise each rotation would let revoked certificates in, or have the new root's certificates refused.
  */
 export class MeshCrls {
   readonly #crls = new Map<string, Crl>();
   readonly #issuers = new Map<string, CrlAuthority>();
   readonly #times: CrlTimes;
-  /** When each CRL was last that of a root, or of an intermediate. */
+  /** When the issuer of each CRL was last a root of the mesh, or an intermediate below one. */
   readonly #ofMeshAt = new Map<string, Date>();
   /** The CRLs of the last document whose roots may still come. */
   #early: readonly Crl[] = [];
@@ -85,7 +87,7 @@ export class MeshCrls {
     return this.all.some((crl) => Crl.isCurrentAt(crl, now));
   }
 
-  /** Takes each CRL that is valid and not older than the one before it. @returns The errors of the others. */
+  /** Accepts each CRL that is valid and not older than the one before it. @returns Why the others are refused. */
   take(crls: readonly Crl[], authorities: MeshAuthorities, now: Date): readonly CrlFault[] {
     const faults = crls.map((crl) => this.#takeOne(crl, authorities, now));
     this.#early = crls.filter((_, i) => faults[i] === "issuer-unknown");
@@ -125,7 +127,7 @@ export class MeshCrls {
     return { roots: covered, crls: current, awaited: missing, isAwaiting, missing, until: next };
   }
 
-  /** Until when the roots wait for their CRLs; `undefined` if they do not. */
+  /** The end of the wait of roots without a CRL; `undefined` if they do not wait. */
   #endOfWait(missing: readonly X509Certificate[], now: Date): Date | undefined {
     const areNew = missing.every((root) => !this.#covered.has(fingerprintOf(root)));
     if (this.#covered.size > 0 && areNew) {
@@ -136,7 +138,7 @@ export class MeshCrls {
     return undefined;
   }
 
-  /** @returns Why it is not taken. */
+  /** @returns Why the CRL is refused; `undefined` once it is accepted. */
   #takeOne(crl: Crl, authorities: MeshAuthorities, now: Date): CrlFault | undefined {
     const fault = this.#faultOf(crl, authorities, now);
     if (fault === undefined) this.#crls.set(keyOf(crl), crl);
@@ -197,7 +199,7 @@ export class MeshCrls {
   }
 }
 
-/** The authorities of a mesh share one name. */
+/** Includes the key identifier, because the authorities of a mesh share one name. */
 function keyOf({ issuer, authorityKeyIdentifier }: Crl): string {
   return `${Hex.format(issuer)} ${Hex.format(authorityKeyIdentifier ?? new Uint8Array())}`;
 }
@@ -217,13 +219,13 @@ interface CrlAuthority {
   readonly hasSigned: (crl: Crl) => boolean;
 }
 
-/** A CA whose certificate or key cannot be read here has issued no CRL. */
+/** The issuer with this certificate. If its certificate or key cannot be read here, no CRL counts as issued by it. */
 function issuerWith(certificate: X509Certificate): CrlAuthority {
   try {
     const parsed = Certificate.parse(Uint8Array.from(certificate.raw));
     const { algorithm } = SubjectPublicKey.parse(parsed.toBeSigned.spki);
     const signer = Crl.issuer(parsed);
-    // A CRL may have megabytes, and is looked at again whenever the roots change.
+    // Remembered, because a CRL may have megabytes, and each change of the roots asks again.
     const verdicts = new WeakMap<Crl, boolean>();
     const isSigned = ({ signatureAlgorithm, signedBytes, signature }: Crl): boolean => {
       const scheme = signatureAlgorithms[algorithm].find(({ identifier }) =>

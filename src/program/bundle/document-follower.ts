@@ -14,14 +14,14 @@ export interface DocumentKind<Document> {
   readonly name: string;
   readonly mediaType: string;
   readonly maximumOctets: number;
-  /** @throws FetchError whose message follows the name of the endpoint. */
+  /** @throws FetchError whose message continues a sentence that begins with the endpoint. */
   readonly parse: (octets: Uint8Array) => Document;
-  /** When an endpoint that holds no answers is to be asked again. */
+  /** How soon to ask again an endpoint that does not hold its answers (no long polling). */
   readonly refreshSeconds: (document: Document) => number;
 }
 
 type PollResult<Document> = {
-  /** How long the endpoint said that it holds its answers, if it does. */
+  /** How long the endpoint says that it holds its answers; `undefined` if it does not. */
   readonly grantedSeconds: number | undefined;
 } & (
   | { readonly outcome: "document"; readonly document: Document; readonly etag: string | undefined }
@@ -38,7 +38,7 @@ export interface DocumentFollowerOptions<Document> {
   /** @returns Whether the document is accepted. A refused one is requested again. */
   readonly onDocument: (document: Document) => boolean;
   readonly onConfirmed?: () => void;
-  /** Whether an endpoint that answers 404 has none, instead of failing. By default it fails. */
+  /** Whether 404 means that there is no document. By default it is a failure. */
   readonly mayBeAbsent?: () => boolean;
   /** Called after each request without a readable answer, with a sentence and the error. */
   readonly failed: (message: string, error: unknown) => void;
@@ -58,7 +58,7 @@ export interface DocumentFollowerOptions<Document> {
 const usualTimeoutMilliseconds = 10_000;
 const defaultRefreshSeconds = 300;
 
-/** A follower's knowledge about its endpoint. */
+/** When the CA last confirmed the document, and why the last request failed. */
 export type FollowerState = Pick<DocumentFollower<never>, "confirmedAt" | "lastError">;
 
 /**
@@ -75,10 +75,10 @@ export class DocumentFollower<Document> {
   #etag: string | undefined;
   #refreshSeconds = defaultRefreshSeconds;
   #failures = 0;
-  /** Has the connection of the last answer that was held. */
+  /** The client with the connection of the last answer that was held. */
   #last: HttpClient | undefined;
   readonly #asked = Promise.withResolvers<void>();
-  /** Whether the endpoint was asked once, with or without success. */
+  /** Whether a request has ended, with or without success. */
   isAsked = false;
   /** The last time at which the CA has confirmed that the document is current. */
   confirmedAt: Date | undefined;
@@ -148,7 +148,7 @@ export class DocumentFollower<Document> {
   ): Date {
     const { clock, random, longestRefreshSeconds } = this.#options;
     const now = clock();
-    // A tenth earlier or later, so that no two followers stay in step.
+    // Up to a tenth earlier or later, so that followers do not poll in step.
     const seconds = Math.min(this.#refreshSeconds, longestRefreshSeconds) * (0.9 + 0.2 * random());
     const refresh = new Date(now.getTime() + seconds * 1000);
     if (grantedSeconds === undefined) return refresh;
@@ -206,8 +206,8 @@ export class DocumentFollower<Document> {
 
   /**
    * Each request gets a connection of its own, because requests are rare and the TLS options may have changed. If the
-   * CA has replaced all its roots since its last response, no root that is known verifies it any more. Then the
-   * request is sent over the connection of that response, because its server has named the known roots.
+   * CA has replaced all its roots since its last response, no known root verifies its server any more. Then the request
+   * is sent over the connection of that response, whose server was verified.
    */
   async #send(signal: AbortSignal, headers: Record<string, string>): Promise<WholeAnswer> {
     const { kind, tlsOptions, timeoutMilliseconds = usualTimeoutMilliseconds } = this.#options;

@@ -1,25 +1,28 @@
 import type { X509Certificate } from "node:crypto";
 import { mayBeRoot, parseCertificates } from "../files/pem-file.ts";
 
-/** More roots than a mesh has in years. */
+/** More fingerprints than a mesh has roots in years. */
 const maximumKnown = 100;
 
-/** Begins the line with the address of the CA that named the roots. */
+/** The beginning of the line of a record with the address of the CA that named the roots. */
 const namedBy = "named by ";
 const namedByLine = /^named by (.*)$/m;
 const formerLine = /^former ([0-9A-F:]{95})$/gm;
 
-/** The roots of a mesh, now and before: programs know a CA below them, whatever their file of its roots says. */
+/**
+ * The current and former roots of a mesh. The current ones replace both in a program's file of roots
+ * ({@link MeshRoots.forConnection}).
+ */
 export class MeshRoots {
   #current: readonly X509Certificate[] = [];
-  /** The newest last. */
+  /** Fingerprints (SHA-256) of current and former roots, the newest last. */
   readonly #known: Set<string>;
   readonly #ca: string;
   #namedBy: string | undefined;
 
   /**
    * @param ca The address of the CA.
-   * @param former What it knows still counts: the same CA may have another address now.
+   * @param former Its roots are taken over: the same CA may have another address now.
    */
   constructor(ca = "", former?: MeshRoots) {
     this.#ca = ca;
@@ -32,7 +35,7 @@ export class MeshRoots {
     return this.#current;
   }
 
-  /** What {@link recall} takes in the next run: the current roots in PEM, and the fingerprints of all that ever were. */
+  /** What {@link recall} reads in the next run: the current roots in PEM, and the fingerprints of all known roots. */
   get record(): string {
     const roots = this.#current.map((root) => root.toString().trimEnd());
     return [
@@ -43,17 +46,20 @@ export class MeshRoots {
     ].join("\n");
   }
 
-  /** Knows again what an earlier run knew. @returns The roots that were current then. */
+  /**
+   * Adds the former roots of an earlier run's {@link record}; {@link current} stays.
+   * @returns The roots that were current then, for {@link update}.
+   */
   recall(record: string): readonly X509Certificate[] {
     this.#namedBy = namedByLine.exec(record)?.[1];
     for (const [, fingerprint = ""] of record.matchAll(formerLine)) this.#known.add(fingerprint);
     return parseCertificates(record);
   }
 
-  /** @param from Whether the CA names them, or the record of an earlier run. */
+  /** Replaces the current roots. @param from Whether the CA named them, or the record of an earlier run. */
   update(roots: readonly X509Certificate[], from: "named" | "recalled" = "named"): void {
     if (from === "named") {
-      // That another mesh does not have a root says nothing of it: its CA may come back.
+      // Another mesh withdraws no root by not having it: forgets the known ones, because their CA may come back.
       if (this.#areAnothers(roots)) this.#known.clear();
       this.#namedBy = this.#ca;
     }
@@ -68,7 +74,7 @@ export class MeshRoots {
     }
   }
 
-  /** Whether they are those of a CA at another address, which has none of the roots that are known. */
+  /** Whether the roots are of another mesh: named at another address, and none of them is current. */
   #areAnothers(roots: readonly X509Certificate[]): boolean {
     if (this.#namedBy === undefined || this.#namedBy === this.#ca) return false;
     const current = this.#current.map(({ fingerprint256 }) => fingerprint256);
@@ -76,9 +82,9 @@ export class MeshRoots {
   }
 
   /**
-   * The roots for a connection to a CA whose roots are in a file that nobody may update. Where the file has had a root
-   * of the mesh, the roots of the mesh count in place of it, because they were learned through it. So one that was
-   * withdrawn does not count, even if the file still has it. Any other root of the file counts.
+   * The roots to trust for a connection to the CA, given those in its file, which nobody may update. The current roots
+   * of the mesh replace the mesh's current and former roots in the file, through which they were learned. So a
+   * withdrawn root is not trusted, even if the file still has it. Roots of the file that are not of the mesh stay.
    */
   forConnection(file: readonly X509Certificate[]): readonly X509Certificate[] {
     const others = file.filter(({ fingerprint256 }) => !this.#known.has(fingerprint256));

@@ -18,14 +18,14 @@ export interface SpiffeBundle {
   readonly jwtKeys: KeySet;
 }
 
-/** Which of two bundles counts. */
+/** Decides which of two bundles is in force. */
 export const SpiffeBundle = {
   /**
-   * The bundle after a published one; `undefined` where that is refused.
+   * The bundle in force after `next` arrives; `undefined` if `next` is refused.
    *
    * The sequence orders bundles (SPIFFE Trust Domain and Bundle §4.1.1). A lower number with other content is an older
-   * bundle, of a reader of the store that is behind, and may have a root or key that was withdrawn: it is refused. With
-   * the same content it withdraws nothing, and the higher number stays known.
+   * bundle, from a replica whose store is stale, and may have a root or key that was withdrawn: it is refused. With the
+   * same content it withdraws nothing, and gets the higher number.
    */
   after(known: SpiffeBundle | undefined, next: SpiffeBundle): SpiffeBundle | undefined {
     if (!known || next.sequence >= known.sequence) return next;

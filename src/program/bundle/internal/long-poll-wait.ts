@@ -3,7 +3,7 @@ import { Backoff } from "../../../foundation/backoff.ts";
 /** The longest time that proxies on the way leave a connection idle. */
 const longestIdleSeconds = 300;
 
-/** A shorter wait is not worth its connection. A shorter answer was not held. */
+/** A shorter wait is not worth a connection, and an answer that came sooner was not held. */
 const shortestSeconds = 5;
 
 /** An answer of an endpoint that holds its answers until the bundle changes. */
@@ -11,13 +11,13 @@ interface HeldAnswer {
   /** How long the endpoint said that it holds an answer. */
   readonly grantedSeconds: number;
   readonly heldSeconds: number;
-  /** Whether it brought another bundle, which ends a wait early. */
+  /** Whether the answer has a new bundle, which ends a wait early. */
   readonly isChanged: boolean;
 }
 
 /**
- * How long a bundle endpoint is asked to hold its answer (RFC 7240 §4.3). A proxy on the way may allow
- * less than the endpoint. A wait that it cut is halved, and then grows a little with each held answer.
+ * How long a bundle endpoint is asked to hold its answer (RFC 7240 §4.3). A proxy on the way may allow less than the
+ * endpoint. After a proxy cut a wait, the next is half as long, and grows a little with each held answer.
  */
 export class LongPollWait {
   readonly #longestSeconds: number;
@@ -41,7 +41,7 @@ export class LongPollWait {
     return Math.min(this.requestedSeconds, this.#grantedSeconds);
   }
 
-  /** Records an answer. @returns The time of the next request. It backs off while answers are not held. */
+  /** Records an answer. @returns The time of the next request: later and later while answers are not held. */
   answered(
     { grantedSeconds, heldSeconds, isChanged }: HeldAnswer,
     random: number,
@@ -55,7 +55,7 @@ export class LongPollWait {
     return new Date(now.getTime() + pause);
   }
 
-  /** Records that a request ended after so long without an answer. */
+  /** Records that a connection ended after so long without an answer. */
   cut(heldSeconds: number): void {
     if (heldSeconds < shortestSeconds) return;
     const half = Math.min(heldSeconds, this.#seconds) / 2;
