@@ -12,17 +12,17 @@ interface NamedAlgorithm {
 export const algorithmOf = ({ name, hash }: NamedAlgorithm): string =>
   hash ? `${name} with ${hash.name}` : name;
 
-/** The kind of a key and its size, such as `ECDSA P-256`. */
-export function keyOf({ algorithm }: PublicKey): string {
+/** The algorithm of a key as WebCrypto names it, and its curve or size: `ECDSA P-256`, `RSASSA-PKCS1-v1_5 2048 bits`. */
+export function keyKindOf({ algorithm }: PublicKey): string {
   const { name, namedCurve, modulusLength }: NamedAlgorithm = algorithm;
   const size = modulusLength === undefined ? "" : `${modulusLength} bits`;
   return [name, namedCurve ?? size].join(" ").trim();
 }
 
-/** Whether a signature counts nowhere any more. */
+/** Whether a signature is over SHA-1, which no verifier accepts any more. */
 export const isOverSha1 = ({ hash }: NamedAlgorithm): boolean => hash?.name === "SHA-1";
 
-/** What verifiers of today refuse about a signature or the key that is certified. */
+/** Says why verifiers refuse a certificate: a signature over SHA-1, or a certified RSA key of fewer than 2048 bits. */
 export function weaknessOf(signature: NamedAlgorithm, { algorithm }: PublicKey): readonly string[] {
   const { modulusLength = 2048 }: NamedAlgorithm = algorithm;
   return [

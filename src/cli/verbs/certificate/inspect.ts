@@ -14,7 +14,12 @@ export interface InspectOptions {
   readonly json?: true;
 }
 
-/** Shows what is in a file, at a URL or in the standard input, and what is wrong with it. @throws OperatorError */
+/**
+ * Shows what is in a file, at a URL or in the standard input, and what is wrong with it. For any fault the exit code is
+ * `attention`.
+ *
+ * @throws OperatorError if it can't be read or parsed.
+ */
 export async function inspectSource(
   terminal: Terminal,
   source: string,

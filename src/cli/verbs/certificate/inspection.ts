@@ -16,7 +16,7 @@ import { SvidChain } from "../../../pki/path/svid-chain.ts";
 import { SpiffeId } from "../../../pki/spiffe-id.ts";
 import { Certificate } from "../../../pki/x509/certificate.ts";
 import { IdentityProof } from "../../../pki/x509/leaf/identity-proof.ts";
-import { algorithmOf, isOverSha1, keyOf, weaknessOf } from "./algorithms.ts";
+import { algorithmOf, isOverSha1, keyKindOf, weaknessOf } from "./algorithms.ts";
 
 /** What a file holds, one after the other, with what is wrong with each. */
 export interface Inspected {
@@ -125,7 +125,7 @@ async function describeCertificate(
       "issued by": `${certificate.issuer || "(none)"}, ${issuer.words}`,
       serial: certificate.serialNumber,
       valid: validityOf(certificate.notBefore, certificate.notAfter),
-      key: keyOf(certificate.publicKey),
+      key: keyKindOf(certificate.publicKey),
       signature: algorithmOf(certificate.signatureAlgorithm),
       "may issue": isCa ? "yes, it is a CA" : "no",
       ...(proof && { proof: proofOf(proof) }),
@@ -194,7 +194,7 @@ async function describeRequest(request: Pkcs10CertificateRequest): Promise<Inspe
     fields: {
       subject: request.subject || "(none)",
       names: shownNames(namesOf(request)),
-      key: keyOf(request.publicKey),
+      key: keyKindOf(request.publicKey),
       signature: algorithmOf(request.signatureAlgorithm),
     },
     faults: [

@@ -98,7 +98,7 @@ function accountIn(text: string | undefined): ServiceAccount | undefined {
   return text === undefined ? undefined : { namespace, name };
 }
 
-/** Keeps in a copy of a log what rules ask for, once for all requests that are alike. */
+/** Stores in a copy of a log what rules can match of an entry; equal requests share one row. */
 export function addRequest(
   index: FollowerIndex,
   idx: number,
@@ -115,7 +115,7 @@ export function addRequest(
   );
 }
 
-/** Reads the entries of a copy that an older program has made. */
+/** Adds the requests of entries that an older program stored without them. */
 export async function addMissingRequests(index: FollowerIndex): Promise<void> {
   // Only a count is quick in a copy of a million entries, and usually nothing is missing.
   const [counts] = index.all<{ missing: number }>(
@@ -134,13 +134,13 @@ export async function addMissingRequests(index: FollowerIndex): Promise<void> {
   });
 }
 
-/** Few enough to be counted in a blink, so that a terminal can say meanwhile that it works. */
+/** How many entries are counted before other work gets a turn, such as the terminal's notes of progress. */
 const entriesAtOnce = 50_000;
 
 /**
  * Reads the requests of a copy from an instant on, with equal requests counted together.
  *
- * @param instants Instants before and after which a last token counts differently.
+ * @param instants Equal requests are counted apart if one of these lies between their `provedAt`.
  */
 export async function* requestsSince(
   index: FollowerIndex,

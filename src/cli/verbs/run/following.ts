@@ -24,7 +24,7 @@ export async function runFollowing<C>({
 }: {
   /** The file of the configuration, which it follows. */
   readonly path: string;
-  /** The environment as it is at the start, of which the secrets of the configuration are taken. */
+  /** The environment at the start. The secrets of the configuration come from it. */
   readonly environment: Environment;
   readonly parse: (values: Values) => C;
   readonly restartKeys: readonly string[];
