@@ -257,13 +257,13 @@ export const IssuerTable = {
 };
 
 /**
- * Warns of clusters that share a key, as copies of one cluster do: each can sign tokens of the other,
+ * Finds clusters that share a key, as copies of one cluster do: each can sign tokens of the other,
  * so nothing isolates them. Two issuers of the same cluster may share theirs: that is how a cluster
  * changes its issuer.
  *
  * Keys that an issuer publishes are not known at the start, so only their URLs are compared.
  *
- * @returns One sentence for each pair of issuers.
+ * @returns One sentence for each issuer and the first issuer of another cluster that has its key.
  */
 export function sharedKeys(issuers: readonly IssuerTable[]): string[] {
   const owners = new Map<string, IssuerTable>();

@@ -4,8 +4,8 @@ const privateName = /(?:^|\.)(?:localhost|local|internal|svc|lan|home\.arpa)$|\.
 /** Hosts of URLs, and their addresses. */
 export const Host = {
   /**
-   * Whether a host may have a meaning on the internet: a public address, or a name with a dot that no single
-   * network owns. What such a name resolves to is another question.
+   * Whether a host may be on the internet: a public address, or a name with a dot that is not reserved for use
+   * inside a network. The name is not resolved.
    *
    * @param hostname As `URL` gives it.
    */
@@ -15,7 +15,7 @@ export const Host = {
     return address ? isPublic(address) : name.includes(".") && !privateName.test(name);
   },
 
-  /** Whether an IP address is one of the public internet. What is no address is not. */
+  /** Whether a text is an IP address of the public internet; `false` for any other text. */
   isPublicAddress(text: string): boolean {
     const { hostname = "" } = URL.parse(`http://${Host.bracketed(text)}`) ?? {};
     const address = parseAddress(hostname);
@@ -69,7 +69,7 @@ const isPublicIpv4 = (address: Address): boolean =>
 
 const globalUnicast: Network = [[0x2000], 3];
 
-/** Parts of global unicast: protocol assignments with Teredo (RFC 4380), and documentation. */
+/** Ranges of global unicast that are not public: protocol assignments with Teredo (RFC 4380), and documentation. */
 const privateIpv6: readonly Network[] = [
   [[0x2001, 0], 23],
   [[0x2001, 0xdb8], 32],
@@ -120,8 +120,8 @@ export const DnsName = {
 };
 
 /**
- * Whether a document may be fetched from this URL: over HTTPS, or from this machine itself in development. A URL with a
- * user, a password or a fragment may not.
+ * Whether a document may be fetched from this URL: over HTTPS, or over HTTP from this machine itself in development.
+ * `false` for a URL with a user, a password or a fragment.
  */
 export function isSafeToFetch(url: string): boolean {
   const parsed = URL.parse(url);

@@ -12,7 +12,7 @@ export const Backoff = {
    * The pause before the next attempt. It doubles with each failure up to the longest. Chance takes up to a half of it
    * away, so that no two programs stay in step. It is never shorter than a server asks for.
    *
-   * @param failures In a row, at least 1.
+   * @param failures The failures in a row, at least 1.
    * @param random At least 0 and less than 1. Zero, as by default, takes nothing away.
    */
   milliseconds(
@@ -38,7 +38,7 @@ export const Backoff = {
     outage: { firstMilliseconds: 250, longestMilliseconds: 30_000 },
     /** Something has to be mended: a program that ends, a right that is missing, a writer that conflicts. */
     repair: { firstMilliseconds: 1_000, longestMilliseconds: 60_000 },
-    /** The pauses between calls to a CA that nobody waits for, or a whole mesh: after an outage all may call at once. */
+    /** Nobody waits for the call to a CA, and after an outage a whole mesh may call at once. */
     mesh: { firstMilliseconds: 1_000, longestMilliseconds: 150_000 },
   } as const satisfies Readonly<Record<string, Backoff>>,
 };
@@ -54,14 +54,14 @@ interface Attempts {
   /** The most attempts, at least 1. */
   readonly attempts: number;
   /**
-   * The wait that a failure asks for in seconds, 0 without one; `undefined` if no attempt may follow it. It is asked
-   * about each failure but the last.
+   * Returns the seconds to wait that a failure asks for, or 0; `undefined` if no attempt may follow. Not called for
+   * the failure of the last attempt.
    */
   readonly retryAfter: (error: unknown) => number | undefined;
   /** At least 0 and less than 1. */
   readonly random: () => number;
   readonly pause?: Pause | undefined;
-  /** Ends a pause, and no attempt follows. */
+  /** When it aborts, the pause ends, and no attempt follows. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** A bounded cache. Each entry has an instant of its own at which it expires, and counts for no clock that was set back. */
+/** A bounded cache. An entry is returned until its own instant `until`, but not if the clock was set back since `set`. */
 interface TtlCache<T> {
   readonly get: (key: string, now: Date) => T | undefined;
   readonly set: (key: string, value: T, now: Date, until: Date) => void;
@@ -21,9 +21,9 @@ export function createTtlCache<T>(maximum: number): TtlCache<T> {
   };
 }
 
-/** The times of requests under way may differ by as much. */
+/** Requests under way at once may differ by this much in their times. */
 const toleratedSetBackMilliseconds = 60_000;
 
-/** Whether the clock was set back since an event, so that nobody knows how old it is. */
+/** Whether the clock was set back by over a minute since an event, so that nobody knows how old the event is. */
 export const isSetBack = (at: Date, now: Date): boolean =>
   now.getTime() < at.getTime() - toleratedSetBackMilliseconds;

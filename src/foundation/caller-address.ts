@@ -1,4 +1,4 @@
-/** Addresses and networks, as limits count callers. */
+/** The addresses and networks by which limits count callers. */
 export const CallerAddress = {
   /**
    * The address that limits count by: an IPv4 address, or the /64 of an IPv6 address. One host usually has
@@ -11,7 +11,7 @@ export const CallerAddress = {
     return remoteAddress.includes(":") ? prefixOf(remoteAddress) : remoteAddress;
   },
 
-  /** The address of a caller behind a gateway. All those behind one are of one network, whatever it says of them. */
+  /** The address of a caller behind a gateway. All callers behind one gateway are of one network. */
   behind: (proxy: string, address: string): string => `${address}${behind}${proxy}`,
 
   /** Whether a network that {@link CallerAddress.networkOf} returned is that of a gateway. */

@@ -3,7 +3,7 @@ import type * as z from "zod/mini";
 
 const { localeError } = en();
 
-/** The words of errors that an operator reads, because zod/mini has no messages of its own. */
+/** The messages of zod errors, which an operator reads: zod/mini has none of its own. */
 export const inEnglish: z.core.ParseContext<z.core.$ZodIssue> = {
   error: (issue) => {
     const said = localeError(issue);

@@ -102,7 +102,7 @@ export class CaError extends Error {
 export function messageOf(thrown: unknown): string {
   if (!(thrown instanceof Error)) return "something that is not an error was thrown";
   const { message } = thrown;
-  // It says its cause itself.
+  // Its message names the cause.
   if (thrown instanceof OperatorError) return message;
   const code = codeBehind(thrown);
   return code === undefined || message.includes(code) ? message : `${message} (${code})`;
@@ -110,8 +110,8 @@ export function messageOf(thrown: unknown): string {
 
 /**
  * The cause of a failed request, in words that cannot carry what was sent. The message of a foreign error
- * may quote a header, or a name in a certificate, which anybody can choose. Its code may not, and neither
- * may a short sentence of plain words, the only form in which workerd says why a fetch failed.
+ * may quote a header, or a name in a certificate, which anybody can choose. Its code cannot, and neither can
+ * a short sentence of plain words, the only form in which workerd says why a fetch failed.
  */
 export function causeOf(thrown: unknown): string {
   const message = thrown instanceof Error ? thrown.message : "";
@@ -145,8 +145,8 @@ export class OperatorError extends Error {
   readonly exitCode: number;
 
   /**
-   * @param options `exitCode` is the exit code of the program that shows the message, by which scripts tell failures
-   *   apart.
+   * @param options `exitCode` is that of the program that shows the message, 1 by default: scripts tell failures apart
+   *   by it.
    */
   constructor(message: string, options: ErrorOptions & { readonly exitCode?: number } = {}) {
     super(message, options);

@@ -1,6 +1,6 @@
 /**
- * The names of all events that a program logs. docs/how-to/troubleshoot.md has a section for each, and a test
- * holds the page to this list.
+ * The names of all events that programs log. docs/how-to/troubleshoot.md has a section for each, which a test
+ * requires.
  */
 export type EventName =
   // Calls.

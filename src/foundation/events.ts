@@ -9,7 +9,7 @@ export interface OperationalEvent {
   readonly event: EventName;
   readonly level: Level;
   readonly detail?: string;
-  /** The writer of the line sets it. */
+  /** Set only by the writer of the line. */
   readonly time?: never;
   readonly [field: string]: string | number | boolean | undefined;
 }
@@ -19,7 +19,7 @@ export interface OperationLog {
   readonly operation: (event: OperationalEvent) => void;
 }
 
-/** Whether a program can do its work now. It may give reasons even when it can. */
+/** Whether a program can do its work now. A ready one may have reasons, too. */
 export interface Readiness {
   readonly ready: boolean;
   readonly reasons: readonly string[];
@@ -30,7 +30,7 @@ export type WriteLine = (line: string, level: Level) => void;
 
 /** Creates logs, and logs failures. */
 export const OperationLog = {
-  /** The log of a program: only its `main.ts` knows the clock and the place of the lines. */
+  /** The log of a program: only its `main.ts` knows the clock and where the lines go. */
   create(clock: () => Date, write: WriteLine): OperationLog {
     return {
       operation: ({ event, level, ...details }) =>

@@ -33,7 +33,7 @@ interface FetchFault extends ErrorOptions {
   readonly retryAfterSeconds?: number | undefined;
 }
 
-/** An answer with no other fault than its length: it does not show that the server is broken. */
+/** An answer whose only fault is its length: the server need not be broken. */
 export class AnswerTooLong extends FetchError {
   constructor() {
     super("answered too much");
@@ -43,35 +43,37 @@ export class AnswerTooLong extends FetchError {
 /** Fetches a JSON document from a server that is not trusted. @throws FetchError */
 export type JsonFetch = (url: string) => Promise<unknown>;
 
-/** `fetch`, as a platform offers it for servers that may be slow, broken or hostile. */
+/**
+ * `fetch` of a platform, without bounds: pass a `signal` and `redirect: "manual"`, and read with {@link ResponseBody}.
+ * The `body` of a request is a text or octets.
+ */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 /**
- * The addresses that a request may reach: `public` addresses only, for a URL that a caller or a document has chosen.
+ * The addresses that a request may reach: only public ones for a URL that a caller or a document has chosen.
  */
 type AddressScope = "anywhere" | "public";
 
 /**
  * The platform's `fetch` for servers whose certificate leads to these roots (PEM), or to the system's.
- * A platform from which no private address can be reached may ignore the reach, which is `anywhere` by
- * default.
+ * `reach` is `anywhere` by default. A platform that reaches no private addresses may ignore it.
  *
- * @throws ConfigurationError where the platform cannot trust other roots than its own.
+ * @throws ConfigurationError if `roots` is given and the platform trusts only the system's.
  */
 type FetchTrusting = (roots: string | undefined, reach?: AddressScope) => Fetch;
 
 /** How a platform fetches from issuers and API servers. */
 export interface Fetching {
   readonly fetchTrusting: FetchTrusting;
-  /** How long one fetch may take, from the connection to the last byte. It has a default. */
+  /** How long one fetch may take, from the connection to the last byte: by default 5 seconds. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
-  /** Waits for the response of an API server. A platform that bounds the work under way does other work meanwhile. */
+  /** Awaits the response of an API server. Meanwhile the request does not count in the platform's limit of work under way. */
   readonly aside?: <Answer>(wait: () => Promise<Answer>) => Promise<Answer>;
 }
 
 /**
  * Fetches JSON from any address (`anywhere`), for URLs that the operator chose, or only from public addresses
- * (`public`), for URLs that a caller chose. The second keeps callers from reaching internal services (SSRF).
+ * (`public`), for URLs that a caller chose. `public` keeps callers from reaching internal services (SSRF).
  */
 export type DocumentFetch = Readonly<Record<AddressScope, JsonFetch>>;
 
@@ -116,7 +118,7 @@ export const ResponseBody = {
     );
   },
 
-  /** The text of an answer, bounded. @throws FetchError */
+  /** The text of an answer, bounded. @throws FetchError, also for octets that are not UTF-8 */
   async readText(response: Response, maximumOctets: number): Promise<string> {
     const octets = await ResponseBody.readOctets(response, maximumOctets);
     try {
@@ -166,8 +168,8 @@ export const ResponseBody = {
 /** Creates a fetch of JSON. */
 export const JsonFetch = {
   /**
-   * Fetches JSON from a server that may hang, redirect, send without end, or answer something else. It
-   * follows no redirect, because the operator trusts the configured URL alone.
+   * Creates a fetch of JSON from a server that may hang, redirect, send without end, or answer something else. It
+   * follows no redirect, because the operator trusts only the configured URL. Any status but 200 is an error.
    */
   create(fetch: Fetch, timeoutMilliseconds: number = Fetching.usualTimeoutMilliseconds): JsonFetch {
     return async (url) => {
@@ -183,7 +185,7 @@ export const JsonFetch = {
   },
 };
 
-/** The octets that the answers of one server may take at once, so that it costs its own requests alone. */
+/** The memory that all answers of one server may take at once: a server that sends too much fails only its own requests. */
 export class AnswerBudget {
   #left: number;
 
@@ -215,7 +217,10 @@ async function fetchWithin(fetch: Fetch, url: string, signal: AbortSignal): Prom
   }
 }
 
-/** A request without a good answer, and why: `did not answer (ECONNREFUSED)`. A server whose certificate is refused did answer. */
+/**
+ * The error for a request that failed: the message and the cause, such as `did not answer (ECONNREFUSED)`. If the server's
+ * certificate was refused, it says so instead of the message. A FetchError is returned as it is.
+ */
 export function toFetchError(error: unknown, message: string): FetchError {
   if (error instanceof FetchError) return error;
   const cause = causeOf(error);

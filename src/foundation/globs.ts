@@ -46,7 +46,7 @@ function parseGlob(glob: string): Glob {
   return { first, others, last };
 }
 
-/** The other pieces follow each other in between, in their order. */
+/** Whether the name has the first piece, the others in their order, and the last, none overlapping. */
 function matches({ first, others, last }: Glob, name: string): boolean {
   if (last === undefined) return name === first;
   if (!name.startsWith(first) || name.length < first.length + last.length) return false;
@@ -78,7 +78,7 @@ export function commonName(one: string, other: string): string | undefined {
   return below[0];
 }
 
-/** Whether two globs are the same before the first star of either. Few pairs of a long configuration are. */
+/** Whether two globs agree up to the first star of either: a cheap test that most pairs fail. */
 function startsAgree(one: string, other: string): boolean {
   for (let i = 0; one[i] !== "*" && other[i] !== "*"; i++) {
     if (one[i] !== other[i]) return false;

@@ -30,7 +30,7 @@ export const CallTimeout = {
     return Math.min(Number(digits) * (unitMs[unit] ?? 0), longestTimeoutMs);
   },
 
-  /** The headers of a call with timeouts that a timer can hold: Connect hands any timeout to one. */
+  /** Lowers the timeouts in the headers of a call to what a timer can wait, because Connect hands any timeout to one. */
   cap(header: Headers): Headers {
     const isLong = {
       connect: CallTimeout.parseConnect(header.get(connectHeader) ?? "") === longestTimeoutMs,
@@ -59,8 +59,8 @@ export const RetryAfter = {
   header: "retry-after" as const,
 
   /**
-   * The seconds to wait, or `undefined` for any value but a whole number of up to five digits. A date counts
-   * as absent: it would need a clock that both sides share.
+   * The seconds to wait, or `undefined` for any value but a whole number of up to five digits; also for a date,
+   * which would need a clock that both sides share.
    */
   parse(value: string | null | undefined): number | undefined {
     return value && /^\d{1,5}$/.test(value) ? Number(value) : undefined;
@@ -85,5 +85,5 @@ export interface HeaderFields {
   get(name: string): string | null;
 }
 
-/** The header fields of an answer, each once. */
+/** The header fields of an answer, one value for each name. */
 export type AnswerFields = Readonly<Record<string, string>>;

@@ -5,15 +5,15 @@ const bracket = 0x5b;
 const backslash = 0x5c;
 const brace = 0x7b;
 
-/** How much of a JSON text is parsed. Beyond a bound it is refused unparsed. */
+/** The largest JSON text that is parsed. A larger one is refused unparsed. */
 export interface JsonBounds {
   /** The longest text, in octets of UTF-8. */
   readonly octets: number;
-  /** `{`, `[` and `,` outside of strings. Parsed, each takes up to 180 octets of memory, and 33 in `[{},{}]`. */
+  /** The most `{`, `[` and `,` outside of strings. Each takes up to 180 octets of memory when parsed, 33 in `[{},{}]`. */
   readonly values: number;
 }
 
-/** Chooses bounds, and holds texts to them. */
+/** Chooses bounds, and refuses texts beyond them. */
 export const JsonBounds = {
   /**
    * The bounds for a text of this length: one value for each 16 octets, and never more than fit into 22 MiB of memory.
@@ -73,7 +73,7 @@ function textOf(octets: Uint8Array): string {
   }
 }
 
-/** The members that a text spells: in JSON, each has one colon outside of strings. */
+/** Counts the members in a text, repeated names too: in JSON, each has one colon outside of strings. */
 function membersWithin(octets: Uint8Array, bounds: JsonBounds): number {
   const { length } = octets;
   if (length > bounds.octets) throw new JsonTooLarge();
@@ -103,7 +103,10 @@ function membersWithin(octets: Uint8Array, bounds: JsonBounds): number {
   return members;
 }
 
-/** The members that are left in a parsed value. It does not recurse, because a text may nest deeply. */
+/**
+ * The members of a parsed value: fewer than its text has if a name occurs twice. It does not recurse, because a text may
+ * nest deeply.
+ */
 function countMembers(value: unknown): number {
   let members = 0;
   const unseen: unknown[] = [value];
@@ -111,7 +114,7 @@ function countMembers(value: unknown): number {
     if (typeof next !== "object" || next === null) continue;
     const values: unknown[] = Object.values(next);
     if (!Array.isArray(next)) members += values.length;
-    // `undefined` would end the loop, and JSON has none.
+    // The loop ends at `undefined`, which is not among them: JSON has none.
     for (const each of values) unseen.push(each);
   }
   return members;

@@ -16,9 +16,9 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
 }
 
 /**
- * Waits for work up to a time. The work goes on after that, and no timer stays behind.
+ * Awaits work for at most this long. Late work goes on, and no timer stays behind.
  *
- * @returns What the work resolved with, or `undefined` if it is late.
+ * @returns What the work resolved with, or `undefined` if it is late. An earlier rejection is passed on.
  */
 export async function waitFor<T>(
   work: Promise<T>,
@@ -34,12 +34,12 @@ export async function waitFor<T>(
 }
 
 /**
- * The longest time between two readings of the clock. A machine that was suspended, or whose clock was
- * set, wakes within this time.
+ * The longest time between two readings of the clock. After the machine was suspended or its clock set, a wait that is
+ * over ends within this time.
  */
 const longestTimerMilliseconds = 15_000;
 
-/** A wait for an instant of the clock that can be cut short. It serves one waiter at a time. */
+/** A wait for an instant that can be cut short. Only one `until` may be pending. */
 export class InterruptibleSleep {
   readonly #clock: () => Date;
   readonly #pause: Pause;
@@ -51,7 +51,7 @@ export class InterruptibleSleep {
     this.#pause = pauseBy;
   }
 
-  /** Ends the current wait; without one, the next. */
+  /** Ends the wait under way; without one, the next ends at once. */
   interrupt(): void {
     this.#isInterrupted = true;
     this.#waiting.abort();
@@ -61,7 +61,7 @@ export class InterruptibleSleep {
    * Resolves at the instant, at an interruption, or when the signal aborts. A clock that is set back
    * does not prolong the wait.
    *
-   * @param isOver Ends the wait as well. It is asked every fifteen seconds.
+   * @param isOver Ends the wait, too, once it returns `true`. Called at the start and every fifteen seconds.
    */
   async until(
     instant: Date,

@@ -12,7 +12,7 @@ interface CertificateLife {
   readonly notAfter: Date;
 }
 
-/** When a certificate is renewed, and when an attempt that failed follows again. */
+/** When a certificate is renewed, and when a failed attempt is repeated. */
 export const RenewalPlan = {
   /**
    * The time until a renewal (istio secretcache.go rotateTime): the rest of the life without the grace
@@ -63,11 +63,11 @@ export const RenewalPlan = {
 /** The wait that the CA asks for. */
 interface RequestedWait {
   readonly seconds: number;
-  /** The end of the certificate that the workload has meanwhile, if it has one. */
+  /** `notAfter` of the certificate that the workload has until then; `undefined` without one. */
   readonly notAfter: Date | undefined;
 }
 
-/** A CA delays no attempt for longer than an outage would, or than a tenth of what is left of the life. */
+/** The requested wait, but at most the longest pause after failures, and a tenth of the life that is left. */
 function grantedSeconds({ seconds, notAfter }: RequestedWait, now: Date): number {
   const left = notAfter ? Math.max(0, notAfter.getTime() - now.getTime()) / 1000 : Infinity;
   return Math.min(seconds, Backoff.usual.mesh.longestMilliseconds / 1000, left / 10);

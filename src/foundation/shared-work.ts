@@ -16,15 +16,15 @@ export interface SharedWork {
  * Shares work in the way that a platform allows: a request on Node may await the promise of another
  * request, one on Workers may not.
  *
- * @param room Bounds the number of requests that wait.
- * @param longestMilliseconds Work under way for longer counts as lost. The next request does it again.
+ * @param capacity Bounds the number of requests that wait.
+ * @param longestMilliseconds Work that takes longer is taken for lost, and the next request does it again.
  */
 export type WorkSharing = (capacity: Semaphore, longestMilliseconds: number) => SharedWork;
 
 /** How requests wait for the same work. */
 export const WorkSharing = {
   /**
-   * Waits as one of a bounded number of requests.
+   * Runs `wait`, unless as many requests as `capacity` allows wait already.
    *
    * @throws CaError `too-many-waiting`
    */
@@ -35,7 +35,7 @@ export const WorkSharing = {
   },
 
   /**
-   * Shares work on every platform: requests poll its end, with pauses that grow. Workers
+   * Shares work on every platform: requests that wait poll, with growing pauses, whether it is done. Workers
    * cancel a request that awaits the promise of another, and may drop one in the middle of its work.
    */
   polling:
@@ -83,8 +83,8 @@ export class Semaphore {
   #free: number;
 
   /**
-   * @param whole A larger semaphore, of which this one is a part: each piece of work counts in both, and a part
-   *   turns work away once it has as much as is left for all others.
+   * @param whole The semaphore that this one is part of: work counts in both. {@link Semaphore.tryRun} of a part refuses
+   *   work if the part runs at least as much as `whole` has left.
    */
   constructor(limit: number, whole?: Semaphore) {
     this.#limit = limit;
@@ -92,6 +92,7 @@ export class Semaphore {
     this.#whole = whole;
   }
 
+  /** Runs the work once the limit allows it. The wait is not bounded. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -120,12 +121,12 @@ export class Semaphore {
   }
 }
 
-/** One run of a work for all who ask while it is under way. Its result may serve those who ask later. */
+/** Shares one run of some work, and its result, among all who ask for it meanwhile. The result may serve later ones, too. */
 export class SingleFlight<T> {
   #run: Promise<T> | undefined;
   #done: { readonly result: T } | undefined;
 
-  /** The run that has begun and not ended. */
+  /** The run under way; `undefined` if none is. */
   get underWay(): Promise<T> | undefined {
     return this.#done ? undefined : this.#run;
   }
@@ -143,7 +144,7 @@ export class SingleFlight<T> {
     return this.#run;
   }
 
-  /** Has the next to ask begin a run, even while one is under way: what that one brings may be outdated. */
+  /** Makes the next {@link join} begin a run, even while one is under way, whose result may be outdated. */
   forget(): void {
     this.#run = undefined;
     this.#done = undefined;

@@ -10,7 +10,7 @@ const pattern = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]*)):(0|[1-9][0-9]{0,4})$/i;
 
 /** Parses and formats addresses of servers. */
 export const SocketAddress = {
-  /** The host by which this machine reaches a server that listens on a host, or on every address (an empty one). */
+  /** The host at which this machine reaches its own server, given the one on which it listens: empty, `0.0.0.0` and `::` are all. */
   loopbackOf(host: string): string {
     if (host === "" || host === "0.0.0.0") return "127.0.0.1";
     return host === "::" ? "::1" : host;
@@ -20,7 +20,7 @@ export const SocketAddress = {
   format: ({ address, port }: { address: string; port: number }): string =>
     `${Host.bracketed(address)}:${port}`,
 
-  /** Parses `host:port` or `[IPv6]:port`. */
+  /** Parses `host:port` or `[IPv6]:port`. @returns `undefined` for any other text. */
   parse(text: string): SocketAddress | undefined {
     const address = SocketAddress.parseListening(text);
     return address?.host === undefined ? undefined : { ...address, host: address.host };

@@ -1,11 +1,11 @@
 import type { OperationalEvent, OperationLog } from "./events.ts";
 
 /**
- * Wraps a log so that an event beyond a number of lines in a minute is left out and counted in one line, because a
- * peer could cause any number of them.
+ * Wraps a log so that each event has at most so many lines in a minute, because a peer could cause any number of them.
+ * The last line that is logged says so; the others are dropped.
  *
- * @param callerOf Who may have one line of an event in a minute, or `undefined` for an event without a bound. By
- *   default each line counts for a caller of its own.
+ * @param callerOf Returns the caller behind an event, which gets one line a minute, or `undefined` for an event without
+ *   a limit. By default each line is by another caller.
  */
 export function sparing<Log extends OperationLog>(
   log: Log,

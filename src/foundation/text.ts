@@ -4,7 +4,7 @@ import { JsonBounds, parseJson } from "./json.ts";
 
 const text = z.string();
 
-/** A string that `parse` converts. If `parse` returns `undefined`, the sentence is the fault. */
+/** A schema of texts that `parse` converts. If `parse` returns `undefined`, the fault is the sentence. */
 export function parsedText<Parsed>(
   parse: (text: string) => Parsed | undefined,
   sentence: string,
@@ -16,7 +16,7 @@ export function parsedText<Parsed>(
   return z.pipe(text, parsing);
 }
 
-/** Refuses a value within a transformation. The sentence must not quote the value. */
+/** Reports a value as a fault within a zod transformation. The sentence must not quote the value. */
 export function refuse(context: z.core.ParsePayload, sentence: string): never {
   context.issues.push({ code: "custom", message: sentence, input: context.value });
   return z.NEVER;
@@ -40,7 +40,7 @@ function fromText(value: unknown, context: z.core.ParsePayload): unknown {
   }
 }
 
-/** A URL under which paths are fetched; no slash at the end. */
+/** A URL without a query under which paths are fetched. Slashes at its end are removed. */
 export const baseUrl: z.ZodMiniType<string, string> = z.string().check(
   z.refine(isSafeToFetch, "must be an https URL"),
   z.refine((url) => !url.includes("?"), "must have no query"),
@@ -107,7 +107,7 @@ function parseWholeSeconds(text: string): number | undefined {
   return milliseconds !== undefined && milliseconds % 1000 === 0 ? milliseconds / 1000 : undefined;
 }
 
-/** An instant with its offset from UTC (RFC 3339). TOML has instants of its own, which count as their text. */
+/** An instant with its offset from UTC (RFC 3339). An instant of TOML is taken as its text. */
 export const instant: z.ZodMiniType<Date> = z.pipe(
   z.transform((value: unknown) => (value instanceof Date ? value.toISOString() : value)),
   z.pipe(

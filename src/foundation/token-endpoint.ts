@@ -7,10 +7,10 @@ import { Members } from "./json.ts";
 /** An HTTP endpoint that answers GET with a token. */
 export interface TokenEndpoint {
   readonly kind: "endpoint";
-  /** The subject of a sentence. */
+  /** Names the endpoint in messages, as the subject of a sentence. */
   readonly name: string;
   readonly url: string;
-  /** May have a secret of the job. */
+  /** These may include a secret of the job. */
   readonly headers: Readonly<Record<string, string>>;
   /** The member of the JSON response that is the token; `undefined` where the response is the token. */
   readonly member: string | undefined;
@@ -79,7 +79,7 @@ export const TokenEndpoint = {
       if (typeof token === "string" && bearerToken.test(token)) return token;
       throw new FetchError("answered without a token");
     } catch (error) {
-      // A parser's error quotes what it has read, so the error is no cause of this one.
+      // The error is not passed on as the cause, because a parser's error quotes what it has read.
       throw new OperatorError(`no token: ${name} ${toFetchError(error, "did not answer").message}`);
     }
   },

@@ -1,6 +1,6 @@
 import type { HeaderFields } from "./headers.ts";
 
-/** The place of a call in a distributed trace (W3C Trace Context). Callers choose it, so it proves nothing. */
+/** The position of a call in a distributed trace (W3C Trace Context). Callers choose it, so it proves nothing. */
 export interface TraceContext {
   /** 32 hexadecimal digits, the same in every program that a call passes. */
   readonly traceId: string;

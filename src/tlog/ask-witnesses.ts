@@ -21,7 +21,7 @@ export interface WitnessAnswer {
 /** The content type of the size in a response with status 409. */
 const sizeContentType = "text/x.tlog.size";
 
-/** How a platform asks its witnesses: their answers, the tiles of the log, and a place for refusals. */
+/** What a platform asks witnesses with: a fetch, the tiles of the log, and a log of refusals. */
 interface WitnessMeans {
   readonly fetch: Fetch;
   readonly read: ObjectReader;
@@ -31,7 +31,7 @@ interface WitnessMeans {
 /** How long a witness may take, which C2SP leaves open. A slower one is asked again with the next checkpoint. */
 const witnessMilliseconds = 5000;
 
-/** An answer is some cosignatures, or the size of a log. */
+/** The longest answer: it has a few cosignatures, or the size of a log. */
 const maximumAnswerOctets = 64 * 1024;
 
 /**
@@ -86,7 +86,7 @@ function parseWitnesses(text: string): LogPolicy {
  * is left out: readers judge the quorum.
  */
 export function createAskWitnesses({ witnesses }: LogPolicy, reach: WitnessReach): AskWitnesses {
-  // A guess: a witness that knows another size says which.
+  // The size that each witness has seen last. It may be wrong: then the witness answers with the right one.
   const known = new Map<string, number>();
   return async (checkpoint) => {
     const asked = witnesses.map(async (witness) => {

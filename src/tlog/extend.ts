@@ -7,10 +7,10 @@ import { Tile } from "./tile.ts";
 /** Reads a published object; `undefined` if there is none. */
 export type ObjectReader = (path: string) => Promise<Uint8Array | undefined>;
 
-/** The bundles that are read ahead. */
+/** How many bundles are read at once. */
 const bundlesAtOnce = 8;
 
-/** Reads the objects of a log, and trusts none. */
+/** Reads and verifies the objects of a log. */
 export const ObjectReader = {
   /**
    * Reads the entries between a known tree and a newer one, and verifies every entry, every tile, and that the newer tree
@@ -52,7 +52,7 @@ export const ObjectReader = {
   },
 
   /**
-   * The octets of a tile or bundle. A log may delete a partial one when it has the full one.
+   * The octets of a tile or bundle, unverified. Instead of a partial one that is gone, they are from the full one.
    *
    * @throws LogError `missing`
    */
@@ -94,7 +94,7 @@ async function readFull(tile: Tile, read: ObjectReader): Promise<Uint8Array | un
   return full.slice(0, end);
 }
 
-/** The path of a tile that is published with other octets. @throws LogError `missing` */
+/** The path of the tile if it is published with other octets, else `undefined`. @throws LogError `missing` */
 async function differing(tile: WrittenTile, read: ObjectReader): Promise<string | undefined> {
   return Bytes.equal(await ObjectReader.readTile(tile, read), tile.octets)
     ? undefined

@@ -10,8 +10,8 @@ export interface WrittenTile extends Tile {
 }
 
 /**
- * The right edge of a growing tree: the hashes of the partial tile at every level, at most 255 each. It is
- * all that it takes to append, and to compute the root.
+ * The right edge of a growing tree: the hashes of the partial tile at every level, at most 255 each. They
+ * suffice to append entries and to compute the root.
  */
 export class Frontier {
   #size: number;

@@ -1,5 +1,5 @@
 type LogFault =
-  /** The octets or the text are not of the form. */
+  /** The octets or the text are malformed. */
   | "form"
   /** The checkpoint is another log's. */
   | "origin"
@@ -13,10 +13,10 @@ type LogFault =
   | "consistency"
   /** An object that the checkpoint commits to is missing. */
   | "missing"
-  /** An object holds other octets than the tree commits to. */
+  /** An object has other octets than the tree commits to. */
   | "content";
 
-/** Data of a log that does not hold. */
+/** Data of a log failed a check, which {@link LogError.fault} names. */
 export class LogError extends Error {
   override readonly name = "LogError";
   readonly fault: LogFault;

@@ -14,7 +14,7 @@ export const Hash = {
     return emptyHash._cloneInto(hash).update(leafPrefix).update(entry).digest() as Hash;
   },
 
-  /** The hash of a tree of two subtrees. */
+  /** The hash of a node above two subtrees: SHA-256 of 0x01 and their hashes (RFC 6962 §2.1). */
   ofNode(left: Hash, right: Hash): Hash {
     return emptyHash
       ._cloneInto(hash)
@@ -46,7 +46,7 @@ export function leftSize(size: number): number {
   return power;
 }
 
-/** The root over a complete subtree: as many hashes as a power of two. */
+/** The root over the hashes of a complete subtree. Their number must be a power of two. */
 export function completeRoot(hashes: readonly Hash[]): Hash {
   let row = hashes;
   while (row.length > 1) row = pairwise(row);

@@ -5,7 +5,7 @@ import { completeRoot, emptyRoot, Hash, leftSize, type Tree } from "./merkle.ts"
 import { parseSize } from "./note/checkpoint.ts";
 import { Tile } from "./tile.ts";
 
-/** The octets of a tile. Nobody has verified them. */
+/** Reads the octets of a tile, unverified. */
 export type TileReader = (tile: Tile) => Promise<Uint8Array>;
 
 /** A range of entries, `to` excluded, whose root is in the proof. */
@@ -178,7 +178,7 @@ export interface LogProof {
 }
 
 const header = "c2sp.org/tlog-proof@v1";
-/** An entry in the extra line may have 64 KiB. */
+/** The longest proof, in characters: the entry in its extra line may have 64 KiB. */
 const maximumLength = 256 * 1024;
 const maximumHashes = 63;
 

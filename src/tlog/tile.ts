@@ -2,7 +2,7 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
 import { Hash } from "./merkle.ts";
 
-/** A tile of hashes, or a bundle of entries, with its width: 1 to 255 for a partial one, 256 for a full one. */
+/** Names a tile of hashes or a bundle of entries. Its width is 256 if it is full, else 1 to 255. */
 export interface Tile {
   /** The height of the hashes in powers of 256, or `entries` for a bundle. */
   readonly level: number | "entries";
@@ -28,7 +28,7 @@ export const Tile = {
     return Tile.path(tile) === path ? tile : undefined;
   },
 
-  /** The tile of a level that is there in a tree of this size; `undefined` for one beyond its edge. */
+  /** The tile at a level and index of a tree of this size, with its width; `undefined` beyond the edge of the tree. */
   in(size: number, level: Tile["level"], index: number): Tile | undefined {
     const count = level === "entries" ? size : hashesAt(level, size);
     const width = Math.min(Tile.fullWidth, count - index * Tile.fullWidth);
@@ -42,7 +42,7 @@ export const Tile = {
     return octets;
   },
 
-  /** The hashes of a tile, as parts of its octets. @throws LogError `form` for another width. */
+  /** The hashes of a tile, as views of its octets. @throws LogError `form` for another width. */
   parse(octets: Uint8Array, width: number): readonly Hash[] {
     if (octets.length !== width * Hash.octets) {
       throw new LogError("form", `a tile of ${octets.length} octets instead of ${width} hashes`);
@@ -72,7 +72,7 @@ export const Tile = {
     return octets;
   },
 
-  /** The entries of a bundle, as parts of its octets. @throws LogError `form` for another number of entries. */
+  /** The entries of a bundle, as views of its octets. @throws LogError `form` for another number of entries. */
   parseBundle(octets: Uint8Array, width: number): readonly Bytes[] {
     const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
     const entries: Bytes[] = [];
@@ -88,7 +88,7 @@ export const Tile = {
   },
 };
 
-/** Groups of three digits, all but the last with an `x`: 1234067 is `x001/x234/067`. */
+/** The path of an index: groups of three digits, all but the last with an `x`, such as `x001/x234/067` for 1234067. */
 function indexPath(index: number): string {
   const last = String(index % 1000).padStart(3, "0");
   const rest = Math.floor(index / 1000);

@@ -20,18 +20,18 @@ interface Load {
   readonly at: Date;
 }
 
-/** The time to the next read of a store that cannot be read, or in which no authority signs. */
+/** The time until a store is read again that could not be read, or has no authority that signs. */
 const retrySeconds = 2;
 const shortestRetrySeconds = 0.25;
 
-/** A load that takes longer is lost: a request was dropped in the middle of it, or the store hangs. */
+/** A load that takes longer is taken for lost: its request was dropped, or the store hangs. */
 export const longestLoadSeconds = 10;
 
 const never = new Date(0);
 
 /**
- * When a store is due for a load, and whether the load in use still serves, by the times of the requests. The
- * latest of them is closest to the clock, unless the clock was set back.
+ * Decides when a store is due for a load, and whether the load in use still serves. It knows the time from the requests:
+ * the latest, unless the clock was set back.
  */
 export class LoadClock {
   readonly #times: LoadTimes;
@@ -65,15 +65,14 @@ export class LoadClock {
     if (wasSetBack) this.#due = now;
   }
 
-  /** Whether the load in use serves a request of this time. One from later than the clock is from before it was set back. */
+  /** Whether the load in use serves a request of this time. It does not if it is of a later time: the clock was set back. */
   serves(now: Date): boolean {
     const { at } = this.#inUse;
     return this.#isInOutage(at, earlier(now, this.#latest)) && this.#isInOutage(this.#latest, at);
   }
 
   /**
-   * Begins a load. While it may take and the one in use serves, no other request is due for one; otherwise all of
-   * them wait.
+   * Begins a load. No other is due while this one may take, if the load in use still serves.
    */
   begin(): Load {
     this.#last = { number: this.begun + 1, at: this.#latest };
@@ -81,7 +80,7 @@ export class LoadClock {
     return this.#last;
   }
 
-  /** @returns Whether the load is in use now. One that counted as lost may end after the one in its place, and has older records. */
+  /** Ends a load. @returns Whether it is in use now: not if it was taken for lost, and a later one is in use already. */
   use({ number, at }: Load): boolean {
     if (number < this.#inUse.number) return false;
     this.#inUse = { number, at: this.#notAhead(at) };

@@ -70,7 +70,10 @@ export const Policy = {
     return hidden.length > 0 ? { hidden } : {};
   },
 
-  /** The texts of a condition, except claims, with the attribute that each is compared to and what may hide that. */
+  /**
+   * The conditions on texts, except claims: the globs, the attribute that they match, and the {@link Hidden} that makes it
+   * unknown.
+   */
   texts: ({ caller = {}, ...when }: RuleTable["when"]): readonly Text[] => [
     [when.cluster, (c) => c.cluster, "issuer"],
     [when.issuer, (c) => c.issuer, "issuer"],

@@ -112,7 +112,7 @@ const recordedClaim = parsedText((text) => {
 
 const maximumRecorded = 16;
 
-/** The keys of an issuer whose tokens are no ServiceAccounts'. */
+/** The configuration keys of an issuer whose tokens are not those of ServiceAccounts. */
 export const subjectKeys = {
   subjects: z.optional(
     z.array(entry).check(

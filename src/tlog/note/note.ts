@@ -65,7 +65,7 @@ export function formatSignature({ name, keyId, signature }: NoteSignature): stri
   return `${dash} ${name} ${Base64.format(concatBytes(keyId, signature))}`;
 }
 
-/** Whether the signature claims to be by this key. */
+/** Whether the signature claims to be by this key. Nothing is verified. */
 export function claims(signature: NoteSignature, { name, keyId }: VerifierKey): boolean {
   return signature.name === name && Hex.format(signature.keyId) === Hex.format(keyId);
 }

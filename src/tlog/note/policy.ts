@@ -15,7 +15,7 @@ export interface PolicyWitness {
   readonly url?: string | undefined;
 }
 
-/** Whether these witnesses suffice, by their names. */
+/** Whether the witnesses with these names suffice. */
 type Quorum = (cosigned: ReadonlySet<string>) => boolean;
 
 /** The logs that a reader accepts, and the witnesses that it demands (C2SP tlog-policy). */
@@ -25,7 +25,7 @@ export interface LogPolicy {
   readonly isQuorum: Quorum;
 }
 
-/** The state of the reader: names that later lines may use. */
+/** The lines that have been read, and the names that later lines may use. */
 interface Draft {
   readonly logs: PolicyLog[];
   readonly witnesses: PolicyWitness[];
@@ -38,7 +38,8 @@ const maximumLines = 1000;
 export const LogPolicy = {
   /**
    * Parses a policy of logs and witnesses (C2SP tlog-policy).
-   * @throws LogError `form`, with the number of the first line that is malformed; also for a policy without a quorum.
+   * @throws LogError `form` for a malformed line, with its number; for a malformed key; and for a policy without a quorum.
+   *   Lines after the 1000th are ignored.
    */
   parse(text: string): LogPolicy {
     const draft: Draft = { logs: [], witnesses: [], members: new Map() };
@@ -80,7 +81,7 @@ export const LogPolicy = {
   },
 };
 
-/** @returns Whether the line is one of a policy. */
+/** Adds a line to the draft. @returns `false` for a malformed line. */
 function readLine(draft: Draft, [keyword, ...words]: readonly string[]): boolean {
   switch (keyword) {
     case "log":
@@ -139,7 +140,7 @@ function readQuorum(draft: Draft, [name = "", ...more]: readonly string[]): bool
 const isUrl = (text: string | undefined): boolean =>
   text === undefined || (URL.canParse(text) && /^https?:/.test(text));
 
-/** A checkpoint that satisfies a policy, and the witnesses that cosigned it. */
+/** A verified checkpoint, and the witnesses of the policy that cosigned it, with the time of each. */
 export interface AcceptedCheckpoint {
   readonly checkpoint: Checkpoint;
   readonly log: PolicyLog;

@@ -16,7 +16,7 @@ const publicKeyOctets = 32;
 export interface VerifierKey {
   readonly name: string;
   readonly use: KeyUse;
-  /** Four octets that a signature line repeats. */
+  /** Four octets by which a signature line names its key. */
   readonly keyId: Bytes;
   readonly publicKey: Bytes;
 }

@@ -21,11 +21,11 @@ export interface LogParts extends Staged {
   readonly mayBegin: () => boolean;
 }
 
-/** A log whose storage is in order. */
+/** A log whose storage has been verified. */
 export interface OpenedLog {
   readonly signer: NoteSigner;
   readonly head: LogHead;
-  /** The names of the entries that the log has once. */
+  /** The names of the named entries in the log, which are not appended again. */
   readonly names: readonly string[];
 }
 
@@ -55,8 +55,8 @@ export async function openLog(parts: LogParts): Promise<OpenedLog> {
     if (published)
       throw new LogRefusal(origin, "a checkpoint is published, but the stage is empty");
     const [scheme] = /^[a-z][a-z0-9.-]*:\/\//i.exec(origin) ?? [];
-    // An origin has no scheme (C2SP tlog-checkpoint). An existing log keeps one that has, because its origin is its
-    // name for good.
+    // An origin has no scheme (C2SP tlog-checkpoint). An existing log keeps its origin, even one with a scheme, because
+    // readers know the log by it.
     if (scheme) throw new LogRefusal(origin, `a new log takes LOG_ORIGIN without ${scheme}`);
     if (!parts.mayBegin())
       throw new LogRefusal(origin, "there is no log, and today is not its inception");
@@ -114,7 +114,7 @@ export async function signCheckpoint(
   return formatNote({ text, signatures: [await signer.sign(text)] });
 }
 
-/** The published checkpoint is the settled one or the signed one: any other shows a rollback. */
+/** Refuses a published checkpoint that is neither the settled nor the signed one: that shows a rollback. @throws LogError */
 async function requirePublished(
   { settled, signed }: LogHead,
   published: Uint8Array | undefined,
@@ -122,7 +122,7 @@ async function requirePublished(
 ): Promise<void> {
   const known = [await openCheckpointText(settled, key), await openCheckpointText(signed, key)];
   if (!published) {
-    // The first publication may have been interrupted.
+    // None is published yet, if the first publication was interrupted.
     if (known.some(({ size }) => size === 0)) return;
     throw new LogError("missing", "the published checkpoint is gone");
   }
@@ -149,7 +149,7 @@ async function requireStaged(staged: Staged, head: LogHead, key: VerifierKey): P
   if (!Bytes.equal(frontier.root(), signed.root)) {
     throw new LogError("content", "the staged entries are not those of the signed checkpoint");
   }
-  // It reads the tiles beyond the signed tree as well, so that damage shows now.
+  // The tiles beyond the signed tree are read as well, so that damage shows now.
   let settled = frontier;
   for (;;) {
     const next = (await planPublication(staged, settled)).frontier;
@@ -159,8 +159,8 @@ async function requireStaged(staged: Staged, head: LogHead, key: VerifierKey): P
 }
 
 /**
- * The edge of the tree of everything that a stage holds, or of its first entries: not before the tree that is published
- * whole. Nothing is verified.
+ * The frontier of the tree of all staged entries, or of its first `maximumSize` entries, but at least of the tree that is
+ * completely published. Nothing is verified.
  *
  * @throws LogError
  */

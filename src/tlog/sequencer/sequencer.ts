@@ -16,22 +16,22 @@ import {
 } from "./open-log.ts";
 import { StagedBatch } from "./storage.ts";
 
-/** Asks witnesses to cosign a checkpoint whose objects are all there. It does not reject. */
+/** Asks witnesses to cosign a checkpoint whose objects are all published. It does not reject. */
 export type AskWitnesses = (checkpoint: string) => Promise<readonly NoteSignature[]>;
 
 /** What a sequencer works with. */
 export interface SequencerParts extends LogParts {
-  /** Runs work when the events that are due have run: what they append forms one batch. */
+  /** Runs work after the events that are due now: all entries that these append form one batch. */
   readonly nextTurn: (work: () => void) => void;
   readonly askWitnesses?: AskWitnesses | undefined;
 }
 
-/** The index of an entry, or why it has none. It is a value, because errors do not travel between isolates. */
+/** The index of an entry, or why it has none: a value, because errors lose their class between isolates. */
 export type AppendResult =
   | { readonly index: number }
   | { readonly refused: "busy" | "failed" | "closed"; readonly detail: string };
 
-/** The most entries that wait for one commit, and their octets. */
+/** The most entries that wait for one commit. Their octets are bounded, too. */
 export const maximumWaiting = 2000;
 const maximumWaitingOctets = 1_000_000;
 
@@ -43,7 +43,7 @@ export interface NamedEntry {
 
 interface Waiting {
   readonly entry: Bytes;
-  /** Resolves the append; absent for a named entry, whose append nobody awaits. */
+  /** Resolves the promise of `append`; absent for a named entry, which nobody awaits. */
   readonly resolve?: (result: AppendResult) => void;
   readonly name?: string;
 }
@@ -90,12 +90,12 @@ export class Sequencer {
     return this.#opened && VerifierKey.format(this.#opened.signer.key);
   }
 
-  /** Why the log takes no entries any more; a human decides. */
+  /** Why the log takes no entries any more, until a person has decided; `undefined` while it does. */
   get refusal(): string | undefined {
     return this.#refusal?.message;
   }
 
-  /** Why the last commit failed; `undefined` once the stage has taken something again. */
+  /** Why the last commit failed; `undefined` once a write has succeeded again. */
   get failure(): string | undefined {
     return this.#failure;
   }
@@ -116,14 +116,18 @@ export class Sequencer {
     }
   }
 
-  /** Whether there are entries that no published checkpoint covers, or the storage must be read again. */
+  /**
+   * Whether there are entries that no published checkpoint covers, or the storage must be read again; `false` once the log
+   * refuses entries.
+   */
   get isBehind(): boolean {
     if (this.#refusal) return false;
     return !this.#opened || this.#opened.head.frontier.size < this.#size;
   }
 
   /**
-   * Appends an entry. The entry is durable once this resolves with an index.
+   * Appends an entry. The entry is durable once this resolves with an index. After `failed`, the log may have it
+   * nevertheless.
    *
    * @param before Named entries. Those that the log lacks are appended before this entry. After a crash the log may
    *   contain one twice.
@@ -174,14 +178,14 @@ export class Sequencer {
     for (const [i, { resolve }] of batch.entries()) resolve?.({ index: first + i });
   }
 
-  /** The batch may have been written nevertheless. No append of it was answered, and the next index comes after it. */
+  /** Answers the appends of a batch with `failed`. It may have been written nevertheless, so the next index comes after it. */
   #failed(batch: readonly Waiting[], error: unknown): void {
     const detail = messageOf(error);
     this.#failure = detail;
     try {
       this.#size = this.#parts.stage.end() ?? this.#size;
     } catch {
-      // The stage cannot be read either. The next batch fails, because its place is taken or the stage is.
+      // The stage cannot be read either. If the batch was written, its indexes are taken, so the next batch fails.
     }
     for (const { resolve, name } of batch) {
       if (name !== undefined) this.#named.delete(name);
@@ -202,7 +206,7 @@ export class Sequencer {
   async #publishAll(): Promise<void> {
     try {
       this.#opened ??= await openLog({ ...this.#parts, mayBegin: () => false });
-      // What comes meanwhile waits for the next publication: under load this one would not end.
+      // Entries that come meanwhile are left to the next publication: under load this one would not end.
       const size = this.#size;
       while (this.#opened.head.frontier.size < size)
         this.#opened = await publishOnce(this.#parts, this.#opened);
@@ -219,7 +223,7 @@ const refused = (why: "busy" | "failed" | "closed", detail: string): Promise<App
 
 /**
  * One publication. Its order is what makes an interruption harmless: commit to the signed tree, write
- * its objects, then its checkpoint, and only then forget the entries.
+ * its objects, then its checkpoint, and only then delete the staged entries.
  */
 async function publishOnce(parts: SequencerParts, opened: OpenedLog): Promise<OpenedLog> {
   const { signer, head } = opened;

@@ -13,7 +13,7 @@ export interface StagedBatch {
   readonly octets: Bytes;
 }
 
-/** Computes the leaf hash of an entry: the platform may have a faster way than this layer. */
+/** Computes the leaf hash of an entry. A platform may do it faster than this layer. */
 export type HashEntry = (entry: Bytes) => Hash;
 
 export const StagedBatch = {
@@ -22,7 +22,7 @@ export const StagedBatch = {
     return { first, count: entries.length, octets };
   },
 
-  /** The hashes, which nobody has compared with the entries. @throws LogError `form` */
+  /** The hashes, not compared with the entries. @throws LogError `form` */
   hashes: ({ count, octets }: StagedBatch): readonly Hash[] =>
     Tile.parse(octets.subarray(0, count * Hash.octets), count),
 
@@ -35,7 +35,7 @@ export const StagedBatch = {
 export interface StagedTexts {
   readonly key: string;
   readonly head: string;
-  /** The names of the entries that the log has once, as JSON. */
+  /** The names of the named entries in the log, as JSON. */
   readonly named?: string | undefined;
 }
 
@@ -64,9 +64,9 @@ export interface LogStage {
  */
 export interface LogObjects {
   readonly read: (path: string) => Promise<Bytes | undefined>;
-  /** Stores an object unless there is one. @returns The object as it can be read then. */
+  /** Stores an object unless there is one. @returns The object that is at the path afterwards. */
   readonly create: (path: string, octets: Bytes) => Promise<Bytes | undefined>;
-  /** Whether this process has stored an object with what the log has for it, so that it need not be created again. */
+  /** Whether this process has stored the object with the octets of this log, so that it need not be created again. */
   readonly has?: (path: string) => boolean;
   /** Replaces the checkpoint, atomically for its readers. */
   readonly replace: (path: string, octets: Bytes) => Promise<void>;
@@ -75,11 +75,11 @@ export interface LogObjects {
 /** Makes and opens the key that signs the checkpoints of a log. */
 export interface LogKeys {
   readonly create: () => Promise<OpenedLogKey>;
-  /** Opens a stored key. It rejects unless this log's key was sealed so. */
+  /** Opens a stored key. It rejects a record that is not of this log's key. */
   readonly open: (record: string) => Promise<OpenedLogKey>;
 }
 
-/** A key that signs, and its record as it should be stored from now on. */
+/** The signing key of a log, and its record, which replaces the stored one. */
 export interface OpenedLogKey {
   readonly signer: NoteSigner;
   readonly record: string;
@@ -88,7 +88,7 @@ export interface OpenedLogKey {
 /** The path of the object with the key by which readers verify a log. */
 const verifierKeyPath = "vkey";
 
-/** The verifier key among the objects of a log. */
+/** Publishes and reads the verifier key of a log. */
 export const LogObjects = {
   /** Publishes the verifier key of an open log, unless it is there. */
   async publishVerifierKey(

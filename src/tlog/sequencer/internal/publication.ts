@@ -20,7 +20,7 @@ interface Plan {
 /** Bounds the memory of one publication: entries of a kibibyte make sixteen mebibytes. */
 const entriesPerPublication = 16_384;
 
-/** The stage of a log, and how its entries are hashed. */
+/** The staged entries of a log, and how they are hashed. */
 export interface Staged {
   readonly stage: LogStage;
   readonly hashEntry: HashEntry;
@@ -29,8 +29,8 @@ export interface Staged {
 }
 
 /**
- * Plans the publication of staged entries behind a settled tree: of `target` entries in all, or of as
- * many as one publication takes.
+ * Plans the publication of the staged entries after a settled tree: up to a tree of `target` entries, or of as many
+ * entries as one publication takes.
  *
  * @throws LogError `content` for staged entries that are damaged, or missing.
  */
@@ -50,7 +50,7 @@ export async function planPublication(
     if (batches.length === 0) break;
     for (const batch of batches) {
       if (next !== 0 && batch.first !== next) throw missing(next);
-      // A batch is published whole, unless the log has committed to a part of it.
+      // A batch is not split, unless the log has committed to a tree that ends within it.
       isWhole = batch.first >= limit;
       if (isWhole) break;
       next = batch.first + batch.count;
@@ -111,7 +111,7 @@ class BundleWriter {
     }
     return [...this.#bundles].map(([index, entries]) => ({
       path: Tile.path({ level: "entries", index, width: entries.length }),
-      // All at once would double the memory of a publication.
+      // Formatted only when written: all bundles at once would double the memory of a publication.
       get octets() {
         return Tile.formatBundle(entries.map(({ entry }) => entry));
       },
@@ -134,7 +134,7 @@ export async function writeObjects(
   }
 }
 
-/** A Worker has six connections at once. */
+/** A Worker may have six connections at once. */
 const writesAtOnce = 6;
 
 async function writeObject(objects: LogObjects, planned: PlannedObject): Promise<void> {
