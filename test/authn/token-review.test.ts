@@ -227,20 +227,26 @@ describe("a look at the API server", () => {
     }
   });
 
-  test("has one while it is away, asks no more than once in ten seconds, and none once it is back", async () => {
-    let send: ClusterApi["send"] = refused("cluster-unreachable");
-    let asked = 0;
-    const { probe, failure } = looking((...request) => {
-      asked++;
-      return send(...request);
-    });
-    for (const seconds of [0, 1, 9]) await probe?.(addSeconds(now, seconds));
-    expect(asked).toBe(1);
-    expect(failure?.()).toEqual({ at: now, detail: "the API server of c: cluster-unreachable" });
-    send = async () => answerOf(no);
-    await probe?.(addSeconds(now, 10));
-    expect(failure?.()).toBeUndefined();
-  });
+  test.each<[string, ClusterApi["send"]]>([
+    ["back", async () => answerOf(no)],
+    ["busy", refused("cluster-busy")],
+  ])(
+    "has one while it is away, asks no more than once in ten seconds, and none once it is %s",
+    async (_, answering) => {
+      let send: ClusterApi["send"] = refused("cluster-unreachable");
+      let asked = 0;
+      const { probe, failure } = looking((...request) => {
+        asked++;
+        return send(...request);
+      });
+      for (const seconds of [0, 1, 9]) await probe?.(addSeconds(now, seconds));
+      expect(asked).toBe(1);
+      expect(failure?.()).toEqual({ at: now, detail: "the API server of c: cluster-unreachable" });
+      send = answering;
+      await probe?.(addSeconds(now, 10));
+      expect(failure?.()).toBeUndefined();
+    },
+  );
 
   test("knows nothing of what callers ask", async () => {
     const review = looking(refused("cluster-unreachable"));

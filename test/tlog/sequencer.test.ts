@@ -303,6 +303,24 @@ describe("killed at any step", () => {
     }
   });
 
+  test("goes on where it was killed before its first checkpoint was there, and again as it published", async () => {
+    for (let writes = 1; writes < 8; writes++) {
+      const parts = memoryParts();
+      parts.saboteur.arm(2, false);
+      await expect(Sequencer.open(parts)).rejects.toThrow("killed");
+      expect(parts.objects.checkpoints).toEqual([]);
+      parts.saboteur.disarm();
+      const begun = await Sequencer.open(parts);
+      await appendMany(begun, 0, 3);
+      parts.saboteur.arm(writes, true);
+      await begun.publish().catch(() => {});
+      parts.saboteur.disarm();
+      const log = await Sequencer.open(parts);
+      await log.publish();
+      expect(await entriesOf(parts.objects, vkeyOf(log)), `${writes}`).toHaveLength(3);
+    }
+  });
+
   test("reads its storage anew after a failed publication, without a restart", async () => {
     for (let writes = 1; writes < 9; writes++) {
       const parts = memoryParts();

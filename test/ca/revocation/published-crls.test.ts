@@ -16,6 +16,7 @@ import {
   startWithSuccessor,
   viewOf,
 } from "../../testkit/ca/tainted-ca.ts";
+import { createCrlAuthority, parsedCrl } from "../../testkit/pki/crl-authority.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
 
 test("a CRL is signed again when its revocations change and their number does not", async () => {
@@ -65,6 +66,35 @@ test.each<[string, WorkSharing]>([
     expect(readCrl(own.pem).entries).toEqual([["0a", 1]]);
   },
 );
+
+test("the next CRL of a root in a key service is published in place of the one before, in the same period", async () => {
+  const ca = await startSigningCa({ CRL: "on" });
+  const root = await createCrlAuthority();
+  const view = await viewOf(ca);
+  const [one, two] = await Promise.all(
+    [1, 2].map(async (number) => parsedCrl(await root.crl({ number }))),
+  );
+  if (!one || !two) throw new Error("no CRLs");
+  const roots = [...view.trustBundle.roots, new Uint8Array(root.certificate.raw)];
+  const withCrl = (crl: typeof one): AuthorityView => ({
+    ...view,
+    trustBundle: { ...view.trustBundle, roots },
+    store: { ...view.store, statements: { ...view.store.statements, crl: [crl] } },
+  });
+  const views = [withCrl(one), withCrl(two)];
+  const source = new SignedCrls({
+    authorities: { at: () => views.shift() ?? withCrl(two), renew: async () => {} },
+    configuredRevocations: [],
+    shareWork: sharePromises,
+    log: ca.log,
+    lifetimeSeconds: 86_400,
+    propagationSeconds: 600,
+  });
+  const before = await source.at(ca.now());
+  const after = await source.at(ca.now());
+  expect([before, after].map(({ ofBundle }) => ofBundle.at(-1)?.der)).toEqual([one.der, two.der]);
+  expect(after.digest).not.toBe(before.digest);
+});
 
 test("no root is published without its CRL: the rotation stores no authority that cannot sign one", async () => {
   const day = 86_400;

@@ -256,6 +256,28 @@ describe("an upstream", () => {
     expect((await readiness(ca)).reasons).toEqual([]);
   });
 
+  test("that gives nothing is reported while there is time to act, however short its intermediates are", async () => {
+    const upstream = await startUpstream((asked) =>
+      vault(root, nowOfCa, { notAfter: addSeconds(nowOfCa(), 4 * 3600) })(asked),
+    );
+    const ca = await start(upstream, {
+      DEFAULT_WORKLOAD_CERT_TTL: "1h",
+      MAX_WORKLOAD_CERT_TTL: "1h",
+      PROPAGATION_INTERVAL: "240s",
+    });
+    await ca.rotate();
+    upstream.behaviour = text(500, "{}");
+    const { due, deadline } = NextStep.of(await openStore(ca.mint)) ?? {};
+    if (!due || !deadline) throw new Error("nothing is due");
+    const passUntil = (at: Date): void => ca.pass((at.getTime() - ca.now().getTime()) / 1000);
+    passUntil(due);
+    expect((await readiness(ca)).reasons).toEqual([]);
+    passUntil(new Date((due.getTime() + deadline.getTime()) / 2));
+    expect((await readiness(ca)).reasons).toEqual([
+      expect.stringMatching(/^the next intermediate is due: .*the CA upstream has given none/),
+    ]);
+  });
+
   test("that hangs is left after a while", async () => {
     const upstream = await startUpstream(() => undefined);
     const configuration = Configuration.parse({

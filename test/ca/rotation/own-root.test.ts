@@ -148,6 +148,20 @@ test("a root that leaves before every reader sees the intermediate is a new one 
   expect(signsFrom).toEqual(inEveryBundle);
 });
 
+test("a root that every verifier has by now is no new one: its first intermediate signs once it is published", async () => {
+  const ca = await start();
+  await renew(ca);
+  const next = await createCa("O=company,CN=next");
+  const [{ der } = { der: new Uint8Array() }] = readCertificates({ name: "n", text: next.pem });
+  await trustRoot(ca.mint, der, ca.now());
+  ca.pass(40 * day);
+  const installed = ca.now();
+  const id = await renew(ca, next);
+  const { authorities } = await openStore(ca.mint);
+  const { signsFrom } = authorities.find((each) => each.id === id)?.schedule ?? {};
+  expect(signsFrom).toEqual(addSeconds(wholeSeconds(installed), propagation));
+});
+
 test("a root leaves the bundle with its last intermediate", async () => {
   const ca = await start();
   await renew(ca);

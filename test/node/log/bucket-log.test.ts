@@ -267,19 +267,23 @@ describe("a log in a bucket", () => {
     expect(one.issuanceLog.troubles()).toEqual([publishes, takes]);
   });
 
-  test("takes entries again once the bucket does, before anybody appends one", async () => {
-    const bucket = new MemoryBucket();
-    const one = instance(bucket);
-    await append(one, "first");
-    const { write } = bucket;
-    bucket.write = () => Promise.reject(new FetchError("is away"));
-    await expect(append(one, "second")).rejects.toThrow();
-    await expect(one.publish()).rejects.toThrow();
-    expect(one.issuanceLog.refusal()).toContain("takes no entry");
-    bucket.write = write;
-    await one.publish();
-    expect(one.issuanceLog.troubles()).toEqual([]);
-  });
+  test.each([false, true])(
+    "takes entries again once the bucket does, before anybody appends one; all are published: %j",
+    async (isPublished) => {
+      const bucket = new MemoryBucket();
+      const one = instance(bucket);
+      await append(one, "first");
+      if (isPublished) await one.publish();
+      const { write } = bucket;
+      bucket.write = () => Promise.reject(new FetchError("is away"));
+      await expect(append(one, "second")).rejects.toThrow();
+      await expect(one.publish()).rejects.toThrow();
+      expect(one.issuanceLog.refusal()).toContain("takes no entry");
+      bucket.write = write;
+      await one.publish();
+      expect(one.issuanceLog.troubles()).toEqual([]);
+    },
+  );
 
   test("begins on the day of its inception alone", async () => {
     const bucket = new MemoryBucket();

@@ -1,4 +1,5 @@
 import { X509Certificate } from "node:crypto";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
@@ -6,6 +7,7 @@ import { watchEvents } from "../../../src/kubernetes/internal/watch-events.ts";
 import { Listing } from "../../../src/kubernetes/list-pages.ts";
 import type { CertificateSource } from "../../../src/node/gateway/certificate-source.ts";
 import { answerRequests, type SignerWork } from "../../../src/node/signer/answers.ts";
+import { Issuers } from "../../../src/node/signer/cert-manager-issuers.ts";
 import { signingOnce } from "../../../src/node/signer/signed-certificates.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
@@ -78,6 +80,19 @@ function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
 }
 
 /** @param isAlone Has no second signer, which comes first and of which nobody requests anything. */
+function configurationOf(signer: object, isAlone = false) {
+  const beside = { name: "beside.example.com/workload", ...signer };
+  return parseSignerConfiguration(
+    {
+      UPSTREAM: "https://ca.test",
+      KUBERNETES_SERVER: "https://api.test",
+      SIGNERS: [...(isAlone ? [] : [beside]), { name: "mesh.example.com/workload", ...signer }],
+    },
+    {},
+  );
+}
+
+/** @param means `isAlone` as {@link configurationOf} has it. */
 function start(
   client: KubernetesClient,
   signer: object,
@@ -88,15 +103,7 @@ function start(
     roots = () => "the roots",
   }: Means = {},
 ): SignerWork {
-  const beside = { name: "beside.example.com/workload", ...signer };
-  const configuration = parseSignerConfiguration(
-    {
-      UPSTREAM: "https://ca.test",
-      KUBERNETES_SERVER: "https://api.test",
-      SIGNERS: [...(isAlone ? [] : [beside]), { name: "mesh.example.com/workload", ...signer }],
-    },
-    {},
-  );
+  const configuration = configurationOf(signer, isAlone);
   const answered = (kind: string, outcome: string): void => void counted.push(`${kind} ${outcome}`);
   const known = { roots, caFaults: () => [] };
   const context = { client, log, answered, clock, signal: ending.signal, ...known };
@@ -487,6 +494,31 @@ describe("of cert-manager", () => {
         ],
       },
     });
+  });
+
+  test("an issuer says why the CA refuses, until it answers, and says nothing of a CA that is away", async () => {
+    const { client, writes } = memoryApi(clusterWith());
+    const { signers } = configurationOf(rules);
+    const known = { caFaults: () => [], clock: () => new Date() };
+    const seen = new Issuers({
+      ...{ client, signers, ...known, signal: ending.signal },
+      failed: (error) => expect(error).toBeUndefined(),
+    });
+    await eventually(() => expect(seen.hasAll()).toBe(true));
+    const mesh = seen.find("shop", { kind: "RampartClusterIssuer", name: "mesh" });
+    if (!mesh) throw new Error("no issuer");
+    const reasonAfter = async (error?: ConnectError): Promise<unknown> => {
+      seen.note(mesh, error);
+      await seen.report();
+      return Object(writes.at(-1)?.body).status.conditions[0].reason;
+    };
+    const [away, no] = [Code.Unavailable, Code.PermissionDenied].map(
+      (code) => new ConnectError("no certificate", code),
+    );
+    expect(await reasonAfter(away)).toBe("CaReached");
+    expect(await reasonAfter(no)).toBe("CaRefuses");
+    expect(await reasonAfter(away)).toBe("CaRefuses");
+    expect(await reasonAfter()).toBe("CaReached");
   });
 
   test("asks for nothing while the CRDs are missing", async () => {

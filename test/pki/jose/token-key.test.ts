@@ -141,6 +141,15 @@ describe("the plan", () => {
     expect(TokenKey.signingAgainFrom(both, later)).toEqual(mint?.signsFrom);
     expect(TokenKey.signingAgainFrom(both, mint?.signsFrom as Date)).toBeUndefined();
   });
+
+  test("says from when a key signs again after the last one has ended", () => {
+    const ended = first.signsUntil;
+    const next = TokenKey.plan([key(first)], termsOf("ES256", 600), ended).mint as Schedule;
+    const both = [key(first), { ...key(next), id: "next" }];
+    expect(TokenKey.signingAgainFrom(both, addSeconds(ended, -1))).toBeUndefined();
+    expect(TokenKey.signingAt(both, "ES256", ended)).toBeUndefined();
+    expect(TokenKey.signingAgainFrom(both, ended)).toEqual(next.signsFrom);
+  });
 });
 
 test.each(["ES256", "RS256"] as const)(
