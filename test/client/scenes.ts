@@ -156,6 +156,17 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await mesh.pass(200);
     await until(async () => (await identity.current()) !== first);
   },
+  "asks again before its certificate expires, whatever wait the CA asks for": async (mesh) => {
+    const identity = mesh.client().renew();
+    const first = await identity.current();
+    const left = (first.notAfter.getTime() - mesh.now().getTime()) / 1000;
+    await mesh.pass(Math.floor(left) - 100);
+    await mesh.fail(503, { "retry-after": "100" });
+    equal(await identity.current(), first);
+    await mesh.fail();
+    await mesh.pass(60);
+    equal((await identity.current()).certChain === first.certChain, false);
+  },
   "gives nobody a certificate that has expired": async (mesh) => {
     const identity = mesh.client().renew();
     await identity.current();

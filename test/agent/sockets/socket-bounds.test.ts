@@ -140,6 +140,15 @@ const namesOf = (count: number, prefix = "spiffe://"): string[] =>
   Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
 test.each([
+  ["all have streams: the newest goes, and a proxy of long standing stays", 1, 511],
+  ["one has no stream, and goes", 0, 200],
+])("of 512 connections, %s once another one comes", (_, streams, ended) => {
+  const counts = Array.from({ length: 513 }, (_, i) => (i === 200 ? streams : 1));
+  const { all } = connections(...counts);
+  expect(all.flatMap(({ session }, i) => (session.isOver ? [i] : []))).toEqual([ended]);
+});
+
+test.each([
   ["1,025 names", namesOf(1_025)],
   ["five names of files", namesOf(5, "file-root:/")],
   ["a name of 8,193 characters", ["a".repeat(8_193)]],

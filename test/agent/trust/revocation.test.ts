@@ -218,6 +218,16 @@ test("CRLs may be absent only while none is in force: a CA that stops publishing
   expect(revocation.mayBeAbsent()).toBe(true);
 });
 
+test("who writes CRLs hears that the CA publishes none any more, and so removes the file of an earlier run", () => {
+  const { revocation, roots } = follow();
+  roots(a);
+  const heard: boolean[] = [];
+  revocation.changes.add(() => heard.push(revocation.isAbsent));
+  revocation.mayBeAbsent();
+  revocation.mayBeAbsent();
+  expect(heard).toEqual([true]);
+});
+
 test.each<[string, (revocation: Revocation) => void]>([
   ["have come", (revocation) => revocation.take([crlOfA])],
   ["are said to be none", (revocation) => revocation.mayBeAbsent()],

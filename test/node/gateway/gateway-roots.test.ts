@@ -157,6 +157,11 @@ describe("a gateway with READY_WITH_ROOTS", () => {
     expect(await readiness()).toMatchObject([200, { ready: true }]);
   });
 
+  test("takes what another CA's roots have reached for nothing", async () => {
+    await gateway?.reconfigure(configurationWith({ ...values, UPSTREAM: "https://localhost:9" }));
+    expect(await readiness()).toMatchObject([503, { ready: false, roots: { delivered: 0 } }]);
+  });
+
   test("is not ready before it knows that other ConfigMaps have the roots", async () => {
     await gateway?.reconfigure(configurationWith({ ...values, CONFIG_MAP: "other-roots" }));
     expect(await readiness()).toMatchObject([

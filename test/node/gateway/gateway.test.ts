@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
@@ -97,6 +98,28 @@ afterAll(async () => {
   relay.close();
   await served.end();
 });
+
+/** A way to a CA that keeps what is sent to it from `hold` to `pass`. `held` resolves once so many connections wait. */
+async function startSlowPlace(target: number, connections: number) {
+  const [held, passed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const kept = new Set<Socket>();
+  let isHeld = false;
+  const server = createServer((near) => {
+    const far = connect(target, "127.0.0.1");
+    for (const socket of [near, far]) socket.on("error", () => socket.destroy());
+    near.on("close", () => far.destroy());
+    far.pipe(near);
+    near.on("data", async (octets) => {
+      if (isHeld && kept.add(near).size === connections) held.resolve();
+      if (isHeld) await passed.promise;
+      far.write(octets);
+    });
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  return { port, hold: () => (isHeld = true), held: held.promise, pass: passed.resolve };
+}
 
 beforeEach(() => {
   served.log.audits.length = 0;
@@ -387,6 +410,26 @@ describe("another configuration", () => {
     await gateway.reconfigure(configurationWith(`https://localhost:${relay.port}/`));
     other.close();
     expect((await call({}, headers)).outcome).toHaveProperty("certChain");
+  });
+
+  test("cuts no exchange of a token that the former place has not answered yet", async () => {
+    // One is on a connection that stood, and is sent again if that is cut. The other is not.
+    const slow = await startSlowPlace(served.port, 2);
+    const moved = await startGateway(`https://localhost:${slow.port}/`);
+    onTestFinished(() => moved.close(0));
+    const url = `https://127.0.0.1:${(await moved.address).port}`;
+    const { session, send } = connectHttp2(url, { ca: roots, servername: servedName });
+    onTestFinished(() => session.destroy());
+    slow.hold();
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    const exchanged = [1, 2].map(() =>
+      send(new Request(`${url}/token`, { method: "POST", headers, body: "grant_type=x" })),
+    );
+    await slow.held;
+    await moved.reconfigure(configurationWith(`https://localhost:${relay.port}/`));
+    slow.pass();
+    const statuses = (await Promise.all(exchanged)).map(({ status }) => status);
+    expect(statuses).toEqual([400, 400]);
   });
 
   test("of the same CA keeps its bundle known while the CA is silent", async () => {

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:tls";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import {
@@ -10,6 +12,7 @@ import { createWorkload } from "../../testkit/callers/workload.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { endOf } from "../../testkit/refusal.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const a = "https://a.test";
 const b = "https://b.test";
@@ -96,6 +99,20 @@ test("the keys of an issuer that is away now outlive a reload", async () => {
   await served.reconfigure({ ISSUERS: [{ ...published, namespaces: ["foo"] }, table(b)] });
   expect([await endFor(a), await endFor(b)]).toEqual(["issued", "issued"]);
   expect(requests).toEqual(["/keys"]);
+});
+
+test("the names of the serving certificate change with the configuration", async () => {
+  await start();
+  const names = async (): Promise<string | undefined> => {
+    const socket = connect({ host: "127.0.0.1", port: served.port, rejectUnauthorized: false });
+    await once(socket, "secureConnect");
+    const certificate = socket.getPeerX509Certificate();
+    socket.destroy();
+    return certificate?.subjectAltName;
+  };
+  expect(await names()).toContain(servedName);
+  expect(await served.reconfigure({ SERVING_NAMES: ["ca.test"] })).toEqual([]);
+  await eventually(async () => expect(await names()).toBe("DNS:ca.test"));
 });
 
 test("a taint in the configuration counts at once", async () => {

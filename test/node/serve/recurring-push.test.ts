@@ -63,6 +63,24 @@ test("serve brings its roots to the clusters that want them, and shows it", asyn
   );
 });
 
+test("serve keeps the credentials of its clusters when it refuses another configuration", async () => {
+  const ca = await start(true);
+  served = ca;
+  const [api] = apis;
+  await time.passUntil(() => expect(api.configMapIn("shop")).toBeDefined());
+  const kubernetes = {
+    server: api.origin,
+    credential: "CLUSTER_CREDENTIAL_B",
+    deliver_roots: true,
+  };
+  const ISSUERS = [{ issuer: "https://c.test", kubernetes }];
+  await expect(ca.reconfigure({ ISSUERS, [credential]: "of-no-cluster" })).rejects.toMatchObject({
+    faults: ["CLUSTER_CREDENTIAL_B: is required"],
+  });
+  api.put(namespaceOf("late"));
+  await time.passUntil(() => expect(api.configMapIn("late")).toBeDefined());
+});
+
 test("serve shows of two API servers under one name what holds for both", async () => {
   const [, broken] = apis;
   broken.instead = (_, response) => Boolean(response.writeHead(500).end());

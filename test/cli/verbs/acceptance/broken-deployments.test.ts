@@ -2,6 +2,7 @@ import { createServer } from "node:https";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { listenOnLoopback } from "../../../testkit/network/loopback.ts";
 import { createTlsIdentity } from "../../../testkit/network/tls-identity.ts";
+import { createCrlAuthority } from "../../../testkit/pki/crl-authority.ts";
 import { type Between, startPlayedCa } from "./played-ca.ts";
 
 const played = await startPlayedCa();
@@ -40,6 +41,8 @@ function after(calls: number, answer: () => Response): Between {
 }
 
 let looks = 0;
+
+const endedCrl = await (await createCrlAuthority()).crl();
 
 const breaks: readonly (readonly [string, Between, row: string, verdict: string])[] = [
   [
@@ -180,6 +183,17 @@ const breaks: readonly (readonly [string, Between, row: string, verdict: string]
       const response = await pass(request);
       return pathOf(request) === "/crl.pem"
         ? new Response((await response.text()).slice(0, 100))
+        : response;
+    },
+    "crl",
+    "broken",
+  ],
+  [
+    "a CRL that has ended beside one that has not",
+    async (request, pass) => {
+      const response = await pass(request);
+      return pathOf(request) === "/crl.pem"
+        ? new Response(`${await response.text()}${endedCrl}`)
         : response;
     },
     "crl",

@@ -21,6 +21,9 @@ test("a log whose old entries are deleted goes on for its copies, and says what 
     using index = new FollowerIndex(join(folder.path, "copy/0"));
     const later = "2026-11-21T13:00:00.000Z";
     expect([0, 44, 45].map((kept) => deletableBundles(index, later, kept))).toEqual([1, 1, 0]);
+    // A young entry does not have the CA read less of what it published last.
+    index.run("UPDATE entry SET at = ? WHERE idx = 299", later);
+    expect([44, 45].map((kept) => deletableBundles(index, later, kept))).toEqual([1, 0]);
     index.run("UPDATE entry SET at = ? WHERE idx = 255", later);
     expect(deletableBundles(index, later, 0)).toBe(0);
     const { stored } = log.objects("0");
