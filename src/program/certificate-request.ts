@@ -8,7 +8,7 @@ import { CertificationRequest } from "../pki/x509/request-to-be-signed.ts";
 
 const signData = promisify(sign);
 
-/** A subject with one RDN, an empty organisation, as Istio's agents send it. */
+/** DER of a subject with one RDN, an empty organisation, as Istio's agents send it. */
 const emptyOrganisation = Hex.parseLiteral("300b31093007060355040a1300");
 const ecdsaWithSha256 = Hex.parseLiteral("300a06082a8648ce3d040302");
 const rsaWithSha256 = Hex.parseLiteral("300d06092a864886f70d01010b0500");
@@ -20,8 +20,8 @@ export interface SubjectKey {
 }
 
 /**
- * Creates a PKCS#10 request (RFC 2986) as Istio's agents do: an empty organisation, and the SPIFFE ID as
- * the only name of a critical subjectAltName.
+ * Creates a PKCS#10 request (RFC 2986), PEM, as Istio's agents do: an empty organisation, and the SPIFFE ID as the only
+ * name of a critical subjectAltName.
  *
  * @param spiffeId `undefined` requests no name: the CA decides on all of them.
  */

@@ -4,12 +4,12 @@ import { waitFor } from "../foundation/pause.ts";
 /** Shuts a part down. @param graceMilliseconds How long requests in flight may take before they are aborted. */
 type End = (graceMilliseconds: number) => Promise<void> | void;
 
-/** Beyond the grace of callers, which is 25 s: Kubernetes kills a program after 30 s. */
+/** The time beyond the grace of callers, which is 25 s: Kubernetes kills a program after 30 s. */
 const usualMilliseconds = 4_000;
 
 /**
  * The parts that a program has opened. They shut down in reverse order, one after the other, because each may use what
- * was opened before it until it has ended. That is so at the end of a program, and when its start fails half-way.
+ * was opened before it until it has ended. They do so at the end of a program, and when its start fails half-way.
  */
 export class Lifetime {
   readonly #log: OperationLog;
@@ -34,17 +34,16 @@ export class Lifetime {
 
   /**
    * Registers a part to be shut down with the program.
-   *
    * @param name With its article, for a sentence of the log.
-   * @param ends Run at the same time.
+   * @param ends Run at the same time, when the part's turn comes.
    */
   endsWith(name: string, ...ends: readonly End[]): void {
     this.#parts.defer(() => this.#endPart(name, ends));
   }
 
   /**
-   * Shuts down every part, even after one has thrown, and gives up on one that hangs. All share the grace. A second call
-   * waits for the first.
+   * Shuts down every part, even after one has thrown, and gives up on one that hangs. All share the grace. A second
+   * call waits for the first and changes no grace.
    *
    * @throws What a part has thrown, in a SuppressedError if several have.
    */
@@ -68,8 +67,8 @@ export class Lifetime {
 }
 
 /**
- * How long a part may take to end: the grace that is left, and half of what is left beyond it, so that several parts
- * that hang take no longer than one budget.
+ * How long a part may take to end, in milliseconds: the grace left, and half of the time left beyond it, so that all
+ * parts that hang share one budget. A negative `graceLeft` is subtracted from `beyond`.
  */
 export const timeoutOf = (graceLeft: number, beyond: number): number =>
   Math.max(0, graceLeft) + Math.max(0, beyond + Math.min(0, graceLeft)) / 2;

@@ -6,10 +6,10 @@ interface Streams {
   readonly stderr: NodeJS.WriteStream;
 }
 
-/** The lines of a server's log, and what became of them. */
+/** Writes the lines of a server's log, and counts those that are lost. */
 export interface LogOutput {
   readonly write: WriteLine;
-  /** How many lines could not be written since the start. */
+  /** How many lines have been lost since the start. */
   readonly lostLines: () => number;
   /** Why the latest line of a stream could not be written; `undefined` while every stream takes lines. */
   readonly fault: () => string | undefined;
@@ -48,7 +48,7 @@ class LineStream {
   constructor(stream: NodeJS.WriteStream, clock: () => Date) {
     this.#stream = stream;
     this.#clock = clock;
-    // That of a verb ends the process.
+    // Other verbs end the process on this error.
     stream.removeAllListeners("error").on("error", () => {});
   }
 
@@ -59,7 +59,7 @@ class LineStream {
     }
     const told = this.#untold;
     this.#untold = 0;
-    // A full disk may have cut the last line short.
+    // A newline first, because a full disk may have cut the last line short.
     const report = told === 0 ? "" : `\n${this.#reportOf(told)}\n`;
     this.#stream.write(`${report}${line}\n`, (error) => {
       if (error) this.#lose(error.message, told + 1);

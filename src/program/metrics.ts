@@ -41,7 +41,7 @@ export const Metrics = {
     return new Counter({ name, help, labelNames, registers: [registry] });
   },
 
-  /** Adds a metric that shows what is read, and nothing that was read before. */
+  /** Adds a metric whose series are read at each scrape; a series that is not read any more disappears. */
   addReadSeries(registry: Registry, { type, name, help, labelNames = [], read }: ReadSeries): void {
     const Metric = type === "counter" ? Counter : Gauge;
     const metric: Counter | Gauge = new Metric({
@@ -61,11 +61,11 @@ export const Metrics = {
     });
   },
 
-  /** An instant as metrics have it, in Unix time. NaN stands for none. */
+  /** An instant in seconds of Unix time, as metrics have it; NaN for `undefined`. */
   unixTime: (instant: Date | undefined): number =>
     instant ? instant.getTime() / 1000 : Number.NaN,
 
-  /** A log that counts its operational events, under the names that the runbook has. */
+  /** Wraps a log so that it also counts operational events, by name and level (`rampart_operations_total`). */
   countingOperations<Log extends OperationLog>(log: Log, registry: Registry): Log {
     const help = "Events of the log, by the names of the runbook.";
     const operations = Metrics.addCounter(
@@ -84,14 +84,14 @@ export const Metrics = {
     };
   },
 
-  /** The answer to a scrape: the sum over all processes, whichever of them is scraped. */
+  /** Answers scrapes with the metrics of all processes, whichever of them is scraped. */
   ofAll(registry: Registry, peerProcesses: PeerProcesses | undefined): () => Promise<string> {
     if (!peerProcesses) return () => registry.metrics();
     const reports = peerProcesses.share(() => registry.getMetricsAsJSON());
     return async () => AggregatorRegistry.aggregate([...(await reports())]).metrics();
   },
 
-  /** Adds the counter of the lines that an output has lost; a log without an output loses none. */
+  /** Adds the counter of lost lines of the log; 0 without an output. */
   addLostLines(registry: Registry, output: LogOutput | undefined): void {
     Metrics.addReadSeries(registry, {
       type: "counter",
@@ -102,16 +102,16 @@ export const Metrics = {
   },
 };
 
-/** A gauge without labels, whose value is read whenever somebody asks for the metrics. */
+/** A gauge without labels, whose value is read at each scrape. */
 export interface ReadGauge {
   readonly name: string;
   readonly help: string;
-  /** Whose value counts among the processes of one program. By default it is the sum of all. */
+  /** How the values of a program's processes are combined; by default they are added. */
   readonly aggregator?: "first" | "min" | "max";
   readonly read: () => number | Promise<number>;
 }
 
-/** The values of a metric by their labels, read whenever somebody asks for the metrics. */
+/** The values of a metric by their labels, read at each scrape. */
 interface ReadSeries {
   readonly type: "counter" | "gauge";
   readonly name: string;
@@ -122,7 +122,7 @@ interface ReadSeries {
 
 /** The processes that form one server, as one of them sees them. */
 export interface PeerProcesses {
-  /** Whether this one rotates now, and the others read its writes. For a while two may. */
+  /** Whether this process rotates now; the others read what it writes. For a short time two may rotate. */
   readonly rotates: () => boolean;
   /** Offers this process's report to the others. @returns A function that gets the reports of all. */
   readonly share: (own: () => Promise<Report>) => () => Promise<readonly Report[]>;

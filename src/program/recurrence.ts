@@ -9,8 +9,8 @@ export interface Recurrence {
 /** Starts work that recurs. */
 export const Recurrence = {
   /**
-   * Runs the work at once, and again `seconds` after each run, or after as many seconds as the run
-   * returns. An error goes to `failed` and does not end the repetition.
+   * Runs the work at once, and again `seconds` after each run has ended, or after as many seconds as the run returns.
+   * An error goes to `failed` and does not end the repetition.
    */
   start(
     work: () => Promise<number | undefined> | Promise<void>,

@@ -14,7 +14,7 @@ import { type ConfigurationStatus, restartSentence } from "./internal/configurat
 export interface ConfigurationSource<C> {
   /** @throws ConfigurationError */
   readonly read: () => Promise<Values>;
-  /** The state of the file, which differs whenever its content does. */
+  /** A text that differs whenever the file's content does, such as {@link fileState}. Never rejects. */
   readonly state: () => Promise<string>;
   /** @throws ConfigurationError */
   readonly parse: (values: Values) => C;
@@ -22,9 +22,9 @@ export interface ConfigurationSource<C> {
 }
 
 /**
- * Takes on a configuration, or rejects and changes nothing.
+ * Applies a configuration, or rejects and changes nothing.
  *
- * @returns The keys of which a part needs a restart.
+ * @returns Keys whose change is applied only in part until a restart.
  */
 export type Reconfigure<C> = (next: C) => Promise<readonly string[]>;
 
@@ -36,12 +36,12 @@ interface Context {
 
 const pollSeconds = 1;
 
-/** A file that was refused is tried again, because a file that it names may be there by now. */
+/** A refused file is tried again after as many looks, because a file that it names may exist by then. */
 const looksBetweenRetries = 10;
 
 /**
- * The configuration of a program while it runs. It reads the file again when that changes, or when it is
- * asked to, one time after the other. A file with a fault changes nothing.
+ * The configuration of a program while it runs. It reads the file again when the file changes and when
+ * {@link RunningConfiguration.ask} is called, never two at a time. A file with a fault changes nothing.
  */
 export class RunningConfiguration<C> {
   readonly #source: ConfigurationSource<C>;
@@ -49,7 +49,7 @@ export class RunningConfiguration<C> {
   readonly #atStart: Values;
   #inForce: Values;
   #status: ConfigurationStatus;
-  /** The keys of which a part needs a restart. */
+  /** Keys whose change is applied only in part until a restart. */
   #inPart: readonly string[] = [];
   #isAsked = false;
   readonly #sleep: InterruptibleSleep;
@@ -81,7 +81,7 @@ export class RunningConfiguration<C> {
 
   readonly status = (): ConfigurationStatus => this.#status;
 
-  /** Has the file read again at once, even if it has not changed: once more if a reload is under way. */
+  /** Reads the file again at once, even if it has not changed; if a reload is under way, after it. */
   readonly ask = (): void => {
     this.#isAsked = true;
     this.#sleep.interrupt();
@@ -100,7 +100,7 @@ export class RunningConfiguration<C> {
   }
 
   /**
-   * Whether the file is another than at the last read. It must have been left alone between two looks: an
+   * Creates a function that says whether the file differs from the last read, and did not change between two looks: an
    * editor may write it in several steps, and half a list of clusters may be a correct file.
    */
   #watch(): () => Promise<boolean> {
@@ -134,7 +134,7 @@ export class RunningConfiguration<C> {
     }
   }
 
-  /** @throws ConfigurationError, or what `reconfigure` rejects with */
+  /** Applies values that need no restart. @throws ConfigurationError, or what `reconfigure` rejects with. */
   async #take(written: Values, reconfigure: Reconfigure<C>, isAsked: boolean): Promise<void> {
     const { parse, restartKeys } = this.#source;
     parse(written);
@@ -161,9 +161,9 @@ export class RunningConfiguration<C> {
   }
 
   /**
-   * Parses the values that can be applied, with those of the start for keys that need a restart.
+   * Parses the values to apply, among which the keys that need a restart have their values of the start.
    *
-   * @throws ConfigurationError that names those keys, because their values are not those of the file.
+   * @throws ConfigurationError that names these keys, because the file has other values of them.
    */
   #parseApplicable(values: Values, awaitingRestart: readonly string[]): C {
     try {
@@ -175,7 +175,7 @@ export class RunningConfiguration<C> {
     }
   }
 
-  /** Logs each fault once, and not at every attempt. */
+  /** Logs faults unless the last attempt had the same. */
   #refuse(faults: readonly string[]): void {
     const { reloads, faults: before, ...status } = this.#status;
     const isNew = faults.join() !== before.join();
@@ -207,8 +207,8 @@ export class RunningConfiguration<C> {
 export type Values = Readonly<Record<string, unknown>>;
 
 /**
- * Replaces the values of the keys that need a restart by those of the start. The others apply, because one
- * changed port must not keep a removed cluster in. `awaitingRestart` has the keys that have changed.
+ * Replaces the values of the keys that need a restart by those of the start. The others apply, so that a changed port
+ * does not keep a removed cluster in force. `awaitingRestart` has the replaced keys whose values differ.
  */
 export function applicableValues(
   written: Values,
@@ -233,8 +233,8 @@ export function changedKeys(before: Values, after: Values): readonly string[] {
 export const pipeState = "a pipe";
 
 /**
- * A state that changes with a file's content, found without reading it. A file that is replaced by rename, or behind
- * another target of a link as in a mounted ConfigMap, has another state.
+ * A text that changes with a file's content, found without reading it. It also changes if the file is replaced by
+ * rename, or a link to it by another, as in a mounted ConfigMap. It never rejects: an error's code is a state too.
  */
 export async function fileState(path: string): Promise<string> {
   try {

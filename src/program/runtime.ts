@@ -1,6 +1,6 @@
 import type { OperationLog } from "../foundation/events.ts";
 
-/** A runtime that has Node's modules as well. */
+/** A runtime other than Node that implements Node's modules. */
 type OtherRuntime = "Deno" | "Bun";
 
 function runtimeIn({ deno, bun }: Readonly<NodeJS.ProcessVersions>): OtherRuntime | undefined {
@@ -10,7 +10,7 @@ function runtimeIn({ deno, bun }: Readonly<NodeJS.ProcessVersions>): OtherRuntim
 
 const other = runtimeIn(process.versions);
 
-/** What each of them keeps from a program, in sentences. docs/tutorials/deno-and-bun.md has them too. */
+/** What programs cannot control on each runtime, in sentences, which docs/tutorials/deno-and-bun.md repeats. */
 const limits = {
   Deno: [
     "Deno chooses the cipher suites of TLS by itself, ChaCha20-Poly1305 among them, and hands out session tickets (denoland/deno#27617, denoland/deno#30305)",
@@ -22,15 +22,15 @@ const limits = {
 
 /** The runtime of this process. */
 export const Runtime = {
-  /** The runtime of this process if it is not Node. */
+  /** The runtime of this process; `undefined` for Node. */
   other,
 
-  /** The versions of Node without a known fault. */
+  /** The oldest versions of Node without a known fault, as a text: `24.1.0 or 26.1.0`. */
   get safeNode(): string {
     return securityReleases[0]?.fixedIn.join(" or ") ?? "";
   },
 
-  /** What this runtime keeps from a program. Node keeps nothing. */
+  /** What a program cannot control on this runtime, in sentences; empty for Node. */
   limits: (runtime: OtherRuntime | undefined = other): readonly string[] =>
     runtime === undefined ? [] : limits[runtime],
 
@@ -57,7 +57,7 @@ export const Runtime = {
       operation({ event: "platform-limits", level: "warning", detail });
   },
 
-  /** Whether a version of numbers, such as `24.11.0`, comes before another. A collator would cost an agent 2 MiB. */
+  /** Whether a version such as `24.11.0` is lower than another. Comparing with a collator would cost an agent 2 MiB. */
   isOlder(version: string, other: string): boolean {
     const numbers = version.split(".").map((part) => Number.parseInt(part, 10));
     const others = other.split(".").map((part) => Number.parseInt(part, 10));
@@ -69,7 +69,7 @@ export const Runtime = {
 /** A security release of Node, and what can happen to a program that lacks it. */
 interface SecurityRelease {
   readonly date: string;
-  /** The version of each line that has the fixes; the newest comes last. */
+  /** The first version of each release line with the fixes; the newest line last. */
   readonly fixedIn: readonly string[];
   readonly fault: string;
 }
@@ -89,13 +89,13 @@ const securityReleases: readonly SecurityRelease[] = [
   },
   {
     date: "2026-07-29",
-    // By the notes 24.18.1, but a request behind its sender's GOAWAY ended serve on each up to 24.20.0.
+    // The notes say 24.18.1, but up to 24.20.0 a request behind its sender's GOAWAY still ended serve.
     fixedIn: ["24.21.0", "26.5.1"],
     fault: "a peer can end serve, gateway or an agent over HTTP/2 (CVE-2026-56848)",
   },
 ];
 
-/** A line without a fix of its own counts as older than the newest. */
+/** The version that fixes this Node's release line; the newest for a line without a fix. */
 function fixIn(node: string, fixedIn: readonly string[]): string {
   const [line] = node.split(".");
   return fixedIn.find((fixed) => fixed.split(".")[0] === line) ?? fixedIn.at(-1) ?? "";

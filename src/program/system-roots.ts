@@ -4,7 +4,7 @@ import { join } from "node:path";
 import tls from "node:tls";
 import { PemFile, parseCertificates } from "./files/pem-file.ts";
 
-/** The bundles of Linux distributions, of which the first that can be read counts, as in Go's `crypto/x509`. */
+/** The bundles of Linux distributions. The first that can be read is used, as in Go's `crypto/x509`. */
 const usualFiles: readonly string[] = [
   "/etc/ssl/certs/ca-certificates.crt",
   "/etc/pki/tls/certs/ca-bundle.crt",
@@ -43,8 +43,8 @@ export const SystemRoots = {
   },
 
   /**
-   * Has TLS of this process trust the roots of this machine beside those that Node brings, wherever a connection names
-   * no roots of its own. A runtime that cannot do so has roots of its own choice.
+   * Makes TLS connections that name no roots trust those of this machine, beside Node's built-in ones, for the whole
+   * process. Does nothing on a runtime without this setting.
    */
   trust(): void {
     if (areTrusted) return;

@@ -5,9 +5,9 @@ import { causeOf, messageOf, OperatorError } from "../foundation/errors.ts";
 /** Which TLS versions and key exchanges are allowed (`COMPLIANCE_POLICY`). */
 export type CompliancePolicy = (typeof CompliancePolicy.all)[number];
 
-/** Follows a policy. */
+/** Applies a policy to the TLS of this process. */
 export const CompliancePolicy = {
-  /** Istio's names: without one, every usual client and server is served. */
+  /** Istio's names of policies. The empty one allows every usual client and server. */
   all: ["", "pqc"] as const,
 
   /** The hybrid of X25519 and ML-KEM-768 (draft-ietf-tls-ecdhe-mlkem). */
@@ -24,9 +24,9 @@ export const CompliancePolicy = {
   },
 
   /**
-   * Sets the TLS of this process, before it opens the first connection: every listener and every client, those of
-   * libraries too. By default {@link CompliancePolicy.postQuantumGroup} comes first, and TLS 1.2 and classical groups are served, unless
-   * Node was started with `--tls-min-v1.3`.
+   * Sets the TLS defaults of this process, of every listener and client, those of libraries too. Call it before the
+   * first connection. By default {@link CompliancePolicy.postQuantumGroup} comes first, and TLS 1.2 and classical
+   * groups are served, unless Node was started with `--tls-min-v1.3`.
    *
    * @param environment `COMPLIANCE_POLICY` of `pqc` is Istio's: TLS 1.3, that group alone, AES-GCM. `GODEBUG` with
    *   `tlsmlkem=0` is Go's: no post-quantum group, so that a client's first message fits one packet.
@@ -61,7 +61,7 @@ export const CompliancePolicy = {
       : 'must be "pqc" or be left out';
   },
 
-  /** A sentence about a client whom `pqc` has refused; `undefined` for every other fault of a handshake. */
+  /** A sentence about a client that `pqc` has refused; `undefined` for every other fault of a handshake. */
   refused(error: NodeJS.ErrnoException): string | undefined {
     const lacking = disagreements.get(error.code);
     if (lacking === undefined || tls.DEFAULT_ECDH_CURVE !== CompliancePolicy.postQuantumGroup)
@@ -73,16 +73,16 @@ export const CompliancePolicy = {
 /** Node's `--tls-min-v1.3` is obeyed; a minimum below TLS 1.2 is raised. */
 const leastVersion = tls.DEFAULT_MIN_VERSION === "TLSv1.3" ? "TLSv1.3" : "TLSv1.2";
 
-/** OpenSSL's form since 3.5: a client sends a key for each group with an asterisk, and a server prefers the first tuple. */
+/** Groups in OpenSSL 3.5's form: clients send a key for each one with `*`, and servers prefer those before a `/`. */
 const classicalGroups = "X25519:P-256:P-384:P-521";
 const usualGroups = `*${CompliancePolicy.postQuantumGroup}/*${classicalGroups}`;
 
 /** Go's setting, by which pilot-agent leaves the post-quantum key out of its first message as well. */
 const withoutPostQuantum = "GODEBUG=tlsmlkem=0";
 
-/** Handshakes of TLS, under way, failed and finished. */
+/** Says what is known of a TLS handshake that is under way, has failed or has finished. */
 export const Handshake = {
-  /** What to try when a server never answers the first message of TLS. */
+  /** What to try when a server never answers the first message of TLS, as the end of a sentence. */
   hint: `did not finish the TLS handshake in time: if something on the way drops a first message of more than one packet, set ${withoutPostQuantum}`,
 
   /** Whether a server has taken the connection, and not finished the handshake of TLS. */
@@ -97,14 +97,14 @@ export const Handshake = {
    */
   watch(socket: Socket): () => boolean {
     if (!(socket instanceof tls.TLSSocket)) return () => false;
-    // A tunnel is connected already.
+    // The socket of a proxy's tunnel is connected already.
     let isPending = !socket.connecting;
     socket.once("connect", () => (isPending = true));
     socket.once("secureConnect", () => (isPending = false));
     return () => isPending;
   },
 
-  /** The sentence for a failed call. OpenSSL's own would name a line of its sources. */
+  /** The sentence for a failed call: the error's message, except OpenSSL's, which would name a line of its sources. */
   faultOf(error: unknown): string {
     return causeOf(error).endsWith("TLS_ALERT_HANDSHAKE_FAILURE")
       ? "the peer has no TLS version, group or cipher suite in common with this program"
@@ -136,7 +136,7 @@ const groupNames: ReadonlyMap<string, string> = new Map([
 const unable = (): string =>
   `pqc needs Node with OpenSSL 3.5 for ${CompliancePolicy.postQuantumGroup}, and this runtime has ${process.versions.openssl}`;
 
-/** Codes of a server that has nothing in common with a client's first message. */
+/** The error codes of a server that shares nothing with a client's first message, and what the client lacks. */
 const disagreements: ReadonlyMap<unknown, string> = new Map([
   ["ERR_SSL_NO_SUITABLE_KEY_SHARE", CompliancePolicy.postQuantumGroup],
   ["ERR_SSL_UNSUPPORTED_PROTOCOL", "TLS 1.3"],

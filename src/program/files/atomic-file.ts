@@ -6,15 +6,15 @@ import { basename, dirname, join } from "node:path";
 /** The permissions and the owner of a new file. */
 export interface FileOwnership {
   readonly mode: number;
-  /** Gives the new file to its owner before it has any content. */
+  /** Changes the owner of the new file, before it has any content. */
   readonly give?: ((file: FileHandle) => Promise<void>) | undefined;
 }
 
-/** Files that are written whole or not at all. */
+/** Writes files completely or not at all. */
 export const AtomicFile = {
   /**
-   * Replaces a file atomically: a reader sees the old content or the whole new content. The content
-   * outlives a power failure, and so does the name after {@link AtomicFile.flushFolder}.
+   * Replaces a file atomically: a reader sees the old content or all of the new. The content outlives a power failure,
+   * and so does the name after {@link AtomicFile.flushFolder}.
    */
   async replace(
     path: string,
@@ -25,7 +25,7 @@ export const AtomicFile = {
   },
 
   /**
-   * Creates a file with its whole content, or none.
+   * Creates a file with all of its content, or no file.
    *
    * @throws Error `EEXIST` if there is a file of this name: it stays as it is.
    */
@@ -44,7 +44,7 @@ export const AtomicFile = {
   },
 };
 
-/** Writes a temporary file, gives it its name, and leaves no other name of it behind. */
+/** Writes a temporary file beside `path`, gives it the final name, and removes it even after an error. */
 async function writeBeside(
   path: string,
   content: string | Uint8Array,
@@ -61,7 +61,7 @@ async function writeBeside(
   }
 }
 
-/** Temporary files under way. A process that a signal ends leaves none. */
+/** Temporary files that are being written, which are removed when the process exits. */
 const temporaries = new Set<string>();
 
 function removeAll(): void {

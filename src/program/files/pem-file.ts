@@ -11,7 +11,7 @@ export const maximumPemOctets: number = 1024 * 1024;
 
 /** Reads files of PEM. */
 export const PemFile = {
-  /** Reads certificates, CRLs or a key, with any octets around them. @throws OperatorError as {@link SmallFile.readOctets}. */
+  /** Reads a file of certificates, CRLs or a key, unparsed. @throws OperatorError as {@link SmallFile.readOctets}. */
   async read(path: string, maximumOctets: number = maximumPemOctets): Promise<string> {
     const octets = await SmallFile.readOctets(path, maximumOctets);
     return Buffer.from(octets).toString("latin1");
@@ -23,7 +23,7 @@ export const PemFile = {
    * @throws OperatorError if it is not a regular file or is longer than `maximumOctets`; otherwise the system's error.
    */
   readNow(path: string, maximumOctets: number = maximumPemOctets): string {
-    // Otherwise to open a pipe would wait for its writer, and stop the process.
+    // Without O_NONBLOCK, opening a pipe would block the process until it has a writer.
     const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const file = fstatSync(descriptor);
@@ -52,7 +52,7 @@ export const PemFile = {
     return pem;
   },
 
-  /** Why a text has no blocks of this kind, following the name of the text; `undefined` if it has some. */
+  /** Why a text has no such blocks, to follow the text's name in a sentence; `undefined` if it has some. */
   faultIn(pem: string, wanted: "CERTIFICATE" | "X509 CRL" = "CERTIFICATE"): string | undefined {
     try {
       const isThere = Pem.blocks(pem).some(({ label }) => label === wanted);
@@ -65,8 +65,8 @@ export const PemFile = {
 };
 
 /**
- * The certificates of a PEM text, in order; none where {@link PemFile.faultIn} finds one. As Istio does, it skips a block
- * that is no certificate.
+ * The certificates of a PEM text, in order; none if {@link PemFile.faultIn} finds a fault. As in Istio, a block that is
+ * no certificate is skipped.
  */
 export function parseCertificates(pem: string): readonly X509Certificate[] {
   return Pem.certificates(pem).flatMap((base64) => parseCertificate(base64) ?? []);
@@ -88,8 +88,8 @@ export function parseCertificate(base64: string): X509Certificate | undefined {
 }
 
 /**
- * Whether a verifier takes it for an anchor: the certificate of a CA, or a self-issued one of version 1.
- * Version 1, such as that of Istio's sample root, has no extension that says so.
+ * Whether a verifier accepts a certificate as a trust anchor: that of a CA, or a self-issued one of version 1, which
+ * has no extension that marks a CA (Istio's sample root is one).
  */
 export function mayBeRoot(certificate: X509Certificate): boolean {
   if (certificate.ca) return true;

@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { OperatorError } from "../../foundation/errors.ts";
 import { bearerToken } from "../../foundation/headers.ts";
 
-/** The kinds of file that are read, beside regular files and links to them. */
+/** The kinds of file that are read, besides regular files and links to them. */
 export interface FileKinds {
   /** A pipe, such as `<(kubectl get secret -o yaml)`, keeps a key off the disk. Reading waits for its end. */
   readonly mayBePipe?: boolean;
@@ -27,7 +27,7 @@ export const SmallFile = {
     }
   },
 
-  /** Whether a file has this text. What cannot be read, or is a pipe or a device, has another. */
+  /** Whether a file has exactly this text; `false` if it cannot be read, or is a pipe or a device. Never rejects. */
   holds: (path: string, text: string): Promise<boolean> =>
     SmallFile.read(path, Buffer.byteLength(text)).then(
       (held) => held === text,
@@ -35,9 +35,9 @@ export const SmallFile = {
     ),
 
   /**
-   * Reads a file whole. A folder, a device or a longer file is refused.
+   * Reads all of a file. A folder, a device or a longer file is refused.
    *
-   * @throws OperatorError It names the file and never quotes it. Its cause is the system's error, if any.
+   * @throws OperatorError that names the file and never quotes it. Its `cause` is the system's error, if any.
    */
   async readOctets(
     path: string,
@@ -62,7 +62,7 @@ export const SmallFile = {
   },
 };
 
-/** The value, or `undefined` if the file does not exist. */
+/** The value of `reading`; `undefined` if it rejects because the file does not exist. */
 export async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
@@ -73,8 +73,8 @@ export async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefin
 }
 
 /**
- * Reads a pipe to its end by the event loop. A thread that waits in `read` would keep a process that a signal
- * ends from exiting.
+ * Reads a pipe to its end on the event loop: a thread blocked in `read` would keep the process from exiting after a
+ * signal.
  */
 async function readPipe(path: string, maximumOctets: number): Promise<Uint8Array | undefined> {
   const fd = await promisify(openDescriptor)(path, "r");
@@ -89,7 +89,7 @@ async function readPipe(path: string, maximumOctets: number): Promise<Uint8Array
   return Buffer.concat(chunks);
 }
 
-/** Reads up to one octet more than allowed: a file that grows meanwhile may be half written. */
+/** Reads up to one octet more than allowed, because the file may grow after its size was read. */
 async function readAtMost(path: string, maximumOctets: number): Promise<Uint8Array | undefined> {
   await using file = await open(path);
   const octets = Buffer.alloc(maximumOctets + 1);

@@ -27,7 +27,7 @@ import {
 import { EnvironmentProxies, type ProxyFor, type ProxyServer } from "./proxies.ts";
 import { type ClientTls, probeMilliseconds, TlsAgent } from "./tunnel.ts";
 
-/** The URL of requests. A caller parses it once for all of them. */
+/** A parsed URL, which a caller parses once for all of its requests. */
 export type Target = Readonly<ReturnType<typeof urlToHttpOptions>>;
 
 /** A request that a program sends. */
@@ -35,16 +35,16 @@ export interface OutgoingRequest extends ExchangeOptions {
   readonly target: Target;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** PEM of the roots for this connection, where those of the client may change. */
+  /** PEM of the roots to trust for this request, instead of the client's. */
   readonly ca?: string | undefined;
-  /** Called when a new connection for it stands, and its server is verified. */
+  /** Called once the request has a new connection whose server is verified; not for a reused connection. */
   readonly connected?: (() => void) | undefined;
 }
 
 const pooling = {
   keepAlive: true,
   keepAliveMsecs: probeMilliseconds,
-  /** As many calls as a gateway has under way: at fewer it would open and close connections all the time. */
+  /** As many as a gateway has calls under way: with fewer, it would keep opening and closing connections. */
   maxFreeSockets: 128,
   timeout: 60_000,
 };
@@ -58,13 +58,13 @@ export function parseTarget(url: string): Target {
 }
 
 /**
- * A client for servers that may be slow, broken or hostile. It follows no redirect, decompresses no
- * answer, and reuses connections. When a reused connection turns out to be closed, it repeats the
- * request, so every request must be safe to repeat.
+ * A client for servers that may be slow, broken or hostile. It follows no redirect, decompresses no answer, and reuses
+ * connections. When a reused connection turns out to be closed, it repeats the request, so every request must be safe
+ * to repeat.
  *
  * @param maximumConnections The most to one server. Further requests wait, within their timeout.
- * @param reach `public` refuses private addresses, whether a URL or DNS names them. Of a name that a proxy resolves,
- *   it refuses the private ones.
+ * @param reach `public` refuses private addresses, whether a URL or DNS names them, and private names, even if a proxy
+ *   resolves them.
  * @param proxyFor By default what the environment says.
  */
 export class HttpClient {
@@ -87,21 +87,21 @@ export class HttpClient {
     this.#secure = new TlsAgent({ ...settings, ...tls }, proxyFor);
   }
 
-  /** The whole answer. @throws FetchError, or the reason of the signal. */
+  /** Sends a request. @returns The answer, of any status. @throws FetchError, or the reason of the signal. */
   send(outgoing: OutgoingRequest, maximumOctets: number): Promise<WholeAnswer> {
     return this.#perform(outgoing, readWhole(maximumOctets));
   }
 
   /**
-   * The head of an answer. The caller must read or destroy the body, which only the signal ends.
-   *
+   * Sends a request, and returns the answer's head. The caller must read or destroy the body, which only the signal
+   * aborts.
    * @throws FetchError, or the reason of the signal.
    */
   open(outgoing: OutgoingRequest): Promise<IncomingMessage> {
     return this.#perform(outgoing, readHead);
   }
 
-  /** Keeps the connections that there are, and has no request open another. */
+  /** Keeps the open connections. A request that would need a new one fails. */
   settle(): void {
     this.#plain.createConnection = this.#secure.createConnection = () => {
       throw new FetchError("has closed the connection");
@@ -166,7 +166,7 @@ function throughProxy(
   };
 }
 
-/** No lookup sees an address that stands in the URL itself, nor a name that a proxy resolves. @throws FetchError */
+/** Refuses private hosts that no lookup sees: addresses in URLs, names that a proxy resolves. @throws FetchError */
 function requirePublic({ hostname = "" }: Target, isProxied: boolean): void {
   const host = hostname ?? "";
   const isName = isIP(host) === 0;
@@ -174,7 +174,7 @@ function requirePublic({ hostname = "" }: Target, isProxied: boolean): void {
   throw notAnswered(createPrivateAddressError());
 }
 
-/** A server may close an idle connection at the moment at which the client reuses it. */
+/** Whether the server closed an idle connection at the moment at which the client reused it. */
 function wasClosed({ reusedSocket }: ClientRequest, error: unknown): boolean {
   const code = error instanceof Error ? errorCode(error.cause) : undefined;
   return reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
@@ -187,8 +187,8 @@ type Resolve = (
 ) => void;
 
 /**
- * A lookup that knows no private addresses. The socket connects to nothing but what it returns, so a
- * name that changes between two lookups gains nothing.
+ * Creates a lookup that never returns private addresses. The socket connects only to what it returns, so DNS rebinding
+ * gains nothing.
  */
 export function createPublicLookup(resolve: Resolve = lookup): LookupFunction {
   return (hostname, options, callback) =>
@@ -213,23 +213,23 @@ const usualHeaders = { "accept-encoding": "identity", "user-agent": "rampart" };
 /** `fetch` on Node. */
 export const NodeFetch = {
   /**
-   * Node's own `fetch` cannot trust a CA for some requests alone, and a hostile answer can end the process.
-   * After it rejects an answer with too many encodings, the body fails with an error that no code handles.
+   * `fetch` that trusts these roots (PEM), or the system's. Node's own cannot trust a CA for some requests alone, and
+   * an answer with too many encodings ends the process: its body fails with an error that no code can catch.
    */
   trusting(roots: string | undefined, reach?: keyof DocumentFetch): Fetch {
     return NodeFetch.with(roots === undefined ? {} : { ca: roots }, reach);
   },
 
-  /** `fetch` with these roots, and the certificate that it shows. */
+  /** `fetch` with these roots and client certificate. */
   with(tls: ClientTls, reach?: keyof DocumentFetch, proxyFor?: ProxyFor): Fetch {
     return fetchBy(new HttpClient(tls, maximumConnections, reach, proxyFor), async () => undefined);
   },
 
   /**
-   * `fetch` that trusts the roots of a file as they are at each request, because a kubelet swaps them when a cluster's CA
-   * rotates. While the file cannot be read, the last ones count.
+   * `fetch` that trusts the roots of a file as they are at each request, because a kubelet swaps them when a cluster's
+   * CA rotates. While the file cannot be read, the last roots stay in use.
    *
-   * @throws OperatorError when the file cannot be read at first.
+   * @throws OperatorError if the file cannot be read at the start.
    */
   async trustingFile(path: string | undefined): Promise<Fetch> {
     let known = await PemFile.readRoots(path);

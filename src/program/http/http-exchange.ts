@@ -9,18 +9,18 @@ export interface ExchangeOptions {
   readonly body?: string | Uint8Array | undefined;
   /** Ends the exchange, which then rejects with the reason of the signal. */
   readonly signal?: AbortSignal | undefined;
-  /** From the connection to the last octet, or to the head where the caller reads the body itself. */
+  /** From the connection to the last octet of the answer, or to its head if the caller reads the body itself. */
   readonly timeoutMilliseconds?: number | undefined;
 }
 
-/** A whole answer, of any status. */
+/** An answer with all of its body, of any status. */
 export interface WholeAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly octets: Uint8Array;
 }
 
-/** Reads an answer once its head has arrived, and settles the exchange. */
+/** Reads an answer whose head has arrived, and settles the exchange by `done` or `fail`. */
 export type AnswerReader<Answer> = (
   response: IncomingMessage,
   done: (answer: Answer) => void,
@@ -56,7 +56,7 @@ export function exchange<Answer>(
       resolve(answer);
     };
     const fail = (error: unknown): void => {
-      // This also ends a body that the caller still reads.
+      // This also aborts a body that the caller is still reading.
       request.destroy();
       if (isSettled) return;
       settle();
@@ -88,30 +88,30 @@ export function exchange<Answer>(
     request.on("error", (error) => fail(isAnswered ? brokenOff() : notAnswered(error)));
     request.on("close", () => {
       signal?.removeEventListener("abort", abandon);
-      // Node reports no error when a server switches protocols, for one.
+      // Node emits no error in some cases, such as a server that switches protocols.
       if (!isSettled) fail(new FetchError("closed without an answer"));
     });
     signal?.addEventListener("abort", abandon);
-    // Node sends the body of a DELETE without its length, and a server takes it for the next request.
+    // Node sends the body of a DELETE without its length, so a server would read it as the next request.
     if (body !== undefined) request.setHeader("content-length", Buffer.byteLength(body));
     if (signal?.aborted) abandon();
     else request.end(body);
   });
 }
 
-/** The error for a request that has got no response. */
+/** The error of a request that got no response. */
 export function notAnswered(cause: unknown): FetchError {
   return toFetchError(cause, "did not answer");
 }
 
 const brokenOff = (): FetchError => new FetchError("broke off its answer");
 
-/** A few compressed octets can stand for any number, so this client decompresses nothing. */
+/** Whether the body is compressed. The client refuses that, because a few octets can decompress to any number. */
 function isEncoded({ headers }: IncomingMessage): boolean {
   return (headers["content-encoding"] ?? "identity") !== "identity";
 }
 
-/** Reads a response with its whole body. It fails for a body that is longer, or comes in too small pieces. */
+/** Reads a response with all of its body. It fails if the body is longer, compressed, or comes in too small pieces. */
 export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
   return (response, done, fail) => {
     const chunks: Buffer[] = [];
@@ -132,15 +132,15 @@ export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
   };
 }
 
-/** Hands over a response as soon as its head has arrived; the caller reads the body. */
+/** Returns a response as soon as its head has arrived; the caller reads the body. */
 export const readHead: AnswerReader<IncomingMessage> = (response, done) => done(response);
 
 /**
- * Stops Node's parser from making requests of octets that were read already, each of which would cost as much as an
- * answered one.
+ * Makes Node's parser drop requests in octets that the socket has already read: each would cost as much as an answered
+ * one.
  */
 export function parseNoMore({ parser }: Socket & { parser?: { onIncoming: () => number } }): void {
-  // Node's parser treats 2 as an upgrade, after which the octets are no HTTP.
+  // To Node's parser 2 means an upgrade, after which it parses nothing as HTTP.
   if (parser) parser.onIncoming = () => 2;
 }
 
@@ -160,8 +160,8 @@ export const RawHeaders = {
   },
 
   /**
-   * The same fields of an HTTP/2 request, whose names are in lower case, without `Headers`: that costs as
-   * much as writing a certificate does.
+   * The header fields of an HTTP/2 request, whose names are in lower case. It avoids `Headers`, whose creation costs as
+   * much as writing a certificate.
    */
   toFields(rawHeaders: readonly string[]): HeaderFields {
     return {
@@ -178,5 +178,5 @@ export const RawHeaders = {
   },
 };
 
-/** Fetch, "normalize": a value has no white space around it. */
+/** Removes white space around a header's value (Fetch Standard, "normalize"). */
 const withoutSpace = (value: string): string => value.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, "");

@@ -14,7 +14,7 @@ export interface ProxyServer {
   readonly isTls: boolean;
   readonly host: string;
   readonly port: number;
-  /** Its address as a URL without user and password, for logs. */
+  /** The proxy's URL without user and password, for logs. */
   readonly shown: string;
   /** The value of `proxy-authorization`: Basic (RFC 7617). */
   readonly authorization: string | undefined;
@@ -57,20 +57,20 @@ export const EnvironmentProxies = {
     };
   },
 
-  /** Has every connection of this process go by the environment, before it opens the first. @throws OperatorError */
+  /** Sets the proxies of all connections of this process, before the first of them. @throws OperatorError */
   prepare(environment: Environment): void {
     current = EnvironmentProxies.read(environment);
     const usual = getDefaultAutoSelectFamilyAttemptTimeout?.() ?? 0;
     setDefaultAutoSelectFamilyAttemptTimeout?.(Math.max(attemptMilliseconds, usual));
   },
 
-  /** The choice of the environment that {@link EnvironmentProxies.prepare} has read. */
+  /** Chooses by what {@link EnvironmentProxies.prepare} has read. Before that, every connection is direct. */
   proxyFor: ((destination) => current.proxyFor(destination)) satisfies ProxyFor,
 
-  /** What {@link EnvironmentProxies.prepare} has read, in sentences without a password. */
+  /** The {@link EnvironmentProxies.sentences} of what `prepare` has read. */
   sentences: (): readonly string[] => current.sentences,
 
-  /** Says which connections go through a proxy. */
+  /** Logs which connections go through a proxy. */
   log(log: OperationLog): void {
     for (const detail of current.sentences)
       log.operation({ event: "connections-proxied", level: "info", detail });
@@ -80,7 +80,7 @@ export const EnvironmentProxies = {
 /** The HTTP proxies that the environment names. */
 export interface EnvironmentProxies {
   readonly proxyFor: ProxyFor;
-  /** What goes through which proxy, for logs and reports; none without a proxy. */
+  /** Which connections go through which proxy, for logs and reports, without passwords; empty without a proxy. */
   readonly sentences: readonly string[];
 }
 
@@ -118,7 +118,7 @@ export const ProxyServer = {
   },
 };
 
-/** What is no percent-encoding stands for itself. */
+/** Decodes percent-encoding; text that is malformed stays as it is. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -130,7 +130,7 @@ function decoded(text: string): string {
 const near = new BlockList();
 near.addSubnet("127.0.0.0", 8, "ipv4");
 near.addAddress("::1", "ipv6");
-// Link-local: a proxy would get the credential of its own machine from there.
+// Link-local: a proxy would reach its own machine's metadata server there, and get that machine's credential.
 near.addSubnet("169.254.0.0", 16, "ipv4");
 near.addSubnet("fe80::", 10, "ipv6");
 near.addSubnet("fd00:ec2::", 32, "ipv6");

@@ -19,11 +19,13 @@ import {
   type ProxyServer,
 } from "./proxies.ts";
 
-/** Options of TLS: roots instead of the system's, a client certificate, the name by which the server is judged. */
+/**
+ * Options of TLS: roots instead of the system's, a client certificate, the name to require of the server's certificate.
+ */
 export type ClientTls = SecureContextOptions &
   Pick<ConnectionOptions, "servername" | "checkServerIdentity">;
 
-/** The options that have a server judged by a name. One that is an address is not sent (RFC 6066 §3). */
+/** Options that require a name in the server's certificate. It is also the SNI unless it is an address (RFC 6066). */
 export const judgedBy = (name: string): ClientTls =>
   isIP(name) === 0
     ? { servername: name }
@@ -114,11 +116,11 @@ export class TlsAgent extends HttpsAgent {
 }
 
 /**
- * Opens the connection of one HTTP/2 session, direct or through a proxy, for its `createConnection` to return. As for
- * gRPC's own clients, `HTTPS_PROXY` holds for plaintext too.
+ * Opens the connection of one HTTP/2 session, direct or through a proxy, for its `createConnection` to return. As in
+ * gRPC's own clients, `HTTPS_PROXY` applies to plaintext too.
  *
- * The connection is opened before the session: if a session begins on a stream that still waits for its socket, Node
- * delivers short answers after the end of their streams.
+ * The connection is opened before the session: on a stream that is still connecting, Node delivers short answers after
+ * the end of their streams.
  */
 export async function connectSession(origin: string, tls: ClientTls): Promise<Socket> {
   const { protocol, hostname, port } = new URL(origin);

@@ -3,22 +3,22 @@ import { Metrics, type ReadGauge } from "../metrics.ts";
 
 /** The state of a configuration that may change while its program runs. */
 export interface ConfigurationStatus {
-  /** Counts the configurations since the start, which had the first. */
+  /** The number of the configuration: 1 at the start. */
   readonly generation: number;
   /** When the file was last read without a fault. */
   readonly lastSuccess: Date;
-  /** How often a configuration was read again and taken on, and how often one was refused. */
+  /** How many reloads were applied, and how many were refused. */
   readonly reloads: Readonly<Record<"applied" | "refused", number>>;
-  /** The faults of the file, if it is not in force. */
+  /** Why the file is not in force; empty if it is. */
   readonly faults: readonly string[];
-  /** The keys that have changed in the file and count only after a restart. */
+  /** The keys that have changed in the file and apply only after a restart. */
   readonly awaitingRestart: readonly string[];
 }
 
 /** Reads the status of the configuration that is in force. */
 export type StatusOfConfiguration = () => ConfigurationStatus;
 
-/** The difference between the file and the configuration in force. None of it keeps a program from its work. */
+/** The difference between the file and the configuration in force. One sentence each; none makes a program unready. */
 export function configurationReasons({ faults, awaitingRestart }: ConfigurationStatus): string[] {
   return [
     ...faults.map((fault) => `the configuration file is not in force: ${fault}`),
@@ -34,7 +34,7 @@ interface StatusGauge extends Omit<ReadGauge, "read"> {
   readonly read: (now: ConfigurationStatus) => number;
 }
 
-/** Of several processes the one that is furthest behind counts. */
+/** Of several processes, the one that is furthest behind is reported. */
 const gauges: readonly StatusGauge[] = [
   {
     name: "rampart_configuration_generation",
@@ -62,7 +62,7 @@ const gauges: readonly StatusGauge[] = [
   },
 ];
 
-/** Adds the metrics of the configuration, unless there is no status of it. */
+/** Adds the metrics of the configuration; none without a `status`. */
 export function addConfigurationMetrics(
   registry: Registry,
   status: StatusOfConfiguration | undefined,

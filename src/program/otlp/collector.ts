@@ -2,13 +2,13 @@ import { type Fetch, FetchError, ResponseBody, toFetchError } from "../../founda
 import { RetryAfter } from "../../foundation/headers.ts";
 import { jsonIn, Members } from "../../foundation/json.ts";
 
-/** How a collector answered a request that is not sent again. */
+/** The answer of a collector after which the request is not sent again. */
 export interface CollectorAnswer {
   readonly status: number;
   readonly isAccepted: boolean;
-  /** How many of the items of the request it rejected for good. */
+  /** How many items of the request the collector rejected for good. */
   readonly rejected: number;
-  /** Its own words, of which nothing may reach a log as it is. */
+  /** The collector's message. It must not reach a log unescaped. */
   readonly said: string | undefined;
 }
 
@@ -16,7 +16,7 @@ export interface CollectorAnswer {
 const maximumRequestOctets = 64 * 1024 * 1024;
 const maximumAnswerOctets = 4 * 1024 * 1024;
 
-/** The answers after which OTLP/HTTP sends the same request again. */
+/** The statuses after which OTLP/HTTP sends the same request again. */
 const away: readonly number[] = [429, 502, 503, 504];
 
 interface CollectorAt {
@@ -37,9 +37,8 @@ export class Collector {
 
   /**
    * Sends a request.
-   *
-   * @param items How many records, points or spans it has.
-   * @param ending Breaks it off.
+   * @param items How many points or spans it has.
+   * @param ending Aborts it.
    * @throws FetchError if the same request may be accepted later.
    */
   async send(request: object, items: number, ending?: AbortSignal): Promise<CollectorAnswer> {
@@ -73,7 +72,7 @@ export class Collector {
     return {
       status,
       isAccepted,
-      // A number that cannot be right may be any.
+      // An impossible number counts as all items.
       rejected: rejected >= 0 && rejected < items ? rejected : items,
       said: typeof said === "string" ? said : undefined,
     };
@@ -83,9 +82,8 @@ export class Collector {
 /**
  * The pairs of a variable of OpenTelemetry such as `OTEL_EXPORTER_OTLP_HEADERS`: `name=value`, with commas between
  * them, the values percent-encoded.
- *
- * @param values Of which form a decoded value is; by default as a header may have it.
- * @returns `undefined` for any other form.
+ * @param values What a decoded value must match; by default what a header may have.
+ * @returns `undefined` for malformed text.
  */
 export function otelPairs(
   text: string,
@@ -102,7 +100,7 @@ export function otelPairs(
   return pairs;
 }
 
-/** What is not encoded stands for itself. */
+/** Decodes percent-encoding; text that is malformed stays as it is. */
 function decoded(value: string): string {
   try {
     return decodeURIComponent(value);

@@ -15,7 +15,7 @@ type Times = Readonly<Record<"startTimeUnixNano" | "timeUnixNano", string>>;
 export function metricsOf(report: Report, times: Times): { metrics: object[]; points: number } {
   let points = 0;
   const metrics = report.flatMap(({ name, help: description, type, values }) => {
-    // The types of prom-client say a number, and it gives the name.
+    // The types of prom-client declare a number; at run time it is the name.
     const isHistogram = `${type}` === "histogram";
     const dataPoints = isHistogram ? histogramPoints(values, times) : numberPoints(values, times);
     if (dataPoints.length === 0) return [];
@@ -37,7 +37,7 @@ const numberPoints = (values: readonly Value[], times: Times): readonly object[]
       asDouble,
     }));
 
-/** In Prometheus a bucket has the counts of those before it as well, and the last has no bound. */
+/** Converts histograms: a bucket of Prometheus includes the counts of those before it, and the last has no bound. */
 function histogramPoints(values: readonly Value[], times: Times): readonly object[] {
   const series = Map.groupBy(values, ({ labels: { le, ...labels } }) => JSON.stringify(labels));
   return [...series.values()].map((all) => {

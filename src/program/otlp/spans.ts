@@ -5,26 +5,26 @@ import { TraceContext } from "../../foundation/trace-context.ts";
 import type { Spans } from "../telemetry.ts";
 import { OtlpValue } from "./values.ts";
 
-/** A call has three: whatever loops in one must not fill the queue. */
+/** A call has three parts; a loop within a call must not fill the queue. */
 const maximumParts = 16;
 
 interface Call {
   readonly trace: TraceContext;
-  /** Unix time in milliseconds at the zero of `performance.now()`, by the clock as it was when the call began. */
+  /** The Unix time in milliseconds at which `performance.now()` was 0, by the clock when the call began. */
   readonly origin: number;
   readonly parts: object[];
   /** The event of the call, once it is logged. */
   noted: Members;
 }
 
-/** The codes of gRPC by their numbers, and those that say that the server has failed, by OpenTelemetry's conventions. */
+/** The codes of gRPC by number; then those that OpenTelemetry's conventions count as errors of the server. */
 const codes =
   "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED".split(
     " ",
   );
 const faults = /^(?:UNKNOWN|DEADLINE_EXCEEDED|UNIMPLEMENTED|INTERNAL|UNAVAILABLE|DATA_LOSS)$/;
 
-/** @param record Takes the spans of a call in OTLP once it has ended: of the call itself, then of its parts. */
+/** @param record Gets the spans of each call that has ended, in OTLP: the call's own, then those of its parts. */
 export function createSpans(clock: () => Date, record: (spans: readonly object[]) => void): Spans {
   const current = new AsyncLocalStorage<Call>();
   return {
@@ -41,7 +41,7 @@ export function createSpans(clock: () => Date, record: (spans: readonly object[]
         return response;
       } finally {
         const { spanId = trace.spanId, ...noted } = call.noted;
-        // What is noted stands in the log, so none of it is a secret.
+        // The same fields are in the log, so none of them is secret.
         const attributes = {
           "rpc.system.name": isGrpc ? "grpc" : "connectrpc",
           "rpc.method": name,
@@ -87,7 +87,7 @@ export function createSpans(clock: () => Date, record: (spans: readonly object[]
 
 const isSampled = ({ flags }: TraceContext): boolean => (Number.parseInt(flags, 16) & 1) === 1;
 
-/** The bits of `SpanFlags` that say whether the parent is a span of another program. */
+/** The bits of `SpanFlags`: that it is known whether the parent is of another program, and that it is. */
 const isRemoteKnown = 0x100;
 const isRemote = 0x200;
 
@@ -98,7 +98,7 @@ interface Work {
   readonly attributes?: Members;
 }
 
-/** The span of work that ends now, as one within this program. */
+/** The span of work that ends now. Its parent is in this program unless the caller sets {@link isRemote}. */
 function spanOf({ trace, origin }: Call, { name, begun, errorType, attributes }: Work) {
   const { traceId, state: traceState, flags } = trace;
   return {

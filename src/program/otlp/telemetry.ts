@@ -20,20 +20,20 @@ const batchSpans = 512;
 const maximumSpans = 2_048;
 const spanSeconds = 1;
 
-/** A collector may ask for so long a wait, and no longer. */
+/** The longest wait that a collector may ask for. */
 const longestWaitSeconds = 300;
 
-/** The time of the last requests of a program: less than any part of it has to end. */
+/** How long the last requests of a program may take: less than any part of it has to end. */
 const flushMilliseconds = 1_500;
 
-/** The programs that answer calls. */
+/** The programs that answer calls, and so have spans. */
 const answering: readonly string[] = ["serve", "gateway"];
 
 /**
  * Opens the export that the variables of OpenTelemetry ask for.
  *
  * @param program Its verb.
- * @returns `undefined` where they export nothing.
+ * @returns `undefined` if they export nothing.
  * @throws ConfigurationError for a wrong value, and OperatorError for an unusable file of roots.
  */
 export async function openTelemetry(
@@ -70,13 +70,13 @@ async function collectorAt(destination: Destination | undefined): Promise<Collec
   return new Collector({ ...destination, fetch });
 }
 
-/** Work that repeats after so many seconds, or after those that it returns. */
+/** Work that repeats after `seconds`, or after those that it returns. */
 interface Export {
   readonly seconds: number;
   readonly work: () => Promise<number | undefined>;
 }
 
-/** Repeats exports until the program ends, and has each send a last time then. */
+/** Repeats exports until the program ends, when each sends a last time. */
 function run(
   exports: readonly (Export | undefined)[],
   { log, pause, life }: Measured,
@@ -101,7 +101,7 @@ interface Sender {
   readonly drop: (items: number) => void;
 }
 
-/** Makes senders that count what is lost. Of failures in a row, the first is logged. */
+/** Creates senders, which count lost items and log only the first of failures in a row. */
 function createSenders({ registry, log }: Measured, ending: AbortSignal) {
   const name = "rampart_telemetry_dropped_total";
   const help = "Data points of metrics, and spans of traces, that no collector has taken.";
@@ -156,7 +156,7 @@ function exportOfMetrics(
   return { seconds, work };
 }
 
-/** Spans that wait for their collector, and how many found no room. */
+/** Spans that wait to be sent, and how many were lost because the queue was full. */
 interface SpanQueue {
   readonly spans: object[];
   lost: number;

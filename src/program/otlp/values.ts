@@ -3,7 +3,7 @@ import { Members } from "../../foundation/json.ts";
 
 /** Writes what requests of OTLP have in common, in JSON (opentelemetry-proto 1.11). */
 export const OtlpValue = {
-  /** An instant in Unix time. */
+  /** An instant of Unix time in nanoseconds, as a decimal text. */
   nanoseconds: (milliseconds: number): string =>
     String(BigInt(Math.round(1000 * milliseconds)) * 1000n),
 
@@ -24,7 +24,7 @@ export const OtlpValue = {
     return Number.isSafeInteger(value) ? { intValue: String(value) } : { doubleValue: value };
   },
 
-  /** What names the program that sends: its name in OpenTelemetry, unless attributes say otherwise. */
+  /** The `Resource` that names the sending program. `others` may replace `service.name`. */
   resource: (name: string, others: Members = {}): object => ({
     attributes: OtlpValue.attributes({
       "service.name": name,

@@ -2,10 +2,10 @@ import { isSafeToFetch } from "../../foundation/addresses.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import { otelPairs } from "./collector.ts";
 
-/** Where a signal goes, and how. */
+/** The URL that metrics or traces are sent to, with headers, timeout and roots. */
 export type Destination = Readonly<NonNullable<ReturnType<typeof destination>>>;
 
-/** What a value becomes, and the rule that a wrong one breaks. */
+/** The parser of a value, and the rule that it breaks if the parser returns `undefined`. */
 type Form<T> = readonly [parse: (text: string) => T | undefined, rule: string];
 type Read = <T>(names: readonly string[], form: Form<T>) => T | undefined;
 
@@ -23,7 +23,7 @@ const milliseconds = (least: number, most: number): Form<number> => [
   `must be milliseconds from ${least} to ${most}`,
 ];
 
-/** What is done in one way alone. */
+/** Variables of which the programs support one value alone. */
 const fixed = {
   PROTOCOL: oneOf("http/json"),
   COMPRESSION: oneOf("none"),
@@ -32,7 +32,7 @@ const fixed = {
 } as const;
 
 /**
- * Reads the variables of OpenTelemetry, of which an empty one is not set.
+ * Reads the variables of OpenTelemetry. An empty one counts as unset.
  *
  * @returns `undefined` if they switch everything off.
  * @throws ConfigurationError with every fault; no line quotes a value.
@@ -73,13 +73,13 @@ function destination(read: Read, signal: "METRICS" | "TRACES") {
   const others = {
     headers: read(names("HEADERS"), pairs()) ?? {},
     timeoutMilliseconds: read(names("TIMEOUT"), milliseconds(1, 600_000)),
-    /** PEM of the roots of the collector, instead of the system's. */
+    /** The path of a PEM file with the collector's roots, instead of the system's. */
     rootsFile: read(names("CERTIFICATE"), anyText),
   };
   return url === undefined ? undefined : { url, ...others };
 }
 
-/** A URL, to whose path that of the signal is added unless it is the signal's own. */
+/** A URL. `path` is appended to that of the variable for all signals, and is empty for a signal's own. */
 const endpoint = (isPlain: boolean, path: string): Form<string> => [
   (text) => {
     const safe = isPlain ? text.replace(/^http:/i, "https:") : text;
