@@ -21,13 +21,13 @@ export interface TokenBearer extends BoundAccount {
   readonly tokenSubject?: TokenSubject | undefined;
   /** The {@link MappedSubject.entryDigest} of that entry. */
   readonly entryDigest?: Bytes | undefined;
-  /** Present if the token is good for one certificate, or one JWT-SVID, alone. */
+  /** Present if the token may be used only once: for one certificate, or one JWT-SVID. */
   readonly singleUse?: SingleUse | undefined;
 }
 
 /** A token that must be accepted once. */
 export interface SingleUse {
-  /** The SHA-256 in hexadecimal of what its issuer signed: of an EC signature, a bearer can make a second one. */
+  /** The SHA-256 in hexadecimal of what its issuer signed, without the signature: a bearer can make a second valid one for EC. */
   readonly digest: string;
   /** Its `exp`. */
   readonly until: Date;
@@ -40,7 +40,7 @@ export interface Caller extends TokenBearer {
   readonly proof: IdentityProof;
   /** The certificate that authenticated the caller; absent if a token did. */
   readonly certificate?: CallerCertificate | undefined;
-  /** When that token becomes too old for renewals. Absent where the token itself is the credential. */
+  /** When the token of `proof` becomes too old for renewals. Absent if a token is the credential. */
   readonly provedUntil?: Date | undefined;
   /** The issuer of the caller's token; absent for a certificate, because this CA itself signed that. */
   readonly issuer?: TokenIssuer | undefined;
@@ -99,7 +99,7 @@ function isMissing(failure: unknown): boolean {
 /** How a caller was authenticated. */
 export const Caller = {
   /**
-   * Whether the claims of the caller's token are unknown, and a rule or a denial may be about them. They are unknown
+   * Whether the caller's token may have had claims, on which rules and denials may depend, that are not known now:
    * behind a certificate whose issuer has a table of claims, and behind a gateway that forwards only a name.
    */
   hidesTokenSubject: ({ certificate, gateway, provedBy }: Caller): boolean =>

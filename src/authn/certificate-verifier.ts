@@ -49,8 +49,8 @@ export type CertificateVerifier = (der: Bytes, now: Date) => Promise<Caller>;
 /** Verifies client certificates. */
 export const CertificateVerifier = {
   /**
-   * Accepts a certificate if one of this CA's own authorities has signed it and nobody has revoked it. The issuer of the last token for
-   * its identity must be able to vouch for its account now, and must have done so recently. A verification
+   * Accepts a certificate if one of this CA's own authorities has signed it and nobody has revoked it. The issuer of the
+   * last token for its identity must be able to vouch for its account now, and must have done so recently. A verification
    * by TLS, the edge or a gateway does not suffice, because their roots are every root of the mesh.
    */
   create(trust: CertificateTrust): CertificateVerifier {
@@ -69,8 +69,8 @@ export const CertificateVerifier = {
   },
 
   /**
-   * Whether the names in a certificate are this authority's. It saves a verification for each authority of
-   * another name or another key identifier.
+   * Whether a certificate names this authority as its issuer, by name and key identifier. If not, its signature need
+   * not be verified.
    *
    * @throws DerError
    */
@@ -106,7 +106,7 @@ async function signerOf(
       if (!CertificateVerifier.namesAuthority(certificate, authority)) continue;
       if (await isSignedWith(certificate, authority.publicKey, cryptoProvider)) return authority;
     } catch (error) {
-      // The signature of an authority of this name may have the form of another key.
+      // An authority of the same name may have another kind of key, for which the signature is malformed.
       fault ??= malformed(error);
     }
   }
@@ -115,11 +115,12 @@ async function signerOf(
 }
 
 /**
- * Requires that the last token behind a certificate of this CA still counts: its issuer is configured, with the entry of
- * `subjects` that gave the account, may vouch for the account now, and authenticated it within its renewal limit.
+ * Refuses a certificate of this CA if the last token behind it no longer suffices. Its issuer must be configured, with the
+ * entry of `subjects` that gave the account, may vouch for the account now, and have authenticated it within its renewal
+ * limit.
  *
- * A certificate without the extension was issued before there was one, or by istiod. It counts as authenticated at
- * its notBefore, by the first issuer of ServiceAccounts that may vouch for it.
+ * A certificate without the extension was issued before there was one, or by istiod. It is taken as authenticated at its
+ * notBefore, by the first issuer of ServiceAccounts that may vouch for it.
  *
  * @throws CaError `credential-rejected` (`form`, `impersonation`, `issuer`, `namespace`, `renewal`).
  */

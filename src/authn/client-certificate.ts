@@ -6,7 +6,7 @@ import { type ServiceAccount, SpiffeId, type TrustDomain } from "../pki/spiffe-i
 import { Certificate } from "../pki/x509/certificate.ts";
 import { uriName } from "../pki/x509/certificate-extensions.ts";
 
-/** A client certificate by its form, its time and its name. Its signature is not verified. */
+/** A client certificate whose form, time and name were checked, but not its signature. */
 export interface ClientCertificate {
   readonly certificate: Certificate;
   readonly spiffeId: SpiffeId;
@@ -71,7 +71,7 @@ export function malformed(error: unknown): unknown {
 
 const Usage = { digitalSignature: 0x80, keyCertSign: 0x04, cRLSign: 0x02 } as const;
 
-/** A signing certificate authenticates nobody (X509-SVID §4.1 and §4.3). */
+/** Refuses a CA certificate, which authenticates nobody (X509-SVID §4.1 and §4.3). */
 function requireLeaf({
   basicConstraints,
   keyUsage,
@@ -84,7 +84,7 @@ function requireLeaf({
   if (required !== Usage.digitalSignature) throw new DerError("its key usage is no leaf's");
 }
 
-/** A serving certificate, for one, is no client's (RFC 5280 §4.2.1.12). */
+/** Refuses a certificate that is not for TLS clients, such as a serving certificate (RFC 5280 §4.2.1.12). */
 function requireClientUse({ extKeyUsage }: Certificate["toBeSigned"]["extensions"]): void {
   const purposes = extKeyUsage?.value.fork().enter(Tag.sequence);
   let isClients = false;

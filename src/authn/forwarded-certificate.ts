@@ -17,12 +17,12 @@ interface ForwardedTrust {
 /**
  * Authenticates the client of a gateway, as Istio's `XfccAuthenticator` does. Istio trusts the address
  * of the proxy; here the proxy must prove an account that its issuer's table calls a gateway. The
- * header of any other caller is ignored, unless `x-rampart-forwards` says that it counts: then the call is refused, so that
- * no client gets the identity of its gateway.
+ * header of any other caller is ignored, unless `x-rampart-forwards` says that it must be used: then the call is refused, so
+ * that no client gets the identity of its gateway.
  *
  * A gateway may speak only for the namespaces that its issuer may vouch for. It forwards the certificate
- * itself, which must be a credential here too; a name alone counts only from a gateway whose table
- * says so.
+ * itself, which must be a credential here too; a name alone is accepted only from a gateway whose table
+ * allows that.
  */
 export function acceptingForwardedCertificates(
   trust: ForwardedTrust,
@@ -42,7 +42,7 @@ export function acceptingForwardedCertificates(
       return clientOf({ ...caller, issuer }, parseForwarded(header), trust, now);
     }
     if (!isForwarded) return caller;
-    // The gateway's client would get the gateway's identity.
+    // Without the refusal, the gateway's client would get the gateway's identity.
     throw rejectCredential("gateway", `no listed gateway, or ${forwardedHeader} was removed`);
   };
 }

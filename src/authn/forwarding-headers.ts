@@ -6,7 +6,7 @@ export const ForwardingHeaders = {
   /** The public sentence of a call that a gateway has forwarded without a good credential of its own. */
   refusal: "gateway authentication failed" as const,
 
-  /** The header with which `rampart gateway` says that its client's certificate counts, and its own token does not. */
+  /** The header with which `rampart gateway` says that its client's certificate is the credential, not its own token. */
   forwards: "x-rampart-forwards" as const,
 
   /** The headers with which `rampart gateway` forwards a certificate. */

@@ -31,9 +31,9 @@ export interface IssuerKeys {
 export interface KeyState {
   /** Whether the keys are part of the configuration or are published by the issuer. */
   readonly source: "configuration" | "issuer";
-  /** The keys that serve. */
+  /** The usable keys; none once they are too old. */
   readonly keys: readonly Pick<KeySet[number], "keyId" | "algorithms">[];
-  /** The others for signatures. */
+  /** The other keys for signatures in the set. */
   readonly unusable?: readonly UnusableKey[];
   /** When they were fetched; `undefined` before the first fetch that succeeded. */
   readonly fetchedAt?: Date | undefined;
@@ -98,7 +98,7 @@ export const IssuerKeys = {
    * it was fetched for, byte for byte (OpenID Connect Discovery §4.3).
    *
    * The operator chose the issuer's URL, and a stranger may have written the document. So the document of
-   * a public issuer may name no private place. The issuer's own origin is the operator's choice as well.
+   * a public issuer must not name a private address. The issuer's own origin is the operator's choice as well.
    *
    * @throws FetchError for any other document, or without one.
    */
@@ -137,7 +137,7 @@ class PublishedKeys {
     this.#issuer = issuer;
     this.#location = location;
     this.#means = means;
-    // A fetch of keys that are discovered is two.
+    // With discovery, fetching the keys takes two requests.
     this.#longestMilliseconds = 2 * fetchTimeoutMilliseconds + 1000;
     const capacity = new Semaphore(maximumWaiting, waitingCapacity);
     this.#fetching = means.shareWork(capacity, this.#longestMilliseconds);
@@ -166,7 +166,7 @@ class PublishedKeys {
     const survives = this.#isYounger(keysSurviveOutageSeconds, now);
     const candidates = survives ? this.#candidatesFor(query) : [];
     const isReachable = this.#fetched !== undefined && this.#failure === undefined;
-    // Until the issuer answers, it may have published the key.
+    // Empty means that the issuer has no such key. Nobody knows that while the issuer does not answer.
     if (candidates.length > 0 || isReachable) return candidates;
     throw new CaError(
       { reason: "key-provider-unreachable", issuer: this.#issuer },
@@ -226,7 +226,7 @@ async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Pro
   return { usable, unusable: KeySet.unusable(published) };
 }
 
-/** The URL of an issuer's keys, and where a request for them may go. */
+/** The URL of an issuer's keys, and the addresses from which they may be fetched. */
 export interface KeySource {
   readonly url: string;
   readonly reach: keyof DocumentFetch;

@@ -22,10 +22,10 @@ export function parseClaimPath(text: string): ClaimPath | undefined {
     : undefined;
 }
 
-/** Paths become names of JSON members, which must not begin with an escape, and which zod must keep. */
+/** A name in a path. It becomes that of a JSON member: it must not begin with an escape, and zod drops `__proto__`. */
 const claimName = /^(?!__proto__$)[^"'{}\\\p{Cc}\p{Cs}]+$/u;
 
-/** A path as {@link parseClaimPath} reads it, in single quotation marks, which JSON does not escape. */
+/** Formats a path for {@link parseClaimPath}. A name with dots gets single quotation marks, which JSON does not escape. */
 export const claimPathText = (path: ClaimPath): string =>
   path.map((name) => (name.includes(".") ? `'${name}'` : name)).join(".");
 
@@ -49,7 +49,7 @@ export interface SubjectEntry {
   readonly maximumAgeSeconds?: number | undefined;
 }
 
-/** The entries of an issuer in their order, and the claims that audit line and log get. */
+/** The entries of an issuer in their order, and the claims that the audit line and the log record. */
 export interface SubjectTable {
   /** The `iss` of the tokens. */
   readonly issuer: string;
@@ -80,7 +80,7 @@ export interface MappedSubject {
   readonly tokenSubject: TokenSubject;
   /** Until when the token could be shown again. Present where its entry demands that it is used once. */
   readonly usedOnceUntil?: Date | undefined;
-  /** By which a certificate names the entry in place of the issuer, so that it renews nothing once the entry is gone. */
+  /** The digest by which a certificate names the entry instead of the issuer: it renews nothing once the entry is gone. */
   readonly entryDigest: Bytes;
 }
 
@@ -88,7 +88,7 @@ export interface MappedSubject {
 export interface SubjectMapping {
   /** @throws CaError `credential-rejected` (`form`, `time`, `audience`, `subject`). */
   readonly map: (claims: JsonObject, audiences: readonly string[], now: Date) => MappedSubject;
-  /** Whether a certificate names an entry of this table, as it stands now. */
+  /** Whether the table has the entry with this digest, unchanged. */
   readonly hasEntry: (entryDigest: Bytes) => boolean;
 }
 
@@ -151,13 +151,13 @@ interface Literals {
   readonly texts: readonly string[];
 }
 
-/** The places of entries, by a text that each demands in the same section. */
+/** The positions of entries in the table, by the text that each demands in one section of a claim. */
 type Shelf = Pick<Literals, "claim" | "section"> & { readonly places: Map<string, number[]> };
 
 /**
  * Indexes each entry by those of its literal texts that the fewest others demand as well.
  *
- * @returns The places of the entries that values may fit, in their order.
+ * @returns Finds the positions of the entries that values may fit, in their order.
  */
 function createEntryIndex(
   entries: readonly SubjectEntry[],
@@ -266,7 +266,7 @@ function compile(
   };
 }
 
-/** @param accepted Absent where any value will do that is there. */
+/** @param accepted Absent if any value of the claim fits. */
 function testOf(path: ClaimPath, index: number, accepted?: readonly string[]): Test {
   const isAccepted = accepted ? acceptsAny(accepted) : () => true;
   return {
@@ -286,7 +286,7 @@ function acceptsAny(accepted: readonly string[]): (text: string) => boolean {
     : (text) => only?.(text) === true || others.some((each) => each(text));
 }
 
-/** A regular expression takes five times as long to say that a text does not even begin or end like the glob. */
+/** Compares beginning and end first: a regular expression takes five times as long to reject a text that differs there. */
 function acceptsOne(accepted: string): (text: string) => boolean {
   if (!accepted.includes("*")) return (text) => text === accepted;
   const pieces = accepted.split("*");
@@ -328,8 +328,8 @@ function templateOf(text: string, indexOf: (path: ClaimPath) => number): Templat
 }
 
 /**
- * A claim that is no label is refused and not rewritten, because two claims could become one label. @throws CaError
- * `credential-rejected` (`subject`)
+ * The claim as a DNS label. Any other claim is refused, not rewritten, because two claims could become one label.
+ * @throws CaError `credential-rejected` (`subject`)
  */
 function labelOf(path: ClaimPath, value: Value): string {
   if (typeof value === "string" && DnsName.label.test(value)) return value;
@@ -355,7 +355,7 @@ function textsOf(member: unknown): Value {
   return texts.length > 0 ? texts : undefined;
 }
 
-/** Beyond 2^53 two numbers of a token would be one here. */
+/** Whole numbers beyond 2^53 give `undefined`, because two of them could become one here. */
 function textOf(value: unknown): string | undefined {
   if (typeof value === "boolean" || Number.isSafeInteger(value)) return String(value);
   return RegisteredClaims.isText(value) ? value : undefined;
@@ -404,7 +404,7 @@ function recordOf(recorded: readonly ClaimPath[], claims: JsonObject): RecordedC
   return Object.fromEntries(entries);
 }
 
-/** Which entry is the nearest, and what it misses. No value of the token is in it. */
+/** Says which entry comes nearest to fitting, and what the token lacks for it. It quotes no value of the token. */
 function whyNone(entries: readonly Compiled[], values: readonly Value[]): string {
   const judged = entries.map(({ name, tests }) => {
     const missed = tests.filter((test) => !test.fits(values)).map(({ claim }) => claim);

@@ -62,7 +62,7 @@ async function proveByKeys({ jws, issuer }: PresentedToken, now: Date): Promise<
   return parseServiceAccountClaims(jws.claims, issuer.audiences, now);
 }
 
-/** No API server knows the token. */
+/** Verifies a token of other than a ServiceAccount by its issuer's keys: no API server can review it. */
 async function proveSubject(
   { jws, issuer }: PresentedToken,
   { map }: SubjectMapping,
@@ -156,7 +156,7 @@ function requireAgreement(claimed: BoundAccount, reviewed: BoundAccount): void {
   throw rejectCredential("subject", "the API server speaks of another bearer than the token");
 }
 
-/** Either of them may leave out an object, or its UID. */
+/** Whether two statements about an object agree. Either may be absent, or lack the UID. */
 function agree(claimed?: BoundObject | BoundNode, reviewed?: BoundObject | BoundNode): boolean {
   if (!claimed || !reviewed) return true;
   const isSameUid = claimed.uid === reviewed.uid || !claimed.uid || !reviewed.uid;
@@ -164,7 +164,8 @@ function agree(claimed?: BoundObject | BoundNode, reviewed?: BoundObject | Bound
 }
 
 /**
- * Makes the caller of an authenticated token, within the namespaces and the cluster that its issuer may vouch for.
+ * Makes the caller of an authenticated token. Refuses one outside the namespaces and the cluster that its issuer may vouch
+ * for.
  *
  * It must not run before the token is authenticated: the time that a refusal takes would tell the sender of a forged
  * token which namespaces an issuer has.
@@ -189,8 +190,8 @@ export function callerWithin(
 }
 
 /**
- * The header is a claim and not a choice: it must be absent, or name the cluster of the token's issuer.
- * In istiod it chooses the cluster that judges the token.
+ * Refuses a `clusterid` that is not a name of the cluster of the token's issuer. In istiod the header chooses the
+ * cluster that judges the token; here it is only compared.
  */
 function requireCluster(clusterId: string | null, issuer: TokenIssuer): void {
   const { name, cluster, clusterAliases } = issuer;

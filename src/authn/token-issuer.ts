@@ -53,7 +53,7 @@ interface AnyTokenIssuer {
   readonly digest: Bytes;
   /** How long after its token a certificate suffices for a renewal, in seconds; 0 for never. */
   readonly renewalSeconds: number;
-  /** A token must name one of them. */
+  /** A token must name one of these audiences. */
   readonly audiences: readonly string[];
   /** The `clusterid` that its callers may claim. */
   readonly cluster: string;
@@ -126,7 +126,7 @@ export const TokenIssuer = {
       if (withoutKeys.length < issuers.length || issuers.length === 0) return undefined;
       const tried = (each: TokenIssuer): number => failureOf(each, now)?.at.getTime() ?? 0;
       const next = withoutKeys.toSorted((a, b) => tried(a) - tried(b)).slice(0, probesAtOnce);
-      // A probe that is refused because too many wait needs nothing: the ones before it wait for the same keys.
+      // Rejections are ignored: too many requests wait already for the keys of that issuer.
       await wait(Promise.allSettled(next.map((each) => probe(each, now))).then(() => {}));
       const [failed, ...others] = issuers.map((each) =>
         hasKeys(each, now) ? undefined : failureOf(each, now),
@@ -146,7 +146,7 @@ async function probe({ keys, review }: TokenIssuer, now: Date): Promise<void> {
   await Promise.allSettled([ofKeys, review?.ask.probe?.(now)]);
 }
 
-/** Why the tokens of an issuer without keys cannot be verified: an API server may decide about them. */
+/** Why the tokens of an issuer without keys cannot be verified; `undefined` if nothing has failed. A review can replace keys. */
 function failureOf(
   { cluster, keys, review }: TokenIssuer,
   now: Date,

@@ -24,13 +24,13 @@ export interface ReviewQuestion {
  */
 export interface TokenReview {
   (question: ReviewQuestion, now: Date): Promise<BoundAccount>;
-  /** Finds out whether the API server answers, once in ten seconds. It does not reject. */
+  /** Finds out whether the API server answers, at most once in ten seconds. It does not reject. */
   readonly probe?: (now: Date) => Promise<void>;
-  /** Why the API server gave no answer to the last look. What callers ask decides nothing: it may be made to fail. */
+  /** Why the API server did not answer the last `probe`. Reviews for callers are left out: they could make one fail. */
   readonly failure?: () => { readonly at: Date; readonly detail: string } | undefined;
 }
 
-/** Two ways to one API server, so that reviews of forged tokens never use up the bound of others. */
+/** Two APIs of one server, each with its limit of requests: reviews of forged tokens cannot use up that of others. */
 interface ReviewApis {
   readonly verified: ClusterApi;
   readonly unverified: ClusterApi;
@@ -99,7 +99,7 @@ function probing(
       await ClusterApi.reviewToken(api, nobody, audiences, now);
       failure = undefined;
     } catch (error) {
-      // A busy one answers.
+      // A busy API server has answered.
       const isAway = error instanceof CaError && error.refusal.reason === "cluster-unreachable";
       failure = isAway ? { at: now, detail: messageOf(error) } : undefined;
     }
@@ -119,7 +119,7 @@ function isRejection(error: unknown): error is CaError {
 
 /** Reads the API server's decision, strictly. @throws CaError `credential-rejected` */
 function readReview(status: TokenReviewStatus, audiences: readonly string[]): BoundAccount {
-  // The error says what is wrong with the token, but may quote it.
+  // The server's own error is not passed on, because it may quote the token.
   if (status.error !== "") throw rejectCredential("review", "the API server rejects the token");
   if (!status.authenticated) throw rejectCredential("review", "the token is not authenticated");
   requireAudience(status, audiences);
@@ -130,7 +130,7 @@ function readReview(status: TokenReviewStatus, audiences: readonly string[]): Bo
   return { account: accountOf(username), ...boundObjects(extra) };
 }
 
-/** An API server without support for audiences answers without them, and would accept any token. */
+/** Requires a confirmed audience: an API server without support for audiences confirms none, and accepts tokens for any. */
 function requireAudience(
   { audiences: confirmed }: TokenReviewStatus,
   audiences: readonly string[],

@@ -68,7 +68,7 @@ export interface AuthoritiesConfiguration extends RecordOpening, LoadTimes {
   readonly publishes?: boolean;
 }
 
-/** How often a request waits on for a load where no other serves it, before it is refused. */
+/** How many more loads a request waits for, while none serves it, before it is refused. */
 const furtherWaits = 4;
 
 /** The most requests that wait for one load. Each is in memory anyway, and most are authenticated. */
@@ -79,7 +79,7 @@ const toItsEnd = (load: Promise<void>): Promise<void> => load;
 /**
  * The store's authorities with their keys open, cached as values in this isolate. In steady state no
  * request reads the store. One load at a time serves all requests that need one. A record that does not
- * open is logged, reported and left out; the others still count.
+ * open is logged, reported and left out; the others are used.
  */
 class LoadedAuthorities implements Authorities {
   readonly #configuration: AuthoritiesConfiguration;
@@ -90,7 +90,7 @@ class LoadedAuthorities implements Authorities {
   /** The taints of the configuration that this process has recorded, or tried to record. */
   readonly #triedTaints = new Set<string>();
   #view: AuthorityView | undefined;
-  /** Why the last load that failed did. */
+  /** The error of the last load that failed. */
   #fault: unknown;
 
   constructor(configuration: AuthoritiesConfiguration) {
@@ -110,7 +110,7 @@ class LoadedAuthorities implements Authorities {
   async renew(now: Date): Promise<void> {
     this.#clock.follow(now);
     const before = this.#clock.begun;
-    // The load under way began before this call.
+    // A load under way began before this call, so another one follows it.
     await this.#loading.join();
     await this.#loading.join(() => this.#load());
     if (this.#clock.inUse.number <= before) throw unreachable(this.#fault);
@@ -122,8 +122,8 @@ class LoadedAuthorities implements Authorities {
     // Only the first load of all is worth any wait: after it, another replica may answer sooner.
     const wait = this.#clock.inUse.number === 0 ? toItsEnd : waitBriefly;
     await wait(join());
-    // The load under way may have begun too long before this request, or before the policy changed; another one has
-    // not. In a busy process either may take longer than the last one serves.
+    // The load that this request joined may have begun too early, or before the policy changed. In a busy process a load may
+    // also take longer than the last one serves. Then the request waits for another.
     const isTooOld = (): boolean =>
       (!this.#clock.serves(now) && this.#clock.isDue) || this.#policy !== this.#currentPolicy();
     for (let i = 0; i < furtherWaits && isTooOld(); i++) await wait(join());

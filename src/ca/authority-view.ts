@@ -41,7 +41,7 @@ export interface AuthorityView {
   readonly chainPem: readonly string[];
   /** Grows with every change of the trust bundle: `spiffe_sequence`. */
   readonly sequence: number;
-  /** What the sequence is made of, for bundles of several stores. */
+  /** The input of `sequence`. That of a bundle of several stores is made from the histories of all. */
   readonly history: BundleHistory;
   /** Why no authority signs, and all other faults of the store, one sentence each. */
   readonly reasons: readonly string[];
@@ -110,7 +110,7 @@ function vouchingAt(
   return TrustBundle.authoritiesAt(authorities, now).filter(({ id }) => !tainted.has(id));
 }
 
-/** A tainted authority is among them while its root is in the bundle. */
+/** The authorities whose roots are in the bundle, tainted ones too: each may have to revoke leaves. */
 function crlIssuersAt({ openAuthorities }: OpenedStore, now: Date): readonly OpenAuthority[] {
   const published = TrustBundle.authoritiesAt(
     openAuthorities.map(({ authority }) => authority),
@@ -164,7 +164,7 @@ function publishedIn({
 }
 
 /**
- * One sentence for each taint that the configuration states and the store does not hold: it was never
+ * One sentence for each taint that the configuration states and the store does not have: it was never
  * recorded, or the store withholds it.
  */
 export function missingTaintsAt(store: OpenedStore, now: Date): string[] {
@@ -177,8 +177,8 @@ export function missingTaintsAt(store: OpenedStore, now: Date): string[] {
 }
 
 /**
- * Selects the taints that the configuration states and no record does, of what has not retired. Once recorded, they outlast their line: a bundle
- * never takes back what it has withdrawn, and its sequence number never falls.
+ * Selects the taints that the configuration states and no record does, of what has not retired. Once recorded, a taint
+ * outlasts its line in the configuration: a bundle never takes back what it has withdrawn, and its sequence never falls.
  */
 export function unrecordedTaintsAt(store: OpenedStore, now: Date): readonly Taint[] {
   const { authorities, additionalRoots, tokenKeys, taints, storedTaints } = store;

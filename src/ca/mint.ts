@@ -57,9 +57,9 @@ export interface Mint extends RecordWriting {
 
 export const Mint = {
   /**
-   * Stores a record that opens.
+   * Stores a record, after it has made sure that the record opens.
    *
-   * @param before The value that it replaces, and no other.
+   * @param before The value that it may replace. If the store has another one by now, nothing is stored.
    * @returns Whether it was stored.
    * @throws RecordError if it does not open.
    */
@@ -110,8 +110,8 @@ export const Mint = {
 };
 
 /**
- * Stores a new authority, after requiring that its record opens and, if the mesh has CRLs, that it can sign one: a
- * root without a CRL would keep those of all other roots from use.
+ * Stores a new authority, after requiring that its record opens and, if the mesh has CRLs, that it can sign one:
+ * without a CRL of each root, no verifier could use those of the others.
  */
 async function storePublishable(mint: Mint, created: NewAuthority): Promise<void> {
   const record = await AuthorityRecord.seal(created, mint);
@@ -168,8 +168,8 @@ export async function mintTokenKey(
 }
 
 /**
- * An authority that has signed for less than a minute was founded just now, and no relying party has tokens of this
- * mesh yet.
+ * An authority that has signed for less than this was founded just now: no relying party has tokens of this mesh
+ * yet.
  */
 const foundingSeconds = 60;
 

@@ -75,7 +75,7 @@ export interface OpenedStore extends RotationState {
   readonly storedTaints: readonly Taint[];
   /** The keys for tokens. A tainted one signs nothing and is in no document. */
   readonly tokenKeys: readonly StatedTokenKey<OpenTokenKey>[];
-  /** The requests without an answer: none has the id of an authority. */
+  /** The requests for intermediates that have no answer: none has the id of an authority. */
   readonly requests: readonly AuthorityRequest[];
   readonly phaseLengths: PhaseLengths;
   readonly denials: readonly Denial[];
@@ -130,7 +130,7 @@ export async function openRecordOrThrow(
   return { kind, id, value } as OpenedStatement;
 }
 
-/** A newer version may know descriptions that this one does not. */
+/** Refuses a denial whose subject only a newer version can parse. @throws RecordError `form` */
 function requireKnown(content: DenialContent): Denial {
   const denial = Denial.parse(content);
   if (denial) return denial;
@@ -191,7 +191,7 @@ export function assemble(
   };
 }
 
-/** A key for tokens leaves the documents with its taint, whatever else that says. */
+/** The taint of a key for tokens: the key leaves the documents at once, whatever `retiresAt` the taint has. */
 const goneAtOnce = ({ id, taintedAt }: Pick<Taint, "id" | "taintedAt">): Taint => ({
   id,
   taintedAt,

@@ -32,7 +32,7 @@ export interface UpstreamAnswer {
  */
 export type UpstreamAuthority = (request: UpstreamRequest) => Promise<UpstreamAnswer>;
 
-/** Why a CA upstream gave no intermediate that could be installed. It never holds a credential or a CSR. */
+/** Why a CA upstream gave no intermediate that could be installed. It never contains a credential or a CSR. */
 export class UpstreamError extends Error {
   override readonly name = "UpstreamError";
 }
@@ -119,7 +119,7 @@ const vaultAnswer = z.object({
 
 const csrPem = (csr: Bytes): string => Pem.format("CERTIFICATE REQUEST", csr);
 
-/** The form of an answer says nothing of its content, so that no credential gets into a message. */
+/** Parses an answer. The error says nothing of its content, so that no credential gets into a message. */
 function read<T>(form: z.ZodMiniType<T>, json: unknown): T {
   const parsed = form.safeParse(json);
   if (parsed.success) return parsed.data;

@@ -52,7 +52,7 @@ export interface CaStores {
   readonly keks: HeldKeks;
   /** The stores of the named signers, by name. */
   readonly named: ReadonlyMap<string, CaStore>;
-  /** Has the taints and the phases of another configuration count from now on. */
+  /** Applies the taints and the phases of another configuration from now on. */
   readonly follow: (configuration: Configuration) => void;
 }
 
@@ -133,7 +133,7 @@ export const CaStores = {
   },
 };
 
-/** The configuration that counts, which another one replaces while the stores stay open. */
+/** The configuration in force, which another one may replace while the stores stay open. */
 interface InForce {
   configuration: Configuration;
 }

@@ -26,7 +26,7 @@ function reachCluster(
   return { cluster, client: clientOf(table, access), failed };
 }
 
-/** Opens an API of a cluster with bounds of its own, as often as it is called. */
+/** Opens an API of a cluster. Each call opens another one, with limits of its own. */
 export type OpenApi = () => ClusterApi;
 
 /**
@@ -93,7 +93,7 @@ export function createPushes(
     content: PushContent.trustBundle(authorities),
     after: lists,
   });
-  /** A cluster's CRLs come first: a root without its CRL has Envoy refuse what is under it. */
+  /** A cluster's CRLs come first: Envoy refuses what is under a root without a CRL. */
   const deliver: ClusterPush["deliver"] = async (now, ending) => {
     await Promise.all([lists.deliver(now, ending), roots.deliver(now, ending)]);
   };

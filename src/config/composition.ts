@@ -74,7 +74,7 @@ export const Composition = {
 
   /**
    * Builds the CA on stores that are open already, for a configuration that may not be the one of the start. The function
-   * is long because it is a list: every part of a CA stands in it once, with what the part needs of others.
+   * is long because it is a list: it makes every part of a CA once, from the others that the part needs.
    *
    * @throws ConfigurationError as {@link Composition.compose}.
    */
@@ -178,7 +178,7 @@ function vouchingIn(authorities: Authorities): CredentialAuthorities {
   return async (now) => (await authorities.at(now)).vouching;
 }
 
-/** The store of the unnamed authorities holds the revocations, for named signers as well. */
+/** Whether a certificate is revoked. The store of the unnamed authorities has the revocations for named signers as well. */
 function revokedIn(authorities: Authorities, configured: readonly RevocationContent[]): IsRevoked {
   return async (certificate, now) => {
     const { revocations } = await authorities.at(now);

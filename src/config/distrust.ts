@@ -36,7 +36,7 @@ const denialTable = tableOrText(
 export const denial = z.pipe(
   denialTable,
   z.transform(({ subject, since, until, why }, context): Denial => {
-    // An instant counts only for what tokens alone show, and is required there.
+    // `since` has a meaning only for subjects that tokens alone show, and is required for these.
     const found = Denial.parse({ subject, knownFrom: since ?? new Date(0), until, why });
     if (!found) return refuse(context, `subject must be ${Denial.forms}`);
     if (!isShownByToken(found) || since !== undefined) return found;
@@ -87,7 +87,7 @@ export function deniableSubject(subject: string, { trustDomain, issuers }: Denia
     case "pod":
       return podOf(name, subject);
     case "token":
-      // The audit log of an API server has it so.
+      // The audit log of an API server writes `JTI=` before the id.
       return { subject: subject.replace(/^token\/JTI=(?=.)/, "token/") };
     case "subject":
     case "claim":

@@ -213,7 +213,7 @@ const isGiven = (value: unknown): boolean =>
 /** Bounds the work at the start. A variable of a Worker (5 kB) holds far fewer. */
 const maximumTables = 1024;
 
-/** Whether only the claims of its token bound what a node proxy may have. */
+/** Whether only the claims of its token limit what a node proxy may request. */
 const needsNodeReach = ({
   trusted_node_accounts,
   node_checks,
@@ -221,7 +221,7 @@ const needsNodeReach = ({
 }: Pick<IssuerTable, "trusted_node_accounts" | "node_checks" | "kubernetes">): boolean =>
   trusted_node_accounts.length > 0 && (node_checks === "claims" || !kubernetes);
 
-/** The rights of a signer would add to the others unseen. */
+/** Whether an account is a signer twice, or also a node proxy or gateway: its rights would add up unnoticed. */
 function hasTwoParts({
   cluster_signers,
   gateways,

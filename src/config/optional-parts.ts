@@ -192,7 +192,7 @@ export function tokenPolicy(form: JwtValues): TokenPolicy | undefined {
 
 type TokenForm = JwtValues & { readonly ISSUERS: readonly IssuerTable[] };
 
-/** A CA that took its own tokens for credentials would renew them without an end. */
+/** The contradictions about JWT-SVIDs. A CA that accepted its own tokens as credentials would renew them without an end. */
 export function tokenFaults({
   JWT_ISSUER,
   DEFAULT_JWT_TTL,

@@ -15,10 +15,10 @@ export class ReloadPool<T> {
   #next = new Map<string, Part<T>>();
 
   /**
-   * The resource that was made from the same, or a new one.
+   * Returns the resource that was made from equal input, or makes one.
    *
    * @param madeFrom Everything that the resource depends on: JSON, maps and sets.
-   * @param make Makes it. The signal aborts when the resource is disposed of.
+   * @param make Makes the resource. The signal aborts when the resource is disposed of.
    */
   of(madeFrom: unknown, make: (ending: AbortSignal) => T): T {
     const key = JSON.stringify(madeFrom, withEntries);
@@ -35,7 +35,7 @@ export class ReloadPool<T> {
     this.#next = new Map();
   }
 
-  /** Forgets what was taken since the last call, and disposes of what was new in it. */
+  /** Disposes of the resources that were made since the last call, and keeps all others. */
   rollback(): void {
     disposeMissing(this.#next, this.#committed);
     this.#next = new Map();

@@ -90,7 +90,7 @@ export const sharedPostQuantum = (signers: readonly SignerTable[]): string[] =>
 /** `SIGNERS`: a list of tables, or the same as JSON in a text. */
 export const signerTables = z.pipe(jsonText, tables);
 
-/** A signer that names an issuer without a table has a typing error. */
+/** One sentence for each caller of a signer whose issuer has no table: a typing error. */
 export function unknownIssuers({
   SIGNERS,
   ISSUERS,

@@ -41,8 +41,8 @@ const maximumWaiting = 2000;
 const maximumWaitingOperators = 100;
 
 /**
- * Makes an issuer of each table of `ISSUERS`, with its keys, token reviews and watched pods. Those that earlier
- * configurations had are taken over where their tables are the same.
+ * Makes an issuer of each table of `ISSUERS`, with its keys, token reviews and watched pods. They are
+ * reused from earlier configurations where the tables are the same.
  * @throws ConfigurationError for access to a cluster that this platform cannot have.
  */
 export function tokenIssuers(
@@ -54,7 +54,7 @@ export function tokenIssuers(
   const podsOf = watchPods && watchedPods(access, watchPods);
   const keys = keyFetching(platform, maximumWaiting);
   return issuers.map((table) => {
-    // A job of CI has its token for as long as it runs.
+    // No renewals by default: a job of CI can show its token for as long as it runs.
     const { renewal_limit = table.subjects ? 0 : renewalSeconds } = table;
     return tokenIssuer({ ...table, renewal_limit }, { keys, access, podsOf, pools });
   });
@@ -198,7 +198,7 @@ export function reviewOf(
   return { order: kubernetes.review, ask };
 }
 
-/** An issuer and the way to its API server. */
+/** What identifies an issuer, and the access to its API server. */
 function placeOf({ issuer, cluster, kubernetes }: IssuerTable): readonly unknown[] {
   return [issuer, cluster, kubernetes?.server, kubernetes?.ca, kubernetes?.credential];
 }

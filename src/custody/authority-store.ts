@@ -71,6 +71,6 @@ export interface AuthorityStore {
   put(record: StoredRecord, before?: string): Promise<boolean>;
   /** Deletes a record, if there is one, for every reader within the propagation interval. */
   delete(name: RecordName): Promise<void>;
-  /** Rejects while the store takes no record. Absent where only a record shows it. */
+  /** Rejects while the store takes no record. Absent if only writing a record can show that. */
   readonly tryWriting?: () => Promise<void>;
 }

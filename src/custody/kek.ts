@@ -24,14 +24,14 @@ export interface Custodian {
   readonly keks: KekRing;
 }
 
-/** The KEKs of a CA. They are held until the process ends, or until the lease of a key service does. */
+/** The KEKs of a CA. They are held until the process ends, or the lease of a key service does. */
 export interface HeldKeks {
-  /** The KEKs of the unnamed authorities, or of a named signer. Each throws a CaError once it is not held. */
+  /** The KEKs of the unnamed authorities, or of a named signer. Reading the keys of one that is no longer held throws a CaError. */
   readonly ring: (signer?: string) => KekRing;
   /**
-   * Unwraps the KEKs unless they are held at this time. It returns nothing while they are, so that a call needs no
-   * await.
+   * Unwraps the KEKs unless they are held at this time.
    *
+   * @returns `undefined` while they are held, so that a call needs no await.
    * @throws CaError `kek-unavailable`
    */
   readonly hold: (now: Date) => Promise<void> | undefined;
@@ -42,8 +42,8 @@ export interface HeldKeks {
 }
 
 /**
- * Requires that a KEK is held: reading the key of any other throws.
- * @throws CaError `kek-unavailable` if it is not held.
+ * Requires that a KEK is still held.
+ * @throws CaError `kek-unavailable` if it is not.
  */
 export function requireHeld(kek: Kek): void {
   if (kek.key.type !== "secret") throw new Error("a KEK that is no secret");

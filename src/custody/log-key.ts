@@ -46,7 +46,7 @@ export function logKeysFor(origin: string, custodian: Custodian): LogKeys {
           record: value,
         };
       }
-      // An older KEK is about to leave the configuration.
+      // The older KEK is about to leave the configuration, so the newest one seals the key now.
       const extractable = await unwrap(record, kek, true);
       return sealed(origin, custodian, extractable, record.publicKey);
     },
@@ -65,7 +65,7 @@ async function sealed(
   return { signer: whileHeld(kek, signer), record: formatRecord(record) };
 }
 
-/** The log signs nothing once the KEK of its key is not held. */
+/** Wraps a signer so that it signs only while the KEK of its key is held. */
 const whileHeld = (kek: Kek, { key, sign }: NoteSigner): NoteSigner => ({
   key,
   sign: async (text) => {

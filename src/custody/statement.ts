@@ -112,7 +112,7 @@ function parseStatement({ kind, value }: StoredRecord): Statement {
   throw new RecordError("form", "not a statement as it was sealed");
 }
 
-/** The record of an authority is no statement, whatever its length. */
+/** The length of the longest record of a kind. For an authority, which is no statement, any will do. */
 const maximumLength = (kind: RecordKind): number =>
   kind === "authority" ? statementKinds.taint.maximumLength : statementKinds[kind].maximumLength;
 

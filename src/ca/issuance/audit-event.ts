@@ -12,7 +12,7 @@ import type { Effect } from "../policy/policy.ts";
 export interface AuditEvent {
   event: "create-certificate" | "create-token";
   outcome: "issued" | "refused" | "failed";
-  /** The reason of the refusal, or `fault`. A line has no `undefined`. */
+  /** The reason of the refusal, or `fault`. A line leaves out `undefined`. */
   reason?: Refusal["reason"] | "rpc-malformed" | "fault" | undefined;
   /** The exact check behind a reason, for credentials and keys. */
   check?: string;
@@ -110,7 +110,7 @@ export const EventLog = {
   create(clock: () => Date, write: WriteLine): EventLog {
     return {
       ...OperationLog.create(clock, write),
-      // Written as `info` whatever the outcome, so that the audit trail is whole on one stream.
+      // Written as `info` whatever the outcome, so that one stream has the whole audit trail.
       audit: (event) =>
         write(OperationalEvent.formatLine(clock(), levels[event.outcome], event), "info"),
     };

@@ -34,9 +34,9 @@ export interface AppendOnlyLog {
     signal: AbortSignal,
     authorities?: readonly LoggedAuthority[],
   ) => Promise<LogPosition>;
-  /** Asks the log whether it takes entries, where this process knows of its own calls alone. It does not reject. */
+  /** Asks the log whether it takes entries, if this process knows that only from its own calls. It does not reject. */
   readonly look?: (now: Date) => Promise<void>;
-  /** Why it takes no entry, as far as this process knows: the last one was refused. */
+  /** Why the log refused the last entry, as far as this process knows; `undefined` if it did not. */
   readonly refusal: () => string | undefined;
   /** Warnings for the operator, one sentence each, a refusal among them. */
   readonly troubles: () => readonly string[];

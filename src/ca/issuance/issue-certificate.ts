@@ -34,7 +34,7 @@ import { requireFirstUse, type UseToken } from "./single-use.ts";
 /** A caller's request. Nobody has verified anything in it. */
 export interface CertificateRequest {
   readonly csrPem: string;
-  /** Seconds; zero and less for the default. */
+  /** The requested lifetime; 0 or less for the default. */
   readonly requestedSeconds: bigint;
   /** Istio's `ImpersonatedIdentity`; empty for none. */
   readonly impersonatedIdentity: string;
@@ -45,7 +45,7 @@ export interface CertificateRequest {
   readonly certSigner: string;
   /** The names of a serving certificate for a service, which only a signer of a cluster may request. */
   readonly dnsNames?: readonly string[];
-  /** Present if the key is no CSR's. It counts for a signer of a cluster alone. */
+  /** Present if the key comes without a CSR. Only a signer of a cluster may use it. */
   readonly podKeyProof?: PodKeyProof | undefined;
   /** All of Istio's metadata, in which a signer of a cluster names whom it asks for. */
   readonly metadata?: unknown;
@@ -74,8 +74,8 @@ export interface Issuance extends Signers, Hindrances {
  * Issues an X509-SVID to an authenticated caller, or a serving certificate to a gateway or for a service. The answer has
  * Istio's layout, all PEM: the leaf, each intermediate alone, every root of the trust bundle as one element.
  *
- * ARCHITECTURE.md, "CSR → PEM", follows a request through all layers. The function is long because that journey is
- * read here from its begin to its end, and no step may come before another.
+ * ARCHITECTURE.md, "CSR → PEM", follows a request through all layers. The function is long so that the whole
+ * path is read here, because the order of its steps matters.
  *
  * @throws CaError for everything that is refused.
  */
@@ -189,7 +189,7 @@ function proofFor(spiffeId: SpiffeId, { spiffeId: own, proof }: Caller): Identit
   return spiffeId === own ? proof : { ...proof, isImpersonated: true };
 }
 
-/** A post-quantum key is for a caller that has chosen a signer of the same kind: no other verifier would read it. */
+/** Refuses a post-quantum key unless the signer has the same kind: other verifiers could not read the certificate. */
 function requireFittingKey(publicKey: SubjectPublicKey, authority: SigningAuthority): void {
   const { algorithm } = publicKey;
   if (SignatureAlgorithm.isPostQuantum(algorithm) && algorithm !== authority.publicKey.algorithm) {

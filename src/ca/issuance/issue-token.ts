@@ -18,7 +18,7 @@ import { requireFirstUse } from "./single-use.ts";
 /** A caller's request for a token. Nobody has verified anything in it. */
 export interface TokenRequest {
   readonly audiences: readonly string[];
-  /** Seconds; zero and less for the default. */
+  /** The requested lifetime; 0 or less for the default. */
   readonly requestedSeconds: bigint;
   /** The identity for which a node proxy or a signer asks; empty for the caller's own. */
   readonly spiffeId: string;

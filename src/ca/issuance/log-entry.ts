@@ -59,7 +59,7 @@ const decision = {
   vouched: z.optional(z.literal("assumed")),
 };
 
-/** The field that version 3 adds: what a token said that is no ServiceAccount's. */
+/** The field that version 3 adds: the subject and claims of a token that is not of a ServiceAccount. */
 const claimed = {
   /**
    * `unknown` if the caller has a certificate that was obtained with such a token, because the certificate does not
@@ -143,7 +143,7 @@ export const LogEntry = {
   },
 
   /**
-   * Parses an entry of the issuance log, of the first or the second format.
+   * Parses an entry of the issuance log, of any version from 1 to 3.
    * @throws LogError `form` if it is malformed.
    */
   parse(octets: Uint8Array): LogEntry {
@@ -165,7 +165,7 @@ export const LogEntry = {
     }
   },
 
-  /** The DER of an entry's certificate; `undefined` of a token's. */
+  /** The DER of an entry's certificate; `undefined` for the entry of a token. */
   certificateOf: (entry: LogEntry): Bytes | undefined =>
     entry.kind === "token" ? undefined : entry.certificate,
 };

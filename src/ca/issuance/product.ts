@@ -94,7 +94,7 @@ export function orderFor(
   throw new CaError({ reason: "signer-denied" }, `the caller may not use the signer ${name}`);
 }
 
-/** Names the signer of a product for the log; `undefined` for a serving certificate, and for a workload's of no named signer. */
+/** The signer of a product as logs name it; `undefined` for a serving certificate, and for an X509-SVID of no named signer. */
 export function signerNameOf(product: CertificateProduct): string | undefined {
   switch (product.kind) {
     case "workload":
@@ -111,7 +111,7 @@ export function signerNameOf(product: CertificateProduct): string | undefined {
  *
  * The table of the caller's issuer names the accounts of gateways and their DNS names. It also names the
  * signers of its cluster, which request certificates for services, and bounds the names that they may
- * request. No DNS name enters a certificate by another way; those of the CSR do not count.
+ * request. No DNS name enters a certificate by another way; those of the CSR are ignored.
  *
  * @param requested `DnsNames` of the request, which a gateway's own names overrule.
  * @throws CaError `dns-name-denied`
@@ -135,8 +135,8 @@ function namesWithin({ mayName }: ClusterSigner, requested: readonly string[]): 
 }
 
 /**
- * What a caller's intermediate may be, by the table of its issuer. Nothing else decides, and nothing of the
- * CSR but its key counts.
+ * What a caller's intermediate may be, by the table of its issuer. Nothing else decides, and of the
+ * CSR only the key is used.
  *
  * @param isImpersonating Whether the caller names another identity than its own: then it gets none.
  * @throws CaError `signer-denied`

@@ -3,14 +3,15 @@ import { CaError, type QuotaName } from "../../foundation/errors.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 
 /**
- * Takes one certificate from what a key may still have, and is 0. When nothing is left, it takes nothing,
- * and is the seconds until there may be something again.
+ * Charges one certificate to the quota of a key.
  *
  * Each process or data centre counts by itself, and may forget. A quota limits abuse; it is no exact account.
+ *
+ * @returns 0, or, if the quota is used up, the seconds until it may have room again. Then nothing is charged.
  */
 type Quota = (key: string, now: Date) => number | Promise<number>;
 
-/** The quotas of a CA: how often one caller, and all callers of one issuer, may ask for a certificate. */
+/** The quotas of a CA for one caller, and for all callers of one issuer. Each call charges one certificate. */
 export type Quotas = Readonly<Record<QuotaName, Quota>>;
 
 /**
@@ -20,7 +21,7 @@ export type Quotas = Readonly<Record<QuotaName, Quota>>;
  * A pod counts by itself, because a thousand replicas of one account may start at once. A node proxy asks
  * for hundreds of workloads, so each of them counts by itself.
  *
- * @param spiffeId Of the certificate: the caller's own, or the one that a node proxy asks for.
+ * @param spiffeId The identity of the certificate: the caller's own, or the one that a node proxy asks for.
  * @throws CaError `quota-exceeded`
  */
 export async function requireQuotas(

@@ -69,7 +69,7 @@ function entryOf(issued: Issued): LogEntry {
     : { kind: "certificate", certificate: issued.certificate, ...circumstances };
 }
 
-/** How what a caller asked for came about. */
+/** The circumstances of an issuance, as a log entry records them. */
 function circumstancesOf({
   caller,
   at,

@@ -1,4 +1,4 @@
-/** The values of `CertSigner` in a request that name no configured signer. */
+/** The values of `CertSigner` that ask for another product instead of naming a signer. */
 export const CertSigner = {
   /** The `CertSigner` of a request for a serving certificate. */
   serving: "serving" as const,

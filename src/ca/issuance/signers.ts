@@ -13,11 +13,11 @@ import type { AuthorityView } from "../authority-view.ts";
 /** Signing authorities that callers choose by name (Istio's `CertSigner`), and the callers that may. */
 export interface NamedSigner {
   readonly authorities: Authorities;
-  /** @param account Of the certificate: the caller's own, or the one that a node proxy acts for. */
+  /** @param account The account of the certificate: the caller's own, or the one that a node proxy acts for. */
   readonly mayUse: (caller: Caller, account: ServiceAccount) => boolean;
 }
 
-/** The authorities of a signer, or those without a name, as others see them. */
+/** The authorities of a signer, or those without a name, as a part of the bundle that all signers share. */
 export interface BundlePart {
   readonly authorities: Authorities;
   /** Whether the bundles of the other signers contain its post-quantum roots as well, which an operator decides. */
@@ -85,7 +85,7 @@ function unitedView(views: readonly AuthorityView[], areShared: readonly boolean
 const isPostQuantumRoot = (root: Bytes): boolean =>
   SubjectPublicKey.isPostQuantum(Certificate.parse(root).toBeSigned.spki);
 
-/** Sorted, so that every signer has the same bundle. */
+/** The roots without duplicates, sorted, so that every signer has the same bundle. */
 function distinct(roots: readonly Bytes[]): ReadonlyMap<string, Bytes> {
   const entries = roots.map((root): [string, Bytes] => [Hex.format(root), root]);
   return new Map(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)));

@@ -2,8 +2,8 @@ import type { Caller, SingleUse } from "../../authn/caller.ts";
 import { CaError, rejectCredential } from "../../foundation/errors.ts";
 
 /**
- * Remembers a token until it ends, for every process that issues in this CA's name, and over a restart. Two uses at once
- * are one use and one refusal.
+ * Remembers a token until it expires, for every process that issues in this CA's name, and over a restart. Of two uses at
+ * once, one is the first.
  *
  * @returns Whether this is the first use.
  * @throws CaError `too-many-waiting` where no more tokens can be remembered.
@@ -11,8 +11,8 @@ import { CaError, rejectCredential } from "../../foundation/errors.ts";
 export type UseToken = (token: SingleUse, now: Date) => Promise<boolean>;
 
 /**
- * Refuses a token that must be used once, and was. It comes last before a signature, so that a call that is refused for
- * another reason leaves its token to the next one.
+ * Marks a single-use token as used, and refuses one that is marked already. Call it last before signing, so that a call
+ * that is refused for another reason does not use up its token.
  *
  * @throws CaError `credential-rejected` (`replay`), `too-many-waiting`.
  */

@@ -46,5 +46,5 @@ export const Circumstances = {
 /** The circumstances of a request as its log entry records them, parsed. */
 export type Circumstances = Readonly<z.output<typeof Circumstances.schema>>;
 
-/** A circumstance that an entry leaves out. */
+/** An attribute that a request does not show. */
 export type Hidden = NonNullable<Circumstances["hidden"]>[number];

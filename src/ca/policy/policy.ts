@@ -45,7 +45,7 @@ export const Policy = {
     return { hash, rules: tables.map((each) => ({ ...each, fits: fitOf(each) })) };
   },
 
-  /** Walks through the rules. The first that fits decides; the first in shadow before it would have. */
+  /** Decides by the first rule that fits. `shadow` is the decision of the first rule in shadow before it. */
   decide({ rules }: Policy, circumstances: Circumstances, lifetimes: LeafLifetimes): Decisions {
     const decision = (rule?: Rule, isCertain = true): Decision => ({
       rule,
@@ -127,7 +127,7 @@ const claimsOf = ({ claims = {} }: RuleTable["when"]): readonly Text[] =>
   ]);
 
 function testsOf({ when, then, since }: RuleTable): readonly Test[] {
-  // What is hidden may be what a rule denies. Any other rule fits what is shown alone.
+  // A rule that denies fits a hidden attribute, too, because its value may be the denied one. Other rules do not.
   const unshown: Fit = then.deny === undefined ? false : undefined;
   const texts = [...Policy.texts(when), ...claimsOf(when)];
   const ofTexts = texts.flatMap(([globs, read, hider]): Test[] => {
@@ -141,7 +141,7 @@ function testsOf({ when, then, since }: RuleTable): readonly Test[] {
   return over === undefined ? ofTexts : [...ofTexts, overTest(over)];
 }
 
-/** An old entry of the log does not say what was asked for. */
+/** Tests whether the requested lifetime is longer. It is unknown for old entries of the log, which do not record it. */
 const overTest =
   (over: number): Test =>
   ({ requested }) =>
@@ -152,7 +152,7 @@ const isYounger = ({ provedAt }: Circumstances, since: Date | undefined): boolea
   provedAt !== undefined && since !== undefined && provedAt > since;
 
 /**
- * Of a list, one text has to match.
+ * Tests whether a text of the request, or one of a list, matches a glob.
  * @param without Judges a request that has no such text, or does not show it.
  */
 function textTest(globs: readonly string[], read: Read, without: Test): Test {
@@ -166,9 +166,9 @@ function textTest(globs: readonly string[], read: Read, without: Test): Test {
 
 /** What a caller gets by a decision: a denial, or lifetime, signer and names. */
 export interface Outcome {
-  /** Why it gets nothing. */
+  /** Why the caller gets nothing. */
   readonly denied?: string | undefined;
-  /** Whether it would get something for another audience. */
+  /** Whether only the audience of a token is denied. */
   readonly isForAudience?: boolean;
   /** The lifetime to grant; `undefined` if it is unknown what was requested. */
   readonly lifeSeconds: number | undefined;
@@ -249,7 +249,7 @@ function lifeUnder(
   return Math.min(maximum, maximumSeconds, wanted);
 }
 
-/** The differences that a rule makes. */
+/** The ways in which an outcome can differ from the one before. */
 export const effects = ["denied", "allowed", "shortened", "changed", "same", "unknown"] as const;
 
 /** What a rule does to the requests that it matches. */

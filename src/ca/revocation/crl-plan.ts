@@ -22,7 +22,7 @@ export interface CrlLengths {
 /** A verifier gets a new CRL when the one before still lasts for three quarters of its lifetime. */
 const updatesInLifetime = 4;
 
-/** The begin of the period in which `now` lies. Each period has a CRL of its own, even without a change. */
+/** The beginning of the period in which `now` lies. Each period has a CRL of its own, even without a change. */
 export function crlPeriodAt({ lifetimeSeconds }: CrlLengths, now: Date): Date {
   const length = Math.floor(lifetimeSeconds / updatesInLifetime) * 1000;
   return new Date(Math.floor(now.getTime() / length) * length);
@@ -51,7 +51,7 @@ export function planCrl(
   const own = revocations.filter((each) => each.authority === authority).toSorted(byContent);
   const period = crlPeriodAt(lengths, now);
   const leaveSeconds = lengths.lifetimeSeconds + lengths.propagationSeconds;
-  // An instant of REVOKED that is far in the future must not have all others leave.
+  // A revocation of REVOKED that is far in the future must not remove all other entries.
   const farthest = addSeconds(now, leaveSeconds);
   const knownFrom = own.reduce((at, each) => later(at, earlier(each.knownFrom, farthest)), period);
   const latest = own.reduce((at, each) => later(at, each.revokedAt), period);

@@ -69,7 +69,7 @@ interface SignedCrl extends PublishedCrl {
 /** The most requests that wait while CRLs are signed. */
 const maximumWaiting = 5000;
 
-/** Signing that takes longer is lost: the request that did it was dropped in the middle. */
+/** Signing that takes longer is taken for lost: the request that did it was dropped in the middle. */
 const longestSigningMilliseconds = 30_000;
 
 /** A CRL that could not be signed is tried again after this time: anybody may ask for CRLs, and each fault is logged. */

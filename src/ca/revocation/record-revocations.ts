@@ -1,9 +1,9 @@
 import { RevocationContent } from "../../custody/record-kinds.ts";
 import { Mint } from "../mint.ts";
 
-/** The statements by which a store holds revocations. */
+/** Revocations as the statements that a store has of them. */
 export const RevocationStatements = {
-  /** The most certificates that a store has as revoked: their CRLs have about ten megabytes. */
+  /** The most revoked certificates of a store: their CRLs have about ten megabytes. */
   maximumRevoked: 200_000,
 
   /** The most statements of a store, beside which all other records must fit. */

@@ -112,7 +112,7 @@ async function keepCrl(
   now: Date,
 ): Promise<void> {
   const [own] = stores;
-  // A store with a record and without an authority would have lost it.
+  // A store with records but no authority passes for one that has lost its authorities, so it gets no CRL.
   if (!own || own.authorities.length === 0) return;
   const authority = Hex.format(SubjectPublicKey.keyIdentifier(publicKeyOf(root)));
   const lengths = rootCrlLengths(keeper.phaseLengths);
@@ -168,7 +168,7 @@ function revocationOf(
   };
 }
 
-/** An older one stays until its end, so that no reader ever finds none. */
+/** Deletes expired CRLs. An older one stays until it expires, so that no reader ever finds none. */
 async function dropExpired({ store }: Mint, stored: readonly Crl[], now: Date): Promise<void> {
   for (const crl of stored) {
     if (crl.nextUpdate && crl.nextUpdate <= now)

@@ -82,8 +82,8 @@ async function verifyAnswer(
 }
 
 /**
- * Every run would ask for another intermediate if the last one left its successor due, or ended no later
- * than its predecessor. Three leads are what a rotation takes.
+ * Refuses an intermediate after which every run would ask for another: one that lives for less than the three leads of a
+ * rotation, or ends no later than its predecessor.
  */
 function requireProgress(
   { notAfter }: VerifiedAuthority,

@@ -65,7 +65,7 @@ export const NewIntermediate = {
   },
 };
 
-/** The SPIFFE ID of a signing certificate has no path (X509-SVID §3.2). An imported certificate may have one, as istiod's does. */
+/** Refuses an authority whose SPIFFE ID has a path, as that of a workload (X509-SVID §3.2). */
 function requireNoPath({ path: [authority] }: VerifiedAuthority): void {
   const found = spiffeIdsOf(authority).find((id) => id.slice("spiffe://".length).includes("/"));
   if (found === undefined) return;
@@ -83,7 +83,7 @@ function requireReadable(mint: Mint, der: Bytes, title: string): void {
   }
 }
 
-/** A record of an authority never changes, so a key is certified once. */
+/** Refuses a key that the store has already: the record of an authority never changes. */
 function requireNewKey(
   { authorities, refusals }: OpenedStore,
   { path: [authority] }: VerifiedAuthority,

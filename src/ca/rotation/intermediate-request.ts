@@ -7,7 +7,7 @@ import { Mint } from "../mint.ts";
 
 /** The intermediate that an operator has another CA sign. */
 export const RequestedIntermediate = {
-  /** Makes a key, seals it, and stores it with its CSR. The key is never anywhere else. */
+  /** Makes a key, seals it, and stores it with its CSR. The key is nowhere else. */
   async request(mint: Mint, now: Date): Promise<Pick<AuthorityRequest, "id" | "csr">> {
     const { extractablePrivateKey, ...request } = await IntermediateRequest.create(
       mint.trustDomain,

@@ -5,11 +5,11 @@ import type { OpenedStore } from "../opened-store.ts";
 
 /** What has to be done next for an intermediate of another CA, and when. */
 export interface NextStep {
-  /** `request` and `install` are a person's. `ask` is the cron's, and a person's when it does not succeed. */
+  /** A person does `request` and `install`. The cron does `ask`; a person does, if the cron fails. */
   readonly act: "request" | "install" | "ask";
   /** From when the step is due; `undefined` for the first authority of a store, which may come at any time. */
   readonly due: Date | undefined;
-  /** Until when it is in time; later, an intermediate under a new root signs before every verifier knows that root. */
+  /** The latest time for the step: later, an intermediate under a new root signs before every verifier knows that root. */
   readonly deadline: Date | undefined;
   /** When the last authority stops signing. */
   readonly signsUntil: Date | undefined;

@@ -24,7 +24,7 @@ export function policyFaults(form: Surroundings): string[] {
   );
 }
 
-/** What a rule may say of one product alone. */
+/** The effects of a rule that are possible for one product only. */
 const effects = [
   ["signer", "workload"],
   ["dns_names", "workload"],
@@ -160,10 +160,10 @@ function whyNever(when: RuleTable["when"], form: Surroundings): string | undefin
   return rules.find(([holds]) => !holds)?.[1];
 }
 
-/** Whether one condition holds wherever another one does. */
+/** Whether one condition matches whatever another one matches. */
 function covers(one: RuleTable["when"], other: RuleTable["when"]): boolean {
   const others = Policy.texts(other);
-  // A rule over the node does not fit where a credential does not show it.
+  // A condition on the node does not match a credential that does not show the node.
   return (
     !one.node &&
     Policy.texts(one).every(([globs], i) => includes(globs, others[i]?.[0])) &&
@@ -174,7 +174,7 @@ function covers(one: RuleTable["when"], other: RuleTable["when"]): boolean {
   );
 }
 
-/** A star of a glob that is read as a name is matched by a star alone. */
+/** Whether the globs match all that the others match. Another glob is taken as a name, whose star only a star matches. */
 function includes(globs: Globs, others: Globs): boolean {
   if (!globs) return true;
   return others?.every(nameAllowList(globs)) ?? false;

@@ -13,7 +13,7 @@ import { commonName, nameAllowList } from "../../foundation/globs.ts";
 import { Duration, parsedText, refuse } from "../../foundation/text.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
 
-/** Its parts end at any other character than a star's, and a part has one star at most. */
+/** A text with at most one star in each part. A character that a star does not match separates parts. */
 const claimText = /^(?!.*\*[A-Za-z0-9._-]*\*)[^\p{Cc}]{1,256}$/u;
 const maximumConditions = 16;
 const deepestClaim = 8;
@@ -129,7 +129,7 @@ export const subjectKeys = {
 
 type Subjects = Partial<z.output<z.ZodMiniObject<typeof subjectKeys>>>;
 
-/** An issuer as its subjects are judged. */
+/** The keys of an issuer that are checked together with its subjects. */
 type Table = Subjects & {
   readonly issuer: string;
   readonly audiences: readonly string[];

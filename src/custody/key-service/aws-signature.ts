@@ -12,7 +12,7 @@ export interface AwsKeys {
 
 interface SignedRequest {
   readonly method: string;
-  /** Its query is sorted, and escaped as RFC 3986 has it. */
+  /** Its query must be sorted, and escaped as in RFC 3986. */
   readonly url: URL;
   /** Header fields with lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
@@ -61,7 +61,7 @@ let lastKey: { readonly of: string; readonly key: Uint8Array } | undefined;
 function keyOf(secretAccessKey: string, day: readonly string[]): Uint8Array {
   const of = [secretAccessKey, ...day].join("/");
   if (lastKey?.of === of) return lastKey.key;
-  // A job of WebCrypto for each of these few octets takes longer than they do.
+  // For so few octets, a call of WebCrypto takes longer than this.
   let key: Uint8Array = text.encode(`AWS4${secretAccessKey}`);
   for (const part of day) key = hmac(sha256, key, text.encode(part));
   lastKey = { of, key };

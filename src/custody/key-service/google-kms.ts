@@ -72,7 +72,7 @@ export const googleKey: OpenKey = ({ uri, origin }, means) => {
       const digest = { [hash.toLowerCase().replace("-", "")]: Base64.format(octets) };
       const answer = await call(":asymmetricSign", { digest, digestCrc32c: crc32c(octets) });
       requireSameKey(answer["name"] === name);
-      // An answer that does not say so is as bad as one that says no.
+      // An absent member is as bad as `false`.
       if (answer["verifiedDigestCrc32c"] !== true)
         throw new KeyServiceError("received a digest whose CRC does not verify");
       return checkedIn(answer, "signature");

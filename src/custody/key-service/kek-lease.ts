@@ -53,7 +53,7 @@ const jitter = 1 / 4;
 const longestRetrySeconds = 30;
 const shortestRetrySeconds = 2;
 
-/** Two KEKs in three regions each, of which only the last one answers. */
+/** Enough for two KEKs in three regions each, of which only the last one answers. */
 const longestOpeningMilliseconds = 30_000;
 const maximumWaiting = 5000;
 
@@ -64,7 +64,7 @@ const never = new Date(0);
 
 /**
  * KEKs that key services opened, held for the time of a lease. Within it no call asks a service or waits for
- * one; at its end everything stops that a KEK has opened or derived.
+ * one; at its end nothing that a KEK has opened or derived can be used any more.
  */
 export class KekLease implements HeldKeks {
   readonly #parts: LeaseParts;
@@ -107,7 +107,7 @@ export class KekLease implements HeldKeks {
   readonly hold = (now: Date): Promise<void> | undefined => {
     if (!this.#holds(now)) return this.#require(now);
     if (now < this.#due) return undefined;
-    // One call has it opened again, and none waits.
+    // One call starts to renew the lease, and no call waits for that.
     this.#retryAfter(now);
     const renewal = this.#opening.join(() => this.#open());
     const { inBackground } = this.#parts;
@@ -129,7 +129,7 @@ export class KekLease implements HeldKeks {
     return addSeconds(now, seconds * (1 - jitter * this.#parts.random()));
   }
 
-  /** After a failure, calls are refused at once until it is time to ask again. */
+  /** Opens the KEKs, or waits until they are. After a failure it refuses at once until it is time to ask again. */
   async #require(now: Date): Promise<void> {
     const isSetBack = addSeconds(now, longestRetrySeconds) < this.#due;
     if (this.#due <= now || isSetBack || this.#fault === undefined)

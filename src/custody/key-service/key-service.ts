@@ -14,7 +14,7 @@ export interface ServiceKey {
   readonly uri: string;
   /** @throws KeyServiceError if the service does not answer, refuses, or answers for another key. */
   readonly unwrap: (ciphertext: Bytes, context: WrappingContext) => Promise<Bytes>;
-  /** The signature as X.509 has it, which nobody has verified. @throws KeyServiceError as `unwrap`. */
+  /** The signature as X.509 has it, unverified. @throws KeyServiceError as `unwrap`. */
   readonly sign: (bytes: Bytes, algorithm: SignatureAlgorithm) => Promise<Bytes>;
   readonly call: Call;
 }

@@ -20,7 +20,7 @@ import { octetsIn, octetsOfPem, ServiceCall } from "./service-call.ts";
 import { rootFor, wrongKind } from "./service-root.ts";
 import * as transit from "./vault-transit.ts";
 
-/** What an operator's verbs have a service do, which no CA does: a Worker has nothing of it. */
+/** The acts of a key service that only operators' verbs need, apart so that no Worker loads them. */
 interface OperatorsActs {
   /** What the service calls the types of keys that fit. */
   readonly types: string;
@@ -69,7 +69,7 @@ const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
       const key = Members.of(keys)[version];
       if (keys === undefined) throw new KeyServiceError("answered without keys");
       if (key === undefined) throw new KeyServiceError(`has no version ${version} of the key`);
-      // A key that wraps has a number in the place of these members.
+      // The version of a key that wraps is a number instead of an object.
       if (typeof key === "number") throw new KeyServiceError(wrongKind);
       return octetsIn(Members.of(key), "public_key", octetsOfPem);
     },
@@ -134,7 +134,7 @@ export async function createServiceRoot(
   return rootFor([key], publicKey, { trustDomain, lifetimeSeconds, now });
 }
 
-/** A key that is no SubjectPublicKeyInfo of ours: the sentence of a request with it would be of no use. */
+/** Replaces the error about a public key that no authority may have, because its words are those for a CSR. */
 function orWrongKind(error: unknown): never {
   const isOfKey = error instanceof CaError || error instanceof DerError;
   throw isOfKey ? new KeyServiceError(wrongKind, { cause: error }) : error;

@@ -17,7 +17,7 @@ export interface Answer {
   readonly members: Members;
 }
 
-/** A key service that is asked twice in one load must still answer within its bound. */
+/** Short enough for two calls of a key service within the bound of one load. */
 const timeoutMilliseconds = 5_000;
 
 const maximumOctets = 65_536;
@@ -78,7 +78,7 @@ export const ServiceCall = {
   },
 
   /**
-   * Requests the token of an OAuth grant. One without `expires_in` ends at once.
+   * Requests the token of an OAuth grant. One without `expires_in` is not reused.
    *
    * @throws KeyServiceError for a URL that is not https, a status other than 200, and an answer without a token.
    */
@@ -188,7 +188,7 @@ const sentences = {
   inside: "failed inside",
 };
 
-/** How a service says what is wrong: forms of its status with its words. The first that fits counts. */
+/** How to recognize the causes of a service's errors: patterns for its status and words. The first that matches is used. */
 type Dialect = Partial<Record<keyof typeof sentences, RegExp>>;
 
 /** The words of this service in our sentences. */

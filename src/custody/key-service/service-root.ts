@@ -124,7 +124,7 @@ async function renewedIfDue(
 const lifeOf = ({ notBefore, notAfter }: Validity): number =>
   (notAfter.getTime() - notBefore.getTime()) / 1000;
 
-/** Whether a root may end before the next intermediate but one, unless it never lives for as long. */
+/** Whether a root has less time left than two intermediates live. `false` if its whole validity is not longer than that. */
 export function isRenewalDue(validity: Validity, lifetimeSeconds: number, now: Date): boolean {
   const leastSeconds = 2 * lifetimeSeconds;
   return lifeOf(validity) > leastSeconds && addSeconds(now, leastSeconds) > validity.notAfter;

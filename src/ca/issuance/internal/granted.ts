@@ -15,9 +15,9 @@ interface Asked {
   readonly spiffeId: SpiffeId;
   /** Whom the certificate is for; `undefined` if a signer of a cluster does not say it. */
   readonly holder: BoundAccount | undefined;
-  /** Zero and less for the default. */
+  /** The requested lifetime; 0 or less for the default. */
   readonly requestedSeconds: bigint;
-  /** Absent of a token. */
+  /** Absent for a token. */
   readonly keyType?: Circumstances["key_type"];
 }
 
@@ -30,7 +30,7 @@ interface Rules {
 
 /** What a caller gets. */
 interface Granted extends Pick<Outcome, "dnsNames"> {
-  /** The life that counts as asked for. */
+  /** The lifetime that replaces the requested one. */
   readonly seconds: bigint;
   /** The named signer of a workload's certificate. */
   readonly signer?: string | undefined;
@@ -39,8 +39,8 @@ interface Granted extends Pick<Outcome, "dnsNames"> {
 }
 
 /**
- * Evaluates the policy for a request. Every product and every caller passes here, and nowhere else is the policy
- * evaluated.
+ * Evaluates the policy for a request of any product and caller, and notes the decision in the audit event. The policy is
+ * evaluated nowhere else.
  *
  * @throws CaError `policy-denied`, `audience-denied`
  */
@@ -82,7 +82,7 @@ export function grantedTo(
  * A workload's order as a rule changes it: the DNS names, the signer, and that signer's authorities. Every other order
  * stays as it is.
  *
- * @throws CaError `no-signing-authority` for a signer that is not open before a restart.
+ * @throws CaError `no-signing-authority` for a signer whose store only a restart opens.
  */
 export function grantedOrder(
   order: Order,
@@ -157,7 +157,7 @@ function circumstancesOf(caller: Caller, asked: Asked, requested: number): Circu
   };
 }
 
-/** A serving certificate has no identity, so whom it is for counts. */
+/** The account that rules match: that of the identity or, for a serving certificate, which has none, of whom it is for. */
 function accountOf(
   caller: Caller,
   { product: { kind }, spiffeId, holder }: Asked,
