@@ -14,7 +14,7 @@ async function main(): Promise<void> {
   endingWithOutput(process);
   const words = typedWords(process.argv.slice(2));
   const [noun = ""] = words;
-  // It has a program read its configuration again, and must not end one that has only begun.
+  // SIGHUP has these programs reload their configuration, so it must not end one that is still starting.
   if (reloading.has(noun)) process.on("SIGHUP", () => {});
   await runCommand(words, terminal);
 }

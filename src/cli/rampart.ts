@@ -35,7 +35,7 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ["completion", async () => (await import("./verbs/completion/completion.ts")).completionCommand],
 ]);
 
-/** The command `rampart <noun> <verb>`: with the given noun, or with every noun for the help. */
+/** Builds the command `rampart` with the given noun; if there is no such noun, with all of them for the help. */
 export async function rampart(noun: string, terminal: Terminal): Promise<Command> {
   const asked = nouns.get(noun);
   const program = new Command("rampart")
@@ -53,7 +53,7 @@ export async function rampart(noun: string, terminal: Terminal): Promise<Command
   return inherit(program);
 }
 
-/** Runs one command to its end. The terminal has its output, its failures and its exit code. */
+/** Runs one command. It never rejects: the terminal prints a failure and gets its exit code. */
 export async function runCommand(words: readonly string[], terminal: Terminal): Promise<void> {
   try {
     CompliancePolicy.follow(terminal.environment);
@@ -66,7 +66,7 @@ export async function runCommand(words: readonly string[], terminal: Terminal): 
   }
 }
 
-/** Prints what the last of some words may become, for the script of a shell. */
+/** Prints the completions of the last word, one a line, for the completion script of a shell. */
 async function complete(words: readonly string[], terminal: Terminal): Promise<void> {
   const { completionsOf } = await import("./verbs/completion/completion.ts");
   const [noun = ""] = words.slice(0, -1);
@@ -84,14 +84,14 @@ function exitCodeOf(error: unknown, terminal: Terminal): number {
   return exitCodes.failed;
 }
 
-/** `rampart help authority list` and `rampart version`, as other programs have them, with the options of this one. */
+/** Rewrites `help authority list` to `authority list --help`, and `version` to `--version`; other words stay. */
 export function typedWords(words: readonly string[]): readonly string[] {
   const [first, ...others] = words;
   if (first === "help") return [...others, "--help"];
   return first === "version" && others.length === 0 ? ["--version"] : words;
 }
 
-/** The help lists every noun. The version needs none. */
+/** The nouns to load if none was typed: all for the help, none for the version. */
 const loadedFor = (option: string): Iterable<Noun> =>
   /^(?:--version|-V)$/.test(option) ? [] : nouns.values();
 

@@ -39,11 +39,11 @@ export interface ClientOptions {
   readonly token: () => string | Promise<string>;
   readonly trustDomain: string;
   /**
-   * The SPIFFE ID that answers must have. Without it, that of the ServiceAccount which the token names; for a token
-   * that names none, any of the trust domain.
+   * The SPIFFE ID that every certificate and token must have. By default that of the ServiceAccount in the token's
+   * `sub`; if `sub` names none, any workload of the trust domain.
    */
   readonly spiffeId?: string;
-  /** The life of certificates. Without it, the CA chooses. */
+  /** The lifetime to request. By default, the CA chooses. */
   readonly lifetimeSeconds?: number;
   /** Whether keys can be exported, as `node:tls` needs them. By default they cannot. */
   readonly extractableKeys?: boolean;
@@ -58,7 +58,7 @@ const platformFetch: Fetch = (url, init) => globalThis.fetch(url, init);
 export interface Client {
   /** Gets an X509-SVID for a new key. */
   issue(): Promise<X509Svid>;
-  /** Gets an X509-SVID, and another in time. */
+  /** Gets an X509-SVID and renews it before it expires. Without `onChange`, it makes no request before `current()`. */
   renew(options?: RenewalOptions): RenewingIdentity;
   /** Gets a JWT-SVID; the same one until half of its life is over, and longer while the CA is unavailable. */
   fetchJwtSvid(audiences: readonly string[]): Promise<JwtSvid>;

@@ -27,7 +27,7 @@ export const pluginSchema = z.object({
   ),
 });
 
-/** The cluster that a plugin may want to know. */
+/** The cluster, which a plugin gets if it asks by `provideClusterInfo`. */
 interface PluginCluster {
   readonly server: string;
   readonly ca: string | undefined;
@@ -45,9 +45,9 @@ const pluginAnswer = z.object({
 });
 
 /**
- * Runs a credential plugin of a kubeconfig, as client-go does. What it writes on standard error is shown.
- *
- * @param folder That of the kubeconfig, in which a command with a slash lies.
+ * Runs a credential plugin of a kubeconfig as client-go does, for at most 30 seconds. What it writes on standard error
+ * is shown.
+ * @param folder The folder of the kubeconfig, to which a command with a slash is relative.
  * @throws OperatorError that quotes none of its output, which may be the credential.
  */
 export async function runPlugin(
@@ -88,8 +88,8 @@ const infoOf = ({ ca, extensions, ...cluster }: PluginCluster) => ({
 });
 
 /**
- * The environment for another program, such as a credential plugin of a kubeconfig, or wrangler: this
- * process's own, without the secrets of the CA.
+ * Makes the environment of another program, such as a credential plugin or wrangler: that of this process without the
+ * secrets of the CA, overridden by `more`.
  */
 export function childEnvironment(
   own: NodeJS.ProcessEnv,

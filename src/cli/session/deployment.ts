@@ -29,15 +29,16 @@ import { createRemoteNamespace } from "./remote-namespace.ts";
 export interface DeploymentChoice extends CaChoice {
   /** Whether nothing is to be written, neither records nor folders. */
   readonly dryRun?: boolean;
-  /** Whether the folder of its store need not exist: the verb brings authorities of elsewhere, or only looks. */
+  /** Whether the folder of its store may be missing: the verb imports authorities, or only reads. */
   readonly mayBeNew?: boolean;
 }
 
 type DatedChoice = DeploymentChoice & { readonly now: Date };
 
 /**
- * Opens the store that the options choose: a deployed Worker's, that of `rampart serve`, or the local Worker's.
- * @throws OperatorError for a missing or invalid configuration.
+ * Opens the store that the options choose: a deployed Worker's, that of `rampart serve`, or the local Worker's. The
+ * caller closes it.
+ * @throws OperatorError for a missing or invalid configuration, and a missing folder of a store that is not new.
  */
 export async function openDeployment(
   choice: DeploymentChoice,
@@ -54,9 +55,8 @@ export async function openDeployment(
 const usualFiles = ["wrangler.toml", "rampart.toml"];
 
 /**
- * The configuration of a verb: the named file, or the only usual one of this folder.
- *
- * @throws OperatorError for a file that does not exist, or for two that may be meant.
+ * Finds the configuration of a verb: the named file, or else `wrangler.toml` or `rampart.toml` of this folder.
+ * @throws OperatorError if there is none, or both of the usual ones.
  */
 export function configOf(
   { config }: Pick<DeploymentChoice, "config">,
@@ -78,7 +78,7 @@ export function configOf(
   );
 }
 
-/** The values of a `rampart.toml`; `undefined` for a `wrangler.toml`, which says nothing of a store. */
+/** Reads a `rampart.toml`. @returns `undefined` for a `wrangler.toml`, which has no key for a store. */
 async function readServeValues(
   config: string,
   environment: NodeJS.ProcessEnv,
@@ -127,7 +127,7 @@ async function openRemote(
   return { configuration, ...kvStores(namespace), place, readyUrl, environment, close };
 }
 
-/** The clusters' credentials, which a verb may lack: the Worker has them as secrets. */
+/** The clusters' credentials in the environment. Any may be missing, because the Worker has them as secrets. */
 function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> {
   const entries = Object.entries(environment).filter(([name]) => credentialName.test(name));
   return Object.fromEntries(entries.map(([name, value]) => [name, value?.trim()]));
@@ -135,7 +135,7 @@ function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> 
 
 type OpenedDeployment = Omit<Deployment, "environment">;
 
-/** The store of `rampart serve`, which reads a change in its propagation interval. */
+/** Opens the store of `rampart serve`, which sees a change made here within its propagation interval. */
 async function openServed(
   values: Record<string, unknown>,
   choice: DatedChoice,
@@ -173,7 +173,7 @@ async function openDirectory(
   };
 }
 
-/** A folder that the first start has made, and that is missing, may be on a volume that is not mounted. */
+/** Refuses a missing folder once the inception date is over: its volume may not be mounted. */
 function requireFolder(directory: string, configuration: Configuration, now: Date): void {
   const { inceptionDate: day, signers } = configuration;
   const days = [day, ...signers.map(({ inception_date }) => inception_date)];
@@ -197,7 +197,7 @@ async function openBucketStores(
   };
 }
 
-/** A session that is dry keeps its writes, and opening these stores writes nothing. */
+/** Opens the stores in Secrets. Opening writes nothing, and a dry session does not write to them. */
 async function openNamespace(
   configuration: Configuration,
   place: NamespacePlace,
@@ -220,12 +220,16 @@ export interface Deployment {
   readonly configuration: Configuration;
   readonly store: AuthorityStore;
   readonly signerStore: (signer: string) => AuthorityStore;
+  /** What and where the store is, as words for a person. */
   readonly place: string;
-  /** Tries what a bucket has to promise, on an object of its own. @throws OperatorError, FetchError */
+  /**
+   * Tests on an object of its own that a bucket keeps what a store relies on; absent for other stores.
+   * @throws OperatorError, FetchError
+   */
   readonly prove?: () => Promise<void>;
   /** The folder of a store of files. */
   readonly directory?: string;
-  /** Absent where the CA certifies its port itself. */
+  /** The files of the server's certificate; absent if the CA issues it itself. */
   readonly certificateFiles?: CertificateFiles | undefined;
   /** The URL of the CA's `/readyz`; absent if the configuration does not tell it. */
   readonly readyUrl?: string | undefined;

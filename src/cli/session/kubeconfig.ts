@@ -13,7 +13,7 @@ import { ProxyServer } from "../../program/http/proxies.ts";
 import { judgedBy } from "../../program/http/tunnel.ts";
 import { type Credential, pluginSchema, runPlugin } from "./credential-plugin.ts";
 
-/** A cluster, reached as kubectl would. */
+/** A connection to a cluster, with the login that kubectl would use. */
 export interface ClusterLogin {
   /** The name of its context. */
   readonly name: string;
@@ -21,7 +21,7 @@ export interface ClusterLogin {
   readonly server: string;
   /** PEM of the CA of its certificate; `undefined` for the system's roots. */
   readonly ca: string | undefined;
-  /** Sends a GET. @returns The body of a 200. @throws OperatorError */
+  /** Sends a GET. @returns The body of a 200. @throws OperatorError for any other status or failure. */
   readonly read: (path: string) => Promise<string>;
   readonly client: KubernetesClient;
 }
@@ -43,7 +43,7 @@ const clusterSchema = z.object({
   "proxy-url": text,
   extensions: z.optional(z.array(z.object({ name: z.string(), extension: z.unknown() }))),
 });
-/** A key that client-go obeys and Rampart does not support, so that the login would be another one. It is refused. */
+/** Refuses a key that client-go follows and Rampart does not: without it, the login would be another one. */
 const unfollowed = z.optional(z.undefined({ error: "is not followed: use a login without it" }));
 
 const userSchema = z.object({
@@ -74,13 +74,13 @@ const schema = z.object({
 
 type Kubeconfig = z.infer<typeof schema>;
 
-/** The files that kubectl reads: what an earlier one has, none after it changes. */
+/** The files that kubectl reads. An entry of an earlier file takes precedence. */
 function usualFiles(environment: NodeJS.ProcessEnv): readonly string[] {
   const given = (environment["KUBECONFIG"] ?? "").split(":").filter((path) => path !== "");
   return given.length > 0 ? given : [join(homeOf(environment), ".kube", "config")];
 }
 
-/** @throws OperatorError where neither a variable nor the list of users has it. */
+/** Finds the home folder. @throws OperatorError if neither HOME nor the system's list of users has it. */
 function homeOf({ HOME }: NodeJS.ProcessEnv): string {
   try {
     return HOME || homedir();
@@ -107,7 +107,7 @@ async function readFiles(paths: readonly string[]): Promise<readonly KubeconfigF
   return files;
 }
 
-/** An entry of the first file that has it, with that file's path. */
+/** Finds an entry in the first file that has it, with the path of that file. */
 function entryOf<Entry extends { readonly name: string }>(
   files: readonly KubeconfigFile[],
   entriesOf: (file: Kubeconfig) => readonly Entry[],
@@ -121,11 +121,10 @@ function entryOf<Entry extends { readonly name: string }>(
 }
 
 /**
- * The cluster of a context, as client-go reads it.
- *
+ * Reads the cluster of a context as client-go does, and runs the credential plugin of its user, if there is one.
  * @param chosenPath By default the files that kubectl uses, as one.
  * @param contextName By default the current one of the first file that has one.
- * @throws OperatorError for a missing or malformed file, and for settings that would not verify TLS.
+ * @throws OperatorError for a missing or malformed file, a failed plugin, and settings that would not verify TLS.
  */
 export async function readKubeconfig(
   chosenPath: string | undefined,
@@ -178,7 +177,7 @@ export async function readKubeconfig(
 
 const folderOf = (path: string): string => dirname(resolve(path));
 
-/** zod's messages do not quote the value. */
+/** Parses a part of a kubeconfig. Its errors never quote a value, because zod's messages do not. */
 function parseAs<T>(shape: z.ZodMiniType<T>, value: unknown, path: string): T {
   const parsed = shape.safeParse(value, inEnglish);
   if (parsed.success) return parsed.data;
@@ -187,7 +186,10 @@ function parseAs<T>(shape: z.ZodMiniType<T>, value: unknown, path: string): T {
   throw new OperatorError(`${place}: ${issue?.message}`);
 }
 
-/** A token's file takes precedence over a token in the text; for certificates and keys, the text does. */
+/**
+ * Reads the credential of a user. A file takes precedence over a token in the text, but not over certificates and keys
+ * in it.
+ */
 async function credentialOf(
   login: z.infer<typeof userSchema>,
   folder: string,
@@ -226,7 +228,7 @@ function parseYaml(text: string, path: string): unknown {
   }
 }
 
-/** @throws OperatorError for every failure, also for a key or a token that cannot be sent. */
+/** Sends a GET. @throws OperatorError for every failure, also for a key or a token that cannot be sent. */
 async function readFrom(url: string, fetch: Fetch, token: string): Promise<string> {
   const headers = {
     accept: "application/json, application/jwk-set+json",

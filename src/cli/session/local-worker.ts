@@ -27,7 +27,11 @@ process.env = { WRANGLER_LOG: "error", ...process.env };
 
 const stateOf = (config: string): string => join(dirname(config), ".wrangler/state/v3");
 
-/** Opens the state that `npm start` and `wrangler dev` keep beside their configuration. */
+/**
+ * Opens the state that `npm start` and `wrangler dev` keep beside their configuration.
+ * @throws OperatorError for an unreadable configuration, an unknown environment, and one that binds no KV namespace
+ *   AUTHORITIES.
+ */
 export async function openLocalWorker(
   config: string,
   environment: string | undefined,
@@ -49,7 +53,7 @@ export async function openLocalWorker(
   return { variables, namespace: AUTHORITIES as KvNamespace, close: dispose };
 }
 
-/** Opens a copy of that state, because even a reader would write to it. */
+/** Opens a copy of the state of a local Worker, because wrangler writes even to read. Closing it removes the copy. */
 export async function viewLocalWorker(
   config: string,
   environment: string | undefined,
@@ -67,7 +71,7 @@ export async function viewLocalWorker(
   }
 }
 
-/** What a configuration is made of: its file and the environment, or what counts in place of that file on this machine. */
+/** Says in words what a configuration is read from: its file and the environment, or `.dev.vars` on this machine. */
 export async function sourceOf(
   config: string,
   { env, remote }: { readonly env?: string; readonly remote?: boolean },
@@ -83,7 +87,11 @@ export async function sourceOf(
   return `${local} (${[...new Set(keys)].join(", ")}), else ${name}`;
 }
 
-/** The configuration in the variables of a Worker. @throws OperatorError */
+/**
+ * Parses the configuration in the variables of a Worker; others are ignored.
+ * @param kekHint What the error says of a missing KEK.
+ * @throws OperatorError
+ */
 export function readConfiguration(
   variables: Readonly<Record<string, unknown>>,
   kekHint: string,
@@ -103,7 +111,10 @@ export function readConfiguration(
 /** The parts of a `wrangler.toml` that a deployment takes. */
 export type DeployedParts = Pick<Unstable_Config, "kv_namespaces" | "routes" | "workers_dev">;
 
-/** What `wrangler deploy` reads in a file. @throws OperatorError */
+/**
+ * Reads a file as `wrangler deploy` does.
+ * @throws OperatorError for an unknown environment, and a secret in `[vars]`.
+ */
 export async function readConfig(
   config: string,
   env: string | undefined,
@@ -121,7 +132,7 @@ export async function readConfig(
   return read;
 }
 
-/** Where the deployed Worker says whether it is ready, if a route names its host. */
+/** The URL of the deployed Worker's `/readyz`; `undefined` if no route names its host. */
 export function deployedReadyUrl(routes: Unstable_Config["routes"] = []): string | undefined {
   const patterns = routes.map((route) => (typeof route === "string" ? route : route.pattern));
   const host = patterns.map((pattern) => pattern.replace(/\/.*/, "")).find(DnsName.is);
@@ -141,8 +152,7 @@ function readable<T>(config: string, read: () => T): T {
 const require: NodeJS.Require = createRequire(import.meta.url);
 
 /**
- * The module of wrangler that Node runs: that of the Worker's project, or the one beside this program.
- *
+ * Finds the module of wrangler that Node runs: of the Worker's project, or else beside this program.
  * @param config The project's `wrangler.toml`.
  * @throws OperatorError if none is installed, and under Deno or Bun.
  */

@@ -17,8 +17,9 @@ const listSchema = z.array(z.object({ name: z.string() }));
 const bulkSchema = z.record(z.string(), z.nullable(z.string()));
 
 /**
- * The deployed KV namespace through `wrangler kv`, which uses wrangler's own login. A value is passed in a
- * file of a private folder, never on a command line.
+ * Opens the deployed KV namespace through `wrangler kv`, with wrangler's own login. A value is passed in a file of a
+ * private folder, never on a command line. Each call of it takes a process of at most a minute.
+ * @throws OperatorError from the calls.
  */
 export function createRemoteNamespace(
   config: string,
@@ -46,7 +47,7 @@ export function createRemoteNamespace(
   };
 }
 
-/** Wrangler logs its answers, so a quieter level would hide them. */
+/** Wrangler prints its answers as log lines, which a quieter level would hide. */
 const wranglerEnvironment = {
   WRANGLER_LOG: "log",
   WRANGLER_SEND_METRICS: "false",

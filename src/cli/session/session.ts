@@ -28,7 +28,7 @@ export interface Session {
   readonly log: OperationLog;
   /** Whether writes stay in the session. */
   readonly isDry: boolean;
-  /** The authorities of the CA as its store has them, with those of all signers. */
+  /** The authorities in the store of the CA, those of all signers included; `undefined` if it cannot be read. */
   readonly currentView: () => Promise<AuthorityView | undefined>;
 }
 
@@ -65,7 +65,10 @@ export async function withSession(
 /** The options of a verb that asks before it changes a CA. */
 export interface ChangeOptions extends SessionOptions, ConfirmationOptions {}
 
-/** The action of a verb that works in a session. Commander gives it arguments, options and the command. */
+/**
+ * Makes the action of a verb that works in a session: Commander's options choose the CA, and the verb gets the
+ * arguments and options.
+ */
 export const inSession =
   <Typed extends readonly unknown[]>(
     terminal: Terminal,
@@ -76,14 +79,17 @@ export const inSession =
       verb(session, ...(given.slice(0, -1) as unknown as Typed)),
     );
 
-/** Asks before a change that cannot be undone, but for a dry run. @throws OperatorError for a no. */
+/**
+ * Asks before a change that cannot be undone, except in a dry run or with `--yes`.
+ * @throws OperatorError if the answer is no, or nobody can be asked.
+ */
 export const confirmIn = (
   { terminal, isDry }: Session,
   question: string,
   { yes = false }: ConfirmationOptions,
 ): Promise<void> => confirm(terminal, question, { yes: yes || isDry });
 
-/** @throws OperatorError for a signer that the configuration does not have. */
+/** Makes the session of an open deployment. @throws OperatorError for a signer that the configuration does not have. */
 async function sessionOn(
   terminal: Terminal,
   deployment: Deployment,
@@ -116,7 +122,7 @@ async function sessionOn(
   };
 }
 
-/** The chosen store, with progress on a terminal. A failure of it is an OperatorError and no defect of the verb. */
+/** Wraps the chosen store, so that it shows progress, and its failures are OperatorErrors. */
 function reportingStore(
   terminal: Terminal,
   { store, signerStore, place }: Deployment,
@@ -141,7 +147,7 @@ function reportingStore(
   };
 }
 
-/** No dry run can take back a certificate that a CA upstream has signed. */
+/** Refuses every request of a dry run, because it could not undo what the upstream CA signs. */
 const askNobody: UpstreamAuthority = async () => {
   throw new UpstreamError("a dry run does not ask the CA upstream for anything");
 };
@@ -152,7 +158,10 @@ export async function openStore({ mint }: Session): Promise<OpenedStore> {
   return OpenedStore.open(stored, mint);
 }
 
-/** {@link openStore} for a verb that writes. @throws OperatorError if the CA could not open what this KEK seals. */
+/**
+ * Opens the store for a verb that writes.
+ * @throws OperatorError if it holds authorities of which none opens with this KEK.
+ */
 export async function openToWrite(session: Session): Promise<OpenedStore> {
   const store = await openStore(session);
   const unopened = AuthorityStatus.unopenedIn(store);
@@ -170,9 +179,8 @@ export function requireAllOpen({ refusals }: OpenedStore): void {
 }
 
 /**
- * Answers with all of one kind that a store holds. Of a store of which a record does not open nobody knows that it holds
- * none, and no list of it is complete.
- *
+ * Prints a list of what a store holds. If a record of the store does not open, the list may lack it: then a list that
+ * is not empty is printed, and the error follows.
  * @throws OperatorError as {@link requireAllOpen}
  */
 export function answerList(
@@ -189,7 +197,7 @@ export function answerList(
 
 /** A store in which a session reads its own writes at once, before KV has propagated them. */
 export interface SessionStore extends AuthorityStore {
-  /** In the order of the writes. */
+  /** The writes of the session, in their order. */
   readonly changes: readonly { readonly act: "put" | "delete"; readonly name: RecordName }[];
 }
 

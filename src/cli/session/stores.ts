@@ -13,7 +13,10 @@ import { type Deployment, type DeploymentChoice, openDeployment } from "./deploy
 
 const noLog: EventLog = { audit: () => {}, operation: () => {} };
 
-/** The stores of a deployment at an instant. Without a log, their caller opens them and tells of the faults. */
+/**
+ * Opens the stores of a deployment, with a clock that stands at `now`.
+ * @param log By default nothing is logged, because the caller reports faults.
+ */
 export async function storesAt(
   { configuration, store, signerStore, environment }: Deployment,
   now: Date,
@@ -47,12 +50,15 @@ export async function currentView(
   }
 }
 
-/** The configuration of a CA, whose store stays closed, and the key services by the operator's credentials. */
+/**
+ * Reads the configuration of a CA, and opens its key services with the operator's credentials. The store is not read,
+ * and may be new.
+ */
 export async function openKeyServices(
   { clock, environment }: Terminal,
   options: DeploymentChoice,
 ): Promise<{ readonly configuration: Configuration; readonly keyServices: KeyServices }> {
-  // A CA that is new has no KEK yet, and no KEK is used here but one that is named.
+  // Stands for the KEK of a new CA, which has none yet: the store stays closed, so nothing is sealed with it.
   const none = `none:${Buffer.alloc(Kek.octets).toString("base64")}`;
   const choice = { ...options, dryRun: true, mayBeNew: true };
   const { configuration, close } = await openDeployment(
@@ -65,7 +71,7 @@ export async function openKeyServices(
   return { configuration, keyServices };
 }
 
-/** The result of work with a key, whose failure an operator can mend. @throws OperatorError */
+/** Awaits work with a key of a key service. @throws OperatorError for every failure of it. */
 export const ofKeyService = <T>(work: Promise<T>): Promise<T> =>
   work.catch((error: unknown) => {
     throw new OperatorError(messageOf(error));

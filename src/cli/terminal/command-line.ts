@@ -19,10 +19,10 @@ export const exitMeanings: Readonly<Record<ExitName, string>> = {
   broken: "The verb did it, and its answer is that something is broken.",
 };
 
-/** The two graded outcomes that a verb may have beside success and failure, each as a clause. */
+/** When a verb ends with `attention` or `broken`, as clauses for its help. */
 export type GradedOutcomes = Partial<Record<"attention" | "broken", string>>;
 
-/** Tells in the help of a verb when it ends with a graded exit code. */
+/** Adds to the help of a verb when it ends with `attention` or `broken`; it sets no exit code. */
 export function addExitCodes(command: Command, graded: GradedOutcomes): Command {
   const lines = Object.entries(graded).map(
     ([outcome, when]) => `  ${exitCodes[outcome as ExitName]}  ${when}`,
@@ -43,7 +43,7 @@ export const exitCodesHelp: string = [
 export const usageError = (message: string): OperatorError =>
   new OperatorError(message, { exitCode: exitCodes.usage });
 
-/** A parser of what is typed for an option or an argument. */
+/** Makes a parser of an option or an argument by a schema. It throws InvalidArgumentError with the text `fault`. */
 export const typedAs =
   <T>(form: z.ZodMiniType<T>, fault: string) =>
   (text: string): T => {
@@ -52,20 +52,20 @@ export const typedAs =
     throw new InvalidArgumentError(fault);
   };
 
-/** Parses an option that is a duration. */
+/** Parses an option that is a duration. @returns Whole seconds, which may be 0. */
 export const typedSeconds = typedAs(
   Duration.seconds,
   "must be a duration in whole seconds, such as 24h or 90m",
 );
 
-/** Parses an option that is an interval. */
+/** Parses an option that is an interval. @returns Whole seconds, at least 1. */
 export function typedInterval(text: string): number {
   const seconds = typedSeconds(text);
   if (seconds > 0) return seconds;
   throw new InvalidArgumentError("must be longer than 0s");
 }
 
-/** Parses an option that is a number from 1 on. */
+/** Makes the parser of an option that is a whole number from 1 to `most`. */
 export const typedNumber =
   (most: number) =>
   (text: string): number => {
@@ -74,7 +74,10 @@ export const typedNumber =
     throw new InvalidArgumentError(`must be a number from 1 to ${most}`);
   };
 
-/** Parses an option that is an instant in RFC 3339, or says how long ago it was, in days as well. */
+/**
+ * Makes the parser of an option that is an instant in RFC 3339, or how long ago it was, such as `30d`.
+ * @returns The instant in ISO 8601, UTC.
+ */
 export const typedInstant =
   (clock: () => Date) =>
   (text: string): string => {
@@ -110,12 +113,12 @@ export function addPlaceOptions(command: Command): Command {
     .addOption(new Option("--local", "the state on this machine (the default)"));
 }
 
-/** {@link addDeploymentOptions} for a verb that writes. */
+/** Adds the options that choose a store, and `--dry-run`, for a verb that writes. */
 export function addChangeOptions(command: Command): Command {
   return addDryRun(addDeploymentOptions(command));
 }
 
-/** {@link addPlaceOptions} for a verb that writes. */
+/** Adds the options that choose a CA, and `--dry-run`, for a verb that writes. */
 export function addPlaceChangeOptions(command: Command): Command {
   return addDryRun(addPlaceOptions(command));
 }
@@ -126,10 +129,7 @@ const addDryRun = (command: Command): Command =>
 /** The longest note for other operators, in characters. */
 const maximumWhy = 200;
 
-/**
- * Requires that a `--why` is one line and not too long; without one there is nothing to require.
- * @throws OperatorError otherwise.
- */
+/** Requires that a `--why`, if there is one, is one line of at most 200 characters. @throws OperatorError otherwise. */
 export function requireWhy(why: string | undefined): void {
   if (why === undefined || (why.length <= maximumWhy && !/\p{Cc}/u.test(why))) return;
   throw usageError(`--why must be one line of at most ${maximumWhy} characters`);

@@ -8,7 +8,7 @@ import { exitCodes } from "./command-line.ts";
 import { Signals } from "./signals.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** Runs work, and rethrows a failure that an operator can mend. @throws OperatorError */
+/** Runs work, and rethrows its configuration, upstream and system errors as OperatorErrors; others stay as they are. */
 export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -42,7 +42,7 @@ function systemSentence(error: unknown): string {
   return error instanceof Error ? error.message : "the system failed";
 }
 
-/** The failures in a thrown value, in their order. Node prints neither part of a SuppressedError. */
+/** The failures in a thrown value, the earliest first: a SuppressedError has two, and Node prints neither. */
 export function failuresOf(thrown: unknown): readonly unknown[] {
   return thrown instanceof SuppressedError
     ? [...failuresOf(thrown.suppressed), ...failuresOf(thrown.error)]
@@ -50,8 +50,9 @@ export function failuresOf(thrown: unknown): readonly unknown[] {
 }
 
 /**
- * Repeats work until a signal ends it. It complains of what an operator can mend, and which may be mended the next
- * time; what is broken ends it as well.
+ * Repeats work until a signal arrives, with a pause of `everySeconds` after each round. An OperatorError is printed,
+ * and the next round follows.
+ * @throws The error of a round if its exit code is `broken`, or it is no OperatorError.
  */
 export async function repeatedly(
   terminal: Terminal,
@@ -71,8 +72,9 @@ export async function repeatedly(
 }
 
 /**
- * Ends the process when its answer cannot be written: otherwise a KEK on a full disk would be half a KEK, and the
- * verb a success. A reader that has seen enough (EPIPE) ends it too. Without the standard error stream it goes on.
+ * Ends the process with `failed` if its answer cannot be written: otherwise half a KEK on a full disk would be a
+ * success. If the reader has closed the pipe (EPIPE), it ends without an error. Errors of the standard error stream are
+ * ignored.
  */
 export function endingWithOutput({ stdout, stderr }: NodeJS.Process): void {
   stdout.on("error", (error) => {
@@ -84,7 +86,7 @@ export function endingWithOutput({ stdout, stderr }: NodeJS.Process): void {
 }
 
 /**
- * Says a sentence when a signal ends the process, wherever it is. The exit code is the one that a shell
+ * Ends the process on SIGINT or SIGTERM after a notice, until it is disposed of. The exit code is the one that a shell
  * gives to a program that the signal has ended.
  */
 export function explainingSignals(terminal: Terminal, consequence?: string): Disposable {
@@ -97,7 +99,9 @@ export function explainingSignals(terminal: Terminal, consequence?: string): Dis
   return watch;
 }
 
-/** A log in lines of JSON, or in sentences for a person. The standard output is for the answer of the verb. */
+/**
+ * Makes a log on the standard error stream: operations in sentences on a terminal, everything else in lines of JSON.
+ */
 export function logOf(terminal: Terminal): EventLog {
   const log = EventLog.create(terminal.clock, (line) => terminal.notice(line));
   const operation: EventLog["operation"] = (event) => {
@@ -116,7 +120,7 @@ function sentenceOf({ event, level, detail = event, ...fields }: OperationalEven
 }
 
 /**
- * A log of errors only: in a dry run the other events did not happen, and a person learns from the answer what has.
+ * Drops all operations but errors from a log: in a dry run they did not happen, and a person sees them in the answer.
  */
 export function errorsOf(log: EventLog): EventLog {
   return {

@@ -29,7 +29,10 @@ export async function confirm(
 const variable = "RAMPART_PASSPHRASE";
 const shortestPassphrase = 12;
 
-/** The passphrase of a backup: from the environment, or typed without echo. @throws OperatorError */
+/**
+ * Reads the passphrase of a backup from the environment, or asks for it without echo.
+ * @throws OperatorError if there is none, or a new one has fewer than 12 characters.
+ */
 export async function readPassphrase(
   terminal: Terminal,
   { isNew }: { readonly isNew: boolean },

@@ -34,7 +34,7 @@ export const Signals = {
   /** The exit code that a shell gives to a program which the signal has ended. */
   exitCodeOf: (name: EndingSignal): number => 128 + numbers[name],
 
-  /** Waits for the first signal that tells this process to end. A second one goes to whoever listened before. */
+  /** Waits for the first signal that tells this process to end. A second one goes to the handlers before this one. */
   watch(): SignalWatch {
     const { promise, resolve } = Promise.withResolvers<EndingSignal>();
     const handling = Signals.handle((name) => {
@@ -45,7 +45,7 @@ export const Signals = {
   },
 };
 
-/** The first signal that tells this process to end. A second one goes to whoever listened before. */
+/** The first signal that tells this process to end. A second one goes to the handlers before this one. */
 interface SignalWatch extends Disposable {
   readonly signal: Promise<EndingSignal>;
 }

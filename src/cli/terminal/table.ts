@@ -4,10 +4,9 @@ import { columnsOf, wrap } from "./text.ts";
 type Column = ReturnType<typeof columnOf>;
 
 /**
- * A table of columns under their headings. Where a line would be too long, columns leave it: each row has
- * their values in a line below, so that no value is cut off.
- *
- * @param below The headings that leave the line first, the first one first.
+ * Formats a table. Where a line would be wider than the screen, columns leave it: each row has their values in lines
+ * below, so that no value is cut off.
+ * @param below The headings of the columns that leave first, in this order.
  */
 export function formatTable(
   screen: Screen,
@@ -63,7 +62,7 @@ function fitting(
   );
 }
 
-/** A cell without a value is a dash where an empty one would puzzle. */
+/** Whether a cell has no value, which some tables show as a dash. */
 const isNothing = (cell: string): boolean => cell === "" || cell === "-";
 
 const isEmpty = ({ cells }: Column): boolean => cells.every(isNothing);

@@ -15,7 +15,7 @@ interface TerminalProcess {
 
 /** Who reads a verb's output: a person, or a script that asked for JSON. */
 export interface OutputReader {
-  /** Whether a script reads the answer: then only a terminal gets notices beside it. */
+  /** Whether a script reads the answer: then notices are printed only on a terminal. */
   readonly json?: boolean | undefined;
 }
 
@@ -31,7 +31,7 @@ const starts: ReadonlyMap<string, string> = new Map([
 const verbs =
   "rampart ((?:acceptance|authority|certificate|cluster|deny|docs|doctor|issuer|kek|log|policy|root)\\b[^`\\n]*)";
 
-/** A verb in backticks, or alone on a line. Others are names of programs. */
+/** Matches a verb in backticks, or alone on a line. Elsewhere, `rampart …` stays as it is. */
 const commands = new RegExp(`(?<=\`)${verbs}(?=\`)|(?<=^ *)${verbs}$`, "gm");
 
 /** The options by which a verb chooses a CA. */
@@ -46,12 +46,12 @@ export interface CaChoice {
   readonly signer?: string;
 }
 
-/** The verbs that take these options, and those of them that take a signer. */
+/** The verbs that take the options of {@link CaChoice}, and those of them that take `--signer`. */
 const verbsOfCa =
   /^(?:authority|root|deny|doctor|certificate revoked?|cluster check|kek (?:list|wrap|unwrap))\b/;
 const verbsOfSigner = /^(?:authority|root|kek) /;
 
-/** The words of a verb with the options that choose a CA, unless it has them or is about none. */
+/** Adds the options that choose a CA to the words of a verb, unless it has them or takes none. */
 export function onCa(words: string, { config, env, remote, signer }: CaChoice): string {
   if (!verbsOfCa.test(words)) return words;
   const options = [
@@ -81,6 +81,7 @@ export class Terminal implements Screen {
     this.#slowMilliseconds = slowMilliseconds;
   }
 
+  /** The environment of the process. */
   get environment(): NodeJS.ProcessEnv {
     return this.#process.env;
   }
@@ -104,12 +105,15 @@ export class Terminal implements Screen {
   readonly styled = (meaning: Meaning, text: string): string =>
     this.#screen(this.#process.stdout).styled(meaning, text);
 
-  /** Has the commands in all that is printed from now on name the CA of these options. */
+  /** Adds these options to the commands in all that is printed from now on. */
   nameCa(choice: CaChoice): void {
     this.#ca = choice;
   }
 
-  /** A text whose commands are as its operator types them: on the same CA, and npm may have started this program. */
+  /**
+   * Rewrites the commands in a text as the operator types them: with the options of the CA, and by npm if it started
+   * this program.
+   */
   typed(text: string): string {
     const { npm_lifecycle_event: script } = this.environment;
     const start = starts.get(script ?? "") ?? "rampart";
@@ -135,7 +139,7 @@ export class Terminal implements Screen {
   answer(answer: unknown, { json }: OutputReader, inWords: () => string): void {
     const typed = (_: string, value: unknown) =>
       typeof value === "string" ? this.typed(value) : value;
-    // The text of the JSON is not typed again: a path in it has escapes.
+    // Each string is rewritten before it is encoded, because a path in the JSON would have escapes.
     if (json) this.#process.stdout.write(`${JSON.stringify(answer, typed, 2)}\n`);
     else this.print(inWords());
   }
@@ -158,12 +162,12 @@ export class Terminal implements Screen {
     this.notice(["", "Next:", ...lines].join("\n"));
   }
 
-  /** Says why a verb did not do it. */
+  /** Prints why a verb failed. It sets no exit code. */
   complain(sentence: string): void {
     this.notice(`${this.#said("bad", "rampart:")} ${sentence}`);
   }
 
-  /** The line that somebody types; `undefined` if they end it with Ctrl-C or Ctrl-D instead. */
+  /** Asks for a line. @returns `undefined` if it is ended by Ctrl-C or Ctrl-D. */
   async ask(question: string): Promise<string | undefined> {
     const { stdin, stderr } = this.#process;
     const start = question.lastIndexOf("\n") + 1;
@@ -173,11 +177,11 @@ export class Terminal implements Screen {
     return answer;
   }
 
-  /** {@link ask} without echo. */
+  /** Asks for a line without echo. @returns `undefined` if it is ended by Ctrl-C or Ctrl-D. */
   async askSecretly(question: string): Promise<string | undefined> {
     const { stdin, stderr } = this.#process;
     const unseen = new Writable({ write: (_chunk, _encoding, done) => done() });
-    // The prompt turns the terminal's echo off. A question before it would invite keys that show.
+    // The prompt turns the terminal's echo off, and the question follows, so that no key is typed that shows.
     const typed = typedLine("", stdin, unseen);
     stderr.write(question);
     const answer = await typed;
@@ -186,9 +190,8 @@ export class Terminal implements Screen {
   }
 
   /**
-   * Does work, and says what it is if it takes long: in a line that counts the seconds and goes away on a
-   * terminal, in one line that stays elsewhere.
-   *
+   * Does work, and says what it is if it takes long: on a terminal in a line that counts the seconds and is erased at
+   * the end, elsewhere in one line that stays.
    * @param what Words after "still", such as "reading the deployed namespace".
    */
   async progress<T>(
@@ -201,7 +204,7 @@ export class Terminal implements Screen {
     let seconds = Math.round(this.#slowMilliseconds / 1000);
     let ticking: NodeJS.Timeout | undefined;
     const tick = (): void => {
-      // The cursor goes back, so that a line of somebody else takes the place of this one.
+      // The cursor goes back, so that other output overwrites this line.
       stderr.write(`${eraseLine}still ${what} (${seconds} s)\r`);
       seconds++;
     };
@@ -219,7 +222,7 @@ export class Terminal implements Screen {
     }
   }
 
-  /** Sets the exit code that the process has once the verb is over. */
+  /** Sets the exit code that the process has once the verb is over. It does not end the process. */
   exitWith(code: number): void {
     this.#process.exitCode = code;
   }
@@ -249,7 +252,7 @@ async function typedLine(
   }
 }
 
-/** What a text is laid out for. */
+/** The output that a text is laid out for. */
 export interface Screen {
   /** The columns of a line; infinite if the output is no terminal. */
   readonly width: number;
@@ -286,7 +289,7 @@ export const screenOf = (stream: ScreenStream, environment: Environment): Screen
 /** The width of a terminal that does not report one. */
 export const usualWidth = 100;
 
-/** A narrower terminal breaks lines by itself. */
+/** The least width to lay out for: a narrower terminal breaks lines by itself. */
 const narrowest = 40;
 
 /**

@@ -8,7 +8,7 @@ export function formatInstant(instant: Date): string {
 /** The beginning of an id, enough for a person to tell it from others. */
 export const shortId = (id: string): string => id.slice(0, 12);
 
-/** The lines of the configuration by which a statement counts even if the store withholds it. */
+/** Says which lines of the configuration keep a statement in force even if the store loses it. */
 export const configuredAnyway = (what: string, key: string, entries: readonly string[]): string => `
 Anybody who can write to the store can withhold this ${what}. To have it count whatever the store says,
 put these lines into the configuration: in rampart.toml above all tables, in wrangler.toml under [vars].
@@ -22,7 +22,10 @@ export const quoted = (word: string): string =>
 
 const longest = 300;
 
-/** Untrusted text as one line of letters, digits, punctuation and symbols, so that it cannot steer a terminal. */
+/**
+ * Makes untrusted text one line of letters, digits, punctuation and symbols, cut at 300 characters, so that it cannot
+ * steer a terminal.
+ */
 export function printable(text: string): string {
   const line = text.replace(/[^\p{L}\p{N}\p{P}\p{S} ]+/gu, "?");
   return line.length > longest ? `${line.slice(0, longest)}…` : line;
@@ -43,8 +46,7 @@ export function columnsOf(text: string): number {
 }
 
 /**
- * A line in as many lines as it takes, broken at spaces where there are any.
- *
+ * Breaks a line into lines of at most `width` columns, at spaces where there are any.
  * @param indent What the second line and all others begin with. It must be narrower than `width`.
  */
 export function wrap(line: string, width: number, indent: string): readonly string[] {

@@ -23,8 +23,9 @@ interface Services {
 const timeoutMs = 10_000;
 
 /**
- * Calls a CA. A call that finds it unavailable is tried five times within two seconds, unless the CA asks for a wait;
- * once alone while the last call has failed, so that an outage does not multiply the calls of a mesh.
+ * Makes the calls to a CA. While the CA is unavailable, a call is tried up to five times within two seconds, unless the
+ * CA asks for a wait. After such a failed call, the next call is tried once, so that an outage does not multiply the
+ * calls of a mesh.
  */
 export function createCaCalls({ url, fetch, token, pause, random }: CallPorts) {
   const sending = { baseUrl: url, useBinaryFormat: true, fetch: boundedFetch(fetch) };
@@ -68,9 +69,9 @@ export function createCaCalls({ url, fetch, token, pause, random }: CallPorts) {
 }
 
 /**
- * A fetch for a library that reads whole answers: it follows no redirect, and reads no more than so much.
- *
- * @throws FetchError, also for an answer without content.
+ * Makes a fetch for a library that reads responses without a bound: it follows no redirect, and reads at most
+ * `maximumOctets`.
+ * @throws FetchError, also for a response without content.
  */
 function boundedFetch(
   fetch: Fetch,
@@ -82,7 +83,7 @@ function boundedFetch(
     const hasContent = status >= 200 && status !== 204 && !(status >= 300 && status < 400);
     if (!hasContent) throw new FetchError(`answered with status ${status}`, { status });
     const headers = new Headers(response.headers);
-    // The platform has decoded it.
+    // The platform has already decoded the body.
     headers.delete("content-encoding");
     return new Response(await ResponseBody.readOctets(response, maximumOctets), {
       status,

@@ -10,7 +10,7 @@ import { RetryAfter } from "../../foundation/headers.ts";
  * - `refused`: the CA refuses this caller or its request. The same call gets the same answer.
  * - `unavailable`: the CA did not answer, or cannot now. The same call may succeed later.
  * - `invalid-response`: the answer cannot be read, has expired, is for another key or SPIFFE ID, or leads to no root of
- *   the trust bundle. Nobody gets it.
+ *   the trust bundle. The program does not get it.
  */
 export type ClientFault = "refused" | "unavailable" | "invalid-response";
 
@@ -38,13 +38,16 @@ export function rejectResponse(message: string, cause?: unknown): never {
 
 const longestSentence = 200;
 
-/** Throws the ClientError of a failed call. It has the CA's own sentence, and no other text that somebody else wrote. */
+/**
+ * Throws a ClientError for a failed call. Of the text of others, its message has only the CA's sentence, cut at 200
+ * characters.
+ */
 export function failCall(error: unknown): never {
   if (error instanceof FetchError) {
     throw new ClientError("unavailable", `the CA ${error.message}`, error, error.retryAfterSeconds);
   }
   const { code, cause, rawMessage, metadata } = ConnectError.from(error);
-  // Connect gives a cause to what the platform threw, and none to the answer of a CA.
+  // Connect sets a cause on what the platform threw, and none on an error that the CA answered.
   const said =
     cause === undefined
       ? `the CA answered ${Code[code]}: ${rawMessage.slice(0, longestSentence)}`

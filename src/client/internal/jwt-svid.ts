@@ -8,7 +8,7 @@ export interface JwtSvid {
   readonly spiffeId: string;
   readonly audiences: readonly string[];
   readonly expiresAt: Date;
-  /** Half of its life. */
+  /** The middle between the arrival of the token and `expiresAt`. */
   readonly renewsAt: Date;
 }
 
@@ -22,7 +22,7 @@ export function readJwtSvid(token: string, audiences: readonly string[], now: Da
   const { sub, aud, exp } = claimsOf(token);
   const isForThem = [aud].flat().toSorted().join("\n") === audiences.join("\n");
   const expiresAt = new Date(1000 * Number(exp));
-  // An invalid date is not later.
+  // A comparison with an invalid date is false.
   if (!isForThem || !(now < expiresAt)) rejectResponse("the token is for others, or has expired");
   const renewsAt = halfway(now, expiresAt);
   return { token, spiffeId: `${sub}`, audiences, expiresAt, renewsAt };
@@ -36,10 +36,13 @@ export function claimsOf(token: string): Members {
   return Members.of(jsonIn(Base64.parseUrl(payload) ?? ""));
 }
 
-/** A program chooses the audiences, and may choose many. */
+/** The most tokens in the cache: a program chooses the audiences, and may choose many. */
 const maximumTokens = 100;
 
-/** Holds each token until half of its life is over, and until its end while the CA is unavailable. */
+/**
+ * Caches one token for each set of audiences until half of its life is over, and until it expires while the CA is
+ * unavailable. A full cache is emptied.
+ */
 export function holdTokens(
   request: (audiences: string[]) => Promise<JwtSvid>,
   clock: () => Date,
@@ -50,7 +53,7 @@ export function holdTokens(
     const key = wanted.join("\n");
     const before = held.get(key);
     if (before && clock() < before.renewsAt) return before;
-    // What the CA refuses now must not live on here.
+    // If the CA refuses, the former token must not be returned again.
     held.delete(key);
     const svid = await request(wanted).catch((error: unknown) => {
       const now = clock();

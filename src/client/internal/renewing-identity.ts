@@ -26,7 +26,7 @@ export interface RenewingIdentity extends Disposable {
    * @throws The error of the last attempt, at once, while there is no certificate and the next attempt is not due.
    */
   current(): Promise<X509Svid>;
-  /** Ends the timers. The certificate serves on until it expires. */
+  /** Ends the renewal. `current()` returns the certificate until it expires. */
   close(): void;
 }
 
@@ -46,10 +46,10 @@ interface RenewalPorts extends ClientPorts {
 /** As in Istio, a certificate is renewed when half of its life is left, give or take one hundredth. */
 const policy = { graceRatio: 0.5, jitter: 0.01 };
 
-/** While a request of a Worker renews, others do not for this long. The request may vanish. */
+/** How long one request of a Worker renews alone. Then another may, because workerd may have ended the first. */
 const attemptMilliseconds = 30_000;
 
-/** How far the clock may go back before what was obtained counts as of another time. */
+/** How far the clock may be set back without a renewal at once. */
 const setBackMilliseconds = 60_000;
 
 /** Gets an X509-SVID and keeps it current, by timers if the program wants to hear of changes. */
@@ -70,7 +70,7 @@ class Renewal {
   #nextAttempt = new Date(0);
   #failures = 0;
   #lastError: unknown;
-  /** The attempt under way, or the last one, where timers make them. */
+  /** The current or last attempt of the timers; `undefined` without timers. */
   #attempt: Promise<void> | undefined;
 
   constructor(ports: RenewalPorts, options: RenewalOptions) {
@@ -117,7 +117,7 @@ class Renewal {
     return this.#ports.clock().getTime() < instant.getTime() - setBackMilliseconds;
   }
 
-  /** Never rejects: a failure is kept, and the program hears of it. */
+  /** Makes one attempt. It never rejects: `onError` gets the failure, and `current()` throws it. */
   async #refresh(): Promise<void> {
     this.#attemptedAt = this.#ports.clock();
     this.#nextAttempt = new Date(this.#attemptedAt.getTime() + attemptMilliseconds);
@@ -136,7 +136,7 @@ class Renewal {
     const before = this.#svid;
     if (!before || clock() >= this.#renewsAt || this.#isBefore(before.obtainedAt)) return issue();
     const trustBundle = await bundle();
-    // The copies of a CA learn of a change one after the other.
+    // Replicas of a CA learn of a change one after the other, so that an older bundle may follow a newer one.
     if (trustBundle.sequence < before.trustBundle.sequence) return before;
     if (!(await isTrustedBy(before, trustBundle, clock()))) return issue();
     const isSame = JSON.stringify(trustBundle) === JSON.stringify(before.trustBundle);

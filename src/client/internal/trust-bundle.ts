@@ -3,7 +3,7 @@ import { Base64 } from "../../pki/encoding/base64.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import { rejectResponse } from "./client-error.ts";
 
-/** What a program needs to verify the others of its trust domain. */
+/** What a program needs to verify other workloads of its trust domain. */
 export interface TrustBundle {
   /** The roots as PEM blocks, for a TLS library. Never empty. */
   readonly pem: string;
@@ -27,14 +27,14 @@ export function parseTrustBundle(document: unknown): TrustBundle {
   if (roots.length === 0) rejectResponse("the trust bundle has no root");
   return {
     pem: roots.join(""),
-    // Libraries of tokens know no use but `sig` and `enc`.
+    // JWT libraries know no `use` other than `sig` and `enc`, so it is left out.
     jwks: { keys: jwks.filter(({ use }) => use === "jwt-svid").map(({ use, ...key }) => key) },
     sequence: typeof sequence === "number" ? sequence : 0,
     refreshHintSeconds: Math.min(3600, Math.max(10, typeof hint === "number" ? hint : 300)),
   };
 }
 
-/** The certificate of a root, PEM: a key for X.509 has exactly one (SPIFFE X509-SVID §6.2). */
+/** The certificate of a root, PEM: a JWK of an X.509 root has exactly one (SPIFFE X509-SVID §6.2). */
 function rootOf({ x5c }: Members): string {
   const [base64, ...others]: unknown[] = Array.isArray(x5c) ? x5c : [];
   const der = typeof base64 === "string" && others.length === 0 ? Base64.parse(base64) : undefined;

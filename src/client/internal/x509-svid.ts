@@ -27,7 +27,7 @@ export interface X509Svid {
 
 const signingAlgorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
-/** A new key, and a CSR that asks for no name: the CA gives the name that the token proves. */
+/** Generates a key, and a CSR that asks for no name: the CA takes the name from the token. */
 export async function createRequest(
   isExtractable: boolean,
 ): Promise<{ readonly keys: KeyPair; readonly csr: string }> {
@@ -41,10 +41,10 @@ export async function createRequest(
 const futureToleranceMilliseconds = 3_600_000;
 
 /**
- * Reads an answer of CreateCertificate: the leaf, each intermediate, all roots as one. The roots of an answer prove
- * nothing: the chain has to lead to a root of the trust bundle.
- *
- * @throws ClientError `invalid-response` for a leaf of another key, no X509-SVID, or one that is not valid at `now`.
+ * Reads the X509-SVID in a response of CreateCertificate: the leaf, the intermediates, and as last element all roots,
+ * which are ignored, because nothing proves them.
+ * @throws ClientError `invalid-response` for a leaf of another key, no X509-SVID, one that is not valid at `now`, and a
+ *   chain to no root of the trust bundle.
  */
 export async function readSvid(
   answered: readonly string[],
@@ -77,7 +77,9 @@ export async function readSvid(
   };
 }
 
-/** Whether the chain leads to a root of another trust bundle. After a taint it does not. */
+/**
+ * Whether the chain leads to a root of this trust bundle, which may be newer than its own. After a taint it does not.
+ */
 export const isTrustedBy = (svid: X509Svid, { pem }: TrustBundle, now: Date): Promise<boolean> =>
   SvidChain.leadsToRoot(parseChain(svid.certChain), parseChain(pem), now);
 

@@ -50,7 +50,7 @@ interface AcceptanceOptions extends DeploymentChoice, ConfirmationOptions {
 
 const mostCalls = 200;
 
-/** `rampart acceptance`: a bill of health of a deployed CA, as its callers and its operator meet it. */
+/** `rampart acceptance`: tests a deployed CA as its callers and its operator use it. */
 export function acceptanceCommand(terminal: Terminal): Command {
   const acceptance = addExitCodes(new Command("acceptance"), {
     attention: "The worst row needs attention.",
@@ -139,7 +139,7 @@ async function readKey(file: string): Promise<KeyObject> {
   }
 }
 
-/** The digest that `openssl pkeyutl -rawin` takes unless told otherwise. Other keys than these sign a message as it is. */
+/** The default digest of `openssl pkeyutl -rawin` for a key; `null` for a key that signs a message as it is. */
 const digestFor = ({ asymmetricKeyType: type }: KeyObject): string | null =>
   type === "ec" || type === "rsa" ? "sha256" : null;
 
@@ -153,7 +153,7 @@ async function partsOf(terminal: Terminal, options: AcceptanceOptions): Promise<
   return { url, token, trustDomain, platform, roots, fetch, terminal };
 }
 
-/** The rows in the order of play: the log is looked at before the first certificate, and after the last. */
+/** The rows in their order: the log is read before the first certificate, and after the last. */
 function rowsOf(
   options: AcceptanceOptions,
   refused: readonly string[],

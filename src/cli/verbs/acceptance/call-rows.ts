@@ -10,7 +10,10 @@ import { isSkewed } from "../cluster/cluster-check.ts";
 import { type Deployed, newSubject, type Protocol } from "./deployed.ts";
 import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
 
-/** Certificates over each protocol, and what becomes of the calls that must be refused. */
+/**
+ * Makes the rows that ask for certificates: over each protocol, and with credentials that the CA must refuse.
+ * @param refused More tokens that it must refuse.
+ */
 export const callRows = (refused: readonly string[]): readonly Row[] => [
   protocolRow("connect", "Connect", "Rampart's own client and agents that say so speak it."),
   protocolRow("grpc-web", "gRPC-Web", "A gateway and agents before a Worker speak it."),
@@ -48,7 +51,7 @@ export const callRows = (refused: readonly string[]): readonly Row[] => [
   },
 ];
 
-/** A number of calls at once, some of which the quota may turn away. */
+/** Makes the row of many calls at once, some of which may exceed a quota. It is skipped if `calls` is `undefined`. */
 export const stormRow = (calls: number | undefined): Row => ({
   name: "storm",
   expect:
@@ -107,7 +110,7 @@ async function measureRenewal({ parts, identity }: Deployed): Promise<Measuremen
   return (spiffeId === identity ? good : broken)(`${spiffeId}, until ${notAfter.toISOString()}`);
 }
 
-/** Makes a credential that the CA must refuse out of a good one; `undefined` for none at all. */
+/** Turns a good credential into one that the CA must refuse, or into none (`undefined`). */
 type Forge = (token: string) => string | undefined;
 
 const encoded = (members: Members): string =>

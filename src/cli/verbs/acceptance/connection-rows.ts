@@ -10,7 +10,7 @@ import { CompliancePolicy, Handshake } from "../../../program/tls-policy.ts";
 import type { DeployedParts } from "./deployed.ts";
 import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
 
-/** The way to the CA: TLS, what stands in between, and whether the CA is there. */
+/** The rows about the connection: TLS, the proxies in between, and whether the CA answers and is ready. */
 export const connectionRows: readonly Row[] = [
   {
     name: "server-certificate",
@@ -85,7 +85,10 @@ const marks = ["via", "server", "x-cache", "cf-cache-status", "x-amz-cf-pop", "x
 
 const handshakeMilliseconds = 10_000;
 
-/** The facts of one connection, whose server is not verified: they are what is judged. @throws FetchError */
+/**
+ * Makes one connection, and returns facts about it. The server is not verified, because the rows judge it.
+ * @throws FetchError
+ */
 async function handshake({ url, roots }: DeployedParts, options: AgentOptions = {}) {
   const trusting = { ...(roots !== undefined && { ca: roots }), rejectUnauthorized: false };
   const agent = new TlsAgent({ ...trusting, ...options, keepAlive: false });
@@ -123,7 +126,7 @@ function chainOf(socket: TLSSocket): readonly X509Certificate[] {
   return chain;
 }
 
-/** A judgement of TLS, which is skipped for a URL of this machine in plaintext. */
+/** Makes the measurement of a row about TLS. It is skipped for an `http:` URL, which is of this machine. */
 function overTls(
   judge: (facts: TlsFacts, parts: DeployedParts) => Measurement | Promise<Measurement>,
 ): Row["measure"] {
@@ -133,7 +136,7 @@ function overTls(
       : skipped("the URL is of this machine, without TLS");
 }
 
-/** Whoever renews has done so before the last tenth of a certificate's life. */
+/** The last tenth of a certificate's life, in which it should have been renewed. */
 const lastShare = 1 / 10;
 
 function judgeServerCertificate(

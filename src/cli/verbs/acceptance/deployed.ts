@@ -22,7 +22,7 @@ export const platforms = ["serve", "worker", "lambda"] as const;
 /** The protocols of an RPC. */
 export type Protocol = "connect" | "grpc-web" | "grpc";
 
-/** The CA that is played against, and as whom. */
+/** The CA under test, and the identity that calls it. */
 export interface DeployedParts {
   /** Without a slash at its end. */
   readonly url: string;
@@ -35,7 +35,7 @@ export interface DeployedParts {
   readonly terminal: Terminal;
 }
 
-/** A document, read whole. */
+/** A response with its whole body. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
@@ -55,7 +55,7 @@ export interface CertificateCall {
 
 /** What came in place of a certificate. */
 interface NoCertificate {
-  /** `undefined` where no CA has answered in the words of the protocol. */
+  /** `undefined` for a response that is none of the protocol, such as a proxy's. */
   readonly code: Code | undefined;
   readonly said: string;
   /** Whether the answer names a wait. */
@@ -138,7 +138,7 @@ export class Deployed {
     const answer = await this.#request(call).catch((error: unknown) => {
       throw new FetchError(noCertificate(ConnectError.from(error)).said);
     });
-    // All roots are the last element.
+    // The last element has all roots.
     const [leaf, ...others] = answer.slice(0, -1).flatMap(parseCertificates);
     if (!leaf?.checkPrivateKey(privateKey)) throw new FetchError("answered for another key");
     this.issued.push([leaf, ...others]);

@@ -16,7 +16,7 @@ import { NodeFetch } from "../../../program/http/http-client.ts";
 import type { Answer, Deployed } from "./deployed.ts";
 import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
 
-/** What a look at documents takes beside the CA. */
+/** The settings of {@link documentRows}. */
 export interface DocumentOptions {
   /** Another address of the same CA. */
   readonly elsewhere: string | undefined;
@@ -24,7 +24,7 @@ export interface DocumentOptions {
   readonly waitSeconds: number;
 }
 
-/** The trust bundle, the CRLs and the documents of JWT-SVIDs, as they arrive here. */
+/** Makes the rows about the trust bundle, the CRLs and the documents of JWT-SVIDs. */
 export const documentRows = ({
   elsewhere,
   audience,
@@ -74,7 +74,7 @@ export const documentRows = ({
   },
 ];
 
-/** The bundle as no cache has it: an address and a demand that a cache must ask the CA for. */
+/** Fetches the bundle past caches, by a URL of its own and `no-cache`. */
 const lookPastCaches = async ({ ask }: Deployed, at = ""): Promise<SpiffeBundle> =>
   bundleIn(await ask(`${at}/bundle.json?look=${randomUUID()}`, { "cache-control": "no-cache" }));
 
@@ -103,7 +103,7 @@ async function measureBundle({ ask, issued, clock }: Deployed): Promise<Measurem
   return isTrusted ? good(said) : broken(`${said}: no root of a certificate that was issued now`);
 }
 
-/** Looks at the bundle in all, some of which may be answered by another replica of a store. */
+/** How often the bundle is fetched, because replicas of a store may differ. */
 const looks = 8;
 
 async function measureFreshness(
@@ -118,7 +118,7 @@ async function measureFreshness(
   const behind = seen.filter((sequence) => sequence < newest).length;
   const age = Number(cached.headers.get("age") ?? 0);
   if (behind === 0) return good(`${seen.length} looks agree on ${newest}, at an age of ${age} s`);
-  // A sequence counts from the instant of the last change, in milliseconds.
+  // The sequence is the instant of the last change, in milliseconds since 1970.
   const seconds = Math.round((deployed.clock().getTime() - newest) / 1000);
   const whose = seen[0] === newest ? "past caches" : "at a cache that keeps it too long";
   return (seconds < propagationSeconds ? attention : broken)(
@@ -126,7 +126,7 @@ async function measureFreshness(
   );
 }
 
-/** Twice what KV takes, and a cache in front of it. */
+/** KV may take 60 seconds, and a cache in front of it as long. */
 const propagationSeconds = 120;
 
 const longestAgeSeconds = 60;
@@ -179,7 +179,7 @@ async function measureCrls({ ask, clock }: Deployed): Promise<Measurement> {
   return (least < 50 ? attention : good)(said);
 }
 
-/** Verifies a token by the bundle, and as a relying party does that knows the URL of the issuer alone. */
+/** Gets a JWT-SVID, and verifies it by the bundle, then like a relying party that knows only the URL of the issuer. */
 async function measureToken({ parts, ask, clock }: Deployed, audience: string) {
   const client = createClient({ ...parts, token: () => parts.token });
   const answer = await client.fetchJwtSvid([audience]).catch((error: unknown) => {

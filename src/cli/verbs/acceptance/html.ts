@@ -2,7 +2,7 @@ import { html, raw } from "hono/html";
 import { quantile, type Report, summaryOf } from "./report.ts";
 import { type PlayedRow, worstFirst } from "./row.ts";
 
-/** A report as one file of HTML, which needs nothing else and prints well. Every text in it is escaped. */
+/** Formats a report as one file of HTML, which needs nothing else and prints well. Every text in it is escaped. */
 export async function reportPage(report: Report): Promise<string> {
   const { url, platform, identity, at, program, rows, worst } = report;
   return `${await html`<!doctype html>

@@ -22,9 +22,8 @@ interface Shard {
 }
 
 /**
- * The rows about the issuance log. `after` compares it with what `before` has measured; both are skipped where no log is
- * readable.
- *
+ * Makes the rows about the issuance log. `after` compares it with what `before` has measured; both are skipped where no
+ * log is readable.
  * @param ca The roots for TLS; by default the system's.
  */
 export function logRows(
@@ -42,7 +41,7 @@ export function logRows(
       try {
         shards = await openShards(`${url}/log`, ca, terminal.environment);
       } catch (error) {
-        // A caller may lack the token of a reader.
+        // The log may require a token that this caller lacks.
         if (error instanceof OperatorError) return skipped(error.message);
         throw error;
       }
@@ -86,7 +85,7 @@ async function openShards(
   return shards;
 }
 
-/** The edge of a tree, by its partial tiles. */
+/** Reads the right edge of a tree from its partial tiles. */
 async function frontierOf(size: number, read: ObjectReader): Promise<Frontier> {
   const octets: Uint8Array[] = [];
   for (let level = 0; hashesAt(level, size) > 0; level++) {
@@ -102,7 +101,7 @@ async function readCheckpoint({ source, policy }: Omit<Shard, "frontier">): Prom
   return (await LogPolicy.open(new TextDecoder().decode(octets), policy)).checkpoint;
 }
 
-/** A log that grows faster than it is read has other readers. */
+/** The most new entries that this row reads: a log that grows faster is left to `rampart log follow`. */
 const mostEntries = 100_000;
 
 async function measureEntries(

@@ -10,7 +10,10 @@ import { examine } from "../doctor/examination.ts";
 import type { Deployed } from "./deployed.ts";
 import { attention, broken, good, type Measurement, type Row, skipped } from "./row.ts";
 
-/** What an operator sees beside the callers: the store and the checkup. */
+/**
+ * Makes the rows for which an operator's access is needed: the store and the checkup. They are skipped unless `choice`
+ * names the CA.
+ */
 export function operatorRows(choice: DeploymentChoice): readonly Row[] {
   const isNamed = choice.config !== undefined || choice.env !== undefined || choice.remote === true;
   const unnamed = "name the CA's configuration: --config, and --remote for a deployed Worker";
@@ -64,7 +67,7 @@ async function viewOf(choice: DeploymentChoice, { parts: { terminal }, clock }: 
 async function compareBundles(view: AuthorityView, { ask, clock }: Deployed): Promise<Measurement> {
   const served = parseSpiffeBundle((await ask("/bundle.json")).octets);
   if (served.sequence === view.sequence) return good(`both are at ${served.sequence}`);
-  // A sequence counts from the instant of the last change, in milliseconds.
+  // A sequence is the instant of the last change, in milliseconds since 1970.
   const seconds = Math.round((clock().getTime() - Math.max(view.sequence, served.sequence)) / 1000);
   const said = `${served.sequence} is served, and the store is at ${view.sequence} for ${seconds} s`;
   const isYoung = seconds < view.store.phaseLengths.propagationSeconds;

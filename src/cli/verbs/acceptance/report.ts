@@ -2,11 +2,11 @@ import { formatTable } from "../../terminal/table.ts";
 import type { Meaning, Screen } from "../../terminal/terminal.ts";
 import { type PlayedRow, type Verdict, worstVerdict } from "./row.ts";
 
-/** A bill of health: what was played against which CA, and what came of it. */
+/** The report of an acceptance: the CA, and what each row has measured. */
 export interface Report {
   readonly url: string;
   readonly platform: string;
-  /** The names in the certificates; absent if there was none. */
+  /** The SPIFFE ID of the certificates; `undefined` if none was issued. */
   readonly identity: string | undefined;
   readonly at: Date;
   readonly program: string;
@@ -24,7 +24,10 @@ const meanings: Readonly<Record<Verdict, Meaning>> = {
   broken: "bad",
 };
 
-/** A report as a table; below it, each row that is not good with its reason and the page that helps. */
+/**
+ * Formats a report as a table; below it, each row with `attention` or `broken`, with its reason and the page that
+ * helps.
+ */
 export function formatReport(screen: Screen, { rows, url, identity }: Report): string {
   const table = formatTable(
     screen,
@@ -46,7 +49,7 @@ export function formatReport(screen: Screen, { rows, url, identity }: Report): s
   return [whose, "", table, "", ...notes, summaryOf(rows)].join("\n");
 }
 
-/** How many rows have each verdict, the worst first. */
+/** Says how many rows have each verdict, and what the worst one means. */
 export function summaryOf(rows: readonly PlayedRow[]): string {
   const counts = (["broken", "attention", "good", "skipped"] as const).flatMap((verdict) => {
     const count = rows.filter((row) => row.verdict === verdict).length;
@@ -62,6 +65,6 @@ const judgements: Readonly<Record<Verdict, string>> = {
   broken: "something does not work",
 };
 
-/** The latency that a share of the calls did not exceed, of sorted ones. */
+/** The value that a share (0 to 1) of sorted values does not exceed; 0 if there is none. */
 export const quantile = (sorted: readonly number[], share: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;

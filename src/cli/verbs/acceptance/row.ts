@@ -18,10 +18,13 @@ const measuring =
   (verdict: Verdict) =>
   (measured: string): Measurement => ({ verdict, measured });
 
-/** The measurements by their verdict. */
+/** Makes a measurement with the verdict `good`, with what was measured. */
 export const good = measuring("good");
+/** Makes the measurement of a row that was not played, with the reason. */
 export const skipped = measuring("skipped");
+/** Makes a measurement at which a person has to look, with what was measured. */
 export const attention = measuring("attention");
+/** Makes the measurement of something that does not work, with what was measured. */
 export const broken = measuring("broken");
 
 /** One check of a deployment: what is expected and why, in sentences, and the page that helps. */
@@ -30,9 +33,9 @@ export interface Row {
   readonly expect: string;
   readonly why: string;
   readonly page: string;
-  /** Whether no later row is played if this one gets no answer at all. */
+  /** Whether all later rows are skipped if this one gets no answer at all. */
   readonly isRequired?: true;
-  /** May throw what {@link playRows} takes for a broken row: the errors of calls, logs and credentials. */
+  /** Measures the deployment. An error of a call, a log or a credential that it throws makes the row `broken`. */
   readonly measure: (deployed: Deployed) => Measurement | Promise<Measurement>;
 }
 
@@ -44,8 +47,8 @@ const longestMilliseconds = 600_000;
 
 /**
  * Plays rows one after the other. Beyond ten minutes, and after a required row without an answer, rows are skipped.
- *
  * @param progress Runs the measurement of one row, and may show which.
+ * @throws Errors that are no failure of a call, a log or a credential.
  */
 export async function playRows(
   rows: readonly Row[],
@@ -74,7 +77,7 @@ export async function playRows(
   return played;
 }
 
-/** What a call, a log or a credential may have. Any other error is a defect of this program. */
+/** Errors that make a row `broken`. Any other error is a defect of this program. */
 const faults = [FetchError, LogError, CaError, OperatorError, ClientError];
 
 const rank: readonly Verdict[] = ["skipped", "good", "attention", "broken"];

@@ -16,12 +16,12 @@ import { CertificateSigningRequest } from "../../../pki/x509/certificate-signing
 import { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
 import type { Session } from "../../session/session.ts";
 
-/** The form of an authority in a backup: certificates in DER, and its key as PKCS#8. */
+/** The schema of an authority in a backup: certificates in DER, and its key as PKCS#8. */
 export const authoritySchema = z.strictObject({ ...authorityFields, privateKey: Fields.octets });
 
 type BackedUpAuthority = z.output<typeof authoritySchema>;
 
-/** An authority with its key, for a backup. */
+/** Encodes an authority with its private key for a backup. */
 export async function authorityContent(created: NewAuthority): Promise<object> {
   const { authority, extractablePrivateKey } = created;
   return {
@@ -35,7 +35,7 @@ const toPkcs8 = async (key: CryptoKey): Promise<string> =>
 
 /**
  * Parses an authority of a backup and requires that its private key belongs to its certificate.
- * @throws OperatorError
+ * @throws OperatorError for a certificate or a key that cannot be parsed, or that do not belong together.
  */
 export async function openAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {
   const created = await readAuthority(backup).catch(refuseContent);
@@ -59,7 +59,10 @@ function readPrivateKey(pkcs8: Bytes, publicKey: SubjectPublicKey): Promise<Cryp
   return crypto.subtle.importKey("pkcs8", pkcs8, importParameters, true, ["sign"]);
 }
 
-/** A parser's own message may quote what it parsed, which is a key. */
+/**
+ * Refuses the content of a backup.
+ * @throws OperatorError always, without the parser's message, which may quote a key.
+ */
 export function refuseContent(): never {
   throw new OperatorError("the backup decrypts, but a certificate or a key in it cannot be parsed");
 }
@@ -75,7 +78,7 @@ async function isKeyOf(privateKey: CryptoKey, publicKey: SubjectPublicKey): Prom
   return crypto.subtle.verify(signParameters, verifying, signature, probe);
 }
 
-/** The form of an open request in a backup: its CSR (PKCS#10), and its key (PKCS#8). */
+/** The schema of an open request in a backup: its CSR (PKCS#10), and its key (PKCS#8). */
 export const requestSchema = z.strictObject({
   requestedAt: Fields.instant,
   csr: Fields.octets,
@@ -89,7 +92,7 @@ export interface RestoredRequest extends IntermediateRequest {
   readonly requestedAt: Date;
 }
 
-/** An open request with its key, for a backup. */
+/** Encodes an open request with its private key for a backup. */
 export async function requestContent(
   { mint }: Session,
   request: AuthorityRequest,
@@ -124,10 +127,10 @@ async function parseRequest({
 
 const tokenKeyFields = { schedule: authorityFields.schedule, spki: Fields.octets };
 
-/** The form of a key for tokens in a backup, with its private part (PKCS#8). */
+/** The schema of a key for tokens in a backup, with its private part (PKCS#8). */
 export const tokenKeySchema = z.strictObject({ ...tokenKeyFields, privateKey: Fields.octets });
 
-/** A key for tokens, for a backup. */
+/** Encodes a key for tokens with its private part for a backup. */
 export async function tokenKeyContent({
   key: { schedule, spki },
   extractablePrivateKey,
@@ -155,8 +158,8 @@ export async function readTokenKey(backup: z.output<typeof tokenKeySchema>): Pro
 }
 
 /**
- * The keys for tokens of a backup that are restored. A store with other ones that live keeps to them: relying
- * parties may have its key set, and would refuse the tokens of an older key.
+ * Chooses which keys for tokens of a backup are restored: all, or none if the store has a live one that the backup
+ * lacks, because relying parties with the store's key set would refuse the tokens of an older key.
  */
 export function restoredTokenKeys(
   tokenKeys: readonly NewTokenKey[],

@@ -62,9 +62,8 @@ export type BackupLock =
 export type BackupKey = { readonly passphrase: string } | { readonly identity: string };
 
 /**
- * Returns a backup as armoured age (age-encryption.org/v1), which `age -d` decrypts without this program: all records
+ * Makes a backup as armoured age (age-encryption.org/v1), which `age -d` decrypts without this program: all records
  * with their private keys, and the taints of the configuration. It does not depend on the KEKs.
- *
  * @throws OperatorError for a record that does not open, a store without an authority or a request, and a recipient
  *   that is no age key.
  */
@@ -76,7 +75,7 @@ export async function sealBackup(session: Session, lock: BackupLock): Promise<st
   return armor.encode(await encrypter.encrypt(content));
 }
 
-/** Whether a text may be a backup. No key is asked for unless it may. */
+/** Whether a text begins as an armoured age file does. Only then is a key asked for. */
 export const isArmoured = (text: string): boolean =>
   text.trimStart().startsWith("-----BEGIN AGE ENCRYPTED FILE-----");
 
@@ -200,8 +199,9 @@ async function decrypt(text: string, key: BackupKey): Promise<string> {
 }
 
 /**
- * Seals the content of a backup under the newest KEK. It restores taints, denials and revocations first, so that no authority
- * is back before its taint. Taints that the store already has stay: each is a record of its own.
+ * Seals the content of a backup under the newest KEK. It restores taints, denials and revocations first, so that no
+ * authority is back before its taint. Taints that the store already has stay: each is a record of its own.
+ * @throws OperatorError for a backup of another trust domain.
  */
 export async function restoreBackup(session: Session, backup: OpenedBackup): Promise<void> {
   const { mint } = session;

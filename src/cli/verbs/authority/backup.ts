@@ -84,7 +84,7 @@ export async function exportBackup(
   await AtomicFile.create(out, backup, { mode: 0o600, give }).catch((error: Error) => {
     throw new OperatorError(`${out} cannot be written: ${error.message}`);
   });
-  // A record beside no authority would keep an empty store from its inception.
+  // In a store without an authority, this record would keep the CA from making its first one.
   if (authorities.length > 0) await noteBackup(session);
   const tainted = [...new Set(taints.map(({ id }) => shortId(id)))];
   session.terminal.print(
@@ -98,7 +98,10 @@ export async function exportBackup(
   name("keys for tokens", tokenKeys);
 }
 
-/** Lets `rampart doctor` know. The backup is good even where its maker may not write to the store. */
+/**
+ * Records in the store that a backup was made, for `rampart doctor`. A store that refuses it is only logged: the backup
+ * is good.
+ */
 async function noteBackup({ mint, now, log }: Session): Promise<void> {
   try {
     await mint.store.put(await Statement.seal("backup", { madeAt: now }, mint));

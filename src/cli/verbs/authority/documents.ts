@@ -29,11 +29,14 @@ export function addDocuments(command: Command, terminal: Terminal): void {
 
 async function keepDocuments(terminal: Terminal, options: DocumentsOptions): Promise<void> {
   const write = () => withSession(terminal, options, (s) => writeDocuments(s, options));
-  // The documents stay while the store cannot be read.
+  // While the store cannot be read, the documents stay as they are.
   await (options.every === undefined ? write() : repeatedly(terminal, options.every, write));
 }
 
-/** Replaces each document that has changed, the keys first: no document names what is not there. */
+/**
+ * Writes each document that has changed: the key set first, because the discovery document names it.
+ * @throws OperatorError without JWT_ISSUER, without a published key, and if the store cannot be read.
+ */
 export async function writeDocuments(
   { terminal, configuration, currentView }: Session,
   { dir }: Pick<DocumentsOptions, "dir">,

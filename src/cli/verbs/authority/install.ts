@@ -63,9 +63,9 @@ export function addInstall(command: Command, terminal: Terminal): void {
 }
 
 /**
- * Installs the certificate for an open request: it is published at once, and signs once every verifier has its root.
- * A root that is new to the mesh needs a confirmation.
- * @throws OperatorError for records that do not open, and for a chain that does not verify.
+ * Installs the certificate for an open request: it is published at once, and signs once every verifier has its root. A
+ * root that is new to the mesh needs a confirmation.
+ * @throws OperatorError for records that do not open, and for a chain that answers no open request or does not verify.
  */
 export async function install(
   session: Session,
@@ -89,7 +89,7 @@ export async function install(
   logImportWarnings(verified, log);
   const otherRoots = otherRootsOf(verified, bundle);
   await installChecked(session, { verified, extractablePrivateKey, otherRoots }, bundle, options);
-  // The authority's record is durable, so the request has done its work.
+  // The authority is stored, so the request is not needed any more.
   await mint.store.delete({ kind: "request", id: request.id });
   await printStoreSummary(session);
   if (!session.isDry) terminal.noticeNext([planStep, backupStep]);

@@ -16,7 +16,7 @@ import { formatAuthorities } from "./store-summary.ts";
 
 type Plan = ReturnType<typeof planOf>;
 
-/** Everything that comes, and the clusters that have the next root. */
+/** Collects the plan of the rotation: what comes when, what a taint would do, and which clusters have the next root. */
 export function planOf(
   store: OpenedStore,
   clusters: {

@@ -2,7 +2,10 @@ import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import type { Session } from "../../session/session.ts";
 
-/** Throws if this command cannot make an authority: with an offline root, or in a dry run that would have to call the upstream CA. */
+/**
+ * Requires that this command can make an authority.
+ * @throws OperatorError with an offline root, and in a dry run that would have to call the upstream CA.
+ */
 export function requireMayMint({ mint, isDry }: Session): void {
   if (mint.authorityRoot === "upstream" && isDry) {
     throw new OperatorError(
@@ -33,10 +36,13 @@ function firstStep({ authorityRoot, requests }: OpenedStore): string {
     : "make a request with `rampart authority request`, or import one";
 }
 
-/** Long enough that an empty shell variable is not taken for a prefix. */
+/** The least length of a prefix: an empty shell variable must not choose an authority. */
 const minimumLength = 4;
 
-/** The one candidate whose id has this prefix. @throws OperatorError when none has, or more than one. */
+/**
+ * Finds the one candidate whose id has this prefix.
+ * @throws OperatorError if none or more than one has it, and for fewer than 4 characters.
+ */
 export function findByIdPrefix<T extends { readonly id: string }>(
   candidates: readonly T[],
   prefix: string,

@@ -12,10 +12,9 @@ import { restoredTokenKeys } from "./backup-content.ts";
 import type { OpenedBackup } from "./backup-file.ts";
 
 /**
- * Refuses to put one CA beside another: the newest authority signs at once, and a mesh accepts nothing of a root that
- * its bundle has not had for as long as a leaf lasts.
- *
- * @throws OperatorError
+ * Refuses to restore one CA beside another: the newest authority signs at once, and a mesh accepts nothing of a root
+ * that its bundle has not had for as long as a leaf lasts.
+ * @throws OperatorError if both have authorities, and share none and no root that has been published for so long.
  */
 export function requireOneCa(
   { mint: { phaseLengths: lengths }, now, place }: Session,
@@ -48,7 +47,10 @@ interface Restoring {
   readonly now: Date;
 }
 
-/** The age of a backup, the taints in it, and the taints only here: the operator's grounds to restore it. */
+/**
+ * Describes a backup to the operator before it is restored: its age, the taints in it and those only here, and what
+ * would sign.
+ */
 export function summarizeBackup(
   backup: OpenedBackup,
   { store, configuredTaints, now }: Restoring,
@@ -63,7 +65,7 @@ export function summarizeBackup(
   const restored = new Set(subjects.map(({ id }) => id));
   const kept = [...new Set(known)].filter((id) => restored.has(id) && !held.has(id));
   const others = store.authorities.filter(({ id }) => !restored.has(id));
-  // A taint may have left a gap, which the next authority fills at once.
+  // An authority of the backup may sign at once where a taint has left a gap.
   const untainted = Taint.apply(
     [...authorities, ...others],
     [...backup.statements.taint, ...taintsHere],
@@ -127,6 +129,6 @@ const counted = (count: number, one: string, many: string): string =>
 const listed = (ids: readonly string[]): string =>
   ids.length > 0 ? ids.map(shortId).join(", ") : "none";
 
-/** What the bundle has or will have, with the schedules that the taints leave. */
+/** The authorities and roots that the bundle has or will have, with the schedules that the taints leave. */
 const publishedIn = ({ authorities, additionalRoots, taints }: OpenedStore) =>
   Taint.apply([...authorities, ...additionalRoots], taints);
