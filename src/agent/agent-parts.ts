@@ -19,7 +19,7 @@ import { TrustRoots } from "./trust/trust-roots.ts";
 /** What an agent takes from its process: clock, random numbers, log and proxy. */
 export interface AgentPorts
   extends Pick<ProgramContext, "clock" | "log" | "logOutput" | "telemetry"> {
-  /** At least 0 and less than 1. */
+  /** Returns a number from 0 to below 1. */
   readonly random: () => number;
   /** The proxy that runs beside the agent, if there is one. */
   readonly proxy?: ProxyControl;
@@ -46,8 +46,8 @@ export interface AgentParts extends AgentPorts {
 }
 
 /**
- * Creates the parts, and starts to refresh a sidecar's identity. The function is long because each part needs some of
- * those before it, and ends in the reverse order.
+ * Creates the parts, and starts to refresh a sidecar's identity. The function is long because each part needs earlier
+ * ones, and the parts end in the reverse order.
  *
  * @param life Ends the parts.
  * @throws ConfigurationError for an unusable key of the cache.
@@ -129,7 +129,7 @@ async function openCache(
   return CertificateCache.open(place, ports, request.purpose);
 }
 
-/** Tokens have a connection of their own: a failed call closes its own, with all calls under way on it. */
+/** Opens JWT-SVIDs on a connection of their own, because a failed call closes its connection with all calls on it. */
 async function openTokens(
   parts: AgentPorts & Pick<AgentParts, "configuration" | "known" | "jwtBundles">,
   life: Lifetime,
@@ -153,6 +153,6 @@ async function followCache(
   revocation.recall((await cache.loadCrls()) ?? []);
   trust.changes.add(() => void cache.storeRoots(trust.record));
   revocation.changes.add(() => void cache.storeCrls(revocation.all));
-  // The next run must know of every root that this one saw withdrawn.
+  // Waits for the last write: the next run must know every root that this one saw withdrawn.
   life.endsWith("the cache", () => cache.stored);
 }

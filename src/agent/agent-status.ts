@@ -29,8 +29,8 @@ export interface ReportedParts {
 }
 
 /**
- * Reports the state of an agent. It is ready if every certificate and root that it serves is there, and none is known
- * to be refused.
+ * Reports the state of an agent. It is ready if it has every certificate and root that it serves, and knows of none
+ * that peers refuse.
  */
 export function reportAgent(parts: ReportedParts) {
   const { identities, mounted, feed, trust, revocation, bundle, crlFollower, files, xds, now } =
@@ -44,8 +44,8 @@ export function reportAgent(parts: ReportedParts) {
   return {
     isReady: reasons.length === 0,
     /**
-     * Why the agent is not ready: one sentence for each resource that it cannot serve. A ready agent has a reason if
-     * it follows no roots, or cannot refuse revoked certificates.
+     * Why the agent is not ready: one sentence for each resource that it cannot serve. A ready agent has reasons, too,
+     * if it does not follow roots or cannot refuse revoked certificates.
      */
     reasons: [
       ...reasons,

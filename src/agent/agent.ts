@@ -17,12 +17,12 @@ import { federatedBundleFollowers, OwnBundle, ownCrlFollower } from "./trust/fol
 import type { XdsProxy } from "./xds/xds-proxy.ts";
 import type { WorkloadHealth } from "./xds/xds-stream.ts";
 
-// What only some agents need is imported where they need it: an idle one is to hold little memory.
+// What only some agents need is imported where they need it, so that an idle agent takes little memory.
 
 /** A running agent. */
 export interface Agent {
   status(): AgentStatus;
-  /** The URL of its status, with the port that it got. */
+  /** The URL of the status, with the actual port. */
   readonly statusUrl: string;
   /** Shuts down every part of the agent, even if some fail, and gives up on one that hangs. */
   close(): Promise<void>;
@@ -128,7 +128,7 @@ async function openSockets(parts: AgentParts, life: Lifetime): Promise<void> {
   life.endsWith("the socket of the Workload API", () => api.close());
 }
 
-/** Writes the files of the agent's own identity. @returns Their faults. */
+/** Keeps the files of the agent's own identity up to date. @returns Their faults, read anew at each access. */
 async function openFiles(
   parts: AgentParts,
   life: Lifetime,
@@ -161,7 +161,7 @@ async function openTokenFiles(parts: AgentParts, life: Lifetime): Promise<JwtFil
   if (!jwtSvids) return undefined;
   const { jwtFiles: files, subject } = configuration;
   let tokens: JwtFiles | undefined;
-  // A file may wait for a token, whose request ends at once.
+  // Both at once, because closing a file waits for its pending token, whose request must end for that.
   life.endsWith(
     "the tokens and their files",
     () => jwtSvids.end(),

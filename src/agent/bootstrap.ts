@@ -16,19 +16,19 @@ import { type NodeSources, nodeId } from "./envoy/envoy-node.ts";
 import type { PeerMatch, RootFile } from "./envoy/tls-contexts.ts";
 import { createMachineBootstrap } from "./envoy/xds-bootstrap.ts";
 
-/** A bootstrap as an operator asks for it. */
+/** The flags of `agent bootstrap`. */
 export interface BootstrapFlags extends ListenerFlags {
   readonly admin: string;
   readonly nodeId?: string;
   readonly xds?: true;
-  /** What the proxy is, with an XDS proxy. */
+  /** The kind of proxy, if its configuration comes from istiod. */
   readonly type: NodeSources["kind"];
 }
 
 /**
  * The configuration of an Envoy whose certificates come from the agent.
  *
- * @throws ConfigurationError; OperatorError for a listener that is none.
+ * @throws ConfigurationError, or OperatorError for a malformed listener.
  */
 export async function bootstrapOf(
   flags: BootstrapFlags,
@@ -47,7 +47,7 @@ export async function bootstrapOf(
   });
 }
 
-/** The listeners of a bootstrap, as an operator types them. */
+/** The flags that describe listeners, as an operator types them. */
 export interface ListenerFlags {
   readonly inbound: string[];
   readonly outbound: string[];
@@ -107,7 +107,7 @@ function parseEgress(text: string, peers: PeerMatch): EgressListener {
   };
 }
 
-/** The agent that serves the file may run in another folder. */
+/** Makes the path absolute, because the agent that reads the file may run in another folder. */
 const rootFile = (path: string): RootFile => (path === "system" ? path : resolve(path));
 
 function parseInbound(text: string, peers: PeerMatch): InboundListener {

@@ -77,7 +77,7 @@ export class CertificateOutput {
 
   async #writeOnce(): Promise<void> {
     const { settings, log, revocation } = this.#options;
-    // A program that reads roots without their CRLs lets revoked certificates in.
+    // Waits for the first CRLs: a program that reads roots without them accepts revoked certificates.
     await revocation.settled();
     try {
       const files = this.#files();
@@ -122,7 +122,7 @@ export function joinPem(texts: readonly string[]): string {
   }, "");
 }
 
-/** The files of an identity by name. One without content must not be there. */
+/** The contents of files by name; `undefined` for a file that must not exist. */
 type OutputFiles = Readonly<Record<string, string | undefined>>;
 
 const currentLink = "..data";
@@ -160,7 +160,7 @@ async function replace(
   });
 }
 
-/** Whether a file has this content, or is not there. */
+/** Whether a file has this content; for `undefined`, whether it does not exist. */
 async function holds(path: string, content: string | undefined): Promise<boolean> {
   if (content !== undefined) return SmallFile.holds(path, content);
   return lstat(path).then(
@@ -182,7 +182,7 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
     await DescriptorPath.within(join(folder, next), async (path, opened) => {
       if ((await readdir(path)).length > 0)
         throw new Error(`another folder is in place of ${next}`);
-      // The umask must not matter: other users may enter the folder exactly if they may read the files.
+      // Regardless of the umask, other users may enter the folder if and only if they may read the files.
       await opened.chmod(settings.mode & 0o044 ? 0o755 : 0o700);
       if (owner) await opened.chown(owner.uid, owner.gid);
       for (const [name, content] of Object.entries(files)) {
@@ -201,13 +201,12 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
     else if ((await readlink(path).catch(() => undefined)) !== target)
       await replaceLink(path, target);
   }
-  // Any process that may write here could make the link lead to another folder, so only folders of this program are
-  // removed.
+  // Removes only folders of this program: a process that may write here could have made the link lead to another.
   if (previous !== undefined && ownFolder.test(previous))
     await removeFolder(join(folder, previous));
 }
 
-/** Removes a folder of files. What somebody else has put in its place, or into it, stays. */
+/** Removes a folder of the agent's files. Anything else in its place, or in it, stays. */
 async function removeFolder(folder: string): Promise<void> {
   try {
     await DescriptorPath.within(folder, async (path) => {
@@ -215,7 +214,7 @@ async function removeFolder(folder: string): Promise<void> {
     });
     await rmdir(folder);
   } catch {
-    // The files are in place, or the caller throws its own error.
+    // Left behind: the new files are in place, or the caller throws its own error.
   }
 }
 

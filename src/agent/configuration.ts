@@ -40,7 +40,7 @@ export interface FederatedEndpoint {
 /**
  * Reads the environment. The function is long because each value that it returns says what it means.
  *
- * @param awsTokens Makes the source `aws`; without it there is none.
+ * @param awsTokens Creates the token source `aws`, which is a fault without it.
  * @throws ConfigurationError with one line for each fault.
  */
 export function parseConfiguration(
@@ -66,7 +66,7 @@ export function parseConfiguration(
     subject,
     ca,
     request: requestSettingsOf(variables, environment, subject.mode, token),
-    /** A certificate is renewed when this share of its life is left, give or take the jitter. */
+    /** A certificate is renewed when this share of its life is left, plus or minus the jitter. */
     renewal: {
       graceRatio: variables.SECRET_GRACE_PERIOD_RATIO,
       jitter: variables.SECRET_GRACE_PERIOD_RATIO_JITTER,
@@ -186,12 +186,12 @@ function federationOf(variables: Variables, faults: string[]): FederatedEndpoint
 /** How long Envoy drains at the end: for a fixed time, or until it has no connection left. */
 export type DrainPolicy =
   | { readonly kind: "fixed"; readonly milliseconds: number }
-  /** Until no connection is left, but not shorter than this (`EXIT_ON_ZERO_ACTIVE_CONNECTIONS`). */
+  /** Until no connection is left, but for at least this long (`EXIT_ON_ZERO_ACTIVE_CONNECTIONS`). */
   | { readonly kind: "until-idle"; readonly minimumMilliseconds: number };
 
 const usualDrainMilliseconds = 5_000;
 
-/** How long a supervised proxy drains. As in pilot-agent, a drain until no connection is left has no end of its own. */
+/** How long a supervised proxy drains. As in pilot-agent, a drain until no connection is left has no maximum. */
 export function drainPolicyOf(variables: Variables): DrainPolicy {
   const { TERMINATION_DRAIN_DURATION_SECONDS: seconds, PROXY_CONFIG } = variables;
   if (variables.EXIT_ON_ZERO_ACTIVE_CONNECTIONS) {
@@ -250,6 +250,6 @@ function outputOf(variables: Variables) {
 /** A folder of PEM files, for programs without SDS or the Workload API. */
 export type OutputSettings = Readonly<NonNullable<ReturnType<typeof outputOf>>>;
 
-/** Where an agent of this environment serves its status. @throws ConfigurationError */
+/** The address at which an agent with this environment serves its status. @throws ConfigurationError */
 export const statusAddressOf = (environment: Environment) =>
   parseVariables(environment).RAMPART_STATUS_ADDR;

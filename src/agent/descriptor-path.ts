@@ -2,10 +2,10 @@ import { constants, existsSync } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, realpath } from "node:fs/promises";
 import { OperatorError } from "../foundation/errors.ts";
 
-/** Paths that stay in the folder that was opened. */
+/** Paths by open descriptors, which nobody can redirect by a link. */
 export const DescriptorPath = {
   /**
-   * A path to the file that a descriptor has open, which no link can replace meanwhile. Only Linux has one.
+   * A path to the file that a descriptor has open, whatever replaces the file meanwhile. Only Linux has such paths.
    *
    * @param path The path by which it was opened, for other systems.
    */

@@ -1,10 +1,10 @@
-/** Listeners that are notified of changes. A notification carries no value: a listener looks it up. */
+/** Listeners that are notified of changes. Beside its topic a notification has no value: listeners look that up. */
 export class Subscribers<Topic = void> {
   readonly #listeners = new Set<(topic: Topic) => void>();
 
   /** @returns A function that ends the subscription. */
   add(listener: (topic: Topic) => void): () => void {
-    // A function may subscribe twice, and each of its subscriptions ends separately.
+    // A new function each time, because one listener may subscribe twice and end each subscription separately.
     const own = (topic: Topic): void => listener(topic);
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);

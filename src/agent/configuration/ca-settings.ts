@@ -4,7 +4,7 @@ import { SocketAddress } from "../../foundation/socket-address.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
 import type { TokenSource } from "./token-source.ts";
 
-/** Where the CA is, and which protocol of Connect reaches it. */
+/** The CA's address, and which of Connect's protocols it speaks. */
 export interface CaAddress {
   readonly protocol: "connect" | "grpc-web" | "grpc";
   /** An origin: no path, no trailing slash. */
@@ -17,13 +17,13 @@ export interface CaAddress {
 export interface ConnectionFiles {
   /** A PEM file, or `undefined` for the roots of the system. */
   readonly rootFile: string | undefined;
-  /** The agent never sends a client certificate that has expired or cannot be read. */
+  /** Not sent if it has expired or cannot be read. */
   readonly clientCertificate: { readonly key: string; readonly chain: string } | undefined;
   /** The name that the server's certificate must have, if that is not the host. */
   readonly serverName: string | undefined;
 }
 
-/** A client certificate as Istio names its files. */
+/** A client certificate in a folder, under Istio's names of the files. */
 export const clientCertificateIn = (folder: string): ConnectionFiles["clientCertificate"] => ({
   key: join(folder, "key.pem"),
   chain: join(folder, "cert-chain.pem"),
@@ -37,7 +37,7 @@ export interface CaConnection {
 
 const defaultAddress = "istiod.istio-system.svc:15012";
 
-/** The connection to the CA; `undefined` with a fault. */
+/** The connection to the CA; `undefined` for a malformed address, which is added to `faults`. */
 export function caConnectionOf(variables: Variables, faults: string[]): CaConnection | undefined {
   const { CA_ADDR, ISTIOD_SAN, PROXY_CONFIG, PROV_CERT } = variables;
   const text = CA_ADDR ?? PROXY_CONFIG.discoveryAddress ?? defaultAddress;
@@ -97,7 +97,7 @@ function parseHostAndPort(text: string, sanOverride?: string): CaAddress | undef
   return serverName === undefined ? address : { ...address, serverName };
 }
 
-/** Through a forwarded port, istiod's certificate still names its Service. */
+/** The name in istiod's certificate behind a port that is forwarded to `localhost`; `undefined` for any other host. */
 export const serverNameOf = (host: string): string | undefined =>
   host.includes("localhost") ? "istiod.istio-system.svc" : undefined;
 
@@ -105,8 +105,8 @@ export const serverNameOf = (host: string): string | undefined =>
 export const servingSigner = "serving";
 
 /**
- * What the agent's requests for certificates have: for itself in sidecar and serving mode, for the workloads of the
- * node in node mode.
+ * The settings of the agent's requests for certificates: for itself in sidecar and serving mode, for the workloads of
+ * the node in node mode.
  */
 export function requestSettingsOf(
   variables: Variables,
@@ -120,13 +120,13 @@ export function requestSettingsOf(
     key: keyOf(variables),
     lifetimeSeconds: Math.trunc(variables.SECRET_TTL / 1000),
     token,
-    /** Empty for none: by default, only a token in a file is of a cluster. */
+    /** Empty for none. By default, only a token in a file belongs to a cluster. */
     clusterId: hasCluster ? variables.ISTIO_META_CLUSTER_ID : "",
     certSigner: mode === "serving" ? servingSigner : variables.ISTIO_META_CERT_SIGNER,
     /** A serving certificate has the DNS names that the CA chooses, in place of the SPIFFE ID. */
     purpose,
     headers: variablesWithPrefix(environment, "CA_HEADER_"),
-    /** Istio's agents have no timeout, and hang with a CA that never answers. */
+    /** Unlike Istio's agents, which wait for ever for a CA that never answers. */
     attemptTimeoutMilliseconds: 10_000,
     /** Whether the agent is a node proxy, which names the workload in each request. */
     impersonates: mode === "node",
@@ -136,7 +136,7 @@ export function requestSettingsOf(
 /** The fields and headers of a request besides its CSR, and the kind of its key. */
 export type RequestSettings = ReturnType<typeof requestSettingsOf>;
 
-/** An identity is an X509-SVID, serving is TLS under DNS names. */
+/** `identity` means an X509-SVID, `serving` a server certificate with DNS names. */
 export type CertificatePurpose = "identity" | "serving";
 
 /** The type of key that the agent generates for its certificates. */
@@ -144,7 +144,7 @@ export type SubjectKeyKind =
   | { readonly kind: "EC"; readonly curve: "P-256" | "P-384" }
   | { readonly kind: "RSA"; readonly bits: number };
 
-/** Pilot-agent's default is RSA. Here a key size must ask for RSA. */
+/** The kind of key: RSA only if a key size is set, although RSA is pilot-agent's default. */
 function keyOf(variables: Variables): SubjectKeyKind {
   const { ECC_SIGNATURE_ALGORITHM, ECC_CURVE, WORKLOAD_RSA_KEY_SIZE: bits } = variables;
   const isRsa = bits !== undefined && ECC_SIGNATURE_ALGORITHM !== "ECDSA";
@@ -153,8 +153,8 @@ function keyOf(variables: Variables): SubjectKeyKind {
 }
 
 /**
- * The URL of the published bundle; `undefined` if none is read. By default it is at the CA's own address, unless that
- * is in plaintext on another machine.
+ * The URL of the published bundle; `undefined` for no bundle. By default it is at the CA's own address, unless that is
+ * in plaintext on another machine.
  */
 export function bundleUrlOf(url: string | undefined, { baseUrl }: CaAddress): string | undefined {
   if (url === "off") return undefined;
@@ -163,7 +163,7 @@ export function bundleUrlOf(url: string | undefined, { baseUrl }: CaAddress): st
   return url ?? (isSafe ? `${baseUrl}/bundle.json` : undefined);
 }
 
-/** The URL of the CA's CRLs; `undefined` for none. They are published beside the bundle. */
+/** The URL of the CA's CRLs; `undefined` for none. By default it is `crl.pem` beside the bundle. */
 export function crlUrlOf(
   url: string | undefined,
   bundleUrl: string | undefined,

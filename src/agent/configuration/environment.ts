@@ -63,7 +63,7 @@ const trustDomain = parsedText(
   "must be a trust domain: lower-case letters, digits, dots, dashes",
 );
 
-/** An address to listen on. The host of `:<port>`, which is every address of the machine, is empty. */
+/** An address to listen on. In `:<port>` the host is empty and means every address of the machine. */
 const listenAddress = parsedText((text) => {
   const parsed = SocketAddress.parseListening(text);
   return parsed && { host: "", ...parsed };
@@ -183,7 +183,7 @@ export function parseVariables(environment: Environment): Variables {
   );
 }
 
-/** The variables whose names begin so, without that beginning. */
+/** The variables whose names begin with a prefix, by the rest of their names. */
 export function variablesWithPrefix(
   environment: Environment,
   prefix: string,
@@ -192,7 +192,7 @@ export function variablesWithPrefix(
   return Object.fromEntries(named.map(([name, value]) => [name.slice(prefix.length), value ?? ""]));
 }
 
-/** A variable that is set but does nothing here, for the log or for a fault. */
+/** A variable that is set but has no effect here, for the log or a fault. */
 export interface MissedVariable {
   readonly name: string;
   /** The missing feature, as the end of a sentence. */
@@ -204,8 +204,8 @@ const noMetrics = "the agent serves no metrics of the workload, and none over TL
 const noWasm = "the agent fetches no Wasm modules";
 
 /**
- * The variables of pilot-agent whose effect a user would miss, with the missing feature. The agent starts without it
- * unless the workload would be harmed.
+ * The variables of pilot-agent that have no effect here, with the missing feature. The agent refuses to start with
+ * those whose lack would harm the workload.
  */
 export const unsupportedVariables = {
   refused: {
@@ -233,7 +233,7 @@ export const unsupportedVariables = {
   },
 } as const;
 
-/** Values with which pilot-agent does no more than without the variable. */
+/** Values that mean the same to pilot-agent as an unset variable. */
 const idleValue = /^(?:|0|f|F|false|FALSE|False|\{\})$/;
 
 /** Finds the unsupported variables whose values would have an effect in pilot-agent. */
@@ -253,7 +253,7 @@ export function missedVariables(
 const ofOthers =
   /^RAMPART_(?:LOG_TOKEN|PASSPHRASE|(?:.*_)?(?:SERVICE_(?:HOST|PORT).*|PORT(?:_\d+_.*)?))$/;
 
-/** Finds variables that begin like the agent's and that it does not know. An operator who set one relies on it. */
+/** Finds unknown variables that begin with `RAMPART_`, such as misspelled ones, on which an operator relies. */
 export const unknownVariables = (environment: Environment): readonly MissedVariable[] =>
   Object.keys(environment)
     .filter((name) => name.startsWith("RAMPART_") && !variableNames.includes(name))

@@ -103,11 +103,11 @@ const fields = z.object({
   /** Further variables, such as `ISTIO_META_NETWORK`. */
   proxyMetadata: z._default(z.record(z.string(), text), {}),
   runtimeValues: z._default(z.record(z.string(), text), {}),
-  /** Everything that was given, for istiod: it reads fields that the agent does not. */
+  /** All fields as given, for istiod, which reads more of them than the agent. */
   given: z.custom<JsonObject>(),
 });
 
-/** `PROXY_CONFIG`: Istio's `ProxyConfig` as YAML or JSON. Fields that the agent does not read may be there. */
+/** `PROXY_CONFIG`: Istio's `ProxyConfig` as YAML or JSON. Fields that the agent does not read are allowed. */
 export const proxyConfig = z.pipe(
   z.pipe(z.string(), z.transform(parseObject)),
   z.pipe(
@@ -133,10 +133,10 @@ function parseObject(yaml: string, context: z.core.ParsePayload) {
   return refuse(context, "must be a YAML or JSON object");
 }
 
-/** The keys of these are names of variables or flags. */
+/** Objects whose keys are names that users choose, and so are not converted to camel case. */
 const namedByTheirUser: ReadonlySet<string> = new Set(["proxyMetadata", "runtimeValues"]);
 
-/** Protobuf's JSON form takes `drain_duration` for `drainDuration`. */
+/** Converts keys to camel case, because protobuf's JSON form accepts `drain_duration` for `drainDuration`. */
 function camelCased(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelCased);
   if (typeof value !== "object" || value === null) return value;

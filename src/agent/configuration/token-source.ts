@@ -5,14 +5,14 @@ import type { Variables } from "./environment.ts";
 export type TokenSource =
   | { readonly kind: "file"; readonly path: string }
   | TokenEndpoint
-  /** A program and its arguments. No shell reads them. */
+  /** A program and its arguments, run without a shell. */
   | { readonly kind: "command"; readonly argv: readonly string[] }
   | { readonly kind: "function"; readonly obtain: ObtainToken };
 
 /** Gets a token anew. @throws Error with one sentence that quotes no secret. */
 export type ObtainToken = (signal: AbortSignal) => Promise<string>;
 
-/** Makes what gets AWS's tokens for an audience; `undefined` where the machine has no region or no credential. */
+/** Creates the source of AWS's tokens for an audience; `undefined` on a machine without a region or credential. */
 export type AwsTokens = (audience: string) => ObtainToken | undefined;
 
 const accepted = "file, gce, aws, azure, github or command:<program> <argument>â€¦";
@@ -21,7 +21,7 @@ const accepted = "file, gce, aws, azure, github or command:<program> <argument>â
  * Reads `RAMPART_TOKEN_SOURCE`. Without it, `CREDENTIAL_FETCHER_TYPE=GoogleComputeEngine` means `gce`, for the trust
  * domain as the audience, as in pilot-agent; else the source is the file.
  *
- * @returns The file where the value is a fault.
+ * @returns The file for a malformed value, which is added to `faults`.
  */
 export function tokenSourceOf(
   variables: Variables,

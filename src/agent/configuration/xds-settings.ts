@@ -65,7 +65,7 @@ export type XdsSettings = Readonly<NonNullable<ReturnType<typeof xdsSettingsOf>>
 /** Where istiod is, and how the agent authenticates to it. */
 export type IstiodSettings = Readonly<XdsSettings["istiod"]>;
 
-/** The probe of the workload, which istiod learns of through the XDS proxy. */
+/** The workload's probe, whose result the XDS proxy reports to istiod; `undefined` without one. */
 export function healthSettingsOf(variables: Variables) {
   const { PROXY_CONFIG, REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION: isLocalhost } = variables;
   const { readinessProbe: probe } = PROXY_CONFIG;
@@ -74,13 +74,13 @@ export function healthSettingsOf(variables: Variables) {
   return { probe, addresses: { host, localAddress: probeSourceOf(host) } };
 }
 
-/** The workload's probe, whose result istiod gets. */
+/** The workload's probe, with the addresses that it uses. */
 export type HealthSettings = NonNullable<ReturnType<typeof healthSettingsOf>>;
 
 /** The default target of probes, and their source. */
 export type ProbeAddresses = HealthSettings["addresses"];
 
-/** The source address of probes, which Istio's iptables rules let pass. No address of IPv6 is on every machine. */
+/** The source address of probes, which Istio's iptables rules let pass. IPv6 has no such address on every machine. */
 function probeSourceOf(host: string): string | undefined {
   return isIPv4(host) || host === "localhost" ? "127.0.0.6" : undefined;
 }
@@ -114,7 +114,7 @@ function clientCertificateOf(variables: Variables): ConnectionFiles["clientCerti
   return { key, chain };
 }
 
-/** HTTP/2 has no upper-case names. */
+/** Converts names to lower case, as HTTP/2 requires. */
 function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
@@ -135,5 +135,5 @@ export function addressesOf({ INSTANCE_IP: given }: Variables): readonly string[
 export const localhostOf = (variables: Variables): string =>
   isIPv6(addressesOf(variables)[0] ?? "") ? "::1" : loopback;
 
-/** The default of `INSTANCE_IP`, which no peer can reach. */
+/** The default of `INSTANCE_IP`. No peer can reach it, so it does not count as the machine's address. */
 const loopback = "127.0.0.1";

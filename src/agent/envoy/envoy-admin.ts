@@ -6,7 +6,7 @@ const maximumOctets = 64 << 20;
 
 const ask = NodeFetch.trusting(undefined);
 
-/** The sources of Envoy's configuration, and the counter of those that it took. */
+/** The discovery services of Envoy's configuration, and the prefix of the statistics of each. */
 const discoveries = {
   clusters: "cluster_manager.cds",
   listeners: "listener_manager.lds",
@@ -17,11 +17,11 @@ const readinessStats =
 
 const states = ["LIVE", "DRAINING", "PRE_INITIALIZING", "INITIALIZING"];
 
-/** Listeners whose connections are no clients: Envoy's own, and those of probes and scrapers. */
+/** Listeners whose connections are not counted as clients: Envoy's own, and those for probes and scrapers. */
 const auxiliaryListener =
   /^listener\.(?:admin\.|envoy_internal_|(?:0\.0\.0\.0|\[__\])_(?:15021|15090)\.)|\.worker_/;
 
-/** Envoy's admin interface. Each method throws when it does not answer. */
+/** Envoy's admin interface. Each method throws if Envoy does not answer. */
 export class EnvoyAdmin {
   readonly #url: string;
   readonly #timeoutMilliseconds: number;
@@ -32,7 +32,7 @@ export class EnvoyAdmin {
   }
 
   /**
-   * Has every listener tell its connections to close.
+   * Makes every listener tell its connections to close, and does not wait until they have.
    *
    * @param endsListeners Whether the listeners close after Envoy's `--drain-time-s`.
    */
@@ -42,8 +42,8 @@ export class EnvoyAdmin {
   }
 
   /**
-   * Why Envoy does not serve yet. As in pilot-agent, Envoy serves once it is live with its workers and, if listeners
-   * and clusters are discovered, has accepted both. Envoy has counters of a discovery only if there is one.
+   * Why Envoy does not serve yet, if so. As in pilot-agent, Envoy serves once it is live with its workers and, if
+   * listeners and clusters are discovered, has accepted both. It has counters of a discovery only if there is one.
    */
   async faults(): Promise<readonly string[]> {
     const stats = await this.#stats(readinessStats);
@@ -62,7 +62,7 @@ export class EnvoyAdmin {
     return missing;
   }
 
-  /** The open connections of clients, or `undefined` where Envoy counts none. */
+  /** The number of open connections of clients; `undefined` if Envoy has no such statistics. */
   async activeConnections(): Promise<number | undefined> {
     const stats = await this.#stats("^listener\\..*downstream_cx_active$");
     const counts = [...stats].filter(([name]) => !auxiliaryListener.test(name));

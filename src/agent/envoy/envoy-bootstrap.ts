@@ -17,28 +17,28 @@ import {
   socketAddress,
 } from "./tls-contexts.ts";
 
-/** A listener that takes mutual TLS and forwards plaintext HTTP to the workload. */
+/** A listener that accepts mutual TLS and forwards plaintext HTTP to the workload. */
 export interface InboundListener {
   readonly listen: SocketAddress;
   readonly forward: SocketAddress;
   readonly peers: PeerMatch;
 }
 
-/** A listener that takes plaintext HTTP from the workload and forwards it by mutual TLS. */
+/** A listener that accepts plaintext HTTP from the workload and forwards it by mutual TLS. */
 export interface OutboundListener {
   readonly listen: SocketAddress;
   readonly connect: SocketAddress;
   readonly peers: PeerMatch;
 }
 
-/** A listener that takes TLS from outside the mesh, and forwards into it by mutual TLS. */
+/** A listener that accepts TLS from outside the mesh, and forwards into it by mutual TLS. */
 export interface IngressListener extends OutboundListener {
   readonly certificate: CertificateFiles;
-  /** Clients need a certificate of this CA. */
+  /** The CA of which clients need a certificate; `undefined` accepts clients without one. */
   readonly clientCa: RootFile | undefined;
 }
 
-/** A listener that takes mutual TLS of the mesh, and forwards by TLS to a server outside. */
+/** A listener that accepts mutual TLS of the mesh, and forwards by TLS to a server outside. */
 export interface EgressListener extends OutboundListener {
   readonly root: RootFile;
 }
@@ -53,7 +53,7 @@ export interface BootstrapOptions {
   readonly outbound?: readonly OutboundListener[];
   readonly ingress?: readonly IngressListener[];
   readonly egress?: readonly EgressListener[];
-  /** The addresses of this machine: a name is resolved to no family that it lacks. */
+  /** The addresses of this machine. Names are not resolved to a family that the machine lacks. */
   readonly addresses?: readonly string[];
   /** The TLS policy of every listener and cluster. */
   readonly policy?: CompliancePolicy;
@@ -150,7 +150,7 @@ function listenerOf(
 function tlsCluster(name: string, to: SocketAddress, family: string, transport_socket: Json): Json {
   return {
     ...cluster(name, to, family),
-    // ALPN chooses HTTP/2 or HTTP/1.1.
+    // ALPN decides between HTTP/2 and HTTP/1.1.
     ...protocolOptions({
       auto_config: { http_protocol_options: {}, http2_protocol_options: {} },
     }),
@@ -159,8 +159,8 @@ function tlsCluster(name: string, to: SocketAddress, family: string, transport_s
 }
 
 /**
- * The addresses of a name that Envoy takes. By default Envoy takes IPv6 wherever a name has any, also where the machine
- * has none. Given addresses of both families it would alternate, and half of the connections fail if one family is dead.
+ * Envoy's `dns_lookup_family`. By default Envoy uses IPv6 if a name has any, even on a machine without. With all
+ * addresses it would alternate between families, and half of the connections would fail if one is broken.
  */
 function familyOf(addresses: readonly string[]): string {
   if (addresses.length === 0 || addresses.every(isIPv4)) return "V4_ONLY";

@@ -24,7 +24,7 @@ export interface NodeSources {
 
 const localityLabel = "istio-locality";
 
-/** Every pod of a Deployment's revision has another one, which would make as many configurations. */
+/** Hidden from istiod: each revision of a Deployment has another value, and would get a configuration of its own. */
 const revisionLabel = "pod-template-hash";
 
 /** The node of an Envoy as pilot-agent describes it. */
@@ -80,7 +80,7 @@ function metadataOf({ variables, environment }: NodeSources): Json {
   };
 }
 
-/** Istiod reads fields that the agent does not. */
+/** `PROXY_CONFIG` as given, because istiod reads fields that the agent does not. */
 function proxyConfigOf({ PROXY_CONFIG, DISCOVERY_ADDRESS }: Variables): Json {
   const discoveryAddress = DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress;
   return { ...PROXY_CONFIG.given, ...(discoveryAddress && { discoveryAddress }) };

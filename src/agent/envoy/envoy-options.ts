@@ -9,12 +9,12 @@ import { createMachineBootstrap } from "./xds-bootstrap.ts";
 
 const maximumOverrideOctets = 1024 * 1024;
 
-/** Any of these gives Envoy a configuration. */
+/** The options that give Envoy a configuration. */
 const configurationOptions = /^(?:-c|--config-path|--config-yaml)(?:=|$)/;
 
 /**
- * The options that the agent adds to Envoy's command line. With an XDS proxy these are pilot-agent's, and the
- * bootstrap, which it writes, where the operator gives Envoy no configuration.
+ * The options that the agent adds to Envoy's command line. With an XDS proxy these are pilot-agent's. Unless `given`
+ * names a configuration, it also writes the bootstrap into a file and adds its path.
  *
  * @throws ConfigurationError, or OperatorError for a file that cannot be read.
  */
@@ -69,13 +69,13 @@ type EnvoyOption = readonly [name: string] | readonly [name: string, value: stri
  */
 export const immediateDrain: EnvoyOption = ["--drain-strategy", "immediate"];
 
-/** The names of options that have another. */
+/** Long names of options that have a short one. */
 const synonyms: Readonly<Record<string, string>> = {
   "--config-path": "-c",
   "--log-level": "-l",
 };
 
-/** The command with options that Envoy does not have yet. The operator's own stay as they are. */
+/** Adds options to a command if it is Envoy ({@link isEnvoy}). Options that the operator gave stay as they are. */
 export function withOptions(
   { command, arguments: given }: ProxyCommand,
   options: readonly EnvoyOption[],
@@ -87,7 +87,7 @@ export function withOptions(
   return { command, arguments: [...given, ...missing.flat()] };
 }
 
-/** Whether the command is Envoy itself. A script that starts Envoy need not pass its arguments on. */
+/** Whether the command is Envoy itself, by its name. A script that starts Envoy may not pass arguments on. */
 export function isEnvoy(command: string): boolean {
   return /^envoy(?:-static|-contrib|-v?\d[\d.]*)?$/.test(basename(command));
 }

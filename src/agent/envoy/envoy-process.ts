@@ -21,19 +21,19 @@ export interface ProxyControl {
 }
 
 interface RestartBudget {
-  /** Restarts in a row. A run of a minute resets the count. */
+  /** The most restarts in a row. A run of a minute resets the count. */
   readonly maximum: number;
   /** The wait before the first restart. It doubles with each. */
   readonly firstWaitMilliseconds: number;
 }
 
-/** The budget of pilot-agent, from the time when it restarted Envoy. */
+/** The restarts of former versions of pilot-agent, which restarted Envoy. */
 export const usualRestarts: RestartBudget = { maximum: 10, firstWaitMilliseconds: 200 };
 
 interface SupervisedProgram {
   readonly command: string;
   readonly arguments: readonly string[];
-  /** Envoy's admin interface, or `undefined` for a program without: it has no drain, and counts as ready. */
+  /** Envoy's admin interface; `undefined` for a program without one, which is not drained and counts as ready. */
   readonly admin: EnvoyAdmin | undefined;
   readonly drain: DrainPolicy;
   readonly restarts: RestartBudget;
@@ -46,8 +46,8 @@ const killAfterMilliseconds = 10_000;
 const commandNotFound = 127;
 
 /**
- * Runs Envoy, restarts it when it crashes, and drains it before it ends it. A restarted Envoy gets its
- * certificates by SDS.
+ * Runs Envoy, restarts it when it crashes, and drains it before ending it. A restarted Envoy gets its certificates by
+ * SDS.
  */
 export class EnvoyProcess implements ProxyControl {
   readonly #program: SupervisedProgram;
@@ -149,7 +149,7 @@ export class EnvoyProcess implements ProxyControl {
 
   async #drain(): Promise<void> {
     const { admin, drain: policy, log } = this.#program;
-    // After `/drain`, the proxy has only waited for the workload to end.
+    // A proxy that `/drain` has drained already only waited for the workload to end.
     if (admin === undefined || this.#isDrained || this.#child?.exitCode !== null) return;
     const gone = new AbortController();
     this.#child.once("exit", () => gone.abort());
@@ -171,13 +171,13 @@ interface DrainOptions {
 
 const pauseMilliseconds = 1_000;
 
-/** Looks in a row that may fail before the drain ends. */
+/** How many reads of the connections in a row may fail before the drain ends. */
 const maximumFailures = 5;
 
 /**
  * Tells all connections to close, and waits as the policy says, or until the signal aborts.
  *
- * @throws When Envoy cannot be told.
+ * @throws Error if Envoy cannot be told to drain. Later failures end the wait.
  */
 export async function drainConnections(
   { admin, policy, log, pause = systemPause }: DrainOptions,

@@ -6,7 +6,7 @@ import { defaultResource, rootResource } from "../secrets/secret-source.ts";
 /** A JSON object of Envoy's configuration. */
 export type Json = Readonly<Record<string, unknown>>;
 
-/** The cluster of the agent's secrets. The configuration of istiod names it so too. */
+/** The name of the cluster for the agent's SDS, which istiod's configuration uses too. */
 const sdsCluster = "sds-grpc";
 
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
@@ -41,7 +41,7 @@ export function httpConnections(
 /** Envoy's cluster for the agent's SDS socket. */
 export const secretDiscoveryCluster = (path: string): Json => socketCluster(sdsCluster, path);
 
-/** A service of the agent at a Unix socket. */
+/** Envoy's cluster for a gRPC service of the agent at a Unix socket. */
 export function socketCluster(name: string, path: string): Json {
   return {
     name,
@@ -52,7 +52,7 @@ export function socketCluster(name: string, path: string): Json {
   };
 }
 
-/** A source of configuration behind a cluster. */
+/** A source of configuration that Envoy reaches through a cluster. */
 export const grpcSource = (api_type: "GRPC" | "DELTA_GRPC", cluster_name: string): Json => ({
   api_type,
   transport_api_version: "V3",
@@ -98,7 +98,7 @@ export type RootFile = string | "system";
 
 const tlsExtension = "envoy.extensions.transport_sockets.tls.v3";
 
-/** Istio's inbound defaults. The list of suites does not concern TLS 1.3. */
+/** Istio's inbound defaults. The list of cipher suites does not apply to TLS 1.3. */
 const tlsParameters: Json = {
   tls_minimum_protocol_version: "TLSv1_2",
   tls_maximum_protocol_version: "TLSv1_3",
@@ -110,7 +110,7 @@ const tlsParameters: Json = {
   ],
 };
 
-/** Istio's `pqc`. Envoy's clients take TLS 1.2 at most, unless they are told otherwise. */
+/** Istio's `pqc`. By default, Envoy's clients offer TLS 1.2 at most. */
 const postQuantumParameters: Json = {
   tls_minimum_protocol_version: "TLSv1_3",
   tls_maximum_protocol_version: "TLSv1_3",
@@ -163,7 +163,7 @@ export function meshClient(
   });
 }
 
-/** The server's side towards clients outside the mesh, with a certificate of its own. With a CA, clients must have one of that CA. */
+/** A transport socket for clients outside the mesh. With `clientCa`, they need a certificate of that CA. */
 export function ingressServer(
   { chainFile, keyFile }: CertificateFiles,
   clientCa: RootFile | undefined,
@@ -181,7 +181,7 @@ export function ingressServer(
   });
 }
 
-/** The client's side towards a server outside the mesh, whose certificate must be for its host. */
+/** A transport socket that calls a server outside the mesh, whose certificate must be for `host`. */
 export function egressClient(
   root: RootFile,
   { host }: SocketAddress,
@@ -205,7 +205,7 @@ function secretConfig(name: string): Json {
   return {
     name,
     sds_config: {
-      // No timeout, because the listener cannot serve without the certificate.
+      // Waits without a timeout, because the listener cannot serve without the certificate.
       initial_fetch_timeout: "0s",
       resource_api_version: "V3",
       api_config_source: grpcSource("GRPC", sdsCluster),

@@ -24,9 +24,9 @@ interface XdsBootstrapOptions {
   readonly isIncremental: boolean;
   readonly admin: SocketAddress;
   readonly status: SocketAddress;
-  /** Whether the machine's first address is IPv6, in istiod's order of addresses. IPv4 reaches its listeners too. */
+  /** Whether the machine's first address is IPv6, as istiod orders them. Then listeners accept both families. */
   readonly isIpv6: boolean;
-  /** The port on which kubelets and load balancers ask whether the proxy is ready. */
+  /** The port for readiness probes of kubelets and load balancers. */
   readonly healthPort: number;
   readonly prometheusPort: number;
   /** `runtimeValues` of Istio's `ProxyConfig`: an empty text removes a default. */
@@ -36,7 +36,7 @@ interface XdsBootstrapOptions {
 const xdsCluster = "xds-grpc";
 const [agentCluster, adminCluster] = ["agent", "prometheus_stats"];
 
-/** Istio's own. */
+/** Istio's default runtime values. */
 const usualRuntime: Json = {
   "overload.global_downstream_max_connections": "2147483647",
   "re2.max_program_size.error_level": "32768",
@@ -150,7 +150,7 @@ function runtimeOf(given: Readonly<Record<string, string>>): Json {
 
 const connectionsKey = "overload.global_downstream_max_connections";
 
-/** A new Envoy reads the limit of connections here, and an old one in the runtime. */
+/** The limit of connections for new versions of Envoy. Old ones read it from the runtime. */
 function overloadManager(runtime: Readonly<Record<string, string>>): Json {
   const limit = runtimeOf(runtime)[connectionsKey];
   if (limit === undefined) return {};
@@ -193,7 +193,7 @@ function localCluster(name: string, to: SocketAddress): Json {
   };
 }
 
-/** Envoy takes IPv6 alone on `::`, unless it is told otherwise. */
+/** The socket address, which on `::` accepts IPv4 too: Envoy's default there is IPv6 alone. */
 function anyAddress(host: string, port: number): Json {
   if (host !== "::") return socketAddress({ host, port });
   return { socket_address: { address: host, port_value: port, ipv4_compat: true } };

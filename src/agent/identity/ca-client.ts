@@ -26,7 +26,7 @@ interface CaClientPorts {
 interface CaCall<Answer> {
   readonly send: (transport: Transport, options: CallOptions) => Promise<Answer>;
   readonly signal: AbortSignal;
-  /** All attempts carry it. */
+  /** The trace context that all attempts carry. */
   readonly trace: TraceContext;
   /** Called after each failed attempt that is followed by another, with a log whose lines carry the trace. */
   readonly onRetry?: (error: ConnectError, log: OperationLog) => void;
@@ -40,8 +40,8 @@ interface CallOptions {
 }
 
 /**
- * Calls the CA as pilot-agent or a node proxy does. A call is tried five times, but only once while the last call has
- * failed: in an outage a whole mesh would else make five times the calls, and find no sooner that it is over.
+ * Calls the CA as pilot-agent or a node proxy does. A call gets five attempts, but only one if the last call failed:
+ * otherwise a mesh would make five times the calls in an outage, and not notice its end any sooner.
  */
 export class CaClient {
   readonly #settings: RequestSettings;
@@ -54,9 +54,8 @@ export class CaClient {
   }
 
   /**
-   * Calls the CA, with up to five attempts, or with one while the last call has failed. Before each attempt it gets
-   * the token anew from its source; without a token file it calls unauthenticated and logs `token-missing`. After a failure the next
-   * call opens a new connection.
+   * Calls the CA. Before each attempt it reads the token anew; without a token file it calls unauthenticated and logs
+   * `token-missing`. After a failure the next call opens a new connection.
    * @throws IssuanceError, with the reason of the last attempt.
    */
   async call<Answer>({ send, signal, trace, onRetry }: CaCall<Answer>): Promise<Answer> {
@@ -119,13 +118,13 @@ function tokenUnusable(error: unknown): never {
   throw new IssuanceError("token-unusable", messageOf(error), error);
 }
 
-/** Replaces an error of the deadline by one that says that the handshake took too long. */
+/** Replaces an exceeded deadline by an error that says that the TLS handshake took too long. */
 function outOfTime(error: unknown): unknown {
   const isLate = error instanceof ConnectError && error.code === Code.DeadlineExceeded;
   return isLate ? new ConnectError(`it ${Handshake.hint}`, error.code, {}, [], error) : error;
 }
 
-/** Whether the same call may succeed now. The agent's own faults last, and the CA may ask for a longer wait. */
+/** Whether another attempt may succeed at once: not after a fault of the agent's own, nor if the CA asks for a wait. */
 function isWorthRetrying(error: ConnectError): boolean {
   const isOwn = error.cause instanceof IssuanceError || error.cause instanceof OperatorError;
   return !isOwn && !isRefusal(error.code) && secondsToWait(error) === 0;
@@ -143,15 +142,15 @@ function toIssuanceError(error: unknown): unknown {
   return new IssuanceError(fault, message, error, secondsToWait(error));
 }
 
-/** Says whose words follow. A connection that the agent or the system refuses is no answer. */
+/** Begins a message: whether the CA answered, or the agent or the system got no connection. */
 function beginningOf({ code, cause }: ConnectError): string {
   if (code === Code.DeadlineExceeded) return "no answer from the CA:";
   return errorCode(cause) === undefined ? "the CA answered" : "no connection to the CA:";
 }
 
 /**
- * The seconds for which a CA asks not to be called, or 0. A refusal that no retry can turn into a
- * certificate asks for nothing.
+ * The seconds for which a CA asks not to be called, or 0. 0, too, for a refusal that no retry can turn into a
+ * certificate.
  */
 function secondsToWait({ code, metadata }: ConnectError): number {
   if (isRefusal(code)) return 0;
@@ -183,7 +182,7 @@ interface IssuePorts {
   readonly metrics: IssuanceMetrics;
 }
 
-/** Concurrent requests to the CA. A node proxy that starts must leave capacity for others. */
+/** The most concurrent requests to the CA. A node proxy that starts must leave capacity for others. */
 const maximumRequests = 8;
 
 /** Creates the function that requests certificates by CreateCertificate, as pilot-agent or a node proxy does. */

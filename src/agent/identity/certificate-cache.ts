@@ -77,7 +77,7 @@ export class CertificateCache {
     return this.#writes.write(svid.spiffeId, toRecord(svid));
   }
 
-  /** The stored certificate, if it still passes every check of a CA's answer. */
+  /** The stored certificate; `undefined` unless it passes every check of a CA's answer now. */
   load(spiffeId: SpiffeId): Promise<CaAnswer | undefined> {
     const { purpose, clock } = this.#opened;
     return this.#read(spiffeId, (text) => parseRecord(text, { spiffeId, purpose }, clock()));
@@ -103,7 +103,7 @@ export class CertificateCache {
     return this.#read(crlsName, (text) => (text === "" ? [] : parseCrls(text)));
   }
 
-  /** Resolves once everything is stored that was to be. */
+  /** Resolves once all writes have ended; `undefined` if none is under way. */
   get stored(): Promise<void> | undefined {
     return this.#writes.underWay;
   }
@@ -129,13 +129,13 @@ export class CertificateCache {
   }
 }
 
-/** No certificate lives for longer, so an older file is of no use. */
+/** No certificate is valid for longer, so an older file is useless. */
 const longestLifeMilliseconds = 90 * 86_400_000;
 
 /** The name of a file of this cache, or of one that a process left unfinished. */
 const ownName = /^(?:[0-9a-f]{32}|\.[0-9a-f]{32}\.[0-9a-f-]{36})$/;
 
-/** Removes the files of workloads that are long gone. Others may keep theirs in the same folder. */
+/** Removes files of this cache that are too old to be useful. Files with other names stay. */
 async function removeStale(folder: string, now: Date): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names.filter((each) => ownName.test(each))) {
@@ -169,12 +169,12 @@ function parseRecord(
   );
   const requested = { spiffeId, privateKey: createPrivateKey(privateKey) };
   const answer = parseAnswer(elements, requested, now, purpose);
-  // A wrong clock, then or now, must not delay the renewal.
+  // Ignores the stored instant if the clock was wrong, then or now, so that the renewal is not delayed.
   const isSane = obtainedAt <= now && obtainedAt >= answer.svid.chain[0].validFromDate;
   return isSane ? { ...answer, svid: { ...answer.svid, obtainedAt } } : answer;
 }
 
-/** A certificate, its chain, its key and a trust bundle have much less. */
+/** More than a certificate, its chain, its key, roots and CRLs usually have. */
 const maximumOctets = 16 * 1024 * 1024;
 
 const algorithm = "aes-256-gcm";
@@ -204,7 +204,7 @@ async function writeSealed(
   await AtomicFile.replace(path, key ? seal(text, name, key) : text, { mode: 0o600 });
 }
 
-/** `undefined` for a missing file. @throws Error for one that was not sealed under this name and key. */
+/** Reads a file; `undefined` if it is missing. @throws Error for one that was not sealed under this name and key. */
 async function readSealed(
   path: string,
   name: string,

@@ -4,7 +4,7 @@ import { RefreshingIdentity, type RefreshingPorts } from "./refreshing-identity.
 
 /** The identities that the agent keeps refreshed. */
 export class Identities {
-  /** Notified of each identity that gets another certificate or is removed. */
+  /** Notified with each identity that gets a new certificate or is removed. */
   readonly changes: Subscribers<RefreshingIdentity> = new Subscribers();
   readonly #ports: RefreshingPorts;
   readonly #identities = new Map<string, RefreshingIdentity>();
@@ -23,8 +23,8 @@ export class Identities {
   }
 
   /**
-   * Adds an identity and keeps its certificate renewed until it is removed. An identity that was added before stays
-   * as it is.
+   * Adds an identity and keeps its certificate renewed until it is removed.
+   * @returns The identity, which is the existing one if it was added before.
    */
   add(spiffeId: SpiffeId): RefreshingIdentity {
     const known = this.#identities.get(spiffeId);

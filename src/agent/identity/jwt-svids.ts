@@ -14,7 +14,7 @@ import { IssuanceError } from "./x509-svid.ts";
 /** A JWT-SVID with its token, for the workload that it names. */
 export interface HeldToken extends JwtSvid {
   readonly token: string;
-  /** Half of its life, by the agent's own clock. */
+  /** When half of its life is over, by the agent's own clock. */
   readonly renewsAt: Date;
 }
 
@@ -39,7 +39,7 @@ const maximumRequests = 8;
 const maximumPending = 64;
 const maximumStates = 1_000;
 
-/** A failure is repeated for this long without a call: a program that retries in a loop costs the CA nothing. */
+/** For this long after a failure the CA is not called and the same error is thrown: programs may retry in a loop. */
 const failureMilliseconds = 5_000;
 
 /** How long a caller waits for a newer token while the cached one is valid. */
@@ -47,7 +47,7 @@ const deadlineMilliseconds = 1_000;
 
 /**
  * The JWT-SVIDs of the agent's identities. A token is given out until half of its life is over, and beyond that only
- * while the CA cannot be reached. One of a withdrawn key is never given out.
+ * while the CA cannot be reached. A token of a withdrawn key is never given out.
  */
 export class JwtSvids {
   readonly #ports: JwtSvidsPorts;
@@ -67,7 +67,7 @@ export class JwtSvids {
   /**
    * Obtains a token for these audiences, from the cache or from the CA.
    *
-   * @throws IssuanceError For some seconds after a failure, the error of that failure.
+   * @throws IssuanceError. For five seconds after a failure it is the same error, without a call.
    */
   async obtain(spiffeId: SpiffeId, audiences: readonly string[]): Promise<HeldToken> {
     const wanted = [...new Set(audiences)].toSorted();
@@ -121,7 +121,7 @@ export class JwtSvids {
       log.operation({ event: "token-obtained", level: "info", ...about, keyId, expiresAt });
     } catch (error) {
       const fault = error instanceof IssuanceError ? error.fault : "defect";
-      // What the CA refuses now must not live on in the agent.
+      // The CA answered and refuses the token now, so the cached one must not be given out either.
       if (fault !== "authority-unreachable") state.held = undefined;
       state.failure = { error, until: clock().getTime() + failureMilliseconds };
       const detail = messageOf(error);

@@ -12,7 +12,7 @@ import type { TrustRoots } from "../trust/trust-roots.ts";
 import type { Issue } from "./ca-client.ts";
 import { type CaAnswer, IssuanceError, type X509Svid } from "./x509-svid.ts";
 
-/** What an identity needs, the same for all identities of an agent. */
+/** What all identities of an agent share. */
 export interface RefreshingPorts {
   readonly issue: Issue;
   readonly trust: TrustRoots;
@@ -20,7 +20,7 @@ export interface RefreshingPorts {
   readonly clock: () => Date;
   readonly random: () => number;
   readonly log: OperationLog;
-  /** Loads the certificate of an earlier run, if it is still good. Never rejects. */
+  /** Loads the certificate of an earlier run; `undefined` if it is unusable. Never rejects. */
   readonly load: (spiffeId: SpiffeId) => Promise<CaAnswer | undefined>;
   /** Stores each new certificate. Never rejects. */
   readonly store: (svid: X509Svid) => Promise<void>;
@@ -50,7 +50,7 @@ export class RefreshingIdentity {
   #lastError: unknown;
   readonly #attempts = new SingleFlight<void>();
   #storing: Promise<void> | undefined;
-  /** Why peers refuse the certificate. */
+  /** Why peers refuse the current certificate; empty if they accept it. */
   readonly #refusals = new Set<Refusal>();
 
   constructor(spiffeId: SpiffeId, ports: RefreshingPorts) {
@@ -80,7 +80,7 @@ export class RefreshingIdentity {
     return failure === undefined ? why : `${why}; ${failure}`;
   }
 
-  /** Whether the clock has been set back to before the begin of the certificate. */
+  /** Whether the clock was set back to before the certificate's `notBefore`. */
   get #isSetBack(): boolean {
     const { svid } = this;
     const now = this.#ports.clock();
@@ -88,7 +88,7 @@ export class RefreshingIdentity {
   }
 
   /**
-   * The identity for reports. It shows the last certificate even after its end, when {@link svid} is `undefined`, and
+   * The identity for reports. It has the last certificate even after its expiry, when {@link svid} is `undefined`, and
    * the error of the last attempt, which a success clears.
    */
   get status() {
@@ -115,7 +115,7 @@ export class RefreshingIdentity {
     while (!signal.aborted) {
       const due = this.#nextAttempt;
       await this.#sleep.until(due, signal, () => this.#failures === 0 && this.#isSetBack);
-      // A caller of awaitSvid may have made the attempt already, or the sleep was interrupted.
+      // Otherwise `awaitSvid` made the attempt meanwhile, or the sleep was interrupted.
       if (!signal.aborted && due === this.#nextAttempt) await this.#attempt();
     }
     unsubscribe();
@@ -127,9 +127,9 @@ export class RefreshingIdentity {
   }
 
   /**
-   * Resolves with the certificate, after the pending attempt if there is one.
+   * The certificate. Without one, waits for the pending attempt, or makes one if it is due.
    *
-   * @throws The error of the last attempt, at once, while the next attempt is not due.
+   * @throws The error of the last attempt.
    */
   async awaitSvid(): Promise<X509Svid> {
     if (!this.svid) await this.#attempts.underWay;
@@ -139,7 +139,7 @@ export class RefreshingIdentity {
     throw this.#lastError ?? new IssuanceError("validity-unacceptable", "the certificate expired");
   }
 
-  /** Never rejects: a failure is kept as `#lastError`. */
+  /** Makes an attempt, or joins the pending one. Never rejects: a failure is kept as `#lastError`. */
   #attempt(): Promise<void> {
     return this.#attempts.join(() => this.#renew());
   }
@@ -160,7 +160,7 @@ export class RefreshingIdentity {
       if (!trust.accepts(answer, clock())) {
         throw new IssuanceError("authority-withdrawn", "issued by an authority that was withdrawn");
       }
-      // No await since the check: a new bundle arrives before the check or after this block.
+      // No await between the check and this block, so that no new bundle can come between them.
       trust.updateFromAnswer(answer);
       this.#install(answer.svid, "certificate-obtained", trace);
       this.#storing = store(answer.svid);
@@ -205,15 +205,15 @@ export class RefreshingIdentity {
   }
 
   /**
-   * Notes whether peers refuse the certificate, and renews it at once if they do. After a failure the retry that is due
-   * soon does it.
+   * Records whether peers refuse the certificate, and if so, makes {@link run} renew it at once; after a failure, the
+   * retry that is due soon does it.
    */
   renewIf(isRefused: (svid: X509Svid) => boolean, event: Refusal): void {
     const { svid } = this;
     this.#refusals.delete(event);
     if (!svid || !isRefused(svid)) return;
     this.#refusals.add(event);
-    // The answer of a pending attempt is another certificate.
+    // A pending attempt or the coming retry gets another certificate.
     if (this.#failures > 0 || this.#attempts.underWay) return;
     const { clock, log } = this.#ports;
     log.operation({ event, level: "warning", spiffeId: this.spiffeId });
@@ -222,7 +222,7 @@ export class RefreshingIdentity {
   }
 }
 
-/** The hours until a certificate ends, for operators: 0 for an expired or missing one. */
+/** The hours until a certificate expires, with two decimals: 0 for an expired or missing one. */
 export function hoursUntil(notAfter: Date | undefined, now: Date): number {
   const milliseconds = (notAfter?.getTime() ?? 0) - now.getTime();
   return Math.max(0, Math.round(milliseconds / 36_000) / 100);

@@ -7,7 +7,7 @@ import { TokenFile } from "../../program/files/small-file.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
 import type { ObtainToken, TokenSource } from "../configuration/token-source.ts";
 
-/** What a command may print, in octets. */
+/** The most that a command may print. */
 const maximumOctets = 32_768;
 
 /**
@@ -29,7 +29,7 @@ export async function readToken(
   return await TokenEndpoint.ask(source, fetch, within);
 }
 
-/** Waits no longer than a source may take, whatever it waits for itself. */
+/** Gets a token from a function, and stops waiting after the timeout even if the function ignores its signal. */
 async function obtained(
   obtain: ObtainToken,
   signal: AbortSignal,
@@ -48,10 +48,10 @@ async function obtained(
   }
 }
 
-/** The proxies of the environment are not asked for link-local addresses. */
+/** Goes through the environment's proxies, except to link-local addresses, such as a cloud's metadata server. */
 const fetch = NodeFetch.trusting(undefined);
 
-/** Runs the command and reads what it prints. What it writes to stderr is dropped, because it may have a secret. */
+/** Runs the command and reads what it prints. Its stderr is dropped, because it may contain a secret. */
 function runCommand(
   [program = "", ...args]: readonly string[],
   signal: AbortSignal,
@@ -63,7 +63,7 @@ function runCommand(
       const token = stdout.trim();
       if (error === null && bearerToken.test(token)) return resolve(token);
       const fault = error === null ? "printed no token" : faultOf(error, timeout);
-      // The message of Node's error has the arguments and stderr, so the error is no cause of this one.
+      // Without Node's error as the cause, whose message has the arguments and stderr.
       reject(new OperatorError(`no token: the command ${program} ${fault}`));
     });
   });

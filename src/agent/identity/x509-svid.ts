@@ -6,16 +6,16 @@ import type { SubjectKey } from "../../program/certificate-request.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import type { CertificatePurpose, SubjectKeyKind } from "../configuration/ca-settings.ts";
 
-/** A workload's identity document with its private key. */
+/** A workload's certificate with its chain and private key. */
 export interface X509Svid {
   readonly spiffeId: SpiffeId;
   readonly privateKey: KeyObject;
   /** The leaf first; no root. Never empty. */
   readonly chain: readonly [X509Certificate, ...X509Certificate[]];
-  /** The CA's answer, PEM, unchanged: the chain, then the roots as one. */
+  /** The CA's answer, PEM, unchanged. The last element has all roots. */
   readonly certChain: readonly string[];
   readonly notAfter: Date;
-  /** The agent's own clock when the answer came: the renewal counts from here, as in Istio. */
+  /** When the answer came, by the agent's own clock. As in Istio, the time of renewal is computed from it. */
   readonly obtainedAt: Date;
 }
 
@@ -30,11 +30,11 @@ export interface CaAnswer {
 const futureToleranceMilliseconds = 3_600_000;
 
 /**
- * Reads the answer of CreateCertificate: the leaf, each intermediate, the roots as one.
+ * Parses and verifies the answer of CreateCertificate.
  *
- * @param certChain At least two, PEM.
- * @throws IssuanceError for an answer whose leaf is for another key, identity or purpose, or not valid at
- *   `now`. Its intermediates must lead to one of its roots.
+ * @param certChain PEM: the leaf, each intermediate, and all roots in the last element.
+ * @throws IssuanceError for an answer whose leaf is for another key, identity or purpose, is not valid at `now`, or
+ *   does not lead to one of its roots.
  */
 export function parseAnswer(
   certChain: readonly string[],
@@ -119,7 +119,7 @@ type IssuanceFault =
 export class IssuanceError extends Error {
   override readonly name = "IssuanceError";
   readonly fault: IssuanceFault;
-  /** The wait that the CA asks for, as it says it; 0 without one. */
+  /** The wait that the CA asks for; 0 for none. */
   readonly retryAfterSeconds: number;
 
   constructor(fault: IssuanceFault, detail: string, cause?: unknown, retryAfterSeconds = 0) {
@@ -138,7 +138,7 @@ export async function generateSubjectKey(key: SubjectKeyKind): Promise<SubjectKe
     : await generate("rsa", { modulusLength: key.bits, publicExponent: 0x10001 });
 }
 
-/** PEM as pilot-agent writes it: PKCS#8, or the older SEC 1 and PKCS#1 forms. */
+/** PEM of a key as pilot-agent writes it: PKCS#8, or else the older SEC 1 (EC) and PKCS#1 (RSA). */
 export function privateKeyPem(key: KeyObject, isPkcs8: boolean): string {
   if (isPkcs8) return key.export({ type: "pkcs8", format: "pem" }).toString();
   const type = key.asymmetricKeyType === "ec" ? "sec1" : "pkcs1";

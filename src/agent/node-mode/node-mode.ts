@@ -29,7 +29,7 @@ interface NodeParts {
 
 const socketPrefix = "unix:";
 
-/** Keeps the identities of the feed's workloads refreshed. */
+/** Starts the feed of a node's workloads, and keeps their identities refreshed. */
 export async function startNodeMode(
   { feed, lingerMilliseconds }: Extract<AgentSubject, { mode: "node" }>,
   { configuration, identities, cache, log }: NodeParts,
@@ -60,7 +60,7 @@ export async function startNodeMode(
 
 const maximumBytes = 4 << 20;
 
-/** The answer to more workloads than any node runs. */
+/** The feed's answer and fault when there are more workloads than any node runs. */
 const tooManyWorkloads = "too many workloads";
 
 interface FeedOptions {
@@ -71,8 +71,8 @@ interface FeedOptions {
 }
 
 /**
- * Starts a feed from a file of lines `uid namespace serviceaccount`; `#` begins a comment. The file lists
- * every workload. While it is missing or wrong, the last good list stays in force.
+ * Starts a feed from a file of lines `uid namespace serviceaccount`; `#` begins a comment. The file lists every
+ * workload. While it is missing or malformed, the last list stays in force.
  */
 export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed> {
   const { path, listener, log, trustDomain } = options;
@@ -114,7 +114,7 @@ export function parseWorkloadFile(text: string, trustDomain: TrustDomain): reado
   });
 }
 
-/** Enough for the longest list of workloads. */
+/** In octets: enough for the longest list of workloads. */
 const maximumLineLength = 8 << 20;
 const maximumConnections = 64;
 
@@ -128,9 +128,9 @@ const commandSchema = z.discriminatedUnion("op", [
 ]);
 
 /**
- * Starts a feed from a socket, for a CNI plugin or the like. Each line is a command in JSON, and the feed
- * answers it with a line. Workloads stay when their connection ends, but not when the agent does. The first
- * `sync` lists all of them, and only then the feed is complete.
+ * Starts a feed from a socket, for a CNI plugin or the like. Each line is a command in JSON, and the feed answers it
+ * with a line. Workloads stay when the connection that added them closes; a restarted agent knows none. The feed has a
+ * fault until the first `sync`, which lists all workloads.
  */
 export async function startSocketFeed({
   path,

@@ -3,7 +3,7 @@ import { ServiceAccount, SpiffeId, type TrustDomain } from "../../pki/spiffe-id.
 interface WorkloadRegistryPorts {
   readonly addIdentity: (spiffeId: SpiffeId) => void;
   readonly removeIdentity: (spiffeId: SpiffeId) => void;
-  /** How long an identity outlives its last workload, so that a restarting pod finds it. */
+  /** How long an identity is kept after its last workload, for a pod that restarts. */
   readonly lingerMilliseconds: number;
 }
 
@@ -11,9 +11,9 @@ interface WorkloadRegistryPorts {
 const maximumWorkloads = 10_000;
 
 /**
- * Counts the workloads of each identity. The first workload of an identity calls `addIdentity`; `removeIdentity`
- * follows `lingerMilliseconds` after the last one has gone, unless another one comes. Adding a known uid with another
- * identity moves that workload. `add` and `replaceAll` return `false` and change nothing when there would be more
+ * Counts the workloads of each identity. The first one of an identity calls `addIdentity`; `removeIdentity` is called
+ * `lingerMilliseconds` after the last one was removed, unless another was added meanwhile. Adding a known uid with
+ * another identity moves that workload. `add` and `replaceAll` return `false` and change nothing if there would be more
  * than 10,000 workloads.
  */
 export class WorkloadRegistry implements WorkloadListener {
@@ -50,8 +50,8 @@ export class WorkloadRegistry implements WorkloadListener {
   replaceAll(workloads: readonly Workload[]): boolean {
     const next = new Map(workloads.map(({ uid, spiffeId }) => [uid, spiffeId]));
     if (next.size > maximumWorkloads) return false;
-    // Removes before it adds, so that the limit holds. The identities of removed workloads linger, so none is dropped
-    // in between.
+    // Removes first, so that the limit is kept. Identities outlive their workloads for a while, so none is removed in
+    // between.
     for (const uid of [...this.#workloads.keys()]) if (!next.has(uid)) this.remove(uid);
     for (const [uid, spiffeId] of next) this.add({ uid, spiffeId });
     return true;
@@ -88,16 +88,16 @@ export class WorkloadRegistry implements WorkloadListener {
   }
 }
 
-/** A pod on this node, with the identity that its account has. */
+/** A pod on this node, with the identity of its service account. */
 export interface Workload {
   /** A pod's uid, or another name that no other workload has. */
   readonly uid: string;
   readonly spiffeId: SpiffeId;
 }
 
-/** Receives the changes of a feed. They may come in any order, and more than once. */
+/** Receives the changes of a feed. The same change may come more than once. */
 export interface WorkloadListener {
-  /** @returns `false` if there are too many workloads already. */
+  /** @returns `false`, and nothing changes, if there are too many workloads already. */
   add(workload: Workload): boolean;
   remove(uid: string): void;
   /** Replaces every workload by these. @returns `false`, and nothing changes, if they are too many. */

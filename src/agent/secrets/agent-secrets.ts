@@ -25,7 +25,7 @@ import {
 interface SecretParts extends Pick<FileSecretPorts, "log" | "metrics"> {
   readonly configuration: AgentConfiguration;
   readonly identities: Identities;
-  /** The identity of a sidecar. */
+  /** The identity of a sidecar; `undefined` in node mode. */
   readonly own: RefreshingIdentity | undefined;
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
@@ -33,7 +33,7 @@ interface SecretParts extends Pick<FileSecretPorts, "log" | "metrics"> {
   readonly mounted: MountedFiles;
 }
 
-/** Every resource that an agent serves. A file takes precedence over a certificate or root of the agent. */
+/** The source of every resource that an agent serves. Files take precedence over the agent's certificates and roots. */
 export function agentSecrets(parts: SecretParts): SecretSource {
   const { configuration, identities, own, trust, mounted } = parts;
   const fileOf = (name: string) => mounted.find(name) ?? parseFileResource(name);
@@ -64,8 +64,8 @@ export function agentSecrets(parts: SecretParts): SecretSource {
 }
 
 /**
- * Adds SPIRE's names to Istio's: the ID of a trust domain, and `ALL`. The own trust domain's is the resource with the
- * roots of the mesh, CRLs and all.
+ * Adds SPIRE's names to Istio's: the SPIFFE ID of a trust domain for its roots, and `ALL`. For the agent's own trust
+ * domain it is the same resource as `ROOTCA`, with its CRLs.
  */
 export function withBundles(
   source: SecretSource,
@@ -129,8 +129,8 @@ function identitySecrets(
 }
 
 /**
- * Serves the roots of the agent's own trust domain. Until one is known, a load waits for the first response of the
- * CA.
+ * Serves the roots of the agent's own trust domain. While none is known, a load waits for `awaitFirst`, the CA's first
+ * response.
  */
 function rootSecrets(trust: TrustRoots, awaitFirst: () => Promise<unknown>): SecretSource {
   const load = async (): Promise<Secret> => {
@@ -141,20 +141,19 @@ function rootSecrets(trust: TrustRoots, awaitFirst: () => Promise<unknown>): Sec
   return { load, watch: (_name, onChange) => trust.changes.add(onChange) };
 }
 
-/** A CRL of a million revoked certificates has about forty of these. */
+/** A CRL of a million revoked certificates has about 40 MiB. */
 const maximumOctets = 64 << 20;
 
 type ServedCrls = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled">;
 
 /**
- * Adds CRLs to the roots of the agent's trust domain: those that the CA publishes, or else
- * those in a file. Roots of other files get none: Envoy refuses every certificate of an authority without a CRL, once
- * there is one.
+ * Adds CRLs to the roots of the agent's trust domain: those that the CA publishes, or else those in a file. Roots from
+ * other files get none, because with any CRL Envoy refuses all certificates of an authority without one.
  *
- * Rampart's CRLs name leaves. Envoy must not ask for CRLs of the CAs above, which belong to others.
+ * Rampart's CRLs are about leaves. Envoy must not require CRLs of the CAs above, which others operate.
  *
- * @param file Looked at anew in each load. As in Istio, a missing or empty one revokes nothing. A load fails while it
- *   holds anything else, so that a proxy keeps the CRLs that it has.
+ * @param file Read anew in each load. As in Istio, a missing or empty file revokes nothing. If its content is no CRL,
+ *   the load fails, so that a proxy keeps the CRLs that it has.
  */
 export function withCrls(
   source: SecretSource,

@@ -3,16 +3,16 @@ import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { CoalescedWork } from "../../program/coalesced-work.ts";
 
-/** A reload of a server takes seconds. */
+/** Enough for the reload of a server, which takes seconds. */
 const usualLimitSeconds = 60;
 
-/** The time between the request to end and the end. */
+/** The time between SIGTERM and SIGKILL. */
 const killAfterMilliseconds = 2_000;
 
 /**
- * The command that an operator has run after each change of the files (`RAMPART_ON_CHANGE`). It runs beside everything
- * else, one at a time. Changes while it runs have it run once more. Its process group ends with its time, or with the
- * agent.
+ * Runs the operator's command after each change of the files (`RAMPART_ON_CHANGE`), one run at a time and without
+ * blocking the agent. After changes during a run, it runs once more. Its process group is ended after the time limit,
+ * and with the agent.
  */
 export class ChangeHook {
   readonly #command: string;
@@ -29,12 +29,12 @@ export class ChangeHook {
     this.#limitSeconds = limitSeconds;
   }
 
-  /** The failure of the command's last run: what it should have reloaded may still use old files. */
+  /** Why the command's last run failed: what it should have reloaded may still use old files. */
   get fault(): string | undefined {
     return this.#fault;
   }
 
-  /** Runs the command, or has a running one followed by another. */
+  /** Starts the command, or, if it is running, starts it once more afterwards. */
   run(): void {
     if (!this.#isClosed) void this.#runs.run();
   }
@@ -55,7 +55,7 @@ export class ChangeHook {
   }
 
   async #runOnce(): Promise<string | undefined> {
-    // A group of its own, whose members end together.
+    // A process group of its own, so that all its members can be ended together.
     const child = spawn("sh", ["-c", this.#command], {
       stdio: ["ignore", "inherit", "inherit"],
       detached: true,
@@ -85,7 +85,7 @@ export class ChangeHook {
     const killing = setTimeout(kill, killAfterMilliseconds);
     child.once("exit", () => {
       clearTimeout(killing);
-      // What the shell has started may ignore the request, and would outlive the agent.
+      // What the shell has started may ignore SIGTERM, and would outlive the agent.
       kill();
     });
   }

@@ -7,7 +7,7 @@ import { SystemRoots } from "../../program/system-roots.ts";
 import { watchFile } from "./file-watch.ts";
 import type { Secret, SecretSource } from "./secret-source.ts";
 
-/** What the secrets from files take from the agent. */
+/** What secrets from files need from the agent. */
 export interface FileSecretPorts {
   readonly debounceMilliseconds: number;
   readonly log: OperationLog;
@@ -16,12 +16,12 @@ export interface FileSecretPorts {
 
 const retryTimeoutMilliseconds = 10_000;
 
-/** Files that are read at once: each may be large, and a proxy names as many as it likes. */
+/** The most files that are read at once: each may be large, and a proxy may name any number. */
 const maximumReads = 4;
 
 /**
- * Serves secrets from files, which each load reads again. A load is repeated while the key does not fit the
- * certificate, because writers replace the two files one after the other.
+ * Serves secrets from files, which each load reads again. While the key does not fit the certificate, a load is tried
+ * again, because writers replace the two files one after the other.
  */
 export function fileSecrets(
   find: (name: string) => FileResource | undefined,
@@ -48,7 +48,7 @@ export function fileSecrets(
   };
 }
 
-/** The file whose change means a new secret. For a pair it is the chain, which is replaced with its key. */
+/** The file to watch for a new secret. For a pair it is the chain: a new key always comes with a new chain. */
 function watchedFile(resource: FileResource | undefined): string | undefined {
   if (resource?.kind === "certificate") return resource.chainFile;
   return resource?.kind === "roots" ? resource.file : undefined;

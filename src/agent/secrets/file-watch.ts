@@ -3,20 +3,20 @@ import { statSync } from "node:fs";
 import { PemFile } from "../../program/files/pem-file.ts";
 
 interface FileWatchOptions {
-  /** How long a file must be left alone before it is read. */
+  /** How long a file must stay unchanged before it is read. */
   readonly debounceMilliseconds: number;
-  /** A larger file counts as missing. By default certificates, keys and roots fit. */
+  /** A larger file counts as missing. The default is enough for certificates, keys and roots. */
   readonly maximumOctets?: number | undefined;
 }
 
-/** A look is one call of the system. */
+/** The longest interval between two looks, each of which is one `stat`. */
 const longestLookMilliseconds = 1_000;
 
 /**
- * Watches the content of the file that a path leads to, through any symbolic links: the kubelet swaps them. Neither
- * the file nor its folder need be there yet. Only a difference in content is a change.
+ * Watches the content of the file that a path leads to, through any symbolic links: the kubelet swaps them. Neither the
+ * file nor its folder need be there yet. Only a difference in content is a change.
  *
- * It looks at intervals: a machine has few notifications of its file systems, and some of these give none.
+ * It polls: a machine has a limited number of file watches, and some file systems notify of nothing.
  *
  * @returns A function that ends the watch.
  */
@@ -44,7 +44,7 @@ export function watchFile(
     read = state;
     const before = digest;
     digest = digestOf(path, maximumOctets);
-    // The last content of a missing file stays in use.
+    // While a file is missing, its last content stays in use.
     if (digest !== before && digest !== undefined) onChange();
   }
 
@@ -59,7 +59,7 @@ function stateOf(path: string): string {
   return found ? [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(" ") : "";
 }
 
-/** Reads synchronously: the files are small, and are read seldom. */
+/** A digest of the content; `undefined` if it is unreadable. Synchronous: the files are small and seldom read. */
 function digestOf(path: string, maximumOctets?: number): string | undefined {
   const content = unlessAbsent(() => PemFile.readNow(path, maximumOctets));
   return content && createHash("sha256").update(content).digest("hex");
@@ -69,7 +69,7 @@ function unlessAbsent<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch {
-    // A missing file, one that cannot be read, a device or pipe: all are absent.
+    // Absent is a file that is missing or unreadable, and a device or pipe.
     return undefined;
   }
 }

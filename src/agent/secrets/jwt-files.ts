@@ -24,8 +24,8 @@ interface JwtFilesOptions {
 const shortestMilliseconds = 5_000;
 
 /**
- * Keeps JWT-SVIDs in files, such as that of `AWS_WEB_IDENTITY_TOKEN_FILE`. A file has its token and nothing else: some
- * programs send what they read as it is.
+ * Keeps JWT-SVIDs in files, such as that of `AWS_WEB_IDENTITY_TOKEN_FILE`. A file has the token without a newline,
+ * because some programs send what they read as it is.
  */
 export class JwtFiles {
   readonly #options: JwtFilesOptions;

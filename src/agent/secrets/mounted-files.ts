@@ -23,8 +23,8 @@ interface MountedFilesOptions extends FileSecretPorts {
 }
 
 /**
- * The files that a platform mounts in place of resources: a complete set of workload credentials, or any of the
- * files of `./etc/certs`. They count as soon as they are there, also after the agent has started.
+ * Files that a platform mounts, which replace the agent's own certificate and roots: all workload credentials, or any
+ * of the files of `./etc/certs`. They are used as soon as they exist, even if that is after the agent's start.
  */
 export class MountedFiles {
   readonly changes: Subscribers = new Subscribers();
@@ -40,7 +40,7 @@ export class MountedFiles {
     this.#unwatch = watched.flatMap(({ chainFile, keyFile, rootFile }) => [
       watchFile(chainFile, notify, options),
       watchFile(rootFile, notify, options),
-      // A new key comes with a new chain, in either order: only the pair is a change.
+      // A new key comes before or after its chain, so its change is notified only once the two fit.
       watchFile(keyFile, () => faultOfPair({ chainFile, keyFile }) ?? notify(), options),
     ]);
   }
@@ -49,7 +49,7 @@ export class MountedFiles {
     for (const unwatch of this.#unwatch) unwatch();
   }
 
-  /** The files of a resource, as they are now. */
+  /** The files that replace a resource now; `undefined` if there are none. */
   find(name: string): FileResource | undefined {
     const { chainFile, keyFile, rootFile } = this.#current();
     if (this.#isOutput(resolve(chainFile, ".."))) return undefined;
@@ -62,7 +62,7 @@ export class MountedFiles {
     return undefined;
   }
 
-  /** The certificate in the files, if it can be used. */
+  /** The certificate in the mounted files; `undefined` if there is none or its key does not fit. */
   get leaf(): X509Certificate | undefined {
     const pair = this.find(defaultResource);
     if (pair?.kind !== "certificate" || faultOfPair(pair) !== undefined) return undefined;
@@ -103,7 +103,7 @@ interface PairFiles {
   readonly keyFile: string;
 }
 
-/** Reads synchronously: the files are small, and are read for a probe or after a change. */
+/** Why a certificate and its key are unusable. Synchronous: the files are small, and read for a probe or a change. */
 function faultOfPair({ chainFile, keyFile }: PairFiles): string | undefined {
   try {
     const leaf = leafOf(chainFile);
@@ -134,7 +134,7 @@ function leafOf(chainFile: string): X509Certificate | undefined {
   return parseCertificates(PemFile.readNow(chainFile))[0];
 }
 
-/** The code of a system's error. A parser's message may quote a key. */
+/** The code of a system's error, and never a parser's message, which may quote a key. */
 function codeOf(error: unknown): string {
   const isSystemError = error instanceof Error && "syscall" in error;
   return isSystemError ? messageOf(error) : "cannot be read";
@@ -149,7 +149,7 @@ function sizeOf(file: string): number {
   try {
     return statSync(file).size;
   } catch {
-    // A missing file and one that the agent may not reach are not mounted.
+    // A file that is missing or inaccessible does not count as mounted.
     return 0;
   }
 }

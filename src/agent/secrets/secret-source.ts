@@ -3,7 +3,7 @@ import type { TrustDomain } from "../../pki/spiffe-id.ts";
 /** CRLs for a verifier. */
 export interface Crls {
   readonly pem: string;
-  /** Whether they are about leaves alone. Otherwise each CA on a path needs one. */
+  /** Whether they revoke leaves alone. Otherwise a verifier needs a CRL of each CA on a path. */
   readonly isOfLeaves: boolean;
 }
 
@@ -17,7 +17,7 @@ export type Secret =
     }
   | { readonly kind: "bundles"; readonly bundles: readonly DomainRoots[] };
 
-/** The roots of a trust domain, in PEM. A verifier accepts by them identities of that domain alone. */
+/** The roots of a trust domain, in PEM. They verify only identities of that trust domain. */
 export interface DomainRoots {
   readonly trustDomain: TrustDomain;
   readonly pem: string;
@@ -26,7 +26,7 @@ export interface DomainRoots {
 /** A source of secrets by their names, and of notices when they change. */
 export interface SecretSource {
   /**
-   * The current secret of this name, after a pending attempt to obtain it.
+   * The current secret of this name. Waits for a pending attempt to obtain it.
    *
    * @throws Error whose message says why there is no secret.
    */
@@ -36,8 +36,8 @@ export interface SecretSource {
 }
 
 /**
- * Loads secrets once there is room for their answer. That they are there may take long, and takes none: so each is
- * loaded twice, and the first one is not kept.
+ * Loads secrets and returns them once `takeRoom` resolves. Each is loaded twice: first only to wait until it exists,
+ * which may take long and needs no room, then for the answer.
  */
 export async function loadAll(
   source: SecretSource,

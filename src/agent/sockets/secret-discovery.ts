@@ -16,7 +16,7 @@ interface SecretDiscoveryPorts {
   readonly log: OperationLog;
 }
 
-/** Envoy's secret discovery service: the stream and the unary call. As in Istio, its incremental protocol is unimplemented. */
+/** Implements Envoy's SDS: the stream and the unary call. As in Istio, the incremental protocol is unimplemented. */
 export function createSecretDiscovery(
   ports: SecretDiscoveryPorts,
 ): Omit<ServiceImpl<typeof SecretDiscoveryService>, "deltaSecrets"> {
@@ -37,7 +37,7 @@ export function createSecretDiscovery(
   };
 }
 
-/** The bounds of one stream: of unread responses, which come one after the other, and of names. */
+/** The bounds of one stream on unread responses and on names. */
 interface StreamBounds {
   readonly take: () => Promise<void>;
   readonly leave: () => void;
@@ -53,10 +53,10 @@ function roomOf(values: ContextValues): StreamBounds {
 }
 
 /**
- * Answers requests and pushes changes, one resource in each push, until the client ends the stream. A
- * secret that cannot be loaded ends the stream too. The client then keeps its secrets and reconnects.
+ * Answers requests and pushes changes, one resource in each push, until the client ends the stream. A secret that
+ * cannot be loaded ends the stream too. The client then keeps its secrets and reconnects.
  *
- * The generator waits until a response is written, so a client that does not read costs the memory of two.
+ * The next response is created once the last one is written, so a client that does not read costs the memory of two.
  */
 async function* discoveryStream(
   requests: AsyncIterable<DiscoveryRequest>,
@@ -83,7 +83,7 @@ async function* discoveryStream(
   }
 }
 
-/** The next request. Its rejection counts as handled even if the generator ends before it reads it. */
+/** The next request. A rejection counts as handled even if nobody awaits it because the stream ended. */
 function nextOf<T>(incoming: AsyncIterator<T>): Promise<IteratorResult<T>> {
   const next = incoming.next();
   next.catch(() => undefined);
@@ -121,7 +121,7 @@ function refuse(names: readonly string[], error: unknown): never {
   throw new ConnectError(sentence, Code.Unknown, undefined, undefined, error);
 }
 
-/** The watched names whose secrets have changed since their last push. A name is in it at most once. */
+/** The watched names whose secrets have changed since their last push, each at most once. */
 class ChangedNames {
   readonly #source: SecretSource;
   readonly #watches = new Map<string, () => void>();

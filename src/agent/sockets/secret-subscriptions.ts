@@ -26,7 +26,7 @@ type RequestOutcome =
 
 const silent: RequestOutcome = { outcome: "silent" };
 
-/** Creates the responses of discovery, and numbers them across all streams. */
+/** Creates the responses of SDS, with nonces that are unique across all streams. */
 export class Responses {
   readonly #source: SecretSource;
   readonly #clock: () => Date;
@@ -114,7 +114,7 @@ export class StateOfTheWorld {
     return this.#watched;
   }
 
-  /** Records the nonce of a response that is about to be sent. */
+  /** Records the nonce of a response before it is sent. */
   recordSent(nonce: string): void {
     this.#lastNonce = nonce;
   }
@@ -124,7 +124,7 @@ export class StateOfTheWorld {
       return { outcome: "refused", reason: "missing node information" };
     }
     this.#hasNode = true;
-    // The client keeps its secrets, and gets the next version as a push.
+    // No answer: the client keeps its secrets, and gets the next version as a push.
     if (request.errorDetail) return { outcome: "rejected", detail: request.errorDetail.message };
     const requested = new Set(request.resourceNames);
     if (requested.size === 0) {
@@ -175,7 +175,7 @@ function toType(secret: Secret): NonNullable<MessageInitShape<typeof SecretSchem
   }
 }
 
-/** Envoy's extension that judges a certificate by the roots of the trust domain that it names, and knows no CRLs. */
+/** Envoy's SPIFFE validator: it verifies a certificate by the roots of the trust domain in it, without CRLs. */
 function spiffeValidator(bundles: readonly DomainRoots[]) {
   const trustDomains = bundles.map(({ trustDomain, pem }) => ({
     name: trustDomain,
@@ -199,7 +199,7 @@ function resourceVersion({ value }: Any): string {
   return createHash("sha256").update(value).digest("hex");
 }
 
-/** Refuses a request for another type than secrets. An empty type URL means secrets. */
+/** Throws ConnectError for a request of another type than secrets. An empty type URL means secrets. */
 export function requireSecretType(typeUrl: string): void {
   if (typeUrl === "" || typeUrl === secretTypeUrl) return;
   throw new ConnectError("only secrets are discovered here", Code.InvalidArgument);

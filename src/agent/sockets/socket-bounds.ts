@@ -4,32 +4,32 @@ import { Code, ConnectError, type ContextKey, createContextKey } from "@connectr
 import { Semaphore } from "../../foundation/shared-work.ts";
 
 /**
- * Waits until one more response may be sent. The returned function releases it, as does the end of its stream.
+ * Waits until one more response may be sent. The function returned ends the permit, as does the stream's close.
  *
  * @throws ConnectError if the stream closes before.
  */
 export type TakePermit = () => Promise<() => void>;
 
-/** By default, without a socket, nothing is bounded. */
+/** The key of {@link TakePermit} in a call's context. Its default, for calls without a socket, bounds nothing. */
 export const takePermit: ContextKey<TakePermit> = createContextKey<TakePermit>(
   async () => () => {},
 );
 
 /**
- * Counts the names that a stream watches, in place of those counted before. Where all connections together hold too
- * much, the heaviest one is destroyed.
+ * Counts the names that a stream watches, in place of those counted before. If all connections together exceed the
+ * bound, the heaviest one is destroyed.
  *
  * @throws ConnectError InvalidArgument for more names than a proxy has, or longer ones: the former count stays.
  */
 export type HoldNames = (names: Iterable<string>) => void;
 
-/** By default, without a socket, names are not counted. */
+/** The key of {@link HoldNames} in a call's context. Its default, for calls without a socket, counts nothing. */
 export const holdNames: ContextKey<HoldNames> = createContextKey<HoldNames>(() => {});
 
-/** An answer with a large CRL takes a mebibyte. */
+/** The most unread responses. One with a large CRL takes a mebibyte. */
 const maximum = { all: 64, ofSession: 2 };
 
-/** A peer that reads needs milliseconds. */
+/** How long a response may stay unread. A peer that reads needs milliseconds. */
 const longestMilliseconds = 10_000;
 
 /**
@@ -52,7 +52,7 @@ export class UnreadResponses {
     return () =>
       new Promise((taken, refused) => {
         void own.run(async () => {
-          // Many streams end at once. Each would make an answer for the next, before it hears of its own end.
+          // When many streams close at once, the next one must learn that it is closed before it creates a response.
           await new Promise(setImmediate);
           if (stream.destroyed) return refused(gone());
           const timer = setTimeout(() => session.destroy(), longestMilliseconds);
@@ -71,15 +71,15 @@ export class UnreadResponses {
 
 const gone = (): ConnectError => new ConnectError("the caller has gone", Code.Canceled);
 
-/** Each process of a workload has a connection, and in node mode each process of the node. */
+/** The most connections: one for each process of a workload, in node mode for each process of the node. */
 const maximumSessions = 512;
 
 /** The most names of one stream. A node has some hundred identities. */
 const maximumNames = 1_024;
 
 /**
- * The most names of files in one stream. Envoy asks for one in each stream, and a response with many would not fit
- * into memory.
+ * The most names of files in one stream. Envoy requests one in each stream, and a response with many would not fit into
+ * memory.
  */
 const maximumFiles = 4;
 
@@ -87,15 +87,15 @@ const maximumFiles = 4;
 const longestName = 8_192;
 
 /**
- * What all connections may hold: a stream, a name, 128 octets of names and 2 KiB of a message weigh one each. A watched
- * file has a timer.
+ * The most weight of all connections: a stream, a name (its file has a timer), 128 octets of names and 2 KiB of a
+ * message weigh one each.
  */
 const maximumWeight = 8_192;
 const octetsOfOne = 2_048;
 
-/** What one stream holds. Its last message stays in memory until the next one comes. */
+/** The memory of one stream. Its last message stays in memory until the next one comes. */
 interface Load {
-  /** A closed stream no longer knows it. */
+  /** Kept here because a closed stream has no session any more. */
   readonly session: Http2Session;
   names: number;
   octets: number;
@@ -104,14 +104,14 @@ interface Load {
 
 const weightOf = ({ names, octets }: Load): number => names + octets / octetsOfOne;
 
-/** The part of V8's heap in use beyond which the heaviest connection ends. */
+/** The share of V8's heap in use beyond which the heaviest connection is destroyed. */
 const heapShare = 0.8;
 
 type Heap = () => Pick<HeapInfo, "used_heap_size" | "heap_size_limit">;
 
-/** The connections of a socket, whose peers have no addresses by which to count. */
+/** Bounds the connections of a Unix socket, whose peers have no addresses by which to count them. */
 export class Sessions {
-  /** The weight of each, oldest first. */
+  /** The weight of each connection, oldest first. */
   readonly #weights = new Map<Http2Session, number>();
   readonly #ofStreams = new WeakMap<ServerHttp2Stream, Load>();
   readonly #heap: Heap;
@@ -120,7 +120,7 @@ export class Sessions {
     this.#heap = heap;
   }
 
-  /** Beyond the bound the oldest without a stream goes, or else the newest: a proxy of long standing stays. */
+  /** Beyond the bound, destroys the oldest connection without a stream, or else the newest: old proxies keep theirs. */
   add(session: Http2Session): void {
     if (this.#weights.size >= maximumSessions) {
       const all = [...this.#weights];
@@ -142,7 +142,7 @@ export class Sessions {
     this.#weigh(stream, { names: 1 });
   }
 
-  /** Counts octets of a message. */
+  /** Counts octets of a message that is arriving. */
   receive(stream: ServerHttp2Stream, octets: number): void {
     const { isWhole = true, octets: before = 0 } = this.#ofStreams.get(stream) ?? {};
     this.#weigh(stream, { octets: (isWhole ? 0 : before) + octets, isWhole: false });
@@ -164,7 +164,7 @@ export class Sessions {
     for (const each of [...this.#weights]) this.#destroy(each);
   }
 
-  /** Short of memory, or with too much in all, the heaviest connection goes. */
+  /** Changes the weight of a stream. If memory is short or the bound is exceeded, destroys the heaviest connection. */
   #weigh(stream: ServerHttp2Stream, next: Partial<Load>): void {
     const load = this.#ofStreams.get(stream);
     const before = load && this.#weights.get(load.session);

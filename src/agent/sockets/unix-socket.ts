@@ -56,7 +56,7 @@ export async function listenOnSocket(server: Server, path: string, mode: number)
   return granted;
 }
 
-/** Opens what is at a path for nothing but its permissions, on Linux. Node has no name for it. */
+/** The flag of Linux that opens a path only to change its permissions. Node has no constant for it. */
 const O_PATH = process.platform === "linux" ? 0o10000000 : 0;
 
 /** Sets the permissions of a socket without following links. Throws if the path no longer leads to a socket. */
@@ -78,7 +78,7 @@ async function isOpenToAll(folder: string): Promise<boolean> {
   }
 }
 
-/** Whether a live process listens at the path, however busy it is: the kernel itself accepts for it. */
+/** Whether a process listens at the path, even a busy one, because the kernel accepts connections for it. */
 async function isServed(path: string): Promise<boolean> {
   const socket = connect(path);
   try {
@@ -95,7 +95,7 @@ async function isServed(path: string): Promise<boolean> {
 /** An HTTP/2 server that listens on a Unix socket. */
 export interface Http2Socket {
   readonly path: string;
-  /** Cuts every stream. Clients reconnect to the next agent. */
+  /** Aborts every stream, and resolves once the socket is closed. Clients reconnect to the next agent. */
   close(): Promise<void>;
 }
 
@@ -117,7 +117,7 @@ export async function serveHttp2(
   server.on("stream", (stream) => sessions.count(stream));
   server.on("session", (session) => {
     sessions.add(session);
-    // A protocol error ends the session of that peer alone.
+    // A protocol error ends only this peer's session.
     session.on("error", () => session.destroy());
   });
   const granted = await listenOnSocket(server, path, mode);
@@ -142,9 +142,9 @@ interface RpcSocketOptions {
   readonly log: OperationLog;
 }
 
-/** The names of a node's identities, their versions, and what Envoy says of itself. */
+/** Enough for the names of a node's identities, their versions, and Envoy's description of its node. */
 const maximumMessageBytes = 1 << 18;
-/** The most streams of one connection. A proxy has one for each secret. */
+/** The most streams of one connection. A proxy opens one for each secret. */
 const maximumStreams = 1_000;
 
 /**
@@ -188,7 +188,7 @@ async function answer(
   response: Http2ServerResponse,
   { unread: room, sessions, log }: SocketParts,
 ): Promise<void> {
-  // gRPC libraries send the path of the socket, which does not parse in a URL.
+  // gRPC libraries send the path of the socket as the authority, which is no valid host of a URL.
   request.headers[":authority"] = "localhost";
   try {
     const { stream } = response;
@@ -200,7 +200,7 @@ async function answer(
     const body = counted(request, (octets) => sessions.receive(stream, octets));
     await universalResponseToNodeResponse(await handler({ ...call, header, body }), response);
   } catch (error) {
-    // A stream that the client or the end of the agent has cut is no failure.
+    // It is no failure if the client or the closing agent has aborted the stream.
     if (response.stream.destroyed || ConnectError.from(error).code === Code.Aborted) return;
     log.operation({ event: "rpc-failed", level: "warning", detail: messageOf(error) });
     response.stream.destroy();

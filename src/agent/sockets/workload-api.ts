@@ -29,16 +29,14 @@ import type { TrustRoots } from "../trust/trust-roots.ts";
 import { takePermit } from "./socket-bounds.ts";
 
 interface WorkloadApiView extends JwtProfileView {
-  /** The only identity. Of a node that has many, SDS serves the X509-SVIDs. */
+  /** The only identity; `undefined` in node mode, where SDS alone serves X509-SVIDs. */
   readonly identity: RefreshingIdentity | undefined;
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
   readonly revocation: Pick<Revocation, "crls" | "changes" | "settled">;
 }
 
-/**
- * Creates the SPIFFE Workload API: every client that may open the socket is the workload, or serves all of a node's.
- */
+/** Implements the SPIFFE Workload API. Whoever may open the socket counts as the workload, or as a node's proxy. */
 export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof SpiffeWorkloadAPI> {
   const { identity, trust, federation, revocation } = view;
   const bundleChanges = [trust.changes, federation.changes, revocation.changes];
@@ -105,15 +103,15 @@ function throwUnavailable(error: unknown): never {
   throw new ConnectError(message, Code.Unavailable, undefined, undefined, error);
 }
 
-/** SPIFFE Workload Endpoint §3: browsers and proxies cannot be made to send the header. */
+/** Requires the header of SPIFFE Workload Endpoint §3, which an attacker cannot make a browser or proxy send. */
 function requireSecurityHeader({ requestHeader }: HandlerContext): void {
   if (requestHeader.get("workload.spiffe.io") === "true") return;
   throw new ConnectError("security header missing from request", Code.InvalidArgument);
 }
 
 /**
- * Yields the current state, and the new state after each change, until the call ends. Changes that
- * come while the reader is busy count as one. A state that equals the last one is skipped.
+ * Yields the current state, and the new state after each change, until the call ends. Changes that come while the
+ * reader is busy count as one. A state equal to the last one is skipped.
  */
 export async function* snapshots<Answer extends DescMessage>(
   schema: Answer,
@@ -158,9 +156,9 @@ export interface JwtProfileView {
   readonly trustDomain: TrustDomain;
   readonly jwtSvids: JwtSvids;
   readonly jwtBundles: JwtBundles;
-  /** The only identity of a workload's own socket. */
+  /** The identity of a sidecar's workload; `undefined` in node mode. */
   readonly identity: { readonly spiffeId: SpiffeId } | undefined;
-  /** The identities of a node. */
+  /** The identities of all workloads, for node mode. */
   readonly identities: { find(spiffeId: string): { readonly spiffeId: SpiffeId } | undefined };
   readonly clock: () => Date;
 }
@@ -170,11 +168,11 @@ type JwtProfile = Pick<
   "fetchJWTSVID" | "fetchJWTBundles" | "validateJWTSVID"
 >;
 
-/** The bounds of the CA. */
+/** The same bounds as the CA's. */
 const maximumAudiences = 8;
 const maximumAudienceLength = 255;
 
-/** Creates the JWT profile of the Workload API (SPIFFE Workload API §6). */
+/** Implements the JWT profile of the Workload API (SPIFFE Workload API §6). */
 export function createJwtProfile(view: JwtProfileView): JwtProfile {
   const { jwtSvids, jwtBundles, clock } = view;
   return {
@@ -200,13 +198,13 @@ export function createJwtProfile(view: JwtProfileView): JwtProfile {
       const keysOf = (domain: TrustDomain) => jwtBundles.keysOf(domain);
       const validated = JwtSvid.validate(svid, audience, keysOf, clock());
       const { spiffeId, claims } = await validated.catch(throwInvalid);
-      // They were parsed as JSON.
+      // The cast is safe: the claims were parsed from JSON.
       return create(ValidateJWTSVIDResponseSchema, { spiffeId, claims: claims as JsonObject });
     },
   };
 }
 
-/** A workload has one identity. A node proxy names that of the workload for which it asks. */
+/** The identity to get a token for: a workload's only one, or the one that a node proxy names. @throws ConnectError */
 function identityOf({ identity, identities }: JwtProfileView, requested: string): SpiffeId {
   if (!identity && requested === "") {
     throw new ConnectError("a node has many identities: name a SPIFFE ID", Code.InvalidArgument);
@@ -224,13 +222,13 @@ function requireAudiences(audiences: readonly string[]): void {
   throw new ConnectError(message, Code.InvalidArgument);
 }
 
-/** Requires the keys of the agent's own trust domain, without which it can neither serve them nor verify a token. */
+/** Throws ConnectError while the keys of the agent's own trust domain are unknown. */
 function requireBundle({ jwtBundles, trustDomain }: JwtProfileView): void {
   if (jwtBundles.keysOf(trustDomain)) return;
   throw new ConnectError("the bundle of the CA has not been read yet", Code.Unavailable);
 }
 
-/** The codes of the CA's refusals that a caller can mend. Any other means that it may have no such token. */
+/** The codes of the CA's refusals that are passed on, because the caller can correct its request. */
 const passedOn: ReadonlySet<Code> = new Set([Code.InvalidArgument, Code.Unimplemented]);
 
 const refusing =
@@ -246,7 +244,7 @@ const refusing =
     );
   };
 
-/** The caller of its own socket may know why: no sentence of a refusal quotes a token. */
+/** Rethrows with the reason, which a caller of the agent's socket may see: no message of a refusal quotes a token. */
 function throwInvalid(error: unknown): never {
   if (!(error instanceof CaError)) throw error;
   throw new ConnectError(error.message, Code.InvalidArgument);

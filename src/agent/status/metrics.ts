@@ -6,9 +6,9 @@ import type { IssuanceMetrics } from "../identity/ca-client.ts";
 interface MetricsView {
   /** Each resource name with the expiry of its certificate. */
   readonly expiries: () => Iterable<readonly [resourceName: string, notAfter: Date]>;
-  /** When the published bundle was last known to be current, if one is read, and whether it is followed. */
+  /** When the published bundle was last confirmed, if one is read, and whether the agent follows it. */
   readonly bundle: { readonly confirmedAt: Date | undefined; readonly isFollowed: boolean };
-  /** The key identifier of each authority with a CRL, and when that runs out. */
+  /** The key identifier of each authority with a CRL, and when that CRL expires. */
   readonly crlExpiries: () => Iterable<readonly [authority: string, nextUpdate: Date]>;
 }
 
@@ -37,7 +37,7 @@ export class AgentMetrics implements IssuanceMetrics {
     Metrics.addLostLines(this.registry, logOutput);
   }
 
-  /** Registers the gauges that read this view at each scrape. It is called once. */
+  /** Registers the gauges that read this view at each scrape. Call it once. */
   observe({ expiries, bundle, crlExpiries }: MetricsView, clock: () => Date): void {
     const secondsUntil = (instant: Date): number => (instant.getTime() - clock().getTime()) / 1000;
     const gauge = (name: string, help: string, read: ReadGauge, ...labelNames: string[]): void =>

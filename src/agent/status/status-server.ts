@@ -20,7 +20,7 @@ interface Answers extends StatusView {
   readonly stats: () => Promise<Buffer>;
 }
 
-/** Envoy's metrics may have megabytes, of which callers that do not read would hold one copy each. */
+/** How long a result of `stats` is shared: it may have megabytes, and each slow caller would hold its own copy. */
 const statsMilliseconds = 1_000;
 
 /**
@@ -33,7 +33,7 @@ export async function serveStatus({ host, port }: SocketAddress, view: StatusVie
     headersTimeout: 5_000,
     connectionsCheckingInterval: 1_000,
   });
-  // A caller that reads no more of its answer.
+  // Ends a connection whose caller has stopped reading its answer.
   server.timeout = 10_000;
   boundConnections(server);
   const { proxy } = view;
@@ -43,11 +43,11 @@ export async function serveStatus({ host, port }: SocketAddress, view: StatusVie
   const answers = { ...view, faults, stats: shared(both, statsMilliseconds) };
   server.on("request", (request, response) => {
     if (!isNext(request.socket, response)) return;
-    // No request has a body that counts, and the pieces of one must not wait.
+    // Discards the body, which no request needs.
     request.resume();
     answer(request, answers, response).catch(() => response.destroy());
   });
-  // Node would answer these itself, without the bounds.
+  // Node would answer a request with `Expect` itself, without the bounds.
   server.on("checkExpectation", (...arrived) => server.emit("request", ...arrived));
   server.listen(port, host);
   await once(server, "listening");
@@ -62,10 +62,10 @@ export async function serveStatus({ host, port }: SocketAddress, view: StatusVie
   };
 }
 
-/** Probes and scrapers have few. The port may be open to every pod of the cluster. */
+/** Enough for probes and scrapers. The port may be open to every pod of the cluster. */
 const maximumConnections = 64;
 
-/** Beyond the bound, the address with most connections loses its oldest. */
+/** Beyond the bound, destroys the oldest connection of the address that has most. */
 function boundConnections(server: Server): void {
   const open = new Set<Socket>();
   server.on("connection", (socket) => {
@@ -80,7 +80,7 @@ function boundConnections(server: Server): void {
 
 const occupied = new WeakSet<Socket>();
 
-/** Whether a request is the only one of its connection. Another one before the answer ends it: no probe does that. */
+/** Whether a request is the only one on its connection. If not, destroys the connection: no probe sends two at once. */
 function isNext(socket: Socket, response: ServerResponse): boolean {
   if (occupied.has(socket)) {
     parseNoMore(socket);
@@ -92,7 +92,7 @@ function isNext(socket: Socket, response: ServerResponse): boolean {
   return true;
 }
 
-/** What all requests share that come until it has ended, and for a while after. */
+/** Shares one result among all calls that come before it has ended, and for `milliseconds` after. */
 function shared<T>(ask: () => Promise<T>, milliseconds = 0): () => Promise<T> {
   const flight = new SingleFlight<T>();
   const forget = (): void => flight.forget();
@@ -130,7 +130,7 @@ async function answer(
 
 const metricsType = "text/plain; version=0.0.4";
 
-/** The status of the agent and of the proxy beside it: both must be ready. */
+/** The status of the agent, which is ready only if the proxy beside it is, too. */
 async function statusWithProxy({ status, faults: askProxy }: Answers): Promise<AgentStatus> {
   const own = status();
   const faults = await askProxy();

@@ -4,7 +4,7 @@ import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { Subscribers } from "../subscribers.ts";
 
-/** A CA withdraws fewer keys than this during the life of one token. */
+/** More keys than a CA withdraws during the life of one token. */
 const maximumWithdrawn = 100;
 
 /** The keys for JWT-SVIDs of the own trust domain and of federated ones, each from its own bundle. */
@@ -24,17 +24,19 @@ export class JwtBundles {
     this.changes.notify();
   }
 
-  /** The keys of a trust domain; `undefined` before its first bundle, and for one without a bundle. */
+  /** The keys of a trust domain; `undefined` before its first bundle, and if it is not followed. */
   keysOf(trustDomain: TrustDomain): KeySet | undefined {
     return this.#keys.get(trustDomain);
   }
 
-  /** Whether a bundle had the key once, and a newer one has not: verifiers refuse its tokens, or soon will. */
+  /** Whether a newer bundle lacks a key that one had: verifiers refuse its tokens, or soon will. Remembers 100 keys. */
   isWithdrawn(trustDomain: TrustDomain, keyId: string): boolean {
     return this.#withdrawn.has(`${trustDomain} ${keyId}`);
   }
 
-  /** A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys name no use: some libraries skip `jwt-svid`. */
+  /**
+   * A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys have no `use`: some libraries skip `jwt-svid`.
+   */
   get documents(): Record<string, Uint8Array> {
     const entries = [...this.#keys].map(([trustDomain, keys]) => {
       const set = { keys: keys.map(KeySet.toJwk) };
@@ -62,12 +64,12 @@ export class FederatedBundles {
     return new Map(entries.filter(([, roots]) => roots.length > 0));
   }
 
-  /** The roots of the last bundle; `undefined` before the first one. A bundle may withdraw all. */
+  /** The roots of the last bundle, empty if it withdraws all; `undefined` before the first one. */
   rootsOf(trustDomain: TrustDomain): readonly X509Certificate[] | undefined {
     return this.#bundles.get(trustDomain)?.roots;
   }
 
-  /** Takes a bundle, unless it is an older one by {@link SpiffeBundle.after}, or has a root of another trust domain. */
+  /** Accepts a bundle unless {@link SpiffeBundle.after} refuses it, or a root is of another trust domain. */
   update(trustDomain: TrustDomain, published: SpiffeBundle): FederatedOutcome {
     const bundle = SpiffeBundle.after(this.#bundles.get(trustDomain), published);
     if (!bundle) return "sequence-backwards";
@@ -79,7 +81,7 @@ export class FederatedBundles {
   }
 }
 
-/** A bundle does not name its trust domain, but a root may by its SPIFFE ID (SPIFFE X509-SVID §3.2). */
+/** Whether a root has a SPIFFE ID of another trust domain (SPIFFE X509-SVID §3.2). A bundle itself names none. */
 function namesAnotherTrustDomain(
   { subjectAltName = "" }: X509Certificate,
   trustDomain: TrustDomain,

@@ -65,7 +65,7 @@ export function ownCrlFollower(
 
 type Common = "url" | "failed" | "longestRefreshSeconds" | "clock" | "random";
 
-/** The options that every follower of this agent has, with a log of the event `unread` for each failure. */
+/** The options that all followers of this agent share. Each failure is logged as the event `unread`. */
 export function commonOptions(
   url: string,
   { configuration, clock, random, log }: FollowersOptions,
@@ -99,7 +99,7 @@ export function federatedBundleFollowers(
       new DocumentFollower({
         ...commonOptions(url, options),
         kind: bundleDocument,
-        // A held request costs a foreign endpoint a connection.
+        // No long polling, because each held request would cost a foreign endpoint a connection.
         longestWaitSeconds: 0,
         tlsOptions: () =>
           svid ? spiffeTls(trustDomain, svid, federation) : webTls(configuration.federatedRootFile),
@@ -144,22 +144,22 @@ async function rootsIn(bundleFile: string): Promise<readonly X509Certificate[]> 
   }
 }
 
-/** Whether a certificate that leads to a root is the X509-SVID of an identity (SPIFFE X509-SVID §5.2). */
+/** Whether a certificate that a root has verified is the X509-SVID of this SPIFFE ID (SPIFFE X509-SVID §5.2). */
 function isSvidOf({ subjectaltname = "", ca }: PeerCertificate, spiffeId: string): boolean {
   const [uri, ...others] = subjectaltname.split(", ").filter((name) => !dnsName.test(name));
   return uri === `URI:${spiffeId}` && others.length === 0 && !ca;
 }
 
-/** A name that hides no other behind quotation marks. */
+/** A DNS name in Node's text of a subjectAltName, without quotation marks, which could hide another name. */
 const dnsName = /^DNS:[\w.*-]+$/;
 
-/** How long a refusal is remembered. Another CA may answer at the address by then. */
+/** How soon a server without a bundle is asked again. Another CA may answer at the address by then. */
 const askAgainSeconds = 3_600;
 
-/** The answers of a server that has no bundle. Others may be a proxy's that has only begun. */
+/** The statuses that mean that a server has no bundle. Others may come from a proxy that is starting. */
 const noBundle: readonly number[] = [404, 405, 415];
 
-/** The errors of a connection to a server that speaks HTTP/2 alone. */
+/** The error codes of a connection to a server that speaks only HTTP/2. */
 const http2Alone = /^HPE_|NO_APPLICATION_PROTOCOL$/;
 
 /**
@@ -168,19 +168,19 @@ const http2Alone = /^HPE_|NO_APPLICATION_PROTOCOL$/;
  */
 const closuresOfRefusal = 3;
 
-/** The errors of a certificate that none of the roots has issued. */
+/** The error codes of a certificate that none of the roots has issued. */
 const unknownRoot = /SELF_SIGNED_CERT|UNABLE_TO_(?:GET_ISSUER|VERIFY_LEAF)|CERT_SIGNATURE_FAILURE/;
 
 /**
  * The published bundle of the agent's own CA. Over native gRPC the agent looks for it at the CA's own address, where
- * Rampart has it and istiod refuses: roots, taints and CRLs are not followed then, and the agent says so.
+ * Rampart publishes it and istiod does not: behind istiod, roots, taints and CRLs are not followed ({@link fault}).
  */
 export class OwnBundle implements FollowerState {
   readonly #options: FollowersOptions;
   readonly #follower: DocumentFollower<SpiffeBundle> | undefined;
   readonly #found = Promise.withResolvers<void>();
   #fault: string | undefined;
-  /** Why the CA's certificate is not accepted, while its chain leads to no root that the agent trusts. */
+  /** Why the CA's certificate is refused; set while its chain leads to no root that the agent trusts. */
   #untrusted: string | undefined;
   #closures = 0;
 
@@ -200,7 +200,7 @@ export class OwnBundle implements FollowerState {
     return this.#fault ?? this.#untrusted ?? this.#outage;
   }
 
-  /** What keeps the bundle from being read, once none has been current for an hour or since the start. */
+  /** Why the bundle cannot be read; `undefined` if one was confirmed within the last hour. */
   get #outage(): string | undefined {
     const { confirmedAt, lastError } = this;
     if (confirmedAt && addSeconds(confirmedAt, 3_600) > this.#options.clock()) return undefined;
@@ -223,7 +223,7 @@ export class OwnBundle implements FollowerState {
     await this.#follower?.run(signal);
   }
 
-  /** Resolves once the agent knows that the CA publishes CRLs beside its bundle, or when the signal aborts. */
+  /** Resolves once CRLs may be read beside the bundle, because the CA is no istiod, or when the signal aborts. */
   async found(signal: AbortSignal): Promise<void> {
     signal.addEventListener("abort", () => this.#found.resolve());
     if (!signal.aborted) await this.#found.promise;
@@ -268,7 +268,7 @@ export class OwnBundle implements FollowerState {
     return isAccepted;
   }
 
-  /** Whether the server at the CA's own address answered that it has no bundle. One that did have it has a fault. */
+  /** Whether the server at the CA's own address has no bundle. If it had one before, the error is a failure instead. */
   #isRefusal(error: unknown): boolean {
     const isKnown = this.confirmedAt !== undefined;
     if (isKnown || !this.#options.configuration.isBundleAssumed) return false;
@@ -282,8 +282,8 @@ export class OwnBundle implements FollowerState {
   }
 
   /**
-   * Logs what the operator must do when the server's chain ends at no root that this agent trusts. The agent ignores
-   * the server's responses, because the server may hold the stolen key of a root that was withdrawn.
+   * Logs what the operator must do if the server's chain leads to no root that this agent trusts. The agent ignores the
+   * server's responses, because the server may hold the stolen key of a root that was withdrawn.
    */
   #judgeRoots(url: string, error: unknown): void {
     const { configuration, log } = this.#options;

@@ -12,7 +12,7 @@ interface InUse {
   readonly chain: readonly [X509Certificate, ...X509Certificate[]];
 }
 
-/** The identities of the agent, whose certificates a CRL may name. */
+/** The identities of the agent, whose certificates a CRL may revoke. */
 interface RenewableIdentities {
   all(): readonly {
     readonly svid: InUse | undefined;
@@ -30,19 +30,19 @@ interface RevocationPorts {
   readonly metrics: { crlsRefused(count: number): void };
 }
 
-/** The time after which secrets are served without waiting for the first CRLs. */
+/** How long secrets wait for the first CRLs before they are served without. */
 const firstAnswerMilliseconds = 2_000;
 
 const longestSleepMilliseconds = 3_600_000;
 
 /**
- * The CRLs that the CA publishes, as long as verifiers can use them. They stop being served before one
- * of them runs out, and while a root has none: Envoy would refuse every certificate of that root. A new root is held
- * back for a moment, until its own is there.
+ * The CRLs that the CA publishes, while verifiers can use them. They are not served shortly before one of them expires,
+ * nor while a root has none: Envoy would refuse every certificate of that root. A new root is held back for a moment,
+ * until its CRL has come.
  */
 export class Revocation {
   readonly changes: Subscribers = new Subscribers();
-  /** Notified when the CRL of a new root is to be fetched at once. */
+  /** Notified when the CRL of a new root must be fetched at once. */
   readonly awaiting: Subscribers = new Subscribers();
   readonly #ports: RevocationPorts;
   readonly #known = new MeshCrls();
@@ -59,7 +59,7 @@ export class Revocation {
     this.#sleep = new InterruptibleSleep(ports.clock);
   }
 
-  /** Looks again whenever the roots, an intermediate or the time change, until the signal aborts. */
+  /** Decides anew which CRLs are used when roots or intermediates change or a CRL expires, until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { trust, identities, clock } = this.#ports;
     const again = (): void => this.#refreshNow();
@@ -72,7 +72,7 @@ export class Revocation {
     for (const end of unsubscribe) end();
   }
 
-  /** Whether the CA publishes CRLs, or did lately. */
+  /** Whether CRLs of the CA are known, even if it publishes none any more. */
   get isPublished(): boolean {
     return this.#known.all.length > 0;
   }
@@ -82,12 +82,12 @@ export class Revocation {
     return this.#isAbsent;
   }
 
-  /** Empty while they cannot be used. */
+  /** The CRLs in use; empty while they cannot be used. */
   get crls(): readonly Crl[] {
     return this.#usable.crls;
   }
 
-  /** Whether the CRL of a new root has to be fetched at once. */
+  /** Whether a new root waits for its CRL, which must be fetched at once. */
   get isAwaiting(): boolean {
     return this.#usable.isAwaiting;
   }
@@ -116,13 +116,13 @@ export class Revocation {
     return this.crls.some((crl) => Crl.named(crl, own).length > 0);
   }
 
-  /** Takes the CRLs of an earlier run, which count until the CA answers. One that has run out meanwhile is no fault. */
+  /** Accepts the CRLs of an earlier run, in use until newer ones come. An expired one is no fault. */
   recall(crls: readonly Crl[]): void {
     this.#known.take(crls, this.#authorities, this.#ports.clock());
     this.#refreshNow();
   }
 
-  /** Takes a published document. @returns Whether each of its CRLs was good. */
+  /** Accepts a published document. @returns Whether no CRL was refused, other than those of unknown issuers. */
   take(crls: readonly Crl[]): boolean {
     this.#isAbsent = false;
     const all = this.#known.take(crls, this.#authorities, this.#ports.clock());
@@ -134,8 +134,8 @@ export class Revocation {
   }
 
   /**
-   * Logs each set of errors once. A CRL without a known issuer is no error, because a CRL often comes before its
-   * root, and some CAs publish CRLs of authorities that this mesh never meets.
+   * Logs errors, but not the same information twice in a row. A CRL without a known issuer is no error, because a CRL
+   * often comes before its root, and some CAs publish CRLs of authorities that this mesh never meets.
    */
   #logFaults(all: readonly string[], faults: readonly string[]): void {
     const { log, metrics } = this.#ports;
@@ -148,7 +148,7 @@ export class Revocation {
     log.operation({ event: "revocation-lists-refused", level, detail });
   }
 
-  /** Whether an endpoint without CRLs is no fault, because there were none before. */
+  /** Records that the endpoint has no CRLs. @returns Whether that is no fault, because no earlier CRL is current. */
   mayBeAbsent(): boolean {
     this.noteAnswer();
     const mayBeAbsent = !this.#known.hasCurrent(this.#ports.clock());
@@ -163,7 +163,7 @@ export class Revocation {
     this.#asked.resolve();
   }
 
-  /** Resolves when the CA has been asked once, or after a while. A proxy that starts gets the CRLs with its roots. */
+  /** Resolves after the CA's first answer, or two seconds, so that a starting proxy gets roots with their CRLs. */
   async settled(): Promise<void> {
     await waitFor(this.#asked.promise, firstAnswerMilliseconds);
   }
@@ -179,7 +179,7 @@ export class Revocation {
 
   #refreshNow(): void {
     this.#refresh();
-    // The next CRL to run out may be another one.
+    // The next CRL to expire may be another one.
     this.#sleep.interrupt();
   }
 
@@ -192,15 +192,14 @@ export class Revocation {
     if (!isSame) this.#pem = crlsPem(crls);
     this.#ports.trust.holdBack(this.#usable.awaited);
     const isUsed = crls.length > 0;
-    // After a taint with immediate effect, the CRL of the only root follows within a moment, so this is not logged at
-    // once.
+    // Not logged while a CRL is awaited: after an immediate taint, that of the only root comes within a moment.
     if (isUsed !== this.#isSaidUsed && (isUsed || !isAwaiting)) this.#logUse(isUsed);
     if (isSame) return;
     this.#renewRevoked();
     this.changes.notify();
   }
 
-  /** Peers refuse a revoked certificate. The workload gets another one, unless it is denied as well. */
+  /** Renews revoked certificates, which peers refuse. The CA issues new ones unless it denies the identity, too. */
   #renewRevoked(): void {
     const all = this.#ports.identities.all();
     const own = new Set(all.flatMap(({ svid }) => (svid ? serialOf(svid) : [])));

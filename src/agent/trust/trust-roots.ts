@@ -24,18 +24,18 @@ interface RootedChain {
 /**
  * The roots of the agent's own trust domain, from two sources: the CA's answers, and its published bundle.
  *
- * The published bundle takes precedence. Roots of a later answer count beside it until the next poll, so
- * that a root which the CA just added is trusted. No answer restores a root that a newer bundle withdrew,
- * because an isolate of the CA may still serve an older view.
+ * The published bundle takes precedence. Roots of a later answer are trusted beside it until the next poll, because the
+ * CA may just have added one. No answer restores a root that a newer bundle withdrew, because an isolate of the CA may
+ * still serve an older state.
  */
 export class TrustRoots {
   readonly changes: Subscribers = new Subscribers();
   /** The fingerprints of each answer's roots, by SPIFFE ID. */
   readonly #answers = new Map<string, readonly string[]>();
-  /** Every known root once, by its fingerprint, because a thousand responses bring the same roots. */
+  /** The known roots by their fingerprints, each only once in memory although a thousand responses have it. */
   readonly #certificates = new Map<string, X509Certificate>();
   readonly #restored = new Set<string>();
-  /** The withdrawn roots by their fingerprints. */
+  /** The roots that a newer bundle withdrew, by their fingerprints. */
   readonly #withdrawn = new Map<string, X509Certificate>();
   readonly #mesh: MeshRoots;
   #bundle: SpiffeBundle | undefined;
@@ -67,7 +67,7 @@ export class TrustRoots {
     return this.#pem;
   }
 
-  /** Resolves when there is a root, or when the signal aborts. */
+  /** Resolves once a root is known, or when the signal aborts. */
   async known(signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const end = this.changes.add(resolve);
@@ -76,7 +76,7 @@ export class TrustRoots {
     end();
   }
 
-  /** Takes the roots of a response, in place of those of the last response for the same identity. */
+  /** Adds the roots of a response, in place of those of the last response for the same identity. */
   updateFromAnswer({ svid, roots }: RootedChain): void {
     for (const name of this.#restored) this.#answers.delete(name);
     this.#restored.clear();
@@ -84,14 +84,14 @@ export class TrustRoots {
     this.#merge();
   }
 
-  /** Takes roots of an earlier run. They count until the first answer or bundle of this run. */
+  /** Adds roots of an earlier run, which are trusted until the first answer or bundle of this run. */
   restore(name: string, roots: readonly X509Certificate[]): void {
     this.#restored.add(name);
     this.#answers.set(name, this.#intern(roots));
     this.#merge();
   }
 
-  /** What {@link recall} takes in the next run. */
+  /** What {@link recall} reads in the next run. */
   get record(): string {
     return this.#mesh.record;
   }
@@ -106,7 +106,7 @@ export class TrustRoots {
     return this.#mesh.forConnection(file);
   }
 
-  /** Takes the published bundle, unless {@link SpiffeBundle.ownAfter} refuses it. */
+  /** Accepts the published bundle, unless {@link SpiffeBundle.ownAfter} refuses it. */
   updateFromBundle(published: SpiffeBundle): BundleOutcome {
     const known = this.#bundle;
     const bundle = SpiffeBundle.ownAfter(known, published);
@@ -119,12 +119,13 @@ export class TrustRoots {
     return this.#merge() ? "changed" : "unchanged";
   }
 
-  /** Withholds roots from verifiers, instead of those of the last call. */
+  /** Withholds these roots from verifiers, and releases those of the last call. @param roots Of {@link current}. */
   holdBack(roots: readonly X509Certificate[]): void {
     this.#heldBack = roots;
     if (this.#serve()) this.changes.notify();
   }
 
+  /** Records that the bundle is still current, which ends the trust in roots of answers that it does not have. */
   confirmBundle(): void {
     if (!this.#bundle) return;
     this.#answers.clear();
@@ -135,16 +136,16 @@ export class TrustRoots {
     if (this.#answers.delete(spiffeId)) this.#merge();
   }
 
-  /** Whether a verifier with these roots accepts the certificate. */
+  /** Whether the chain leads to a current root. */
   verifies({ chain }: Pick<Chain, "chain">, now: Date): boolean {
     return isIssuedBy(chain, this.current, now);
   }
 
   /**
-   * Whether a certificate leads to a root that the bundle withdrew, and to none that the mesh has now. One of another CA
-   * does not.
+   * Whether a certificate leads to a root that the bundle withdrew, and to no current one; `false` for one of another
+   * CA.
    *
-   * @param others The intermediates of the certificate, and roots.
+   * @param others The intermediates of the certificate, in order. Roots among them are ignored.
    */
   hasWithdrawn(leaf: X509Certificate, others: readonly X509Certificate[], now: Date): boolean {
     if (this.#withdrawn.size === 0) return false;
