@@ -77,8 +77,8 @@ const denialsIn = (
 ): readonly DenialStatus[] => DenialStatus.all(denials, configuration.configuredDenials, now);
 
 /**
- * Denies a subject after a confirmation. A subject that is denied for as long already is left as it is.
- * @throws OperatorError for a subject that cannot be denied, and without the confirmation.
+ * Denies a subject after a confirmation. If it is denied for as long already, nothing is written.
+ * @throws OperatorError for a subject that cannot be denied, without the confirmation, and for more than 200 denials.
  */
 export async function add(session: Session, typed: string, options: AddOptions): Promise<void> {
   const { terminal, mint, isDry } = session;
@@ -99,7 +99,7 @@ export async function add(session: Session, typed: string, options: AddOptions):
     );
   }
   await confirmIn(session, `Give ${subject} no certificate ${endOf(asked)}?`, options);
-  // Made after the question, which may have waited for long: no process knows of the denial before it is written.
+  // Made after the confirmation, which may take long: `knownFrom` must not be before the write.
   const denial = denialOf(session, subject, options, terminal.clock());
   await Mint.storeStatement(mint, "denial", denial);
   mint.log.operation({
@@ -122,7 +122,7 @@ export async function add(session: Session, typed: string, options: AddOptions):
 const endOf = ({ until }: DenialContent): string =>
   until ? `until ${formatInstant(until)}` : "until you remove the denial";
 
-/** @param now When it is written. */
+/** Makes the denial. @param now When it is written. */
 function denialOf(
   { mint }: Session,
   subject: string,
@@ -134,7 +134,7 @@ function denialOf(
   return { subject, knownFrom: Mint.knownFrom(mint, now), until: end, why };
 }
 
-/** The subject of which a CA can know somebody, as the CA compares it. @throws OperatorError */
+/** Parses a subject by which the CA can recognise callers, in the form that the CA compares. @throws OperatorError */
 function subjectOf({ configuration }: Session, typed: string): string {
   if (!Denial.parse({ subject: typed, knownFrom: new Date(0) })) {
     throw usageError(
@@ -156,7 +156,8 @@ function parseEnd(text: string, now: Date): Date {
 }
 
 /**
- * Removes a subject's denial from the store after a confirmation. A denial of the configuration is not ended by it.
+ * Removes a subject's denials from the store after a confirmation. One in the configuration stays in force, and a line
+ * says so.
  * @throws OperatorError if the store has none.
  */
 export async function remove(
@@ -208,7 +209,7 @@ export function formatDenials(
   return formatTable(screen, ["SUBJECT", "STATED IN", "UNTIL", "WHY"], rows, ["WHY"]);
 }
 
-/** The entry of `DENIED` that states a denial, in TOML. */
+/** Formats a denial as an entry of `DENIED`, in TOML. */
 export function formatDenied(denial: DenialContent): string {
   const { subject, knownFrom, until, why } = denial;
   const read = Denial.parse(denial);

@@ -27,7 +27,7 @@ interface ListOptions extends SessionOptions {
   readonly retire?: string;
 }
 
-/** `rampart kek …`: the keys that seal the keys. */
+/** `rampart kek …`: makes, wraps and lists the keys that seal the authorities' keys. */
 export function kekCommand(terminal: Terminal): Command {
   const kek = new Command("kek").description("the keys that seal the authorities' keys");
   kek
@@ -84,7 +84,7 @@ const nextSteps: readonly NextCommand[] = [
   ["rampart kek new --help", "says how to put it in the place of another KEK"],
 ];
 
-/** Wraps the KEK of the configuration that has this id, or else a fresh one. */
+/** Prints the KEK of the configuration that has this id, or else a fresh one, wrapped by each key. */
 async function wrap(
   terminal: Terminal,
   options: SessionOptions,
@@ -149,7 +149,7 @@ async function list(session: Session, options: ListOptions): Promise<void> {
   if (retire !== undefined) requireRetirable(retire, reports);
 }
 
-/** @param reports The first one is about the KEK that seals new records. */
+/** Requires that no record needs a KEK. @param reports The first one is about the KEK that seals new records. */
 function requireRetirable(id: string, reports: Awaited<ReturnType<typeof reportKeks>>): void {
   const report = reports.find((each) => each.id === id);
   if (!report) throw new OperatorError(`no KEK ${id} is configured, and no record uses one`);
@@ -161,7 +161,7 @@ function requireRetirable(id: string, reports: Awaited<ReturnType<typeof reportK
   );
 }
 
-/** The number of records that each KEK seals, and whether it is configured. */
+/** Counts the records that each KEK seals, and says whether it is configured. */
 async function reportKeks({ mint }: Session) {
   const sealedWith = (await mint.store.load()).map(({ value }) => kekOf(value));
   const configured = mint.keks.map(({ id }) => id);
@@ -172,7 +172,7 @@ async function reportKeks({ mint }: Session) {
   }));
 }
 
-/** The KEK that a record names; true only if the record opens. */
+/** The id of the KEK that a record names. It is proved only if the record opens. */
 function kekOf(value: string): string {
   const { kek = "(unreadable)" } = Object(jsonIn(value)) as { readonly kek?: unknown };
   return String(kek);

@@ -38,7 +38,7 @@ interface RemoveOptions extends ChangeOptions {
   readonly after?: number;
 }
 
-/** `rampart root …`: the roots that verifiers accept beside the CA's own. */
+/** `rampart root …`: lists, adds and removes the roots that verifiers accept beside the CA's own. */
 export function rootCommand(terminal: Terminal): Command {
   const root = new Command("root").description("roots that the mesh trusts beside the CA's own");
   addDeploymentOptions(root.command("list"))
@@ -75,8 +75,10 @@ async function list(session: Session, options: SessionOptions): Promise<void> {
 }
 
 /**
- * Adds the roots of a PEM file to the trust bundle, published once every replica can have them.
- * @throws OperatorError for a certificate that is no root, or that the bundle cannot take.
+ * Adds the roots of a PEM file to the trust bundle; they are published once every replica can have them. Roots that it
+ * has already are left out.
+ * @throws OperatorError for a certificate that is no root, one that was removed or tainted, and if all are trusted
+ *   already.
  */
 export async function add(session: Session, file: string): Promise<void> {
   const certificates = readCertificates(await loadSource(file, maximumOctets));
@@ -92,7 +94,7 @@ export async function add(session: Session, file: string): Promise<void> {
   const [first] = roots;
   if (missing.length === 0 && first)
     throw new OperatorError(`${first.id} ${trustedBy(first, store)}`);
-  // In Istio's file a new root stands beside that of the authority, which is not to outlive its taint.
+  // Istio's file has new roots beside that of the authority, which must not outlive a taint of it.
   const inBundle = store.authorities.flatMap((each) => each.roots);
   const added = missing.filter((root) => !isIn(inBundle, root.roots[0]));
   for (const {
@@ -115,8 +117,8 @@ function requireRoot(certificate: ImportedCertificate, file: string, now: Date):
 }
 
 /**
- * Why a root needs no record of its own; `undefined` for one that is to be added. As an additional root, an
- * authority's would stay trusted when a taint removes its authority.
+ * Says why a root needs no record of its own; `undefined` for one that is to be added. An authority's root, as an
+ * additional one, would stay trusted after a taint of the authority.
  */
 function trustedBy(
   { id, roots: [root] }: AdditionalRoot,
@@ -145,7 +147,8 @@ function requireAddable(
 }
 
 /**
- * Schedules the removal of an additional root from the trust bundle, after a confirmation.
+ * Schedules the removal of an additional root from the trust bundle, after a confirmation. It is final: the root cannot
+ * be added again.
  * @throws OperatorError if no root, or more than one, has the prefix `id`.
  */
 export async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {

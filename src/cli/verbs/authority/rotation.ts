@@ -137,7 +137,7 @@ export async function taint(session: Session, id: string, options: TaintOptions)
   const decided = createTaint(recorded, subject.id, options.root, mint.phaseLengths, now);
   const refusal = refusalOf(recorded, decided);
   if (refusal !== undefined) {
-    // A run that was interrupted may have left the rotation to do.
+    // An interrupted run may have recorded the taint without the rotation.
     if (!session.isDry) await Rotation.rotate(mint, now);
     throw new OperatorError(refusal);
   }
@@ -154,7 +154,7 @@ export async function taint(session: Session, id: string, options: TaintOptions)
   }
 }
 
-/** A key for tokens is no root: whatever `--root` says, relying parties find it no more. */
+/** Taints a key for tokens, whatever `--root` says: it leaves the documents at once, because it is no root. */
 async function taintTokenKey(
   session: Session,
   { tokenKeys }: OpenedStore,
@@ -209,7 +209,7 @@ function gapSentence({ successorSignsFrom }: TaintForecast, now: Date): string {
   return ` No authority signs until ${formatInstant(successorSignsFrom)}.`;
 }
 
-/** The rotation has logged each fault itself. */
+/** Counts the faults of a rotation, which has logged each itself. @throws Any other error. */
 function countFaults(error: unknown): number {
   if (error instanceof AggregateError) return error.errors.length;
   throw error;

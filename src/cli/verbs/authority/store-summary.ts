@@ -5,7 +5,7 @@ import { formatTable } from "../../terminal/table.ts";
 import type { NextCommand, Screen } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
 
-/** Prints the authorities after a change; for a dry run, as they would be. */
+/** Prints the authorities after a change; in a dry run, what they would be, and which records would be written. */
 export async function printStoreSummary(session: Session): Promise<void> {
   const { terminal, mint, now, isDry, place } = session;
   terminal.print(
@@ -34,7 +34,10 @@ export const doctorStep: NextCommand = [
   "looks for faults in the configuration, the store and the clusters",
 ];
 
-/** Prints the line of the configuration by which a taint counts even if the store loses or withholds it. */
+/**
+ * Prints the line of the configuration that keeps a taint in force even if the store loses or withholds it; nothing in
+ * a dry run.
+ */
 export function printTaintedAuthorities(
   { terminal, isDry, mint }: Session,
   { id, retiresAt }: Taint,
@@ -80,14 +83,14 @@ function phaseOf({ styled }: Screen, { phase, signs, isTainted }: AuthorityStatu
   return signs ? styled("good", `${phase}, now`) : phase;
 }
 
-/** A taint cuts the schedule, so that the schedule no longer shows when the authority stopped. */
+/** A taint shortens the schedule, which then does not show when the authority stopped. */
 function signsUntilOf({ key, isTainted, taintedAt, schedule }: AuthorityStatus): string {
   if (!key) return "never";
   if (!isTainted) return formatInstant(schedule.signsUntil);
   return taintedAt ? `tainted ${formatInstant(taintedAt)}` : "configuration";
 }
 
-/** The line of the configuration that states these taints, in TOML. */
+/** Formats these taints as the line `TAINTED_AUTHORITIES` of the configuration, in TOML. */
 export function formatTaintedAuthorities(taints: readonly ConfiguredTaint[]): string {
   const tables = taints.map(({ idPrefix: id, rootUntil }) =>
     rootUntil

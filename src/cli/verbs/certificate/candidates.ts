@@ -20,7 +20,7 @@ import { readLeaf } from "../log/proofs.ts";
 export interface Candidate extends Pick<SearchFields, "cluster" | "node"> {
   /** The id of the authority that signed it. */
   readonly authority: string;
-  /** Content octets in hexadecimal. */
+  /** The content octets of the DER integer, in hexadecimal. */
   readonly serialNumber: string;
   readonly notAfter: Date;
   /** The SPIFFE ID or DNS names; `undefined` if only the serial number is known. */
@@ -28,7 +28,10 @@ export interface Candidate extends Pick<SearchFields, "cluster" | "node"> {
   readonly issuedAt?: Date | undefined;
 }
 
-/** The certificate in a PEM file, which one of these authorities has signed. @throws OperatorError */
+/**
+ * Reads the certificate in a PEM file.
+ * @throws OperatorError if it is unreadable, an authority, or signed by none of these authorities.
+ */
 export async function candidateInFile(
   file: string,
   authorities: readonly SigningAuthority[],
@@ -51,7 +54,11 @@ export async function candidateInFile(
   return candidateOf(certificate, signer, { name: spiffeId });
 }
 
-/** A certificate to revoke of which only the serial number is known. @throws OperatorError */
+/**
+ * Makes a candidate of which only the serial number is known.
+ * @throws OperatorError for a malformed number, one that its authority cannot have issued, and if it is unclear which
+ *   authority signed.
+ */
 export function candidateOfSerial(
   text: string,
   authorities: readonly SigningAuthority[],
@@ -76,7 +83,7 @@ export function candidateOfSerial(
   return { authority: signer?.id ?? "", serialNumber, notAfter: until };
 }
 
-/** A certificate with its signer and what else is known of it. */
+/** Makes a candidate of a certificate and its signer. */
 function candidateOf(
   { toBeSigned }: Certificate,
   signer: SigningAuthority,
@@ -90,7 +97,7 @@ function candidateOf(
   };
 }
 
-/** The authority that has signed a certificate. */
+/** Finds the authority that has signed a certificate. */
 async function signerOf(
   certificate: Certificate,
   authorities: readonly SigningAuthority[],
@@ -114,27 +121,29 @@ function parsed(file: string, der: Uint8Array<ArrayBuffer>): Certificate {
 /** Which entries of a log are chosen. */
 interface LogChoice {
   readonly serials: readonly string[];
-  /** Serial numbers of certificates that were shown; their renewals may be chosen. */
+  /** Serial numbers of certificates in files; with `withRenewals`, their renewals are chosen. */
   readonly shown: readonly string[];
   /** `undefined` where serial numbers alone choose. */
   readonly fields: SearchFields | undefined;
-  /** Whether certificates count that somebody got by showing a chosen one. */
+  /** Whether the certificates are chosen, too, that were issued to a caller who showed a chosen one. */
   readonly withRenewals: boolean;
 }
 
-/** The certificates that a log has, of authorities in the trust bundle, and the numbers of others and of tokens. */
+/**
+ * The chosen certificates of authorities in the trust bundle, and how many others (`foreign`) and JWT-SVIDs were
+ * chosen.
+ */
 export interface LoggedCandidates {
   readonly candidates: readonly Candidate[];
   readonly foreign: number;
   readonly tokens: number;
 }
 
-/** A store has room for fewer revoked certificates. */
+/** The most entries that a search chooses; a store has room for fewer revoked certificates. */
 const maximumEntries = 1_000_000;
 
 /**
- * The chosen certificates of a log and of all its shards.
- *
+ * Follows a log and all its shards, and finds the chosen certificates.
  * @throws OperatorError for a serial number that no shard has. LogError, FetchError.
  */
 export async function loggedCandidates(
@@ -162,7 +171,7 @@ export async function loggedCandidates(
   return judged([...chosen.values()], authorities);
 }
 
-/** A renewal may be renewed again, in another shard. */
+/** Adds the renewals of chosen certificates, and theirs, which may be in another shard. */
 function addRenewals(
   followers: readonly Follower[],
   chosen: Map<string, IndexedEntry>,
@@ -215,7 +224,7 @@ async function candidateIn(
   });
 }
 
-/** The chosen log, and in memory every other shard of the same CA. */
+/** Opens the chosen log, and copies every other shard of the same CA into memory. */
 async function openShards(terminal: Terminal, options: FollowerOptions) {
   const followers: Follower[] = [];
   const close = (): void => {

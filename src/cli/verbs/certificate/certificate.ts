@@ -23,7 +23,7 @@ import { type InspectOptions, inspectSource } from "./inspect.ts";
 import { type RequestOptions, request } from "./request.ts";
 import { type RevokeOptions, requireMainStore, revoke } from "./revoke.ts";
 
-/** `rampart certificate …`: certificates that are out, getting one, and taking them back. */
+/** `rampart certificate …`: gets, inspects, lists and revokes certificates. */
 export function certificateCommand(terminal: Terminal): Command {
   const certificate = new Command("certificate").description(
     "certificates: get one, look at it, list what was taken back, take it back",

@@ -18,7 +18,7 @@ import { Certificate } from "../../../pki/x509/certificate.ts";
 import { IdentityProof } from "../../../pki/x509/leaf/identity-proof.ts";
 import { algorithmOf, isOverSha1, keyKindOf, weaknessOf } from "./algorithms.ts";
 
-/** What a file holds, one after the other, with what is wrong with each. */
+/** A certificate, request, CRL or key in a file, with what is wrong with it. */
 export interface Inspected {
   readonly kind: "certificate" | "request" | "crl" | "token key" | "private key";
   /** The fields by their names, in the order in which they are shown. */
@@ -34,7 +34,11 @@ const readers: Readonly<Record<string, Read>> = {
   "X509 CRL": (der) => new X509Crl(der),
 };
 
-/** Describes PEM, DER or a SPIFFE bundle. @throws OperatorError for anything else. */
+/**
+ * Describes each certificate, request, CRL and key in PEM, DER or a SPIFFE bundle; of a private key only that it is
+ * there.
+ * @throws OperatorError for anything else.
+ */
 export async function inspect(octets: Uint8Array, now: Date): Promise<readonly Inspected[]> {
   const text = new TextDecoder().decode(octets);
   const { keys } = Members.of(jsonIn(text));
@@ -74,7 +78,7 @@ function readDer(der: Bytes): Found {
     try {
       return read(der);
     } catch {
-      // It may be another kind.
+      // The next reader tries it as another kind.
     }
   }
   throw new OperatorError(
@@ -151,7 +155,7 @@ const namesOf = ({ extensions }: X509Certificate | Pkcs10CertificateRequest): re
 const shownNames = (names: readonly Name[]): string =>
   names.map(({ type, value }) => `${type.toUpperCase()}:${value}`).join(", ") || "(none)";
 
-/** What this CA's own parser, which takes nothing but DER, finds in a certificate. */
+/** Reads a certificate with this CA's own parser, which accepts nothing but DER. */
 function readStrictly(der: Bytes): { readonly proof?: IdentityProof; readonly fault?: string } {
   try {
     const { identityProof } = Certificate.parse(der).toBeSigned.extensions;
@@ -162,7 +166,7 @@ function readStrictly(der: Bytes): { readonly proof?: IdentityProof; readonly fa
   }
 }
 
-/** Which certificate of the same file has issued it. */
+/** Says which certificate of the same file has issued it. */
 async function issuerAmong(
   certificate: X509Certificate,
   others: readonly X509Certificate[],

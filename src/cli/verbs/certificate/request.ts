@@ -18,7 +18,11 @@ export interface RequestOptions {
   readonly json?: true;
 }
 
-/** Gets a certificate for a new key, and writes both with the roots as an agent does. @throws OperatorError */
+/**
+ * Gets a certificate for a new key, and writes key, chain and roots into a folder as an agent does. Existing files are
+ * replaced.
+ * @throws OperatorError if the CA refuses or is unavailable, and if a file cannot be written.
+ */
 export async function request(terminal: Terminal, options: RequestOptions): Promise<void> {
   const { out } = options;
   const { spiffeId, certChain, notAfter, trustBundle, privateKeyPem } = await issue(options);

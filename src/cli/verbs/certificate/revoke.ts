@@ -39,7 +39,11 @@ export interface RevokeOptions extends ChangeOptions, FollowerOptions, SearchFie
   readonly why?: string;
 }
 
-/** Revokes the chosen certificates that are valid and not revoked yet. */
+/**
+ * Revokes the chosen certificates that are valid and not revoked yet, after a confirmation; the others are named in a
+ * notice.
+ * @throws OperatorError without the confirmation, and for too many revocations.
+ */
 export async function revoke(
   session: Session,
   choices: readonly string[],
@@ -66,7 +70,7 @@ export async function revoke(
   terminal.print(formatCandidates(terminal, open));
   const those = open.length === 1 ? "this certificate" : `these ${open.length} certificates`;
   await confirmIn(session, `Revoke ${those}? Nothing takes it back.`, options);
-  // Made after the question, which may have waited for long: no process knows of the revocation before it is written.
+  // Made after the confirmation, which may take long: `knownFrom` must not be before the write.
   const statements = statementsFor(session, terminal.clock(), open, options);
   await RevocationStatements.record(mint, statements);
   const knownBy = Mint.knownFrom(mint, terminal.clock());
@@ -74,7 +78,7 @@ export async function revoke(
   printNextSteps(session, open, statements, knownBy, options);
 }
 
-/** The store of the unnamed authorities holds all revocations. */
+/** Refuses `--signer`, because the store of the unnamed authorities has all revocations. @throws OperatorError */
 export function requireMainStore({ signer }: SessionOptions): void {
   if (signer === undefined) return;
   throw usageError("leave out --signer: the revocations of all signers are in the store of the CA");
@@ -119,7 +123,7 @@ async function authoritiesOf({ currentView }: Session): Promise<readonly Signing
   return PublishedCrls.issuersIn(view).map(({ authority }) => authority);
 }
 
-/** When the revocation can be forgotten: `--expires-at`, or the longest life of a leaf from now on. */
+/** When the revocation may be deleted: `--expires-at`, or the longest life of a leaf from now on. */
 function expiryOf({ mint, now }: Session, { expiresAt }: RevokeOptions): Date {
   if (expiresAt === undefined) return addSeconds(now, mint.phaseLengths.longestLeafSeconds);
   const parsed = instant.safeParse(expiresAt);
@@ -175,10 +179,10 @@ function requireRoom(
 /** The most names for which a denial is suggested. */
 const maximumSuggestions = 5;
 
-/** The most certificates that are suggested for the configuration: a variable of a Worker has 5 kB. */
+/** The most certificates for which an entry of `REVOKED` is printed: a variable of a Worker has 5 kB. */
 const maximumConfigured = 50;
 
-/** Tells an operator what the revocation does not do, and which commands do that. */
+/** Prints when the revocation takes effect, what it does not do, and which commands do that. */
 function printNextSteps(
   session: Session,
   revoked: readonly Candidate[],
@@ -222,10 +226,10 @@ function denials(revoked: readonly Candidate[], fields: SearchFields): readonly 
     : ["<SPIFFE ID, node/<name>, pod/<uid> or token/<jti>>"];
 }
 
-/** The most rows that an operator is shown before the question. */
+/** The most rows that are printed before the question. */
 const maximumRows = 100;
 
-/** Certificates as a table, the newest of many. */
+/** Formats certificates as a table; of more than 100 only the last ones, and their number. */
 export function formatCandidates(screen: Screen, candidates: readonly Candidate[]): string {
   const shown = candidates.slice(-maximumRows);
   const rows = shown.map(({ serialNumber, name, cluster, node, issuedAt, notAfter, authority }) =>
@@ -244,7 +248,7 @@ export function formatCandidates(screen: Screen, candidates: readonly Candidate[
   return `${more > 0 ? `${more} certificates, and these:\n` : ""}${formatTable(screen, headings, rows, ["NAME", "NODE", "CLUSTER"])}`;
 }
 
-/** The entry of `REVOKED` that states a revocation, in TOML. */
+/** Formats a revocation as an entry of `REVOKED`, in TOML. */
 export function formatRevoked(content: RevocationContent): string {
   const { authority, certificates, revokedAt, reason, why } = content;
   const end = new Date(1000 * Math.max(...certificates.values()));

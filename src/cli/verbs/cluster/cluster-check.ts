@@ -8,7 +8,7 @@ import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
 import { printable } from "../../terminal/text.ts";
 
-/** The state of one issuer. */
+/** The state of one issuer, as seen from this machine. */
 export interface IssuerReport {
   readonly cluster: string;
   readonly issuer: string;
@@ -22,12 +22,16 @@ export interface IssuerReport {
   readonly unusableKeys: readonly string[];
   /** Seconds by which the key server's clock is ahead of this one; `undefined` if no server was asked. */
   readonly clockAheadSeconds: number | undefined;
+  /** When the API server reviews tokens, as the table says; `undefined` if it does not. */
   readonly review: string | undefined;
   /** The identities that its tokens may get. */
   readonly identities: readonly string[];
 }
 
-/** Inspects every issuer of a configuration from this machine, as the CA would. */
+/**
+ * Inspects every issuer of a configuration from this machine, as the CA would: it fetches its keys. It does not throw
+ * for an issuer that fails: `fault` says why.
+ */
 export async function inspectIssuers(
   { issuers, trustDomain }: Configuration,
   clock: () => Date,
@@ -84,7 +88,10 @@ const keyNames = (keys: KeySet): string[] =>
 const unusableNames = (keys: readonly UnusableKey[]): string[] =>
   keys.map((key) => printable(UnusableKey.format(key)));
 
-/** The difference of the clocks by the `Date` of a response (RFC 9110 §6.6.1), to the second. */
+/**
+ * Asks a server for its clock.
+ * @returns Seconds by which its `Date` (RFC 9110 §6.6.1) is ahead; `undefined` if it does not answer.
+ */
 async function skewOf({ url, reach }: KeySource, clock: () => Date): Promise<number | undefined> {
   const options = {
     method: "HEAD",
@@ -118,10 +125,10 @@ function identitiesOf(table: IssuerTable, trustDomain: string): string[] {
   ];
 }
 
-/** Half of the leeway of `nbf` and `iat`: beyond the leeway, valid tokens fail. */
+/** Half of the leeway of `nbf` and `iat`, beyond which valid tokens are refused. */
 const maximumSkewSeconds = 30;
 
-/** Whether a clock differs by more than the tokens of its issuer bear. */
+/** Whether a clock differs by more than 30 seconds, half of what tokens tolerate. */
 export const isSkewed = (aheadSeconds: number): boolean =>
   Math.abs(aheadSeconds) > maximumSkewSeconds;
 

@@ -18,7 +18,9 @@ export interface IssuerDocuments {
   readonly jwks: unknown;
 }
 
-/** What gets the table: the variables of a Worker, the file of `serve`, or the values of the chart. */
+/**
+ * The platforms whose configuration gets the table: a Worker's variables, the file of `serve`, or the chart's values.
+ */
 export const platforms = ["worker", "serve", "helm"] as const;
 
 /** The settings of a table beside its issuer and its keys. */
@@ -33,12 +35,12 @@ export interface EnrolmentSettings {
 
 const discovery = z.object({ issuer: z.string() });
 
-/** The documents of an API server. @throws OperatorError */
+/** Parses the documents of an API server. The key set is only parsed as JSON. @throws OperatorError */
 export function parseIssuerDocuments(discoveryText: string, jwksText: string): IssuerDocuments {
   return { issuer: issuerIn(discoveryText), jwks: documentIn(jwksText, "the JWK Set") };
 }
 
-/** The issuer of a discovery document. @throws OperatorError */
+/** Reads the issuer of a discovery document. @throws OperatorError if it is not JSON or names none. */
 export function issuerIn(discoveryText: string): string {
   const document = discovery.safeParse(documentIn(discoveryText, "the discovery document"));
   if (!document.success) throw new OperatorError("the discovery document names no issuer");
@@ -54,10 +56,9 @@ function documentIn(text: string, what: string): unknown {
 }
 
 /**
- * The table of a cluster, with the reasons for its contents: with discovery if the issuer publishes the same keys to everybody, otherwise with
- * the keys inline.
- *
- * @throws OperatorError when no keys can be loaded.
+ * Makes the table of a cluster, with the reasons for its contents: without keys if the issuer publishes the same keys
+ * to everybody, otherwise with the keys inline.
+ * @throws OperatorError if no keys can be loaded, or the CA would refuse the table.
  */
 export async function enrol(
   { issuer, jwks }: IssuerDocuments,
@@ -135,7 +136,7 @@ const jwk = z.object({
   y: text,
 });
 
-/** The usable keys, reduced to their public members. */
+/** Finds the usable keys of a key set, reduced to their public members. */
 function publicKeys(jwks: unknown): z.infer<typeof jwk>[] {
   const parsed = z.object({ keys: z.array(jwk) }).safeParse(jwks);
   const keys = parsed.success ? parsed.data.keys : [];
@@ -148,7 +149,7 @@ function publicKeys(jwks: unknown): z.infer<typeof jwk>[] {
   });
 }
 
-/** @throws OperatorError for a table that Rampart would refuse. */
+/** Requires a table that Rampart would accept. @throws OperatorError */
 export function requireServable(table: unknown): void {
   const parsed = IssuerTable.schema.safeParse([table], inEnglish);
   if (parsed.success) return;
@@ -159,7 +160,7 @@ export function requireServable(table: unknown): void {
 const texts: Readonly<Record<EnrolmentSettings["platform"], (table: object) => string>> = {
   worker: (table) => toToml({ vars: { ISSUERS: [table] } }),
   serve: (table) => toToml({ ISSUERS: [table] }),
-  // Helm reads YAML 1.1, to which the `n` of an RSA key and the `y` of an EC key are booleans.
+  // Helm reads YAML 1.1, where `n` of an RSA key and `y` of an EC key are booleans unless they are quoted.
   helm: (table) => toYaml({ issuers: [table] }, { version: "1.1", lineWidth: 0 }),
 };
 

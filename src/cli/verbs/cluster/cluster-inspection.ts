@@ -102,7 +102,7 @@ function loginSender({ read }: IdentifiedLogin): SendRequest {
   return async ({ path }) => ResponseBody.parseJson(await read(path));
 }
 
-/** The CA's own access, or a sentence why this machine lacks it. */
+/** Makes a sender with the CA's own access; a sentence if this machine lacks the credential. */
 function accessSender(
   { kubernetes }: IssuerTable,
   { clusterCredentials: credentials }: Configuration,
@@ -123,7 +123,10 @@ function inTime(send: SendRequest): SendRequest {
   };
 }
 
-/** Keeps equal bundles once, and different ones up to a bound. */
+/**
+ * Shares the text of equal bundles, and bounds that of different ones.
+ * @throws FetchError, from the function that it returns, beyond the bound.
+ */
 function keeping(): (held: HeldRoots) => HeldRoots {
   const known = new Map<string, string>();
   let characters = 0;
@@ -137,7 +140,7 @@ function keeping(): (held: HeldRoots) => HeldRoots {
   };
 }
 
-/** The clusters that the operator can reach as kubectl would. */
+/** The kubeconfig and the contexts by which the operator's own login reaches clusters. */
 export interface LoginChoice {
   readonly kubeconfig?: string;
   readonly context?: readonly string[];
@@ -162,7 +165,10 @@ export function addLoginOptions(command: Command): Command {
     );
 }
 
-/** The chosen logins; a kubeconfig is read only if one is chosen. @throws OperatorError */
+/**
+ * Reads the chosen logins, and asks each API server for its issuer; none if no option chooses one.
+ * @throws OperatorError
+ */
 async function identifyLogins(
   { kubeconfig, context }: LoginChoice,
   environment: NodeJS.ProcessEnv,

@@ -189,7 +189,7 @@ async function inspectDeliveries(
   return reportDeliveries(inspections, () => currentView(deployment, terminal.clock()));
 }
 
-/** Each issuer with the roots in its cluster; a login without an issuer gets an entry of its own. */
+/** Joins each issuer with the roots in its cluster; a login without an issuer gets an entry of its own. */
 function checkJson(
   reports: readonly IssuerReport[],
   deliveries: readonly DeliveryReport[],

@@ -13,7 +13,7 @@ import type { ClusterInspection } from "./cluster-inspection.ts";
 
 type DeliveredBundle = ReturnType<typeof bundleOf>;
 
-/** The bundles that a cluster has. */
+/** The trust bundles in the namespaces of a cluster. */
 export interface DeliveryReport {
   readonly cluster: string;
   readonly issuer: string | undefined;
@@ -21,17 +21,18 @@ export interface DeliveryReport {
   readonly fault: string | undefined;
   /** The number of namespaces that should have a bundle. */
   readonly namespaces: number;
-  /** The current one first. */
+  /** The different bundles, the current one first. */
   readonly bundles: readonly DeliveredBundle[];
+  /** The number of namespaces without a bundle. */
   readonly withoutBundle: number;
-  /** The names of the first ones. */
+  /** The names of the first ten namespaces without a bundle. */
   readonly without: readonly string[];
 }
 
 const maximumNames = 10;
 
 /**
- * Compares the trust bundle that each cluster holds with the CA's.
+ * Compares the trust bundle that each cluster has with the CA's.
  * @param currentView Reads the CA's authorities; called only if a cluster was inspected.
  */
 export async function reportDeliveries(
@@ -46,7 +47,7 @@ export async function reportDeliveries(
 }
 
 /**
- * Compares the trust bundles of one cluster with the CA's. Without the CA's, it is not known which of them are
+ * Compares the trust bundles of one cluster with the CA's. If `bundle` is `undefined`, none of them is known to be
  * current.
  */
 export function reportDelivery(
@@ -75,25 +76,25 @@ export function reportDelivery(
   };
 }
 
-/** One content of the root ConfigMaps in a cluster. */
+/** Describes one bundle by the ConfigMaps that have it. */
 function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined) {
   const isCurrent = bundle && HeldRoots.hold(same[0], bundle);
   const noted = same.flatMap(({ sequence }) => sequence ?? []);
   const highest = noted.length > 0 ? Math.max(...noted) : undefined;
   return {
-    /** The sequence that its writer noted; the CA's own for the current bundle. */
+    /** The sequence that its writer recorded; the CA's own for the current bundle. */
     sequence: isCurrent ? bundle.sequence : highest,
     /** Whether the CA publishes it now; `undefined` if that is not known. */
     isCurrent,
     namespaces: same.length,
-    /** When the last namespace got it, as its writer noted. */
+    /** When the last namespace got it, as its writer recorded. */
     since: PushOutcome.latest(same.map(({ deliveredAt }) => deliveredAt)),
   };
 }
 
 /**
- * A table with a row for each bundle that namespaces of a cluster have, and one for the namespaces without a bundle. A
- * cluster that cannot be inspected has one row, with the fault.
+ * Formats a table with a row for each bundle that namespaces of a cluster have, and one for the namespaces without a
+ * bundle. A cluster that cannot be inspected has one row, with the fault.
  */
 export function formatDeliveries(screen: Screen, reports: readonly DeliveryReport[]): string {
   const rows = reports.flatMap((report) => {
@@ -119,10 +120,10 @@ function nameOf({ sequence, isCurrent }: DeliveredBundle): string {
   return `${name}, ${isCurrent ? "current" : "another"}`;
 }
 
-/** The clusters that have the root of an authority. */
+/** Which clusters have the root of an authority. */
 export type RootReach = NonNullable<ReturnType<typeof rootReach>>;
 
-/** The namespaces of one cluster that have it. */
+/** The namespaces of one cluster that have the root. */
 interface ClusterReach {
   readonly cluster: string;
   /** Why the cluster cannot be inspected. */
@@ -133,7 +134,11 @@ interface ClusterReach {
   readonly lacking: readonly string[];
 }
 
-/** The reach of the authority that signs next or, without a successor, of the one that signs now. */
+/**
+ * Finds which clusters have the root of the authority that signs next or, without a successor, of the one that signs
+ * now.
+ * @returns `undefined` if none signs.
+ */
 export function rootReach(
   { openAuthorities }: OpenedStore,
   inspections: readonly ClusterInspection[],
@@ -149,11 +154,13 @@ export function rootReach(
   const isKnown = clusters.every(({ fault }) => fault === undefined);
   return {
     authority: authority.id,
-    /** `now` if its successor is not minted yet. */
+    /** Whether it signs next, or now because its successor is not minted yet. */
     signs: next ? ("next" as const) : ("now" as const),
     signsFrom: authority.schedule.signsFrom,
     clusters,
-    /** `undefined` if no cluster is known to lack it and one cannot be inspected. */
+    /**
+     * Whether all namespaces have the root; `undefined` if none is known to lack it, and a cluster cannot be inspected.
+     */
     isEverywhere: lacks ? false : isKnown ? true : undefined,
   };
 }
@@ -183,8 +190,8 @@ function reachIn(
 }
 
 /**
- * Whether a PEM text holds all roots. Another writer may break lines elsewhere, which every proxy reads; no
- * proxy reads base64 on the line of its boundary, as YAML's `>` folds it.
+ * Whether a PEM text has all roots (base64). Line breaks may differ, as long as the boundaries have lines of their own:
+ * no proxy reads base64 beside a boundary, as YAML's `>` folds it.
  */
 function hasAll(pem: string, roots: readonly string[]): boolean {
   const present = new Set(Pem.certificates(pem));

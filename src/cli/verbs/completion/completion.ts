@@ -1,7 +1,7 @@
 import { Argument, Command, type Option } from "commander";
 import type { Terminal } from "../../terminal/terminal.ts";
 
-/** Prints the script by which a shell has the program complete its own words. */
+/** `rampart completion`: prints the script by which a shell completes commands, options and files. */
 export function completionCommand(terminal: Terminal): Command {
   return new Command("completion")
     .addArgument(
@@ -19,12 +19,11 @@ To have it in every new shell:
     .action((shell: Shell) => terminal.print(completionScripts[shell].trimEnd()));
 }
 
-/** A line in the place of candidates: the shell completes names of files or folders itself. */
+/** A line instead of candidates, by which the shell completes names of files or folders itself. */
 const [files, folders] = [":files", ":folders"] as const;
 
 /**
- * Finds what the last of some words may become.
- *
+ * Finds the completions of the last word.
  * @param words Those of a command line behind `rampart`; the last may be empty.
  * @returns Lines of a candidate and, after a tab, its description; or `:files` or `:folders`.
  */
@@ -48,14 +47,14 @@ export function completionsOf(program: Command, words: readonly string[]): reado
   return lines.filter((line) => line === files || line === folders || line.startsWith(begun));
 }
 
-/** Hidden ones are not among them. */
+/** The options of a command, without hidden ones. */
 const optionsOf = (command: Command): readonly Option[] =>
   command.createHelp().visibleOptions(command);
 
 const takesValue = ({ short, long, required, optional }: Option, word: string): boolean =>
   (required || optional) && (word === short || word === long);
 
-/** A candidate stands in one line. */
+/** Formats a candidate as one line. */
 const lineOf = (candidate: string, description: string): string =>
   `${candidate}\t${description.replace(/\s+/g, " ")}`;
 
@@ -66,7 +65,7 @@ function valuesOf(choices: readonly string[] | undefined, name: string): readonl
   return /folder/.test(name) ? [folders] : [];
 }
 
-/** The scripts by shell. Each asks the program for the candidates, and has the shell show them. */
+/** The scripts by shell. Each calls `rampart __complete` for the candidates, and has the shell show them. */
 export const completionScripts = {
   /** For bash 3.2 and newer. */
   bash: `\

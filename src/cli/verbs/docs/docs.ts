@@ -2,7 +2,7 @@ import { Command } from "commander";
 import { usageError } from "../../terminal/command-line.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 
-/** `rampart docs`: the pages that sentences of the programs name, where no repository is at hand. */
+/** `rampart docs`: prints the pages of the documentation that messages name, or their names. */
 export function docsCommand(terminal: Terminal): Command {
   return new Command("docs")
     .description("print a page of the documentation, or the names of those that are here")

@@ -6,7 +6,7 @@ const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter(
   /\/[a-z0-9-]+\.md$/.test(path),
 );
 
-/** The pages of this repository by their names. A bundle has those in it that its texts name. */
+/** The pages of the documentation by their names. The bundled program has only those that its texts name. */
 export const pages: ReadonlyMap<string, string> = new Map(
   files.map((path) => [basename(path, ".md"), readFileSync(new URL(path, folder), "utf8")]),
 );

@@ -30,7 +30,7 @@ const codes: Readonly<Record<Finding["severity"], number>> = {
 
 interface DoctorOptions extends ExaminationChoice {
   readonly json?: boolean;
-  /** Whether to examine what would be deployed, and nothing of this machine. */
+  /** Whether to examine what `wrangler deploy` takes, without the store and the servers. */
   readonly deploy?: boolean;
 }
 
@@ -144,7 +144,7 @@ function variableFindings(
   return [...configurationFindings(configuration), ...inceptionFindings(configuration, now)];
 }
 
-/** The findings about the inception date, for use before the first deployment only: the store is not read. */
+/** Findings about the inception date, which concern a first deployment only: the store is not read. */
 function inceptionFindings({ inceptionDate }: Configuration, now: Date): Finding[] {
   if (inceptionDate !== undefined && !InceptionDate.isOver(inceptionDate, now)) return [];
   const what = `INCEPTION_DATE ${inceptionDate === undefined ? "is not set" : `${inceptionDate} is over`}.`;

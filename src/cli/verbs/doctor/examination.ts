@@ -39,14 +39,14 @@ export interface ExaminationChoice extends DeploymentChoice, LoginChoice {
   readonly offline?: boolean;
 }
 
-/** A finding, and what it was judged from: files by their names, a store, or others who were asked. */
+/** A finding, and its source: files by their names, a store, or servers that were asked. */
 export interface Judgement extends Finding {
   readonly source: string;
 }
 
 /** All that was found in one CA. */
 export interface Examination {
-  /** The store's name in sentences; `undefined` where the configuration names none. */
+  /** The name of the store for sentences; `undefined` if the configuration cannot be read. */
   readonly place: string | undefined;
   readonly at: Date;
   /** The worst come first. */
@@ -58,8 +58,7 @@ export const judged = (source: string, findings: readonly Finding[]): readonly J
   findings.map((each) => ({ ...each, source }));
 
 /**
- * Examines a CA without changing anything of it: in a bucket, an object of its own comes and goes.
- *
+ * Examines a CA, and changes nothing, except that in a bucket a test object comes and goes.
  * @throws OperatorError if there is no configuration, or a login cannot be read.
  */
 export async function examine(choice: ExaminationChoice, terminal: Terminal): Promise<Examination> {
@@ -93,7 +92,7 @@ export async function examine(choice: ExaminationChoice, terminal: Terminal): Pr
 
 const maximumOctets = 16 * 1024 * 1024;
 
-/** `wrangler deploy` insists on it, and `serve` knows no such key. */
+/** Matches the key that `wrangler deploy` requires and `serve` does not have. */
 const compatibilityDate = /^\s*compatibility_date\s*=\s*"([\d-]+)"/m;
 
 /**
@@ -137,7 +136,7 @@ const ofWorker = limitFindings(
 
 const ofFunction = limitFindings(lambdaLimits, "See `rampart docs lambda`");
 
-/** Whether the code of a function on Lambda lies beside a configuration, as docs/tutorials/lambda.md has it. */
+/** Whether a function for Lambda lies beside a configuration, as docs/tutorials/lambda.md has it. */
 async function isOfFunction(config: string): Promise<boolean> {
   const code = await textOf(join(dirname(config), "index.mjs"));
   return code?.includes("@rampart-ca/rampart/lambda") ?? false;
@@ -165,7 +164,7 @@ export function configurationFault(message: string): Finding {
     return Finding.of("kek-missing", what, remedy);
   }
   const lines = message.replace(/\.$/, "").split(/\n */);
-  // What is wrong, below a heading or from the first line on.
+  // The faults follow a heading, or begin in the first line.
   const what = lines.slice(lines[0]?.endsWith(":") ? 1 : 0).join("; ");
   return Finding.of(
     "configuration-invalid",
@@ -184,7 +183,7 @@ async function deploymentFindings(
   const records = await recordFindings(deployment, now);
   const isUnreadable = records.some(({ name }) => name === "store-unreadable");
   const files = directory === undefined ? [] : await fileFindings(directory);
-  // The records say it better.
+  // The finding of the records says more.
   const others = files.filter(({ name }) => !(isUnreadable && name === "store-unreadable"));
   const promises = choice.offline ? [] : await promiseFindings(deployment);
   const world = choice.offline ? [] : await worldFindings(deployment, choice, terminal, now);
@@ -200,7 +199,7 @@ async function deploymentFindings(
   ];
 }
 
-/** Of a service that does not answer, the records tell. */
+/** Finds whether a bucket keeps what a store relies on. A service that does not answer is a finding of the records. */
 async function promiseFindings({ prove }: Deployment): Promise<readonly Finding[]> {
   try {
     await prove?.();

@@ -12,7 +12,7 @@ import { wranglerVersion } from "../../versions.ts";
 
 const installNode = `Install Node ${Runtime.safeNode}, or a newer one`;
 
-/** Findings about faults of the runtime that others can use. */
+/** Findings about known faults of the runtime that an attacker can use. */
 export function faultFindings(
   runtime: typeof Runtime.other = Runtime.other,
   node?: string,
@@ -23,7 +23,7 @@ export function faultFindings(
   );
 }
 
-/** A finding where the TLS of this machine has no post-quantum key exchange. */
+/** Finds that the TLS of this machine has no post-quantum key exchange; nothing if it is offered. */
 export function keyExchangeFindings(isOffered: boolean): readonly Finding[] {
   const what = `The TLS of this runtime (OpenSSL ${process.versions.openssl}) has no ${CompliancePolicy.postQuantumGroup}.`;
   return isOffered ? [] : [Finding.of("key-exchange-classical", what, installNode)];
@@ -34,7 +34,7 @@ interface KnownFault {
   readonly fault: string;
 }
 
-/** The versions are those of both CVE records, read on 2026-11-22 (GHSA-f8mp-x433-5wpf, GHSA-36p8-mvp6-cv38). */
+/** The versions are from both CVE records, read on 2026-11-22 (GHSA-f8mp-x433-5wpf, GHSA-36p8-mvp6-cv38). */
 const wranglerFaults: readonly KnownFault[] = [
   { before: "3.19.0", fault: "wrangler dev lets other sites open its inspector (CVE-2023-7080)" },
   {
@@ -51,7 +51,10 @@ const workerdFaults: readonly KnownFault[] = [
   },
 ];
 
-/** Findings about the tools of a Worker. @param compatibilityDate Its own, such as `2026-11-17`. */
+/**
+ * Findings about the wrangler and workerd of a Worker's project.
+ * @param compatibilityDate That of the Worker, such as `2026-11-17`.
+ */
 export function toolFindings(
   { wrangler, workerd }: WorkerTools,
   compatibilityDate: string,
@@ -90,12 +93,12 @@ function dateOf(version: string): string | undefined {
 /** What to do about a store that cannot be read. */
 export const unreadableRemedy = "Run the doctor as the server's user, where the server runs";
 
-/** With less free space, a store soon takes no record and an issuance log no entry. */
+/** The least free space, in octets: with less, a store soon takes no record and an issuance log no entry. */
 const leastRoom = 16 * 1024 * 1024;
 
 /**
- * Findings about the owner and the mode of a store's files and the room that is left for them, or that this
- * user may not look at them.
+ * Findings about a store's files: their owners, their modes and the free space; one finding if this user may not look
+ * at them.
  */
 export async function fileFindings(directory: string): Promise<readonly Finding[]> {
   try {
@@ -137,7 +140,9 @@ async function fullDisk(directory: string): Promise<readonly Finding[]> {
   return disk ? roomFindings(directory, disk.bavail * disk.bsize) : [];
 }
 
-/** A finding about a disk with too few octets left. The CA, too, tries whether the longest record has room. */
+/**
+ * Finds a disk with too few octets left: `store-full` if the longest record does not fit, which the CA tries as well.
+ */
 export function roomFindings(directory: string, left: number): readonly Finding[] {
   if (left >= leastRoom) return [];
   const what = `The disk of the store in ${directory} has ${Math.floor(left / 1024)} KiB left.`;
@@ -157,7 +162,10 @@ async function readOnly(directory: string): Promise<Finding[]> {
   }
 }
 
-/** The user of most files serves. Root, as which somebody may have typed a verb, counts last in another's folder. */
+/**
+ * Guesses the user of the server: the owner of most files. Root, as which somebody may have typed a verb, comes last in
+ * another's folder.
+ */
 function ownerOfMost(files: readonly File[], folderOwner: number): File | undefined {
   const byUser = Map.groupBy(files, ({ uid }) => uid);
   const most = [...byUser].toSorted(
@@ -187,7 +195,7 @@ async function filesBelow(directory: string): Promise<File[]> {
   return files;
 }
 
-/** A record may be deleted while this looks. */
+/** Ignores a missing file, because a record may be deleted meanwhile. */
 function ignoringAbsence(error: unknown): undefined {
   if (errorCode(error) !== "ENOENT") throw error;
 }
@@ -220,7 +228,7 @@ function foreignOwner(
 /** The id that the comment of `wrangler.toml` shows. */
 const exampleNamespaceId = "0123456789abcdef0123456789abcdef";
 
-/** The examples that a `wrangler.toml` still has outside `[vars]`, by its text. */
+/** Finds the examples that a `wrangler.toml` still has outside `[vars]`. */
 export function wranglerFindings(text: string): readonly Finding[] {
   const ifSet = (line: RegExp, what: string, remedy: string): readonly Finding[] =>
     line.test(text) ? [Finding.of("configuration-example", what, remedy)] : [];

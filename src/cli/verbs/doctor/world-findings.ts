@@ -33,7 +33,7 @@ import { type DeliveryReport, reportDeliveries } from "../cluster/delivery-repor
 
 const fetchJson = DocumentFetch.create({ fetchTrusting: NodeFetch.trusting });
 
-/** Finds what is wrong with issuers, and with the API servers that this machine may call. */
+/** Asks the issuers, and the API servers that this machine may call, and finds what is wrong with them. */
 export async function worldFindings(
   deployment: Deployment,
   choice: LoginChoice,
@@ -60,7 +60,9 @@ export async function worldFindings(
 
 const readinessSchema = z.object({ ready: z.boolean(), reasons: z.array(z.string()) });
 
-/** What the CA says of itself: it may know of an outage that its store and its configuration do not show. */
+/**
+ * Asks the CA's `/readyz`, which may show an outage that store and configuration do not; nothing if its URL is unknown.
+ */
 export async function readinessFindings({
   readyUrl,
   directory,
@@ -77,14 +79,14 @@ export async function readinessFindings({
     const name = ready ? "ca-needs-attention" : "ca-not-ready";
     return [Finding.of(name, what, "See `rampart docs troubleshoot`, and the log of the CA")];
   } catch (error) {
-    // Only a store of files says that its CA runs on this machine.
+    // A plaintext URL is of the CA's own machine, which is this one only if the store is a folder.
     if (directory === undefined && !readyUrl.startsWith("https:")) return [];
     const { message } = toFetchError(error, "did not answer");
     return [Finding.of("ca-away", `${readyUrl} ${message}.`, "Start the CA, or look at its log")];
   }
 }
 
-/** Findings about the clocks of the issuers, from the reports about them. */
+/** Finds issuers whose clock differs by more than 30 seconds. */
 export const skewFindings = (reports: readonly IssuerReport[]): readonly Finding[] =>
   reports.flatMap(skewed);
 
@@ -95,7 +97,7 @@ function skewed({ issuer, clockAheadSeconds }: IssuerReport): Finding[] {
   return [Finding.of("clock-skew", what, "Compare both with a time server (chronyc tracking)")];
 }
 
-/** A machine without a login knows nothing; an API server that was asked is away. */
+/** A fault of the API server means that it is away; any other, that this machine has no login. */
 const unseen = (content: string, cluster: string, fault: string): Finding =>
   (fault.startsWith("the API server ") ? ClusterFindings.away : ClusterFindings.notInspected)(
     content,
@@ -113,10 +115,13 @@ export function clusterFindings(reports: readonly DeliveryReport[]): readonly Fi
   });
 }
 
-/** The CA's own knowledge, to which the doctor compares the CRLs in the clusters. */
+/** What the CRLs in the clusters are compared with. */
 type CrlKnowledge = ReturnType<typeof knowledgeOf>;
 
-/** What a CA with this configuration and this view knows. */
+/**
+ * Collects what the CRLs in clusters are compared with: their lifetime, the latest revocation, and the clusters that
+ * the CA delivers to.
+ */
 export function knowledgeOf(
   { issuers, configuredRevocations }: Configuration,
   { lifetimeSeconds }: CrlLifetime,
@@ -130,14 +135,16 @@ export function knowledgeOf(
   return {
     lifetimeSeconds,
     latestRevocation: instants.length > 0 ? new Date(Math.max(...instants)) : undefined,
-    /** The issuers of the clusters in which the CA itself keeps CRLs. */
+    /** The issuers of the clusters to which the CA itself delivers CRLs. */
     delivering: new Set(
       issuers.flatMap(({ issuer, kubernetes }) => (kubernetes?.deliver_crls ? [issuer] : [])),
     ),
   };
 }
 
-/** Finds clusters with old CRLs. A cluster without any CRLs has no finding. */
+/**
+ * Finds clusters with old, ended or missing CRLs. One without any has no finding, unless the CA delivers CRLs to it.
+ */
 export function crlInspectionFindings(
   inspections: readonly ClusterInspection[],
   knowledge: CrlKnowledge,
@@ -174,7 +181,9 @@ function findingsIn(
   return ClusterFindings.crls({ cluster, namespaces: namespaces.length, ...counts });
 }
 
-/** A CA makes a CRL in each quarter of its lifetime, so at a half one delivery was missed. */
+/**
+ * The least part of its lifetime that a CRL has left: one is made in each quarter, so at a half a delivery was missed.
+ */
 const oldestShare = 1 / 2;
 
 function stateOfLists(pem: string, knowledge: CrlKnowledge, now: Date): State {
@@ -183,13 +192,13 @@ function stateOfLists(pem: string, knowledge: CrlKnowledge, now: Date): State {
   const leftSeconds = (times.ends - now.getTime()) / 1000;
   if (leftSeconds <= 0) return "ended";
   const latest = knowledge.latestRevocation?.getTime() ?? Number.NEGATIVE_INFINITY;
-  // The list of the authority that revoked last begins at that instant, and is backdated.
+  // The CRL with the latest revocation begins at that instant, and is backdated.
   const knowsLatest = times.begins >= Math.floor(latest / 1000 - Validity.backdateSeconds) * 1000;
   const isYoung = leftSeconds > knowledge.lifetimeSeconds * oldestShare;
   return isYoung && knowsLatest ? "current" : "stale";
 }
 
-/** The first end and the last begin of the CRLs in a text; `undefined` if it has none that can be read. */
+/** The earliest end and the latest beginning of the CRLs in a text; `undefined` if it has none that can be read. */
 function timesOf(pem: string): { readonly begins: number; readonly ends: number } | undefined {
   try {
     const crls = parseCrls(pem);
@@ -206,7 +215,7 @@ function timesOf(pem: string): { readonly begins: number; readonly ends: number 
 const discoverySchema = z.object({ issuer: z.string(), jwks_uri: z.string() });
 const keySetSchema = z.object({ keys: z.array(z.object({ kid: z.optional(z.string()) })) });
 
-/** Findings about the documents of JWT-SVIDs, read as a relying party reads them. */
+/** Reads the documents of JWT-SVIDs as a relying party does, and finds what is wrong with them. */
 export async function tokenFindings(
   { issuer }: TokenPolicy,
   view: AuthorityView | undefined,

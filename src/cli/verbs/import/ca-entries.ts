@@ -39,17 +39,16 @@ export const caKeys: readonly string[] = [
   crlEntry,
 ];
 
-/** Whether these keys include the certificate and the private key of a layout. */
+/** Whether these names include the certificate and the private key of a layout. */
 export function holdsCa(keys: ReadonlySet<string>): boolean {
   return layouts.some((layout) => keys.has(layout.certificate) && keys.has(layout.privateKey));
 }
 
 /**
- * The CA in these entries.
- *
+ * Finds the CA in these entries.
  * @param name The directory or Secret, as the operator knows it.
- * @param isComplete Whether root and chain are required, as istiod requires them in a directory. A
- *   Secret may lack them: the one of a self-signed istiod has neither.
+ * @param isComplete Whether root and chain are required, as istiod requires them in a directory. A Secret may lack
+ *   them: the one of a self-signed istiod has neither.
  * @throws OperatorError with a line for each missing or empty entry, and for two layouts at once.
  */
 export function materialOf(entries: Entries, name: string, isComplete: boolean): PluggedInMaterial {
@@ -106,13 +105,13 @@ function present(entries: Entries, key: string): Source {
 export interface Source {
   readonly name: string;
   readonly text: string;
-  /** Where it is a file of its own. */
+  /** The path, if it is a file of its own. */
   readonly path?: string;
 }
 
 /**
- * The certificates and the key of a plugged-in CA, from any of Istio's layouts, not verified yet. No text
- * is empty.
+ * The certificates and the key of a plugged-in CA, from any of Istio's layouts, not verified yet. None of its texts is
+ * empty.
  */
 export interface PluggedInMaterial {
   /** The authority's certificate first; the certificates after it belong to the chain. */
@@ -127,8 +126,7 @@ export interface PluggedInMaterial {
 }
 
 /**
- * A whole file or pipe as text. Links are followed, because Kubernetes mounts files as links.
- *
+ * Reads a file or pipe as text. Links are followed, because Kubernetes mounts files as links.
  * @throws OperatorError as {@link SmallFile.readOctets}, and for what is neither UTF-8 nor PEM.
  */
 export async function loadSource(
@@ -140,13 +138,17 @@ export async function loadSource(
   return { name: path, path, text: utf8(path, octets) };
 }
 
-/** The text of these octets. @throws OperatorError for what is neither UTF-8 nor PEM, mostly a key in DER. */
+/**
+ * Decodes octets as text.
+ * @param name For the error.
+ * @throws OperatorError for what is neither UTF-8 nor PEM, mostly a key in DER.
+ */
 export function utf8(name: string, octets: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(octets);
   } catch {
     const text = Buffer.from(octets).toString("latin1");
-    // Left to the PEM reader, which accepts any encoding around the blocks and refuses UTF-16 by name.
+    // The PEM reader accepts any encoding around the blocks, and refuses UTF-16 by name.
     if (/-----BEGIN |B\0E\0G\0I\0N/.test(text)) return text;
     throw new OperatorError(`${name}: is not text; PEM is needed, not DER`);
   }

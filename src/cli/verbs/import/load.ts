@@ -20,9 +20,8 @@ const maximumPemOctets = 256 * 1024;
 const maximumManifestOctets = 4 * 1024 * 1024;
 
 /**
- * Loads a CA from a directory, as Istio's `cacerts` and `kubernetes.io/tls` Secrets are mounted. The manifest
- * of such a Secret, in YAML or JSON, will do as well.
- *
+ * Loads a CA from a directory, as Istio's `cacerts` and `kubernetes.io/tls` Secrets are mounted, or from the manifest
+ * of such a Secret, in YAML or JSON. It verifies nothing.
  * @param path The directory, or the manifest.
  * @param combinedRootsPath PEM of more roots that verifiers must accept (`root-cert-combined.pem`).
  * @throws OperatorError for an entry that is missing, empty, unreadable, too large or there twice.
@@ -41,14 +40,13 @@ async function isDirectory(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isDirectory();
   } catch {
-    // Reading it as a file will give the better error.
+    // Reading it as a file gives the better error.
     return false;
   }
 }
 
 /**
- * Loads a CA from a directory. Its entries are files: `rampart serve` would wait for the writer of a pipe.
- *
+ * Loads a CA from a directory. Its entries must be files, because `rampart serve` would wait for the writer of a pipe.
  * @throws OperatorError as {@link loadPluggedIn}.
  */
 export async function loadDirectory(path: string): Promise<PluggedInMaterial> {
@@ -76,7 +74,7 @@ const texts = z.pipe(
   z.transform((held) => held ?? {}),
 );
 
-/** Kubernetes' form of a name, because error messages repeat it. */
+/** A name of an object as Kubernetes allows it, because error messages repeat it. */
 const objectName = z.string().check(z.regex(/^[a-z0-9.-]{1,253}$/));
 
 const secretSchema = z.object({
@@ -92,10 +90,9 @@ const kindSchema = z.object({ kind: z.string() });
 const listSchema = z.object({ items: z.array(z.unknown()).check(z.maxLength(1000)) });
 
 /**
- * The CA in a manifest of a Kubernetes Secret, YAML or JSON: `istio-ca-secret`, `cacerts` or
- * `kubernetes.io/tls`, alone, among other documents or in a `List`.
- *
- * @throws OperatorError when there is not exactly one Secret that holds a CA.
+ * Finds the CA in a manifest of a Kubernetes Secret, YAML or JSON: `istio-ca-secret`, `cacerts` or `kubernetes.io/tls`,
+ * alone, among other documents or in a `List`.
+ * @throws OperatorError if not exactly one Secret has a CA.
  */
 export function parseSecretManifest({ name, text }: Source): PluggedInMaterial {
   const secrets = documentsOf(name, text).flatMap((document) => secretsIn(name, document));

@@ -17,15 +17,14 @@ import type { Source } from "./ca-entries.ts";
 
 /** A certificate from an operator's files, read by three parsers that must all accept it. */
 export interface ImportedCertificate extends CaCertificate {
-  /** OpenSSL's view of it. */
+  /** The certificate as OpenSSL parsed it. */
   readonly verifier: X509Certificate;
 }
 
 /**
- * Every certificate of a file, in its order.
- *
- * @throws OperatorError for a block of another kind, and for none or more than eight certificates. Also for
- *   one that the CA could not parse later, and for a key that no authority may have.
+ * Reads every certificate of a PEM file, in its order.
+ * @throws OperatorError for a block of another kind, for none or more than eight certificates, for one that the CA
+ *   could not parse later, and for a key that no authority may have.
  */
 export function readCertificates(source: Source): readonly ImportedCertificate[] {
   const blocks = blocksOf(source);
@@ -45,7 +44,7 @@ export function readCertificates(source: Source): readonly ImportedCertificate[]
   return blocks.map(({ der }, i) => readCertificate(der, `${source.name}, certificate ${i + 1}`));
 }
 
-/** One certificate. @throws OperatorError as {@link readCertificates} */
+/** Reads one certificate. @param place Its name in errors. @throws OperatorError as {@link readCertificates} */
 export function readCertificate(der: Bytes, place: string): ImportedCertificate {
   try {
     const { subject } = new x509.X509Certificate(der);
@@ -57,7 +56,7 @@ export function readCertificate(der: Bytes, place: string): ImportedCertificate 
   }
 }
 
-/** Why no authority can have this certificate. */
+/** Says why no authority can have this certificate. */
 function unreadable(error: unknown): string {
   if (error instanceof CaError && error.refusal.reason === "subject-key-unacceptable") {
     const accepted = "P-256, P-384, P-521, RSA of 2048 to 4096 bits with exponent 65537, Ed25519";
@@ -67,7 +66,7 @@ function unreadable(error: unknown): string {
   return `failed to parse cert PEM: not a certificate that verifiers agree on${detail}`;
 }
 
-/** Whether it may be a root: OpenSSL takes it for a CA's. One of version 1 has no extension that says so. */
+/** Whether it may be a root: a CA by its extensions and for OpenSSL, or of version 1, which has no extensions. */
 export const isAuthoritys = ({ claims, verifier, toBeSigned }: ImportedCertificate): boolean =>
   toBeSigned.version === 1 || (claims.isAuthority && verifier.ca);
 
@@ -79,9 +78,8 @@ const encodings: ReadonlyMap<string, "pkcs1" | "sec1" | "pkcs8"> = new Map([
 ]);
 
 /**
- * The one private key of a file.
- *
- * @throws OperatorError that names the kind of content, never the content.
+ * Reads the only private key of a PEM file.
+ * @throws OperatorError for none, several, or an encrypted one. It names the kind of content, never the content.
  */
 export function readPrivateKey(source: Source): KeyObject {
   const refuse = (why: string): OperatorError =>
@@ -108,8 +106,8 @@ const isEncrypted = (block: DecodedBlock): boolean =>
   block.isEncrypted || block.label === "ENCRYPTED PRIVATE KEY";
 
 /**
- * The key as an extractable `CryptoKey`, for the signature algorithm of an authority with this public key.
- *
+ * Imports the key as an extractable `CryptoKey`, for the signature algorithm of this public key. It does not compare
+ * the two.
  * @throws OperatorError for a key whose numbers contradict each other, which OpenSSL accepts.
  */
 export async function importExtractable(
@@ -123,7 +121,7 @@ export async function importExtractable(
   );
   if (key.asymmetricKeyType === "rsa" && !rsaPartsFit(key)) throw misfit;
   try {
-    // JWK has one encoding where PKCS#8 has several.
+    // A key has one form as JWK, and several as PKCS#8.
     const jwk = key.export({ format: "jwk" });
     return await crypto.subtle.importKey("jwk", jwk, importParameters, true, ["sign"]);
   } catch {
@@ -148,8 +146,7 @@ function rsaPartsFit(key: KeyObject): boolean {
 }
 
 /**
- * The CRLs of Istio's `ca-crl.pem`.
- *
+ * Reads the CRLs of Istio's `ca-crl.pem`. Their signatures are not verified.
  * @throws OperatorError for a file that holds anything else, or nothing.
  */
 export function readCrls(source: Source): readonly CrlEntries[] {
@@ -167,10 +164,7 @@ function readCrl({ label, der }: DecodedBlock, place: string): CrlEntries {
   throw new OperatorError(`${place}: failed to parse CRL PEM`);
 }
 
-/**
- * Requires that no CRL names a certificate of the path.
- * @throws OperatorError with a line for each that is revoked.
- */
+/** Requires that no CRL names a certificate of the path. @throws OperatorError with a line for each revoked one. */
 export function requireNotRevoked(
   path: CertificationPath,
   crls: readonly CrlEntries[],
@@ -193,8 +187,7 @@ interface DecodedBlock {
 const header = /^[A-Za-z-]{1,40}:.*$/gm;
 
 /**
- * The blocks of a PEM file, with headers or without.
- *
+ * Decodes the blocks of a PEM file, with headers or without.
  * @throws OperatorError as {@link Pem.blocks}, and for a body that is not base64.
  */
 function blocksOf({ name, text }: Source): readonly DecodedBlock[] {

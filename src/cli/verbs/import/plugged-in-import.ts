@@ -16,8 +16,8 @@ import { type ImportedCertificate, readCertificate, readCertificates } from "./p
 import { type ImportedCertificates, logImportWarnings, verifyPluggedIn } from "./verify.ts";
 
 /**
- * Imports a directory for `rampart serve`. The operator who names the directory in the configuration trusts
- * whoever may write there, so that a new root needs no question.
+ * Imports a directory for `rampart serve`. A new root needs no confirmation: the operator who names the directory in
+ * the configuration trusts whoever may write there.
  */
 export const importPluggedIn: PluggedInImport = async (mint, directory, now) => {
   const material = await loadDirectory(directory);
@@ -44,7 +44,7 @@ export const importPluggedIn: PluggedInImport = async (mint, directory, now) => 
   }
 };
 
-/** The authority of the store with this CA certificate: a job may import a directory again and again. */
+/** Finds the authority of the store with this CA certificate, because a job may import a directory again and again. */
 export function knownAuthority(
   { certificate }: PluggedInMaterial,
   { authorities }: OpenedStore,
@@ -60,9 +60,8 @@ interface Knowledge {
 }
 
 /**
- * Beside a CA certificate that the store has, the other files may have changed. A record never changes, so no
- * import takes them on.
- *
+ * Refuses changes of the files beside a CA certificate that the store has. No import takes them on, because a record
+ * never changes.
  * @throws OperatorError that says which file changed, or what is wrong in one.
  */
 export async function requireNothingNew(
@@ -98,7 +97,7 @@ export async function requireNothingNew(
 const isSameChain = (one: readonly Bytes[], other: readonly Bytes[]): boolean =>
   one.length === other.length && one.every((der) => isIn(other, der));
 
-/** The roots that the bundle has or will have, DER, with what the taints leave of them. */
+/** The roots that the bundle has or will have, in DER, without those that a taint has removed. None is there twice. */
 export function bundleRoots(
   { authorities, additionalRoots, taints }: OpenedStore,
   now: Date,
@@ -110,8 +109,8 @@ export function bundleRoots(
 }
 
 /**
- * Sorts the certificates of a chain file: the intermediate that was asked for, and what may be its anchors.
- * These are the self-signed ones, those of the operator's own file, and the roots of the bundle.
+ * Sorts the certificates of a chain file: the intermediate, other intermediates, and possible anchors, which are the
+ * self-signed ones, `roots` and the roots of the bundle.
  */
 export function sortChain(
   authority: ImportedCertificate,
@@ -128,7 +127,7 @@ export function sortChain(
   };
 }
 
-/** The root that an intermediate leads to, if the bundle does not have it. */
+/** The root of an intermediate; `undefined` if the bundle has it. */
 export function newRootOf(
   { certificates: { roots } }: VerifiedAuthority,
   bundle: readonly Bytes[],
@@ -144,6 +143,6 @@ export function otherRootsOf(
   return additionalRoots.filter((root) => !isIn(bundle, root));
 }
 
-/** Whether a root is among these. */
+/** Whether a bundle has this root, in DER. */
 export const isIn = (bundle: readonly Bytes[], root: Bytes): boolean =>
   bundle.some((each) => Bytes.equal(each, root));

@@ -24,13 +24,13 @@ import {
   requireNotRevoked,
 } from "./pem-files.ts";
 
-/** A verified CA, which can sign for a trust domain: ready for a schedule and a seal. */
+/** A verified CA with its key. It has no schedule yet, and is not sealed. */
 export interface ImportedAuthority extends VerifiedAuthority {
-  /** Extractable, for the algorithm of `signatureAlgorithmOf`: seal it, then drop it. */
+  /** Extractable, so that it can be sealed; it must be dropped then. */
   readonly privateKey: CryptoKey;
 }
 
-/** The certificates of an authority in an operator's files, as far as they were read. */
+/** The certificates of an authority in an operator's files, parsed but not verified. */
 export interface ImportedCertificates {
   readonly authority: ImportedCertificate;
   /** Every other certificate that is not offered as a root. */
@@ -39,9 +39,8 @@ export interface ImportedCertificates {
 }
 
 /**
- * Verifies a plugged-in CA: its path by {@link verifyImported}, and that the key is the certificate's.
- * The last check signs a trial leaf.
- *
+ * Verifies a plugged-in CA: its path by {@link verifyImported}, that the key is the certificate's, by a trial leaf, and
+ * that no CRL revokes it.
  * @throws OperatorError with one line for each fault.
  */
 export async function verifyPluggedIn(
@@ -70,9 +69,7 @@ export async function verifyPluggedIn(
 }
 
 /**
- * Verifies the certificates of an authority by all rules of a path, and then asks OpenSSL, which gives no
- * reason.
- *
+ * Verifies the certificates of an authority by all rules of a path, and then by OpenSSL, which gives no reason.
  * @throws OperatorError with one line for each fault.
  */
 export async function verifyImported(
@@ -89,7 +86,7 @@ export async function verifyImported(
   return verified;
 }
 
-/** Logs what is legal in an imported authority, and surprising. */
+/** Logs the warnings of an imported authority: what is legal, but surprising. */
 export function logImportWarnings({ warnings }: VerifiedAuthority, log: OperationLog): void {
   for (const detail of warnings) {
     log.operation({ event: "import-warning", level: "warning", detail });
@@ -111,7 +108,7 @@ function misfitsIn(
   });
 }
 
-/** The parsed parts of a material, not compared with each other yet. */
+/** Parses the files of a CA. They are not compared with each other yet. */
 function readAll({ certificate, chain, roots, privateKey, crl }: PluggedInMaterial) {
   const [certificates, key, crls] = collectFaults(
     () => readImported(certificate, chain, roots),
@@ -136,7 +133,10 @@ function readImported(
   return { authority, others: CertificationPath.withoutDuplicates([...rest, ...others]), anchors };
 }
 
-/** Every root of files, without duplicates. Verifiers take each for an anchor. @throws OperatorError */
+/**
+ * Reads the roots in files, without duplicates.
+ * @throws OperatorError for one that is no CA, and for more than eight.
+ */
 export function readImportedRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
   const anchors = CertificationPath.withoutDuplicates(sources.flatMap(readCertificates));
   const faults = anchors
@@ -163,14 +163,13 @@ function revocationWarnings({ crl }: PluggedInMaterial): string[] {
   return crl ? [`${crl.name}: is not imported: Rampart signs CRLs of its own (CRL = "on")`] : [];
 }
 
-/** @throws OperatorError with one line for each fault, if there is any. */
+/** Requires that there are no faults. @throws OperatorError with one line for each. */
 function requireNoFaults(faults: readonly string[]): void {
   if (faults.length > 0) throw new OperatorError([...new Set(faults)].join("\n"));
 }
 
 /**
- * Runs all works even when one fails, so that the operator learns of all faults at once.
- *
+ * Runs all functions even if one fails, so that the operator learns of all faults at once.
  * @throws OperatorError with the lines of every failure.
  */
 function collectFaults<Results extends readonly unknown[]>(

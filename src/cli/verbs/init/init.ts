@@ -10,14 +10,14 @@ import type { Terminal } from "../../terminal/terminal.ts";
 import { wranglerVersion } from "../../versions.ts";
 import { wranglerToml } from "./wrangler-toml.ts";
 
-/** The mode of folders before the umask: a project is readable by whoever may read its user's files. */
+/** The mode of folders before the umask, which decides who may read them. */
 const folderMode = 0o777;
 
 interface InitOptions {
   readonly package?: string;
 }
 
-/** `rampart init`: the project of a Worker. */
+/** `rampart init`: writes the project of a Worker. */
 export function initCommand(terminal: Terminal): Command {
   return new Command("init")
     .argument("[folder]", "an empty folder, or one that does not exist yet", ".")
@@ -43,7 +43,7 @@ async function writeProject(
   try {
     await writeFiles(terminal, folder, files);
   } catch (error) {
-    // Half a project would be refused the next time, as a folder that is not empty.
+    // The next run would refuse half a project, because its folder is not empty.
     const left = (await readdir(folder)).map((name) => join(folder, name));
     for (const each of made === undefined ? left : [made]) await rm(each, { recursive: true });
     throw error;
@@ -72,14 +72,20 @@ async function writeFiles(
   }
 }
 
-/** Npm takes the path of an archive from the folder on, so that both can move together. */
+/**
+ * The dependency on Rampart: its version, or an archive by a path relative to the folder, so that both can move
+ * together.
+ */
 async function dependency(folder: string, { package: archive }: InitOptions): Promise<string> {
   if (archive === undefined) return version;
   if ((await stat(archive)).isFile()) return `file:${relative(folder, archive)}`;
   throw new OperatorError(`--package: ${archive} is not a file`);
 }
 
-/** @returns The topmost folder that it has made; `undefined` if the empty folder was there. */
+/**
+ * Makes the folder, or requires that it is empty.
+ * @returns The topmost folder that it has made; `undefined` if the empty folder was there.
+ */
 async function makeEmpty(folder: string): Promise<string | undefined> {
   const made = await StoreOwner.makeFolder(folder, await StoreOwner.of(folder), folderMode);
   const [first] = await readdir(folder);
@@ -89,7 +95,7 @@ async function makeEmpty(folder: string): Promise<string | undefined> {
   );
 }
 
-/** The folder's name if a Worker may have it: another Worker of the account keeps its own. */
+/** The folder's name if a Worker may have it, so that it replaces no other Worker of the account; else `rampart`. */
 function workerName(folder: string): string {
   const name = basename(folder);
   return /^[a-z0-9](?:[a-z0-9-]{0,52}[a-z0-9])?$/.test(name) ? name : "rampart";
@@ -101,7 +107,7 @@ export const packageName = "@rampart-ca/rampart";
 /** Where the package has the script of the console. */
 const consoleFolder = `node_modules/${packageName}/dist/console`;
 
-/** The answers in which two projects differ. */
+/** The settings in which two projects differ. */
 export interface ProjectSettings {
   /** The Worker's name. */
   readonly name: string;
@@ -111,7 +117,10 @@ export interface ProjectSettings {
   readonly wranglerToml: string;
 }
 
-/** The files of a Worker project, by their paths. */
+/**
+ * Makes the files of a Worker project, by their paths.
+ * @throws Error if `wranglerToml` lacks a line that a project changes.
+ */
 export function projectFiles(settings: ProjectSettings): ReadonlyMap<string, string> {
   return new Map([
     ["package.json", `${JSON.stringify(manifest(settings), undefined, 2)}\n`],
@@ -135,11 +144,11 @@ const manifest = ({ name, rampart }: ProjectSettings): object => ({
   },
   dependencies: { [packageName]: rampart },
   devDependencies: { wrangler: wranglerVersion },
-  // Wrangler works without them, and npm warns of scripts that nobody has decided about.
+  // Wrangler works without these scripts, and npm warns of any that is not listed here.
   allowScripts: { esbuild: false, workerd: false },
 });
 
-/** The lines of the repository's configuration that a project has otherwise. */
+/** Makes a project's `wrangler.toml` from the repository's. */
 function configuration({ name, wranglerToml }: ProjectSettings): string {
   const withLog = `export { default, IssuanceLogShard } from "${packageName}/worker-with-log"`;
   const withConsole = `export { default } from "${packageName}/worker-with-console"`;

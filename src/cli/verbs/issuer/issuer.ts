@@ -61,7 +61,10 @@ async function enrolIssuer(
   terminal.print(formatEnrolment({ table, reasons: [recipe.advice] }, target));
 }
 
-/** The answers to all questions, from options or else from the operator. @throws OperatorError */
+/**
+ * Collects the answers to all questions, from options or else from the operator.
+ * @throws OperatorError for a missing or malformed answer.
+ */
 async function answersTo(
   questions: readonly Question[],
   typed: Answers,
@@ -84,6 +87,6 @@ async function answersTo(
   throw usageError(["these are missing:", ...missing].join("\n  "));
 }
 
-/** An issuer with a default, and a ref beside an environment, are for options alone. */
+/** Whether a question is asked. `--issuer` with a default, and `--ref` beside an environment, are options only. */
 const isAsked = ({ key, isNeeded }: Question, answers: Answers): boolean =>
   isNeeded(answers) || (key !== "issuer" && key !== "ref");

@@ -10,24 +10,24 @@ export interface Question {
   readonly text: string;
   /** The form of an answer. None admits a star, which would be a glob. */
   readonly form: RegExp;
-  /** Whether it needs an answer after the ones before it. */
+  /** Whether it must be answered, given the answers before it. */
   readonly isNeeded: (answers: Answers) => boolean;
 }
 
-/** The callers of a platform that get an account, chosen by what its own pages call immutable. */
+/** How callers of a platform get an account: by claims that the platform's own pages call immutable. */
 export interface Recipe {
   readonly questions: readonly Question[];
-  /** The issuer, unless the operator names it. */
+  /** The default issuer. */
   readonly issuerOf?: (answers: Answers) => string;
   /** The claims that a token must have. A member that is `undefined` is left out. */
   readonly claimsOf: (answers: Answers) => Readonly<Record<string, unknown>>;
   /** The longest age of a token; absent where a platform hands out old ones. */
   readonly maximumAge?: string;
-  /** Whether each token is for one use, where the CA can remember them. */
+  /** Whether each token may be used once only, if the CA can remember used tokens. */
   readonly once?: boolean;
-  /** Claims for log and audit beside those that decide. */
+  /** More claims to record in log and audit; they decide nothing. */
   readonly recorded?: readonly string[];
-  /** What the table cannot see to. */
+  /** A sentence on what the table cannot ensure. */
   readonly advice: string;
 }
 
@@ -56,6 +56,7 @@ const ref = (form: RegExp): Question => {
 const issuer = asks("--issuer <url>", "the issuer of its tokens", /^https:\/\/[\x21-\x7e]+$/);
 const otherIssuer = { ...issuer, isNeeded: never };
 
+/** The recipes by platform. */
 export const recipes: Readonly<Record<string, Recipe>> = {
   github: {
     questions: [
@@ -139,7 +140,7 @@ export const recipes: Readonly<Record<string, Recipe>> = {
   },
 };
 
-/** What every platform is asked: no default would be safe. */
+/** The questions for every platform, which have no default because none would be safe. */
 export const commonQuestions: readonly Question[] = [
   asks(
     "--audience <audience>",
@@ -150,7 +151,7 @@ export const commonQuestions: readonly Question[] = [
   asks("--account <name>", "the service account of its identity", label),
 ];
 
-/** The table of ISSUERS for the answers. @param mayRemember Whether the CA can remember used tokens. */
+/** Makes the table of ISSUERS for the answers. @param mayRemember Whether the CA can remember used tokens. */
 export function tableOf(recipe: Recipe, answers: Answers, cluster: string, mayRemember: boolean) {
   const { audience, namespace, account, issuer = recipe.issuerOf?.(answers) } = answers;
   const claims = recipe.claimsOf(answers);

@@ -7,7 +7,10 @@ import { SpiffeId } from "../../../pki/spiffe-id.ts";
 import type { IndexedEntry } from "./entry.ts";
 import type { FollowerIndex } from "./follower-index.ts";
 
-/** The findings of `rampart log follow`: when there is one, and what a person does, as the page of the log says it. */
+/**
+ * The findings of `rampart log follow`, each with when there is one and what a person does, as the page about the log
+ * says it.
+ */
 export const findings = {
   "authority-appeared": [
     "the CA trusts or uses the certificate of a CA that the log did not have, and `--authorities` does not list it. Each rotation and each import causes one",
@@ -62,7 +65,7 @@ export interface Anomaly {
   readonly spiffeId?: string;
 }
 
-/** What the log monitor compares entries with. */
+/** The settings by which the log monitor judges entries. */
 export interface Watch {
   /** The certificates of every authority that the operator knows; if absent, those in the log are used. */
   readonly authorities: readonly X509Certificate[] | undefined;
@@ -79,7 +82,7 @@ export interface Watch {
 const hour = 3_600_000;
 const day = 24 * hour;
 
-/** The anomalies in the entries from an index on, and in the state of the log. */
+/** Finds the anomalies in the entries from an index on, and in the state of the log; none in an empty copy. */
 export function* anomaliesIn(
   index: FollowerIndex,
   from: number,
@@ -107,13 +110,19 @@ export function* anomaliesIn(
   yield* rateJump(index, newest);
 }
 
-/** A mesh renews all the time. A reader who gets no news may be shown an old log, or nothing is published. */
+/**
+ * Finds a log without a new entry for too long. A mesh renews all the time, so an old log is shown, or nothing is
+ * published.
+ */
 function* staleCheckpoint(newest: Date, seconds: number, now: Date): Generator<Anomaly> {
   if (now.getTime() - newest.getTime() <= 1000 * seconds) return;
   yield { finding: "stale-checkpoint", detail: `the newest entry is of ${newest.toISOString()}` };
 }
 
-/** A rotation brings an authority, and so does a thief of the KEK: a human knows which it was. */
+/**
+ * Finds new authorities that the operator did not list. A rotation brings one, and so does a thief of the KEK: a person
+ * must tell which it was.
+ */
 function* appearedAuthorities(
   index: FollowerIndex,
   from: number,
@@ -154,7 +163,7 @@ function* findingsOf(
   yield { finding: "identity-outside-issuer", detail, ...about };
 }
 
-/** Whether one of these authorities signed a certificate. */
+/** Whether one of these authorities signed a certificate. Validity is not checked. */
 export function isSignedByAny(
   leaf: X509Certificate,
   authorities: readonly X509Certificate[],
@@ -164,12 +173,15 @@ export function isSignedByAny(
 
 function isWithin(spiffeId: string, table: IssuerTable | undefined): boolean {
   const namespace = SpiffeId.parseWorkload(spiffeId)?.account.namespace;
-  // A serving certificate names hosts.
+  // A serving certificate names hosts, so it has no namespace.
   if (namespace === undefined) return table !== undefined;
   return table !== undefined && nameAllowList(table.namespaces)(namespace);
 }
 
-/** One certificate or token may be logged twice; two of one serial number have two authors. */
+/**
+ * Finds serial numbers that entries of different names share. The same certificate or token may be logged twice, but
+ * two of one number have two signers.
+ */
 function repeatedSerials(index: FollowerIndex, from: number): Anomaly[] {
   const rows = index.all<{ serial: string; idx: number; spiffeId: string }>(
     `SELECT newer.serial, newer.idx, newer.spiffeId FROM entry newer
@@ -183,11 +195,11 @@ function repeatedSerials(index: FollowerIndex, from: number): Anomaly[] {
   });
 }
 
-/** Fewer entries in an hour are no jump. */
+/** The least number of entries in an hour that is a jump. */
 const leastOfJump = 200;
 const jumpFactor = 5;
 
-/** Compares the last hour with the mean of the day before it, in a log that is older than that. */
+/** Finds an hour with many more entries than the mean of the day before it, in a log that is older than that. */
 function rateJump(index: FollowerIndex, newest: Date): Anomaly[] {
   const at = (millisecondsAgo: number): string =>
     new Date(newest.getTime() - millisecondsAgo).toISOString();

@@ -17,7 +17,7 @@ import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
 import { formatInstant, printable } from "../../terminal/text.ts";
 
-/** The fields of an entry by which an operator finds it. */
+/** The fields of a log entry by which an operator finds it. */
 export interface LoggedEntry {
   readonly at: string;
   /** The URI name of the certificate, or its DNS names; the subject of a token. */
@@ -29,17 +29,17 @@ export interface LoggedEntry {
   readonly node?: string | null | undefined;
   readonly tokenId?: string | null | undefined;
   readonly impersonator?: string | null | undefined;
-  /** Whether it is a CA which the mesh trusts, and no certificate that somebody asked for. */
+  /** Whether it is the certificate of a CA that the mesh trusts, which nobody requested. */
   readonly isAuthority: boolean;
 }
 
-/** An entry as the index of a copy has it. */
+/** A row of the index of a copy: an entry with its index and its octets. */
 export interface IndexedEntry extends Omit<LoggedEntry, "isAuthority"> {
   readonly idx: number;
   readonly octets: Bytes;
 }
 
-/** The conditions of a search by an index of a copy, which is in the order of time. */
+/** SQL conditions on columns that have an index, each of which is in the order of time. */
 export const indexed = {
   spiffeId: "spiffeId = ?",
   serial: "serial = ?",
@@ -49,8 +49,8 @@ export const indexed = {
 } as const;
 
 /**
- * The search fields without an index, for which the entries are scanned, the newest first. Namespace and account are
- * globs.
+ * SQL conditions on fields without an index, for which the entries are scanned, the newest first. Namespace and account
+ * are globs.
  */
 const scanned = {
   namespace: "spiffeId GLOB 'spiffe://*/ns/' || ? || '/sa/*'",
@@ -63,10 +63,10 @@ const scanned = {
 
 const conditions = { ...indexed, ...scanned, since: "at >= ?", until: "at < ?" } as const;
 
-/** The fields by which certificates are found; all that are given must match. */
+/** The fields of a search; an entry must match all that are given. */
 export type SearchFields = { readonly [K in keyof typeof conditions]?: string | undefined };
 
-/** The fields among options; `undefined` if there is none. */
+/** Picks the search fields from options. @returns `undefined` if there is none. */
 export function searchFieldsIn(options: SearchFields): SearchFields | undefined {
   const given = givenIn(options).map(([name, , value]) => [name, value]);
   return given.length > 0 ? Object.fromEntries(given) : undefined;
@@ -79,8 +79,8 @@ const givenIn = (fields: SearchFields): readonly (readonly [string, string, stri
   });
 
 /**
- * The query for the newest entries that match, the newest first. Each index is in the order of time, so that
- * a log of a million entries is neither scanned nor sorted for what is indexed.
+ * Makes the query for the newest entries that match, the newest first. Each index is in the order of time, so that in a
+ * log of a million entries an indexed search neither scans nor sorts.
  */
 export function searchQuery(fields: SearchFields, limit: number) {
   const given = givenIn(fields);
@@ -92,15 +92,22 @@ export function searchQuery(fields: SearchFields, limit: number) {
   };
 }
 
-/** What a certificate or a token says of itself. */
+/** The names, the serial number and the end of a certificate or a token. */
 type Names = Pick<LoggedEntry, "spiffeId" | "serial" | "notAfter">;
 
-/** Reads a certificate. @throws LogError `form` */
+/**
+ * Reads the name, the serial number and the end of a certificate (DER). Its signature is not verified.
+ * @throws LogError `form` if it cannot be parsed.
+ */
 export function namesOf({ certificate }: Pick<CertificateEntry, "certificate">): Names {
   return namesOfSvid(certificate) ?? namesByNode(certificate);
 }
 
-/** What nearly every entry has: a certificate of a workload alone. Node's parser takes five times as long. */
+/**
+ * Reads a certificate whose only name is a workload's SPIFFE ID, as nearly every entry has. Node's parser takes five
+ * times as long.
+ * @returns `undefined` for any other.
+ */
 function namesOfSvid(der: Bytes): Names | undefined {
   try {
     const { serialNumber, validity, extensions } = Certificate.parse(der).toBeSigned;
@@ -157,12 +164,12 @@ function parse(der: Uint8Array): X509Certificate {
   }
 }
 
-/** What is stated against certificates, by the indices of their entries. */
+/** The revocations and denials of certificates, by the indices of their entries. */
 export type Distrusted = ReadonlyMap<number, Distrust>;
 
 /**
- * Formats entries as a table, the oldest first. Without statements of the store, the table says nothing of
- * revocations and denials.
+ * Formats entries, given from the newest to the oldest, as a table with the oldest first. Without `distrusted` the
+ * table says nothing of revocations and denials.
  */
 export function formatEntries(
   screen: Screen,
@@ -199,11 +206,11 @@ function distrustText(distrust: Distrust | undefined): string {
   return [state, ...(since ? [formatInstant(since)] : []), detail].join(" ").trim();
 }
 
-/** One entry as JSON, with its certificate as PEM if it has one. */
+/** Formats an entry as one line of JSON, with its certificate as PEM if it has one. */
 export const entryAsJson = (entry: IndexedEntry, distrusted?: Distrusted): string =>
   JSON.stringify(entryFields(entry, distrusted));
 
-/** What an entry says, with its certificate as PEM if it has one. */
+/** The fields of an entry for JSON, with its certificate as PEM if it has one. */
 export function entryFields(entry: IndexedEntry, distrusted?: Distrusted) {
   const { certificate, ...circumstances } = {
     certificate: undefined,

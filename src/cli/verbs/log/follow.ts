@@ -32,10 +32,9 @@ export interface FollowOptions extends FollowerOptions {
 }
 
 /**
- * Reads the new entries of a log, or of all shards below its prefix, prints each finding for a person as one line of
- * JSON, and exports the entries.
- *
- * @throws OperatorError with an exit code of its own if there are findings.
+ * Copies and verifies the new entries of a log, or of all shards below its prefix, prints each finding for a person as
+ * one line of JSON, and exports the entries; once, or repeatedly until a signal.
+ * @throws OperatorError with the exit code `attention` if one run has findings, `broken` if a log contradicts itself.
  */
 export async function follow(terminal: Terminal, options: FollowOptions): Promise<void> {
   const { dir, to, ocsf, audit, every } = options;
@@ -52,7 +51,7 @@ export async function follow(terminal: Terminal, options: FollowOptions): Promis
   await repeatedly(terminal, every, (ending) => following.run(1000 * every, ending));
 }
 
-/** A run that is not repeated waits so long for a collector. */
+/** How long a run that is not repeated waits for a collector. */
 const longestWaitMilliseconds = 60_000;
 
 /** The copies of the followed shards, and the export of what is new in them. */
@@ -61,7 +60,7 @@ class Following implements Disposable {
   readonly #watch: Watch;
   readonly #options: FollowOptions & { readonly dir: string };
   readonly #followers = new Map<string, Follower>();
-  /** What was said last of each shard. */
+  /** The last notice about each shard. */
   readonly #said = new Map<string, string>();
   #export: Export | undefined;
 
@@ -71,7 +70,10 @@ class Following implements Disposable {
     this.#options = options;
   }
 
-  /** Opens what a wrong word or another process would refuse. */
+  /**
+   * Opens the export, if there is one.
+   * @throws OperatorError for a wrong option, and if another process has it open.
+   */
   async start(): Promise<void> {
     const { to, dir, ocsf } = this.#options;
     if (to === undefined) return;
@@ -80,8 +82,7 @@ class Following implements Disposable {
   }
 
   /**
-   * Looks at every shard once, then exports. A shard that cannot be read keeps no other one from being followed.
-   *
+   * Reads every shard once, then exports. If one fails, the others are read nevertheless.
    * @param milliseconds The longest wait for a collector.
    * @returns The number of findings.
    * @throws The worst failure.
@@ -115,7 +116,10 @@ class Following implements Disposable {
     return findings;
   }
 
-  /** The shards that the server lists or the copy has, and whether it lists them; one without a name for a log that is a shard. */
+  /**
+   * The shards that the server lists or the copy has, each with whether it is listed. A log that is itself a shard has
+   * the name "".
+   */
   async #shards(): Promise<ReadonlyMap<string, boolean>> {
     const { dir } = this.#options;
     const source = await openSource(this.#options, this.#terminal.environment);
@@ -207,7 +211,8 @@ async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<
       JSON.stringify({ log: checkpoint.origin, size: checkpoint.size, ...anomaly }),
     );
   }
-  // Other verbs bring the copy up to date as well, and a program may be killed before it prints.
+  // Stored only after the anomalies are printed: other verbs update the copy as well, and a program may be killed
+  // before.
   follower.index.saveWatched(checkpoint.size);
   return anomalies.length;
 }
@@ -222,7 +227,11 @@ async function watchOf(options: FollowOptions): Promise<Watch> {
   };
 }
 
-/** The certificates in a PEM file, if there is one. */
+/**
+ * Reads the certificates in a PEM file.
+ * @returns `undefined` without a file.
+ * @throws OperatorError if it cannot be read or has none.
+ */
 export async function readAuthorities(
   file: string | undefined,
 ): Promise<readonly X509Certificate[] | undefined> {

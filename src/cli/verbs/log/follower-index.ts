@@ -15,7 +15,7 @@ import {
   searchQuery,
 } from "./entry.ts";
 
-/** How far a follower is. */
+/** How far a copy follows its log. */
 interface FollowerState {
   readonly frontier: Frontier;
   /** The note of the last checkpoint, verbatim. */
@@ -43,9 +43,9 @@ const searches: Readonly<Record<string, (entry: LogEntry, text: string) => boole
 };
 
 /**
- * A verified copy of a log with an index, in an SQLite file: entries, tiles, and the last checkpoint.
- *
- * @param folder Is there; without one, everything is in memory.
+ * A verified copy of a log with an index, in an SQLite file: entries, tiles, and the last checkpoint. It verifies
+ * nothing itself.
+ * @param folder An existing folder; without one, everything is in memory.
  */
 export class FollowerIndex implements Disposable {
   readonly #database: DatabaseSync;
@@ -56,7 +56,7 @@ export class FollowerIndex implements Disposable {
       folder === undefined
         ? new DatabaseSync(":memory:")
         : StoreOwner.openFile(join(folder, "log.sqlite"));
-    // Serial numbers are random: each new entry changes pages all over a large index.
+    // The cache is large (128 MiB), because each new entry changes random pages of the index of serial numbers.
     this.#database.exec(`
       PRAGMA busy_timeout = 5000;
       PRAGMA journal_mode = WAL;
@@ -97,8 +97,8 @@ export class FollowerIndex implements Disposable {
   }
 
   /**
-   * Older copies of a log have indexes that know no time, and serial numbers with an odd number of digits. A
-   * trigger stays, because an older program may still follow the log into this copy.
+   * Converts an older copy, whose indexes have no time, and whose serial numbers may have an odd number of digits. A
+   * trigger stays, because an older program may still write into this copy.
    */
   #migrate(): void {
     const [state] = this.all<{ user_version: number }>("PRAGMA user_version");
@@ -116,6 +116,7 @@ export class FollowerIndex implements Disposable {
     `);
   }
 
+  /** The stored state; `undefined` for an empty copy. */
   state(): FollowerState | undefined {
     const row = this.#database.prepare("SELECT * FROM state").get() as
       | { size: number; frontier: Bytes; checkpoint: string; verifierKey: string }
@@ -125,12 +126,12 @@ export class FollowerIndex implements Disposable {
     return { frontier: Frontier.fromBytes(size, frontier), checkpoint, verifierKey };
   }
 
-  /** Takes all of a step, or nothing of it when the work fails. */
+  /** Runs work in a transaction: if it fails, the copy stays as it was. */
   async transaction<T>(work: () => Promise<T>): Promise<T> {
     this.#database.exec("BEGIN IMMEDIATE");
     try {
       const isFirst = !this.state();
-      // Indexes that are made at the end of an empty copy's first step take less than half of the time.
+      // On an empty copy, making the indexes after the entries takes less than half of the time.
       if (isFirst) this.#dropIndexes();
       const result = await work();
       if (isFirst) this.#createIndexes();
@@ -150,7 +151,7 @@ export class FollowerIndex implements Disposable {
     );
   }
 
-  /** Remembers where the log has the certificate of a CA for the first time. DER. */
+  /** Stores the index at which the log first has the certificate of a CA, in DER. */
   addAuthority(idx: number, certificate: Uint8Array): void {
     this.#prepared("INSERT OR IGNORE INTO authority VALUES (?, ?)").run(certificate, idx);
   }
@@ -159,6 +160,7 @@ export class FollowerIndex implements Disposable {
     this.#prepared("INSERT OR REPLACE INTO tile VALUES (?, ?)").run(path, octets);
   }
 
+  /** A stored tile; `undefined` if the copy lacks it. */
   tile(path: string): Uint8Array | undefined {
     const row = this.#prepared("SELECT octets FROM tile WHERE path = ?").get(path) as
       | { octets: Uint8Array }
@@ -172,7 +174,7 @@ export class FollowerIndex implements Disposable {
     );
   }
 
-  /** The newest entries that match, the newest first. */
+  /** Finds the newest entries that match, the newest first. */
   search(fields: SearchFields, limit: number): readonly IndexedEntry[] {
     const { sql, values } = searchQuery(fields, limit);
     return this.all(sql, ...values);
@@ -184,7 +186,7 @@ export class FollowerIndex implements Disposable {
     return this.all<{ cluster: string }>(query).map(({ cluster }) => cluster);
   }
 
-  /** The number of entries whose anomalies somebody has seen. */
+  /** The number of entries whose anomalies have been printed. */
   watched(): number {
     return this.all<{ size: number }>("SELECT size FROM watched")[0]?.size ?? 0;
   }
@@ -204,7 +206,7 @@ export class FollowerIndex implements Disposable {
     return this.each("SELECT * FROM entry WHERE idx >= ? ORDER BY idx", idx);
   }
 
-  /** The certificates of CAs that the log has had for the first time from an index on. */
+  /** The certificates of CAs that first appear in the log at this index or later. */
   authorities(
     from = 0,
   ): readonly { readonly idx: number; readonly certificate: X509Certificate }[] {
@@ -219,6 +221,7 @@ export class FollowerIndex implements Disposable {
     this.#prepared(statement).run(...values);
   }
 
+  /** All rows of a query. */
   all<Row>(query: string, ...values: readonly SQLInputValue[]): readonly Row[] {
     return this.#prepared(query).all(...values) as unknown as Row[];
   }

@@ -39,7 +39,11 @@ export interface Follower extends Disposable {
   readonly reader: OutputReader;
 }
 
-/** Opens a copy, or a new one. @throws OperatorError without a log to read. */
+/**
+ * Opens a copy, or makes one; without `dir`, in memory. The key is pinned on the first visit unless the options give
+ * one.
+ * @throws OperatorError without a log to read, and for a log without a key.
+ */
 export async function openFollower(
   terminal: Terminal,
   options: FollowerOptions,
@@ -77,7 +81,10 @@ const placeOf = ({ url, dir }: FollowerOptions): string =>
     .map(printable)
     .join(", ");
 
-/** The key of the first visit: a log that shows another one later is refused. */
+/**
+ * The policy of the key that the copy has pinned, or of the one that the server announces on the first visit. A log
+ * with another key is refused later.
+ */
 async function pinnedPolicy(
   terminal: Terminal,
   index: FollowerIndex,
@@ -96,9 +103,8 @@ async function withoutKey(source: LogSource | undefined): Promise<string> {
 }
 
 /**
- * Reads and verifies what is new, and takes all of it or nothing.
- *
- * @throws LogError when the log contradicts itself or what the copy knows of it.
+ * Reads and verifies what is new into the copy: all of it or nothing. Without a source, it opens the stored checkpoint.
+ * @throws LogError if the log contradicts itself or the copy.
  */
 export const synchronize = (follower: Follower): Promise<AcceptedCheckpoint> =>
   follower.terminal.progress("reading the log", () => takeNews(follower), follower.reader);
@@ -132,7 +138,7 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
   return accepted;
 }
 
-/** Reads and verifies the whole log again, without using the copy. @throws LogError */
+/** Reads and verifies the whole log up to a checkpoint, without using or changing the copy. @throws LogError */
 export async function verifyAnew(
   { source, terminal, reader }: Follower,
   { checkpoint }: AcceptedCheckpoint,
@@ -164,7 +170,7 @@ function requireSameLog({ checkpoint }: AcceptedCheckpoint, known: string | unde
   throw new LogError("origin", `the copy is of ${before.origin}, not of ${checkpoint.origin}`);
 }
 
-/** Keeps the tiles of hashes that are read: proofs come from them. */
+/** Wraps a reader: it stores the tiles of hashes that it reads, from which proofs are made. */
 function recording(read: ObjectReader, index: FollowerIndex): ObjectReader {
   return async (path) => {
     const octets = await read(path);

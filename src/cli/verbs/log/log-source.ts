@@ -20,7 +20,7 @@ import {
 import type { Environment } from "../../terminal/terminal.ts";
 import type { FollowerIndex } from "./follower-index.ts";
 
-/** The options that choose a log and say what makes its checkpoints good. */
+/** The options that choose a log and the keys that must sign its checkpoints. */
 export interface SourceOptions {
   readonly url?: string;
   readonly ca?: string;
@@ -28,15 +28,18 @@ export interface SourceOptions {
   readonly policy?: string;
 }
 
-/** Where a log is read, and the environment variable with the reader's token. */
+/** A log that is read over HTTP. */
 export interface LogSource {
   readonly url: string;
   readonly read: ObjectReader;
-  /** The verifier key that the server itself names: worth what the connection is worth. */
+  /**
+   * The verifier key that the server announces, which is only as trustworthy as the connection; `undefined` if it
+   * announces none.
+   */
   readonly announcedKey: () => Promise<string | undefined>;
-  /** The shards of a log that is none itself. */
+  /** The names of the shards below this prefix; empty if it is a shard itself. */
   readonly shardsBelow: () => Promise<readonly string[]>;
-  /** The prefixes of the logs that share their CA's entries with this one, or of those below it. */
+  /** The URLs of the other shards of the same CA, or of those below this prefix. */
   readonly otherShards: () => Promise<readonly string[]>;
 }
 
@@ -49,7 +52,12 @@ const maximumOctets = 32 * 1024 * 1024;
 const timeoutMilliseconds = 30_000;
 const maximumPolicyOctets = 64 * 1024;
 
-/** A log over HTTP, below its prefix such as `https://ca.example.com/log/0`. */
+/**
+ * Opens a log below its prefix, such as `https://ca.example.com/log/0`, without calling it. Its reads resolve to
+ * `undefined` for 404.
+ * @returns `undefined` without a URL.
+ * @throws OperatorError for an unsafe URL.
+ */
 export async function openSource(
   { url, ca }: SourceOptions,
   environment: Environment,
@@ -102,7 +110,7 @@ export async function openSource(
   };
 }
 
-/** Names a folder below that of a copy. */
+/** The name of a shard, which is a folder in that of a copy. */
 export const shardName = /^[0-9]{1,3}$/;
 
 const shardList = z.array(
@@ -117,7 +125,11 @@ function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
   }
 }
 
-/** The policy that an operator chose: a file, or a key alone without witnesses. @throws OperatorError */
+/**
+ * Reads the policy that an operator chose: a file, or a key alone without witnesses.
+ * @returns `undefined` if neither is given.
+ * @throws OperatorError
+ */
 export async function chosenPolicy({ key, policy }: SourceOptions): Promise<LogPolicy | undefined> {
   if (policy !== undefined) {
     const text = await SmallFile.read(policy, maximumPolicyOctets);
@@ -126,7 +138,10 @@ export async function chosenPolicy({ key, policy }: SourceOptions): Promise<LogP
   return key === undefined ? undefined : orUsageError("--key", () => policyOfKey(key));
 }
 
-/** Runs a parser of an operator's input. @throws OperatorError as for wrong usage, in place of a LogError; any other error as it is. */
+/**
+ * Runs a parser of an operator's input.
+ * @throws OperatorError with the exit code `usage` for a LogError; any other error as it is.
+ */
 export function orUsageError<T>(what: string, parse: () => T): T {
   try {
     return parse();
@@ -136,19 +151,22 @@ export function orUsageError<T>(what: string, parse: () => T): T {
   }
 }
 
-/** A policy that trusts one log's key, and demands no witness. */
+/** Makes a policy that trusts one log's key, and demands no witness. @throws LogError for a malformed key. */
 export function policyOfKey(text: string): LogPolicy {
   return { logs: [{ key: VerifierKey.parse(text) }], witnesses: [], isQuorum: () => true };
 }
 
-/** Tells in the help of a verb that reads a log when it ends with a graded exit code. */
+/** Adds to the help of a verb that reads a log when it ends with `broken`, or with `graded`. */
 export const addLogExitCodes = (command: Command, graded: GradedOutcomes = {}): Command =>
   addExitCodes(command, {
     ...graded,
     broken: "The log contradicts itself, its signature or what is known of it.",
   });
 
-/** Runs work on a log. @throws OperatorError with the exit code `broken` for a log that contradicts itself. */
+/**
+ * Runs work on a log.
+ * @throws OperatorError with the exit code `broken` for a LogError, and with `failed` for a FetchError.
+ */
 export async function judgingLog<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -163,12 +181,15 @@ export async function judgingLog<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Throws an OperatorError whose exit code says that a person must look. */
+/** Throws an OperatorError with the exit code `attention`: a person must look. */
 export function throwNeedsAttention(sentence: string): never {
   throw new OperatorError(sentence, { exitCode: exitCodes.attention });
 }
 
-/** An entry has its cluster's own name, and no alias. @throws OperatorError for a name that no entry has. */
+/**
+ * Requires that some entry has the cluster; entries have no aliases of it.
+ * @throws OperatorError that lists the clusters.
+ */
 export function requireCluster(
   indexes: readonly Pick<FollowerIndex, "clusters">[],
   cluster: string | undefined,

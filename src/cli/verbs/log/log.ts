@@ -41,7 +41,7 @@ interface SearchOptions extends ListOptions, SearchFields {}
 
 const absent = "The certificate is not in the log.";
 
-/** `rampart log …`: who got which certificate, provably. */
+/** `rampart log …`: searches, verifies, follows and exports the issuance log. */
 export function logCommand(terminal: Terminal): Command {
   const log = new Command("log").description(
     "the issuance log: who got which certificate, provably",
@@ -187,7 +187,10 @@ function addListOptions(command: Command): Command {
     .option("--json", "print one line of JSON for each entry");
 }
 
-/** What no certificate can have is not searched: nothing found would look like an answer. */
+/**
+ * Makes the parser of a search value. It refuses what no certificate can have, because finding nothing would look like
+ * an answer.
+ */
 const searched = (form: RegExp, fault: string) => typedAs(z.string().check(z.regex(form)), fault);
 
 const spiffeId = searched(
@@ -232,7 +235,7 @@ async function list(terminal: Terminal, options: ListOptions, fields: SearchFiel
     terminal.notice(`rampart: the newest ${options.limit}; see -n`);
 }
 
-/** What the chosen CA states against certificates; `undefined` where none is chosen. */
+/** Finds which entries the chosen CA has revoked or denied; `undefined` if no CA is chosen. */
 async function distrustIn(
   terminal: Terminal,
   options: ListOptions,
@@ -268,7 +271,7 @@ async function check(terminal: Terminal, options: FollowerOptions): Promise<void
   using follower = await openFollower(terminal, options);
   const isKnown = follower.index.state() !== undefined;
   const accepted = await synchronize(follower);
-  // The copy has verified no more than what is new to it.
+  // Only the new entries were verified, so the whole log is read again.
   if (isKnown) await verifyAnew(follower, accepted);
   const { checkpoint, cosigned } = accepted;
   const { isQuorum } = follower.policy;

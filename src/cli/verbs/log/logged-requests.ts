@@ -10,22 +10,22 @@ import { Distrust } from "../../../status/distrust.ts";
 import { type LoggedEntry, loggedEntry } from "./entry.ts";
 import type { FollowerIndex } from "./follower-index.ts";
 
-/** A request of the log, as a policy is asked about it, and what came of it. */
+/** A request in the log, as a policy would see it, and its outcome. */
 interface LoggedRequest {
   readonly circumstances: Circumstances;
   readonly made: Outcome;
-  /** Whether the entry is too old to say whom its certificate is for. */
+  /** Whether the entry is of an older version, which does not record whom the certificate is for. */
   readonly isVague?: boolean | undefined;
 }
 
-/** Requests of which nothing differs but when, and the last token of a certificate. */
+/** Equal requests, counted together: only their times and their last tokens differ. */
 export interface PastRequest extends LoggedRequest {
   readonly count: number;
-  /** Where the first of them is: `entry 17`, or `line 3` of an audit trail. */
+  /** The place of the first one: `entry 17`, or `line 3` of an audit trail. */
   readonly place: string;
 }
 
-/** The request of an entry; `undefined` for a certificate that the CA issued without one. */
+/** Reads the request of an entry. @returns `undefined` for a certificate that the CA issued without one. */
 function loggedRequest(
   entry: LogEntry,
   { spiffeId }: Pick<LoggedEntry, "spiffeId">,

@@ -20,7 +20,7 @@ import { readAuthorities } from "./follow.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { chosenPolicy, throwNeedsAttention } from "./log-source.ts";
 
-/** The first certificate of a PEM file. @throws OperatorError */
+/** Reads the first certificate of a PEM file, DER. @throws OperatorError */
 export async function readLeaf(file: string): Promise<Bytes> {
   const [first = ""] = Pem.certificates(await PemFile.read(file));
   const der = Base64.parse(first);
@@ -28,7 +28,7 @@ export async function readLeaf(file: string): Promise<Bytes> {
   throw new OperatorError(`${file} does not begin with a certificate in PEM`);
 }
 
-/** The entry of a certificate, byte for byte; `undefined` if the copy has none. */
+/** Finds the entry of exactly this certificate; `undefined` if the copy has none. */
 function entryOf({ index }: Follower, certificate: Bytes): IndexedEntry | undefined {
   const { serial } = namesOf({ certificate });
   return index
@@ -39,7 +39,10 @@ function entryOf({ index }: Follower, certificate: Bytes): IndexedEntry | undefi
 const isOf = (entry: LogEntry, certificate: Bytes): boolean =>
   Bytes.equal(LogEntry.certificateOf(entry) ?? new Uint8Array(), certificate);
 
-/** The entry of a serial number, or of the certificate in a file. @throws OperatorError */
+/**
+ * Finds the entry of a serial number, or of the certificate in a file.
+ * @throws OperatorError with the exit code `attention` if the copy has none.
+ */
 export async function chosenEntry(follower: Follower, choice: string): Promise<IndexedEntry> {
   const entry = SerialNumber.mayBe(choice)
     ? follower.index.search({ serial: SerialNumber.shown(SerialNumber.typed(choice)) }, 1)[0]
@@ -47,7 +50,10 @@ export async function chosenEntry(follower: Follower, choice: string): Promise<I
   return entry ?? throwNeedsAttention(`${choice} is not in the log`);
 }
 
-/** The proof of an entry as a file. The entry itself is in its extra line, so it needs no connection. */
+/**
+ * Makes the proof of an entry, as the text of a file. Its extra line has the entry, so that it is verified without a
+ * connection.
+ */
 export async function proveEntry({ index }: Follower, entry: IndexedEntry): Promise<string> {
   const state = index.state();
   if (!state) throw new Error("a copy without a state");
@@ -59,9 +65,8 @@ export async function proveEntry({ index }: Follower, entry: IndexedEntry): Prom
 }
 
 /**
- * Verifies that a log of the policy has the certificate, without a connection.
- *
- * @throws LogError
+ * Verifies a proof that a log of the policy has the certificate, without a connection.
+ * @throws LogError; OperatorError for the proof of another certificate.
  */
 async function verifyProof(text: string, certificate: Bytes, policy: LogPolicy) {
   const { index, hashes, checkpoint: note, extra } = LogProof.parse(text);
@@ -82,7 +87,10 @@ export interface VerifyOptions extends FollowerOptions {
 
 const maximumProofOctets = 512 * 1024;
 
-/** Tells whether a log has a certificate: by a proof, or by looking it up. */
+/**
+ * Prints whether a log has a certificate: by a proof, or by a search.
+ * @throws OperatorError with the exit code `attention` if it has not.
+ */
 export async function verify(
   terminal: Terminal,
   file: string,
@@ -104,7 +112,7 @@ export async function verify(
   terminal.print(options.json ? JSON.stringify({ origin, index, issuedAt: entry.at }) : found);
 }
 
-/** A proof may be of another history than the copy. @throws LogError */
+/** Requires that the copy has the proved entry, because the proof may be of another history. @throws LogError */
 async function requireInCopy(
   terminal: Terminal,
   options: VerifyOptions,

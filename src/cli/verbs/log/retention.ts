@@ -10,8 +10,8 @@ export interface DeletableOptions extends FollowerOptions {
 }
 
 /**
- * Prints the paths of the bundles that the log need not keep, because the copy has their entries.
- *
+ * Prints the paths of the entry bundles that the log need not keep, because the copy has their entries. It deletes
+ * nothing.
  * @throws OperatorError without a copy.
  */
 export async function deletable(terminal: Terminal, options: DeletableOptions): Promise<void> {
@@ -25,10 +25,16 @@ export async function deletable(terminal: Terminal, options: DeletableOptions): 
   terminal.notice(`rampart: ${count} of ${checkpoint.size} entries of ${checkpoint.origin}`);
 }
 
-/** The CA may have to repeat a publication of up to so many entries, whose bundles it then reads. */
+/**
+ * The newest entries that are never deletable: the CA may repeat a publication of this many, and reads their bundles.
+ */
 const longestPublication = 20_000;
 
-/** The number of full bundles whose entries are all older than an instant, and published for long. */
+/**
+ * Counts the full bundles, from the first on, whose entries are all older than an instant.
+ * @param before ISO 8601.
+ * @param kept How many of the newest entries stay in any case.
+ */
 export function deletableBundles(
   index: FollowerIndex,
   before: string,

@@ -49,7 +49,10 @@ function circumstancesOf(
 
 const nobody = "nobody can ask so: ISSUERS or SIGNERS has no such table";
 
-/** Holds the rules to the cases beside them. @throws OperatorError with one line for each that fails. */
+/**
+ * Tests the rules of a configuration by the cases in it.
+ * @throws OperatorError with one line for each that fails, and without cases.
+ */
 export async function testRules(
   terminal: Terminal,
   config: string,
@@ -98,10 +101,10 @@ interface ExplainOptions {
   readonly token?: string;
 }
 
-/** What a token says itself. */
+/** The options that a token replaces. */
 const saidByToken = ["namespace", "account", "cluster", "issuer", "caller", "node", "proof"];
 
-/** `rampart policy explain`: which rule decides about a request, and what the answer would be. */
+/** Adds `policy explain`: which rule decides about a request, and what the answer would be. */
 export function addExplain(command: Command, terminal: Terminal): void {
   command
     .description("say which rule decides about a request, and what the answer would be")
@@ -143,7 +146,7 @@ async function explain(terminal: Terminal, options: ExplainOptions): Promise<voi
     ...(caller !== undefined && { caller: { namespace, account } }),
     ...(keyType !== undefined && { key_type: keyType }),
   });
-  // A claim may be empty, which nobody describes.
+  // A claim of a token may be empty, which the schema of typed options refuses.
   const asks = claims ? { ...described, claims } : described;
   const all = circumstancesOf(asks, rules.configuration);
   if (all.length === 0) throw new OperatorError(nobody);

@@ -14,11 +14,11 @@ import { printable } from "../../terminal/text.ts";
 import type { ReadRules } from "./replayed.ts";
 
 /**
- * Says what the CA of a configuration would make of the token in a file, without the token and without claims that are
- * not recorded. It asks nobody, so that only denials of the configuration are looked up, and not the keys that an issuer
- * publishes. An expired token is judged as of its `iat`: those of CI jobs end before anybody can look at them.
- *
- * @returns What the policy is asked about the bearer; `undefined` for a token that the CA would refuse.
+ * Prints what the CA of a configuration would decide about the token in a file. It prints neither the token nor claims
+ * that are not recorded. It calls nobody, so that it knows only denials of the configuration, and not the keys that an
+ * issuer publishes. An expired token is judged as of its `iat`: those of CI jobs end before anybody can look at them.
+ * @returns The bearer's attributes for the policy; `undefined` for a token that the CA would refuse, or of an issuer
+ *   with ServiceAccounts.
  * @throws OperatorError if the file cannot be read.
  */
 export async function explainToken(
@@ -55,14 +55,17 @@ export async function explainToken(
   return undefined;
 }
 
-/** @throws CaError for a signature of no key of the configuration. */
+/**
+ * Verifies the signature, if the configuration has keys of the issuer.
+ * @throws CaError for a signature of no such key.
+ */
 async function signatureOf(jws: JsonWebSignature, { jwks }: IssuerTable, now: Date) {
   if (!jwks) return "Signature: NOT checked, for the configuration has no keys of this issuer.";
   await JsonWebSignature.requireSignature(jws, IssuerKeys.pinned(jwks), now);
   return "Signature: checked by the issuer's keys in the configuration.";
 }
 
-/** The denial that stands against the bearer now. */
+/** Finds the denial of the bearer that is in force now. */
 function denialOf(
   denials: readonly Denial[],
   { account, tokenSubject }: MappedSubject,

@@ -22,7 +22,7 @@ interface ReplayOptions extends FollowerOptions {
   readonly audit?: string;
 }
 
-/** `rampart policy …`: who may get what. */
+/** `rampart policy …`: replays, explains and tests the rules over who may get what. */
 export function policyCommand(terminal: Terminal): Command {
   const policy = new Command("policy").description("rules over who may get what");
   const replaying = addLogExitCodes(policy.command("replay"), {
@@ -97,7 +97,7 @@ function formatReport(terminal: Terminal, report: ReplayReport): string {
   ].join("\n");
 }
 
-/** A call that a rule refused: no log has it. */
+/** A line of the audit trail about a call that a rule refused, which no log has. */
 const refusal = z.object({
   reason: z.enum(["policy-denied", "audience-denied"]),
   time: z.iso.datetime({ offset: true }),
@@ -105,7 +105,10 @@ const refusal = z.object({
   asked: Circumstances.schema,
 });
 
-/** The refusals by rules among the lines of an audit trail, whose other lines are skipped. */
+/**
+ * Reads the refusals by rules in an audit trail since an instant; other lines are skipped.
+ * @throws OperatorError if the file cannot be read.
+ */
 export async function refusalsIn(file: string, since: string): Promise<readonly PastRequest[]> {
   const found: PastRequest[] = [];
   let number = 0;
@@ -124,5 +127,5 @@ export async function refusalsIn(file: string, since: string): Promise<readonly 
   return found;
 }
 
-/** journald and kubectl put words before a line. */
+/** Parses the JSON in a line, before which journald and kubectl may put words. */
 const refusedIn = (line: string): unknown => jsonIn(line.slice(line.indexOf("{")));

@@ -11,16 +11,16 @@ import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import type { PastRequest } from "../log/logged-requests.ts";
 
-/** What a rule would have done with the requests about which it decides. */
+/** Counts what a rule would have done with the requests that it decides. */
 const newTally = (rule: string, isShadow: boolean) => ({
-  /** Empty for the requests that no rule fits. */
+  /** The name of the rule; empty for the requests that no rule matches. */
   rule,
   isShadow,
   requests: 0,
   effects: { denied: 0, allowed: 0, shortened: 0, changed: 0, same: 0, unknown: 0 },
   /** The identities for which something would change, the first 1,000. */
   workloads: new Set<string>(),
-  /** The first ones for which something would change. */
+  /** The first three requests for which something would change. */
   examples: [] as string[],
 });
 type Tally = ReturnType<typeof newTally>;
@@ -29,17 +29,17 @@ interface RuleReport extends Omit<Tally, "workloads"> {
   readonly workloads: readonly string[];
 }
 
-/** What a configuration would have done. */
+/** What the rules of a configuration would have done with past requests. */
 export interface ReplayReport {
   readonly requests: number;
   readonly rules: readonly RuleReport[];
-  /** Rules that Policy.decide about no request. */
+  /** The names of the rules that decide about none of the requests. */
   readonly unused: readonly string[];
-  /** Requests for which a live rule, or its absence, would change something. */
+  /** The number of requests for which a live rule, or its absence, would change something. */
   readonly changes: number;
 }
 
-/** The rules and lives of a configuration. */
+/** The rules of a configuration, and its lifetimes of certificates and tokens. */
 export interface Replayed {
   readonly policy: Policy;
   readonly lifetimesOf: (
@@ -52,11 +52,11 @@ export interface ReadRules extends Replayed {
   readonly configuration: Configuration;
 }
 
-/** Shortens a report that a thousand identities would make long. */
+/** The most identities and examples of a rule in a report. */
 const maximumWorkloads = 1000;
 const maximumExamples = 3;
 
-/** Asks the rules again about everything that was asked before. */
+/** Applies the rules to past requests, and compares the outcomes with what was done then. */
 export async function replay(
   rules: Replayed,
   ...sources: readonly (Iterable<PastRequest> | AsyncIterable<PastRequest>)[]
@@ -93,7 +93,7 @@ export async function replay(
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
 
-/** Whether a request says all that a rule asks for. Where it shows no node, the CA refuses for certain. */
+/** Whether a logged request records all that a rule asks for. If it has no node, the CA certainly refuses. */
 const isToldBy = (
   { isVague, circumstances }: PastRequest,
   { rule, isCertain }: Decisions["live"],
@@ -101,7 +101,10 @@ const isToldBy = (
   !isVague &&
   (isCertain || circumstances.requested !== undefined || rule?.when.requested_over === undefined);
 
-/** Asks the rules about a request. The maximum of the configuration refuses whatever they say. */
+/**
+ * Applies the rules to a request. Whatever they say, a lifetime beyond the configuration's maximum is refused, or
+ * shortened for an intermediate.
+ */
 export function ruled({ policy, lifetimesOf }: Replayed, asked: Circumstances): Decisions {
   const lifetimes = lifetimesOf(asked.product);
   const { maximumSeconds } = lifetimes;
@@ -131,7 +134,7 @@ function effectSince({ rule, outcome }: Decisions["live"], before: Outcome): Eff
   return effect === "same" && concernsLife && isUnknown && !outcome.denied ? "unknown" : effect;
 }
 
-/** The effects that a person wants to know of. */
+/** The effects that are a change. */
 export const changing = ["denied", "allowed", "shortened", "changed"] as const;
 
 function addTo(tally: Tally, { circumstances, count, place }: PastRequest, effect: Effect): void {
@@ -156,7 +159,11 @@ const unjudged = {
   JWT_ISSUER: "https://issuer.invalid",
 };
 
-/** The rules of a configuration. @throws OperatorError with every fault of it. */
+/**
+ * Reads the rules of a configuration, and prints its warnings about them. It needs no secrets: KEK and JWT_ISSUER are
+ * placeholders in `configuration`, and other keys than those of the policy are left out.
+ * @throws OperatorError with every fault of it.
+ */
 export async function readRules(
   terminal: Terminal,
   config: string,

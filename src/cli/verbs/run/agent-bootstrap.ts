@@ -10,8 +10,8 @@ const listed = (flags: string, what: string, otherwise = "none"): Option =>
     .default([], otherwise);
 
 /**
- * `rampart agent bootstrap`: an Envoy configuration that uses the agent's socket. The function is long because it is
- * a table: one option after another, in the order of the help.
+ * `rampart agent bootstrap`: prints an Envoy configuration that uses the agent's socket. The function is long because
+ * it is a table: one option after another, in the order of the help.
  */
 export function bootstrapCommand(terminal: Terminal): Command {
   return new Command("bootstrap")

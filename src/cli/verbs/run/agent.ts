@@ -21,7 +21,7 @@ import { printable } from "../../terminal/text.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 import { telemetryOf } from "./telemetry.ts";
 
-/** `rampart agent <verb>`: the certificates of a workload. */
+/** `rampart agent <verb>`: gets, renews and serves the certificates of a workload. */
 export function agentCommand(terminal: Terminal): Command {
   const agent = new Command("agent").description(
     "Obtain, renew and serve a workload's certificates.",
@@ -69,15 +69,18 @@ async function runAgent(
     : runWithProxy(terminal, { command, arguments: values }, admin));
 }
 
-/** A proxy, hook or probe that Node runs has WebAssembly, as its `fetch` needs it: `--jitless` is the agent's alone. */
+/**
+ * Removes `--jitless` from NODE_OPTIONS, which is for the agent alone: a proxy, hook or probe that Node runs needs
+ * WebAssembly for its `fetch`.
+ */
 function leaveCompilersToOthers(): void {
   const { NODE_OPTIONS } = process.env;
   if (NODE_OPTIONS) process.env["NODE_OPTIONS"] = NODE_OPTIONS.replace("--jitless", "").trim();
 }
 
-/** Runs an agent without a proxy, which has nothing to drain, so `/quitquitquit` ends it at once. */
+/** Runs an agent without a proxy. `/quitquitquit` ends it at once, because there is nothing to drain. */
 async function runAlone({ environment }: Terminal): Promise<void> {
-  // Watches signals from here on, so that an agent that is ended during its start removes its sockets as well.
+  // Signals are watched from here on, so that an agent that is ended during its start removes its sockets as well.
   using watch = Signals.watch();
   const quit = Promise.withResolvers<void>();
   const agent = await orOperatorError(async () =>
@@ -92,7 +95,7 @@ async function runAlone({ environment }: Terminal): Promise<void> {
   await agent.close();
 }
 
-/** The proxy ends first, because it needs its certificate while it drains. */
+/** Runs an agent and its proxy. The proxy ends first, because it needs its certificate while it drains. */
 async function runWithProxy(
   terminal: Terminal,
   command: Parameters<typeof createProxy>[0],
@@ -114,10 +117,13 @@ async function runWithProxy(
 
 const ask = NodeFetch.trusting(undefined);
 
-/** A node's agent reports on every workload of its node. */
+/** The longest status: a node's agent reports on every workload of its node. */
 const maximumOctets = 16 * 1024 * 1024;
 
-/** Prints the status of a running agent. @throws OperatorError when no agent answers. */
+/**
+ * Prints the status of a running agent; if it is not ready, the exit code is `attention`.
+ * @throws OperatorError if no agent answers.
+ */
 export async function showStatus(
   terminal: Terminal,
   url: string,
@@ -135,7 +141,7 @@ async function fetchStatus(url: string): Promise<unknown> {
   return response.ok ? ResponseBody.readJson(response, maximumOctets) : undefined;
 }
 
-/** The status for people, line by line. */
+/** Formats the status of an agent for people, in lines. */
 export function describe(status: AgentStatus): readonly string[] {
   const { isReady, reasons, proxies, identities, roots, bundle, revocation, xds } = status;
   return [
@@ -204,18 +210,18 @@ const shortType = (typeUrl: string): string =>
 
 const clock = (): Date => new Date();
 
-/** The log of this process, on standard error: standard output may belong to a supervised program. */
+/** The log of this process, on standard error, because standard output may belong to a supervised program. */
 const logOutput = LogOutput.open({ stdout: process.stderr, stderr: process.stderr }, clock);
 const agentLog: OperationLog = OperationLog.create(clock, logOutput.write);
 
-/** What asks AWS for tokens; loaded where the source is `aws`. */
+/** Makes the source of tokens from AWS; `undefined` unless RAMPART_TOKEN_SOURCE is `aws`. */
 async function awsTokensHere(environment: NodeJS.ProcessEnv) {
   if (environment["RAMPART_TOKEN_SOURCE"] !== "aws") return undefined;
   const { awsTokensOf } = await import("../../../node/key-service/aws-credential.ts");
   return awsTokensOf(environment, clock);
 }
 
-/** Starts an agent with the clock, the random numbers and the log of this process, beside a proxy. */
+/** Starts an agent beside a proxy, with the clock, the random numbers and the log of this process. */
 async function startAgentHere(
   environment: NodeJS.ProcessEnv,
   proxy: NonNullable<AgentPorts["proxy"]>,

@@ -16,7 +16,10 @@ import { telemetryOf } from "./telemetry.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Runs a program until a signal ends it. A second signal ends the process at once. @throws OperatorError */
+/**
+ * Runs a program that follows its configuration until a signal ends it. A second signal ends the process at once.
+ * @throws OperatorError for a missing or invalid configuration.
+ */
 export async function runFollowing<C>({
   path,
   environment,
@@ -58,7 +61,7 @@ export async function printUnit(program: "serve" | "gateway", terminal: Terminal
   terminal.print(systemdUnits[program].trimEnd());
 }
 
-/** The verb of a program beside the CA, which is loaded once it runs. Its file has the verb's name by default. */
+/** Makes the verb of a program beside the CA, which is loaded once it runs. Its file is `<verb>.toml` by default. */
 function followingCommand<C>(
   verb: string,
   terminal: Terminal,

@@ -8,16 +8,15 @@ import type { Report } from "../../../program/metrics.ts";
 import { Runtime } from "../../../program/runtime.ts";
 import { Signals } from "../../terminal/signals.ts";
 
-/** The time that all processes together have for their reports; a scraper has a timeout. */
+/** How long all processes together have for their reports, which a scraper awaits. */
 const reportsMilliseconds = 4000;
 
 /**
- * Runs a verb in several child processes until this process gets a signal; then all of them end as each
- * would alone. A child that exits earlier is restarted. If the first child of a number exits before it has
- * served, all end, because the next one would fail alike. Later the configuration file may be broken, and the
- * others go on serving with the former one.
- *
- * @param argumentsOf The arguments of the child with this index.
+ * Runs a verb in several child processes until this process gets a signal; then all end as each would alone. A child
+ * that exits is restarted, unless it is the first of its index and has not served: then all end, because the next would
+ * fail alike. Once it has served, its configuration file may be broken, and the others go on with the former one.
+ * @param argumentsOf The arguments of the child with this index, from 0.
+ * @throws OperatorError if a first child fails, and under Deno or Bun.
  */
 export async function runProcesses(
   count: number,
@@ -38,8 +37,7 @@ export async function runProcesses(
 }
 
 /**
- * Makes this process one of several children. It ends itself by SIGTERM when its parent is gone.
- *
+ * Makes this process one of several children. It sends itself SIGTERM when its parent is gone.
  * @param number Counted from one; the first child rotates, unless the parent has another do so.
  */
 export function joinProcesses(number: number) {
@@ -58,7 +56,7 @@ export function joinProcesses(number: number) {
       rotates: () => rotates,
       share: (own: () => Promise<Report>) => {
         channel.on("report-wanted", () => {
-          // Without this report the sum lacks one process; a crash would be worse.
+          // If this report fails, the sum lacks one process; a crash would be worse.
           own().then(
             (report) => channel.send("report", report),
             () => {},
@@ -116,9 +114,9 @@ class ChildProcesses {
     this.#exits.add(exit);
   }
 
-  /** Has every child that serves read its configuration again. */
+  /** Has every serving child reload its configuration. */
   reload(): void {
-    // A process that only begins would die of the signal, and reads the file anyway.
+    // The signal would end a process that is still starting, and it reads the file anyway.
     for (const child of this.#serving.values()) child.kill("SIGHUP");
   }
 
@@ -150,7 +148,10 @@ class ChildProcesses {
     else this.#failure.resolve("a process exited before it served");
   }
 
-  /** Has another process rotate while the first cannot be restarted, for which a broken file suffices. */
+  /**
+   * Chooses which process rotates: the first, or another while the first cannot be restarted, such as for a broken
+   * file.
+   */
   #appoint(): void {
     const isAway = (this.#exitsSinceServing.get(0) ?? 0) > 1;
     const rotating = isAway ? this.#serving.keys().next().value : 0;
@@ -170,10 +171,13 @@ class ChildProcesses {
   }
 }
 
-/** Deno and Bun have no such module, and a static import of it keeps them from loading this one. */
+/**
+ * Whether this is the single executable. Deno and Bun lack `node:sea`, so that a static import would keep them from
+ * loading this module.
+ */
 const isExecutable = (): boolean => process.getBuiltinModule("node:sea")?.isSea() ?? false;
 
-/** The reports of all processes that answer in time. */
+/** Collects the reports of all processes that answer in time. */
 async function reportsOf(channels: readonly IpcChannel[]): Promise<unknown[]> {
   const asked = channels.map((each) => each.request("report-wanted", "report", reportMilliseconds));
   const answered = await Promise.allSettled(asked);

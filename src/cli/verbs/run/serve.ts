@@ -20,7 +20,7 @@ interface ServeOptions {
   readonly unit?: boolean;
 }
 
-/** `rampart serve`: the whole CA, in one process or in several. */
+/** `rampart serve`: runs the whole CA, in one process or in several. */
 export function serveCommand(terminal: Terminal): Command {
   return new Command("serve")
     .description(
@@ -40,7 +40,7 @@ export function serveCommand(terminal: Terminal): Command {
     });
 }
 
-/** Loaded when it is needed: a server without an import directory has no use for its parsers. */
+/** Loads the import when it is needed: a server without an import directory has no use for its parsers. */
 const importPluggedIn: PluggedInImport = async (...imported) =>
   (await import("../import/plugged-in-import.ts")).importPluggedIn(...imported);
 
@@ -92,7 +92,7 @@ async function serveHere(
   });
 }
 
-/** Logs each warning of a configuration unless the one before had it too. */
+/** Makes a function that logs each warning of a configuration, unless the configuration before had it too. */
 function createWarner({ operation }: OperationLog): (configuration: ServeConfiguration) => void {
   let before: readonly string[] = [];
   return ({ ca: { warnings } }) => {
@@ -103,7 +103,10 @@ function createWarner({ operation }: OperationLog): (configuration: ServeConfigu
   };
 }
 
-/** The child processes share the ports of callers; each has a monitoring port of its own. */
+/**
+ * Makes the configuration of a child: it shares the ports of callers, and has a monitoring port and a log shard of its
+ * own.
+ */
 function childConfiguration(whole: ServeConfiguration, number: number): ServeConfiguration {
   const { listen, plaintextListen, monitoringListen } = whole;
   return {

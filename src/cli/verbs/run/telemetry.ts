@@ -4,7 +4,11 @@ import type { Terminal } from "../../terminal/terminal.ts";
 
 const endpoint = /^OTEL_EXPORTER_OTLP_(?:(?:METRICS|TRACES)_)?ENDPOINT$/;
 
-/** The export of a program's telemetry, whose code is loaded where a variable names an endpoint. @throws OperatorError */
+/**
+ * Opens the export of a program's telemetry, whose code is loaded only then.
+ * @returns `undefined` unless a variable names an endpoint.
+ * @throws OperatorError
+ */
 export async function telemetryOf(
   program: string,
   { environment, clock }: Pick<Terminal, "environment" | "clock">,

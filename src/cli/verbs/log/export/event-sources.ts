@@ -11,25 +11,30 @@ import type { FollowerIndex } from "../follower-index.ts";
 import { type ExportedEvent, exportedEntry, exportedLine } from "./exported-event.ts";
 import { digestOf, filesSince, isOf, type Position, positionIn, readAt } from "./file-mark.ts";
 
-/** Events in their order. */
+/** A source of events to export, in their order. */
 export interface ExportSource {
-  /** The name of its position in a state. */
+  /** The name under which its position is stored. */
   readonly name: string;
-  /** The events after a position and the position after them; `undefined` if nothing is new. */
+  /** Reads the next events after a position, and the position after them; `undefined` if nothing is new. */
   readonly after: (position: Position | undefined) => Promise<EventBatch | undefined>;
 }
 
+/** Some events of a source, and the position after them. */
 export interface EventBatch {
-  /** Some of what was read: a trail has lines that are not exported. */
+  /** The exported events, which may be none: an audit trail has other lines. */
   readonly events: readonly ExportedEvent[];
   readonly position: Position;
 }
 
-/** The bounds of what is written or sent at once. One event alone may be longer. */
+/** The most events and octets that are written or sent at once. One event alone may be longer. */
 const batchEvents = 500;
 const batchOctets = 256 * 1024;
 
-/** The verified entries of one shard, as its copy has them; `undefined` for an empty copy. */
+/**
+ * Makes a source of the verified entries in the copy of one shard. Its `after` throws LogError `consistency` if the
+ * copy lacks the last exported entry.
+ * @returns `undefined` for an empty copy.
+ */
 export function entriesOf(
   index: FollowerIndex,
 ): (ExportSource & { readonly size: number }) | undefined {
@@ -61,7 +66,7 @@ export function entriesOf(
   };
 }
 
-/** @throws LogError if the copy has another history than was exported. */
+/** Requires that the copy has the last exported entry. @throws LogError `consistency` */
 function requireExported(
   index: FollowerIndex,
   origin: string,
@@ -74,7 +79,10 @@ function requireExported(
   throw new LogError("consistency", detail);
 }
 
-/** What the audit trail in a file has and no log: refusals, faults, and issuances that were not logged. */
+/**
+ * Makes a source of the audit trail in a file: what no log has, which is refusals, faults, and issuances that were not
+ * logged. It follows rotations, and complains if unread lines are gone.
+ */
 export function auditedIn(path: string, terminal: Terminal): ExportSource {
   return {
     name: `audit ${resolve(path)}`,
@@ -96,7 +104,7 @@ export function auditedIn(path: string, terminal: Terminal): ExportSource {
   };
 }
 
-/** The next whole lines of a file. */
+/** Reads the next complete lines of a file. */
 async function linesAfter(
   path: string,
   from: Position | undefined,
@@ -105,7 +113,7 @@ async function linesAfter(
   if (!file || (from && !(await isOf(file, from)))) return undefined;
   const at = from?.at ?? 0;
   const octets = await readAt(file, at, batchOctets);
-  // No part of a line that is longer than a batch is an event.
+  // A line that is longer than a batch is skipped, because no part of it is an event.
   const isLonger = octets.length === batchOctets;
   const end = octets.lastIndexOf("\n") + 1 || (isLonger ? octets.length : 0);
   if (end === 0) return undefined;

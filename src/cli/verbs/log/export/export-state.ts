@@ -3,14 +3,14 @@ import { OperatorError } from "../../../../foundation/errors.ts";
 import { StoreOwner } from "../../../../node/files/store-owner.ts";
 import type { Position } from "./file-mark.ts";
 
-/** What is about to be written to a file, with the positions of its source after it. */
+/** What is about to be written to a file, and the position of its source after it. */
 export interface PendingWrite {
   readonly octets: Uint8Array;
   readonly source: string;
   readonly position: Position;
 }
 
-/** How far each source is exported to one target. One process alone has it open. */
+/** Stores how far each source is exported to one target. Only one process can have it open. */
 export class ExportState implements Disposable {
   readonly #database: DatabaseSync;
 
@@ -32,6 +32,7 @@ export class ExportState implements Disposable {
     }
   }
 
+  /** How far a source is exported; `undefined` if it never was. */
   position(source: string): Position | undefined {
     return this.#row<Position & { source: string }>(
       "SELECT at, mark FROM position WHERE source = ?",
@@ -39,7 +40,7 @@ export class ExportState implements Disposable {
     );
   }
 
-  /** Keeps positions and forgets the pending write, all at once. */
+  /** Stores positions and deletes the pending write, in one transaction. */
   save(positions: Readonly<Record<string, Position>>): void {
     this.#database.exec("BEGIN");
     for (const [source, { at, mark }] of Object.entries(positions)) {
@@ -50,6 +51,7 @@ export class ExportState implements Disposable {
     this.#database.exec("DELETE FROM pending; COMMIT");
   }
 
+  /** The write that was prepared and not saved, which a crash may have interrupted. */
   pending(): PendingWrite | undefined {
     const row = this.#row<PendingWrite & Position>("SELECT * FROM pending");
     return (
@@ -57,6 +59,7 @@ export class ExportState implements Disposable {
     );
   }
 
+  /** Stores a write before it is made. There must be no other. */
   prepare({ octets, source, position }: PendingWrite): void {
     this.#database
       .prepare("INSERT INTO pending VALUES (1, ?, ?, ?, ?)")

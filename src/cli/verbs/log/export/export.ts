@@ -24,16 +24,16 @@ export interface ExportOptions {
   readonly ocsf?: boolean;
 }
 
-/** The source name of the number of records of a source that the collector has rejected. */
+/** The name under which is stored how many records of a source the collector has rejected. */
 const rejectedOf = (source: string): string => `rejected ${source}`;
 
-/** Writes a batch, and keeps the position after it in the state. */
+/** Writes a batch, and stores the position after it. */
 type WriteBatch = (batch: EventBatch, source: string) => Promise<void>;
 
-/** A collector may ask for so long a wait, and no longer. */
+/** The longest wait that a collector may ask for. */
 const longestWaitSeconds = 300;
 
-/** Writes what is new in sources of events to one place. */
+/** Exports what is new in sources of events to one place, and remembers how far. */
 export class Export implements Disposable {
   readonly #terminal: Terminal;
   readonly #state: ExportState;
@@ -55,7 +55,10 @@ export class Export implements Disposable {
     this.#finish = finish;
   }
 
-  /** @throws OperatorError, also if another process exports to the same place. */
+  /**
+   * Opens the place and the stored positions.
+   * @throws OperatorError for an unsafe URL or a malformed variable, and if another process exports to the same place.
+   */
   static async open(terminal: Terminal, { to, dir, ocsf = false }: ExportOptions): Promise<Export> {
     const bodyOf = ocsf ? toOcsf : ({ fields }: ExportedEvent): Members => fields;
     const linesOf = (events: readonly ExportedEvent[]): string =>
@@ -85,12 +88,12 @@ export class Export implements Disposable {
     return exporting;
   }
 
-  /** How many findings it has printed. */
+  /** How many findings `records-rejected` it has printed. */
   get findings(): number {
     return this.#findings;
   }
 
-  /** Says how far a source is exported. */
+  /** Says how far a source is exported, and how much of it was rejected. */
   progress(source: string): string {
     const rejected = this.#rejected(source);
     const of = rejected > 0 ? ` (${rejected} rejected by the collector)` : "";
@@ -112,9 +115,10 @@ export class Export implements Disposable {
   }
 
   /**
-   * Writes everything that is new, a source after the other.
-   *
-   * @returns After how many milliseconds a collector that is away is asked again; 0 if everything is written.
+   * Writes everything that is new, one source after the other.
+   * @returns 0 if everything is written; otherwise in how many milliseconds to call it again, because the collector
+   *   does not answer or asked for a wait.
+   * @throws OperatorError for any other failure.
    */
   async run(sources: readonly ExportSource[]): Promise<number> {
     const early = this.#due - this.#terminal.clock().getTime();
@@ -157,7 +161,7 @@ export class Export implements Disposable {
   }
 }
 
-/** The collector at a URL, whatever way the operator has spelled it; `undefined` for any other place. */
+/** Makes the collector at a URL, with one spelling of that URL; `undefined` for any other place. */
 async function collectorAt(
   to: string,
   { OTEL_EXPORTER_OTLP_HEADERS: given = "", OTEL_EXPORTER_OTLP_CERTIFICATE: roots }: Environment,
@@ -172,13 +176,16 @@ async function collectorAt(
   return { url, of: new Collector({ url, headers, fetch }) };
 }
 
-/** What a collector has rejected of a request for good, and why, as far as it says so. */
+/** How many records of a request a collector has rejected for good, and its reason, if it gives one. */
 interface Rejection {
   readonly count: number;
   readonly why: string | undefined;
 }
 
-/** Sends a request of so many records. @throws FetchError if it may be accepted later, OperatorError if never. */
+/**
+ * Sends a request with this number of records.
+ * @throws FetchError if it may be accepted later, OperatorError if never.
+ */
 async function sendTo(
   collector: Collector,
   request: object,

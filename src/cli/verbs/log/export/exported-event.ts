@@ -4,7 +4,7 @@ import { jsonIn, Members } from "../../../../foundation/json.ts";
 import { OtlpValue } from "../../../../program/otlp/values.ts";
 import { entryFields, type IndexedEntry } from "../entry.ts";
 
-/** What leaves: an entry of a log, or a line of the audit trail. */
+/** An event to export: an entry of a log, or a line of the audit trail. */
 export interface ExportedEvent {
   /** The same whenever the event is sent again: origin and index of an entry, the digest of a line. */
   readonly uid: string;
@@ -16,7 +16,7 @@ export interface ExportedEvent {
   readonly fields: Members;
 }
 
-/** An entry as an event. */
+/** Makes an event of an entry. @param origin Of its log. */
 export function exportedEntry(origin: string, entry: IndexedEntry): ExportedEvent {
   const fields = { origin, ...entryFields(entry) };
   const subject = fields.proof === "authority" ? "authority" : fields.kind;
@@ -25,8 +25,8 @@ export function exportedEntry(origin: string, entry: IndexedEntry): ExportedEven
 }
 
 /**
- * A line of the audit trail as an event; `undefined` for every other line, and for what the log has itself. journald
- * and kubectl put words before a line.
+ * Makes an event of a line of the audit trail, before which journald and kubectl may put words.
+ * @returns `undefined` for every other line, and for what the log has as well.
  */
 export function exportedLine(line: string): ExportedEvent | undefined {
   const text = line.slice(line.indexOf("{"));
@@ -74,9 +74,9 @@ const authenticated = {
 };
 
 /**
- * Where OCSF has a field of a line, by the subject of the event: `authority` for every certificate for which nobody
- * has authenticated. Any other field is in `unmapped` by its own name. A value whose OCSF name ends in `time` is in
- * milliseconds since 1970 there.
+ * The path in OCSF of each field that has one, by the subject of the event: `authority` also for every certificate for
+ * which nobody has authenticated. Any other field is in `unmapped` by its own name. A value whose OCSF name ends in
+ * `time` becomes milliseconds since 1970.
  */
 export const ocsfPaths: Readonly<
   Record<ExportedEvent["subject"], Readonly<Record<string, string>>>
@@ -91,8 +91,8 @@ export const ocsfPaths: Readonly<
 };
 
 /**
- * An event of OCSF. Authentication is the only class of identity and access management that has a certificate, and a
- * refusal belongs to the same class; a certificate for which nobody has authenticated is a created entity.
+ * Converts an event to OCSF. Authentication is the only class of identity and access management that has a certificate,
+ * and a refusal belongs to the same class; a certificate for which nobody has authenticated is a created entity.
  */
 export function toOcsf({ uid, subject, outcome, fields }: ExportedEvent): Members {
   const isEntity = subject === "authority" || fields["proof"] === "own";
@@ -140,7 +140,7 @@ const certificate = (parsed: X509Certificate, spiffeId: string): Members => ({
   ],
 });
 
-/** Puts each field in its place. */
+/** Puts each field at its path, and all others into `unmapped`. */
 function fill(event: object, paths: Readonly<Record<string, string>>, fields: Members): void {
   const unmapped: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(fields)) {
@@ -163,7 +163,10 @@ function put(into: object, [name = "", ...rest]: readonly string[], value: unkno
   put(members[name] as object, rest, value);
 }
 
-/** Events as a request of OTLP (opentelemetry-proto 1.11, `/v1/logs`), with the event itself as the body. */
+/**
+ * Makes a request of OTLP (opentelemetry-proto 1.11, `/v1/logs`) of events.
+ * @param bodyOf Makes the body of a record.
+ */
 export function toOtlp(
   events: readonly ExportedEvent[],
   bodyOf: (event: ExportedEvent) => Members,

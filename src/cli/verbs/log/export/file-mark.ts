@@ -10,7 +10,7 @@ export interface Position {
   readonly mark: string;
 }
 
-/** How many octets at the beginning identify a file: the time and ids of its first line are within them. */
+/** How many octets at the beginning identify a file: the time and the ids of its first line are among them. */
 const markedOctets = 1024;
 
 /** Makes the position of an offset in a file; its mark is the digest of the first octets of the file. */

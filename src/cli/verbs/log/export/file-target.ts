@@ -4,12 +4,12 @@ import { StoreOwner } from "../../../../node/files/store-owner.ts";
 import type { ExportState } from "./export-state.ts";
 import { filesSince, isOf, type Position, positionIn, readAt } from "./file-mark.ts";
 
-/** The source name of the position in the file itself. */
+/** The name under which the position in the file itself is stored. */
 const own = "";
 
 /**
- * Appends lines to a file, once each. What is about to be written is in the state first, so that a process which was
- * killed anywhere in between finds out how much of it the file has, and writes the rest.
+ * Appends lines to a file, once each. The state has every write before it begins, so that after a crash the next
+ * process finds out how much of it the file has, and writes the rest.
  */
 export class FileTarget {
   readonly #path: string;
@@ -20,13 +20,14 @@ export class FileTarget {
     this.#state = state;
   }
 
+  /** Appends lines, and stores the position of their source. A pending write must be finished first. */
   async write(lines: string, source: string, position: Position): Promise<void> {
     await this.#begin();
     this.#state.prepare({ octets: Buffer.from(lines), source, position });
     await this.finish();
   }
 
-  /** Writes what is missing of a pending write, into the file in which it was begun. */
+  /** Completes a pending write, if there is one, in the file in which it was begun. */
   async finish(): Promise<void> {
     const pending = this.#state.pending();
     const begun = this.#state.position(own);
@@ -45,7 +46,7 @@ export class FileTarget {
     this.#state.save({ [source]: position, [own]: end });
   }
 
-  /** Notes where the next write begins: another file, if the last one was rotated away. */
+  /** Stores where the next write begins: in a new file, if the last one was rotated away. */
   async #begin(): Promise<void> {
     await using file = await openToAppend(this.#path);
     const known = this.#state.position(own);
