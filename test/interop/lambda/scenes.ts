@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
 import { cp, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -13,7 +14,7 @@ import { withoutBuilds } from "../../testkit/programs/environment.ts";
 import { launchServer, sourceProgram } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { caller, casesFor } from "../native-grpc/cases.ts";
-import type { Call, Server } from "../native-grpc/clients/client.ts";
+import type { Answer, Call, Server } from "../native-grpc/clients/client.ts";
 import type { Tools } from "../native-grpc/clients/clients.ts";
 import { connectByCurl, grpcWebByCurl } from "../native-grpc/clients/curl.ts";
 import { grpcJsClient } from "../native-grpc/clients/grpc-js.ts";
@@ -24,6 +25,7 @@ import type { Scratch } from "../native-grpc/scratch.ts";
 import { verdictOf } from "../native-grpc/verdicts.ts";
 import type { Installation } from "../package/installation.ts";
 import { credential } from "../s3/gateway.ts";
+import { LogAuditor } from "../s3/log-auditor.ts";
 import { type LambdaFunction, scheduledEvent, startFunction } from "./instances.ts";
 import type { Deployment } from "./tutorial.ts";
 
@@ -38,6 +40,8 @@ interface Stage {
 }
 
 export const servedName = "istiod.istio-system.svc";
+const kills = 3;
+const shards = 1;
 const readerToken = "a-token-of-a-reader-of-the-issuance-log";
 
 /** The whole life of a function: its first authority, certificates, its log, a gateway, and what fails. */
@@ -109,12 +113,12 @@ async function playByUrl(lambda: LambdaFunction, stage: Stage): Promise<void> {
     await playCases(client, serverOf(lambda), cases, judge, tally);
 }
 
-/** Many calls at once. @returns The outcome of each. */
-async function issue(
+/** Many calls at once. */
+async function ask(
   lambda: LambdaFunction,
   { mesh, scratch }: Stage,
   count: number,
-): Promise<readonly string[]> {
+): Promise<readonly Answer[]> {
   const client = grpcWebByCurl(scratch);
   const token = await mesh.token(caller);
   const call = async (): Promise<Call> => {
@@ -122,9 +126,16 @@ async function issue(
     return { csr, validitySeconds: 3600, token };
   };
   const calls = await Promise.all(Array.from({ length: count }, call));
-  const answers = await Promise.all(
-    calls.map((each) => client.createCertificate(serverOf(lambda), each)),
-  );
+  return Promise.all(calls.map((each) => client.createCertificate(serverOf(lambda), each)));
+}
+
+/** Many calls at once. @returns The outcome of each. */
+async function issue(
+  lambda: LambdaFunction,
+  stage: Stage,
+  count: number,
+): Promise<readonly string[]> {
+  const answers = await ask(lambda, stage, count);
   return answers.map((each) => ("message" in each ? `${each.code} ${each.message}` : each.code));
 }
 
@@ -204,13 +215,33 @@ async function requireAllLogged(lambda: LambdaFunction): Promise<void> {
   assert(entries.length >= indexes.length, `${entries.length} entries, ${indexes.length} issued`);
 }
 
+/** Kills every instance as one has just logged, while the others are at work. */
 async function survives(lambda: LambdaFunction, stage: Stage): Promise<void> {
-  const calls = issue(lambda, stage, 8);
-  const published = lambda.invoke(scheduledEvent);
-  await lambda.kill();
-  await Promise.all([calls, published]);
+  const url = `${lambda.origin}/log`;
+  const auditor = await LogAuditor.build(stage.folder, readerToken);
+  const answered = new Set<string>();
+  const keep = (answers: readonly Answer[]): void => {
+    for (const each of answers)
+      if ("certChain" in each)
+        answered.add(new X509Certificate(each.certChain[0] ?? "").raw.toString("base64"));
+  };
+  const look = (): Promise<void> => auditor.keepCheckpoints(url, shards);
+  for (let kill = 1; kill <= kills; kill++) {
+    const before = issuedIn(lambda).length;
+    const calls = ask(lambda, stage, 12);
+    const published = lambda.invoke(scheduledEvent);
+    await until("nothing is logged", () => issuedIn(lambda).length >= before + kill);
+    await lambda.kill();
+    keep(await calls);
+    await published;
+    await look();
+  }
   assert.deepEqual(await issue(lambda, stage, 4), Array(4).fill("OK"));
+  const counted = await auditor.untilLogged(url, shards, answered, () => cron(lambda).then(look));
   await requireAllLogged(lambda);
+  console.log(
+    `lambda: ${kills} kills, ${answered.size} answered, ${counted}; ${auditor.checkpoints} checkpoints verified by x/mod`,
+  );
 }
 
 /** Native gRPC, and renewal by client certificate, through a gateway. */

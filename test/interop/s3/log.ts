@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { messageOf } from "../../../src/foundation/errors.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
@@ -11,14 +10,13 @@ import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
-import { runWell } from "../../testkit/programs/child-process.ts";
 import { repeatedly, until } from "../../testkit/time/until.ts";
 import { type LoadBalancer, startLoadBalancer } from "../replicas/load-balancer.ts";
 import { servedName } from "../replicas/renewals.ts";
 import { createReplica, type Replica } from "../replicas/replica.ts";
-import { fromGoModule } from "../software.ts";
 import { type FaultyProxy, startFaultyProxy } from "./faulty-proxy.ts";
 import { bucket, credential } from "./gateway.ts";
+import { LogAuditor } from "./log-auditor.ts";
 import type { Scene } from "./scenes.ts";
 
 const issuer = "https://issuer.example.com";
@@ -109,10 +107,9 @@ export async function playLogIfHeld(scene: Scene): Promise<string> {
 }
 
 async function playActs(scene: Scene, acts: readonly Act[]): Promise<string> {
-  const reader = await fromGoModule(join(import.meta.dirname, "../log/reader"), "log-reader");
-  if ("missing" in reader) throw new Error(reader.missing);
   const folder = join(scene.folder, "log");
   await mkdir(folder);
+  const auditor = await LogAuditor.build(folder, readers);
   await using cleanup = new AsyncDisposableStack();
   const proxy = await startFaultyProxy(scene.gateway, scene.folder);
   cleanup.defer(proxy.end);
@@ -132,9 +129,9 @@ async function playActs(scene: Scene, acts: readonly Act[]): Promise<string> {
     const token = await mintAccountToken(key, issuer, `shop:web-${i}`, new Date());
     await call(balancer.port, roots, token, answered, ending.signal);
   });
-  const seen = new Map<string, Set<string>>();
-  const looking = repeatedly(() => keepCheckpoints(replicas, seen), 300);
-  cleanup.defer(looking.end);
+  const looking = repeatedly(async () => {
+    for (const each of replicas) await auditor.keepCheckpoints(logUrl(each), shards);
+  }, 300);
   for (const [what, act] of acts) {
     const before = answered.size;
     await act({ replicas, proxy, balancer, answered });
@@ -143,13 +140,8 @@ async function playActs(scene: Scene, acts: readonly Act[]): Promise<string> {
   ending.abort();
   await Promise.all(calling);
   await looking.end();
-  const checkpoints = [...seen.values()].reduce((sum, { size }) => sum + size, 0);
-  const counted = await untilLogged(first, answered, async (shard, verifierKey, url) => {
-    const file = join(folder, `checkpoints-${shard}`);
-    const lines = [...(seen.get(shard) ?? [])].map((text) => `${JSON.stringify(text)}\n`);
-    await writeFile(file, lines.join(""));
-    return runWell(reader.program, ["audit", url, readers, verifierKey, file]);
-  });
+  const counted = await auditor.untilLogged(logUrl(first), shards, answered);
+  const { checkpoints } = auditor;
   return `${answered.size} answered, ${counted}; ${checkpoints} checkpoints verified by x/mod; ${proxy.lost()} answers lost`;
 }
 
@@ -220,58 +212,3 @@ async function call(
 }
 
 const logUrl = (replica: Replica): string => replica.monitoringUrl("/log");
-
-async function keepCheckpoints(
-  replicas: readonly Replica[],
-  seen: Map<string, Set<string>>,
-): Promise<void> {
-  for (const each of replicas) {
-    for (let shard = 0; shard < shards; shard++) {
-      const text = await readText(`${logUrl(each)}/${shard}/checkpoint`);
-      if (text === undefined) continue;
-      const texts = seen.get(`${shard}`) ?? new Set();
-      seen.set(`${shard}`, texts.add(text));
-    }
-  }
-}
-
-async function readText(url: string): Promise<string | undefined> {
-  const headers = { authorization: `Bearer ${readers}` };
-  const response = await fetch(url, { headers }).catch(() => undefined);
-  const text = await response?.text().catch(() => undefined);
-  return response?.ok ? text : undefined;
-}
-
-type Audit = (shard: string, verifierKey: string, url: string) => Promise<string>;
-
-/** Waits until the logs have what was answered: the shard of the lost replica is left to another. */
-async function untilLogged(
-  replica: Replica,
-  answered: ReadonlySet<string>,
-  audit: Audit,
-): Promise<string> {
-  const url = logUrl(replica);
-  let entries: string[] = [];
-  await until(
-    "every answered certificate is published",
-    async () => {
-      const list = JSON.parse((await readText(`${url}/logs.json`)) ?? "[]");
-      assert.equal(list.length, shards);
-      entries = [];
-      for (const { shard, verifierKey } of list) {
-        const lines = (await audit(shard, verifierKey, `${url}/${shard}`)).trimEnd().split("\n");
-        for (const line of lines.filter((each) => each !== "")) {
-          const entry = LogEntry.parse(new Uint8Array(Buffer.from(line, "base64")));
-          // Each shard has the authorities.
-          if (!("proof" in entry && entry.proof === "authority"))
-            entries.push(Buffer.from(LogEntry.certificateOf(entry) ?? []).toString("base64"));
-        }
-      }
-      const logged = new Set(entries);
-      assert.equal(entries.length - logged.size, 0, "certificates that are logged twice");
-      return [...answered].every((each) => logged.has(each));
-    },
-    240,
-  );
-  return `0 lost and 0 doubled of ${entries.length} entries in ${shards} shards`;
-}
