@@ -26,17 +26,17 @@ export interface PushParts {
   readonly timeout?: Timeout;
 }
 
-/** What a run brings to an API server. */
+/** What a run has done at an API server. */
 interface Attempt {
   readonly done: PromiseWithResolvers<void>;
   isBehind: PushResult["isBehind"];
-  /** Visits the server again, where this run got no list from it. */
+  /** Tries the server again; set if this run got no list from it. */
   again?: () => Promise<void>;
 }
 
 /**
- * How long a new bundle waits where a namespace lacks its CRLs, and no longer: it may also take a tainted root away. It
- * names the instant of its change in its sequence, since the isolate of a cron remembers no earlier run.
+ * How long a new bundle waits for its CRLs in a namespace; not longer, because it may also remove a tainted root. The time
+ * begins at the bundle's sequence, which is an instant, because the isolate of a cron remembers no earlier run.
  */
 const waitMilliseconds = 90_000;
 
@@ -50,7 +50,7 @@ export interface PushReport {
   readonly outcomes: () => Iterable<PushOutcome>;
 }
 
-/** Delivers roots from the CA itself. It lists what clusters have, where `rampart distribute` watches. */
+/** Delivers roots or CRLs from the CA itself. It lists what clusters have, whereas `rampart distribute` watches. */
 export class ClusterPush implements PushReport {
   readonly clusters: readonly string[];
   readonly #parts: PushParts;
@@ -143,7 +143,7 @@ function queueOf(
   return [...targets.filter((each) => unreached.has(each)), ...others];
 }
 
-/** A cluster in which nothing has changed needs no line. */
+/** Logs an outcome, unless nothing has changed in the cluster. */
 function logOutcome(
   { operation }: EventLog,
   { name }: PushContent,

@@ -53,8 +53,8 @@ export function createClusterTrustBundle(
 const storedSchema = z.object({ spec: z.object({ trustBundle: z.string() }) });
 
 /**
- * An API server is asked each time: an update changes what it serves. An apply makes what is not there, so status
- * 404 means a version that it does not serve.
+ * Applies the bundle in the first version of the API that the server has. It tries them each time, because an update of
+ * the server changes that. An apply creates a missing object, so status 404 means that the server lacks the version.
  *
  * @throws FetchError also where the API server has stored something else.
  */

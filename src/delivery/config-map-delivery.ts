@@ -26,9 +26,9 @@ const atOnce = 8;
 interface DeliveryOptions {
   /** Whether a namespace may have the bundle yet. */
   readonly mayHave?: (namespace: string, bundle: NumberedBundle) => boolean;
-  /** Comes before each write to a namespace, and after it: the API server may have come back in between. */
+  /** Called before each write to a namespace, and again after it: the API server may have come back in between. */
   readonly beside?: (namespace: string, now: Date) => Promise<void>;
-  /** Stands for PEM in memory: each of a thousand ConfigMaps may have a megabyte, of CRLs or of a tenant. */
+  /** Reduces PEM that is kept in memory: each of a thousand ConfigMaps may have a megabyte, of CRLs or of a tenant. */
   readonly digest?: (pem: string) => string;
 }
 
@@ -77,7 +77,7 @@ export class ConfigMapDelivery implements RootDelivery {
     });
   }
 
-  /** Whether a namespace holds something else than nothing and this content. */
+  /** Whether a namespace has another content than this one; `false` if it has none. */
   holdsOther(namespace: string, content: NumberedBundle | undefined): boolean {
     const { pem = "" } = this.#configMaps.items.get(namespace) ?? {};
     return pem !== "" && pem !== (content && this.#wantedOf(content).pem);

@@ -81,18 +81,18 @@ interface OwnCrl {
   readonly issuer: Certificate;
 }
 
-/** A newer CRL that ends this soon is replaced. A kubelet takes some minutes to bring a ConfigMap to a proxy. */
+/** A CRL in a cluster that expires this soon is replaced, even if it is newer: a kubelet takes minutes to update a proxy. */
 const marginSeconds = 600;
 
 /**
- * Compares the CRLs that a cluster holds with those of this process. Each replica signs CRLs of its own, so
- * the same content has several encodings. The content that is the same wins, or the higher number
- * (RFC 5280 §5.2.3). Tenants may write to the ConfigMap, so only signatures count.
+ * Compares the CRLs that a cluster has with those of this process. Each replica signs CRLs of its own, so the same content
+ * has several signatures. A CRL stays if it has the same content or a higher number (RFC 5280 §5.2.3), and a valid
+ * signature, because tenants may write to the ConfigMap.
  *
- * @returns Whether held PEM says all that the own CRLs say.
+ * @returns Tells whether PEM of a cluster may stay.
  */
 function comparingWith(own: readonly OwnCrl[], now: Date): (pem: string) => Promise<boolean> {
-  // Most namespaces hold the same, and a verification of each would take its time.
+  // Remembers the last result: most namespaces have the same PEM, and verifying each would take long.
   let last: { readonly pem: string; readonly saysAll: Promise<boolean> } | undefined;
   return (pem) => {
     if (last?.pem !== pem) last = { pem, saysAll: saysAllOf(own, pem, now) };
@@ -122,7 +122,7 @@ async function isAsGood(held: Crl, { crl, issuer }: OwnCrl, now: Date): Promise<
   return isSignedByKey(signed, SubjectPublicKey.parse(issuer.toBeSigned.spki));
 }
 
-/** Empty for text that is anything but CRLs as this CA writes them. */
+/** Parses CRLs as this CA writes them; empty for any other text. */
 function parseWritten(pem: string): Crl[] {
   try {
     const crls = Pem.crls(pem).map((symbols) =>

@@ -38,13 +38,13 @@ export interface PushOutcome {
 /** The outcome of a push with the state of each namespace. */
 export interface PushResult extends PushOutcome {
   /**
-   * Whether a namespace may still have an earlier bundle, because it did not get this one. Of an old bundle, only the
-   * namespaces count that this run did not reach: a later run reaches them, but one that refused it may do so for ever.
+   * Whether a namespace may still have an earlier bundle, because it did not get this one. If the bundle `isOld`, only
+   * namespaces that this run did not reach are behind: a later run reaches them; one that refused it may always do so.
    */
   readonly isBehind: (namespace: string, isOld: boolean) => boolean;
 }
 
-/** Counts a namespace as behind unless it holds an older bundle. */
+/** Reports every namespace as behind, unless the bundle is old. */
 export const unlessOld: PushResult["isBehind"] = (_, isOld) => !isOld;
 
 /**

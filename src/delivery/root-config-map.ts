@@ -76,7 +76,7 @@ const sequenceAnnotationOf = (name: string): string =>
 
 const deliveredAtAnnotation = "rampart.dev/delivered-at";
 
-/** Names go into paths and onto terminals. */
+/** The name of a namespace. It must be a label, because it becomes part of paths and is shown on terminals. */
 const namespaceName = z.string().check(z.regex(DnsName.label));
 
 const namespaceSchema = z.object({

@@ -119,7 +119,7 @@ const tooManyRequests = 429;
 
 const busy = (message: string): FetchError => new FetchError(message, { status: tooManyRequests });
 
-/** An API server that is away, busy or wrong may answer later. */
+/** The refusal for a failed API server, `cluster-busy` or `cluster-unreachable`: it may answer later. */
 export function clusterUnavailable(cluster: string, error: FetchError): CaError {
   const reason = ClusterApi.isBusy(error) ? "cluster-busy" : "cluster-unreachable";
   return new CaError({ reason, cluster }, `the API server of ${cluster} ${error.message}`, error);

@@ -18,7 +18,7 @@ const listing: Listing = {
   maximumRequests: 1000,
 };
 
-/** Beyond it the cluster's own callers wait for lookups. A pod has a hundred octets of names, and at most 900. */
+/** The most octets of names. Beyond it the cluster's own callers wait for lookups. A pod has about 100, at most 900. */
 const maximumNameOctets = 8 * 1024 * 1024;
 
 /**
@@ -97,11 +97,11 @@ function createPlaces() {
   return { places, keep, changed };
 }
 
-/** The octets of a pod in memory. Each counts its node and account as if it did not share their strings. */
+/** The octets of a pod in memory. Node and account are counted for each pod, although pods share them. */
 const octetsOf = ({ key, uid, place }: KnownPod): number =>
   key.length + uid.length + place.key.length + place.account.length + place.node.length;
 
-/** A clock that was set back does not make old knowledge fresh. */
+/** Whether what is known is recent enough. After the clock was set back it is not. */
 function isFresh(asOf: Date | undefined, now: Date): boolean {
   if (!asOf) return false;
   return Math.abs(now.getTime() - asOf.getTime()) < 1000 * podsTrustedSeconds;

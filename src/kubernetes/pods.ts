@@ -133,7 +133,7 @@ export const Pods = {
           podListSchema,
           now,
         );
-        // Every API server has this collection, so another server answered 404.
+        // Every API server has this collection, so a 404 comes from another server.
         if (!list) throw unexpectedAnswer();
         // The answer may ignore the selector, so each pod is compared with it.
         const isThere = list.items.some(

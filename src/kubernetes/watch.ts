@@ -16,7 +16,7 @@ export interface WatchedCollection<T> {
   readonly hasAll: () => boolean;
   /** The instant up to which no change has been missed; always `undefined` without a clock. */
   readonly asOf: () => Date | undefined;
-  /** Why it has failed several times in a row; `undefined` again once a watch brings something or ends in peace. */
+  /** Why it has failed several times in a row; `undefined` again once a watch brings something or ends without an error. */
   readonly fault: () => string | undefined;
 }
 
@@ -130,7 +130,7 @@ async function run<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<
   }
 }
 
-/** @returns The version of the list. */
+/** Lists the collection. @returns Its version. */
 async function list<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<string> {
   const { items } = progress;
   const { client, listing, signal, bound } = options;
@@ -227,7 +227,7 @@ function set<T>(
   const added = sizeOf(after) - sizeOf(before);
   const isFull = (): boolean =>
     (before === undefined && items.size >= bound.items) || progress.octets + added > bound.octets;
-  // Somebody may have taken items out meanwhile, who works them off.
+  // The owner may have removed items that it has handled.
   if (isFull()) progress.octets = [...items.values()].reduce((sum, each) => sum + sizeOf(each), 0);
   if (after !== undefined && isFull()) {
     if (bound.restSeconds === undefined) throw new TooMany(bound);

@@ -3,7 +3,7 @@ import { type Bytes, Hex } from "./encoding/bytes.ts";
 /** The hashes that signatures are made over. Ed25519 has its own. */
 export type HashName = "SHA-256" | "SHA-384" | "SHA-512";
 
-/** How WebCrypto imports a key. The names of its types differ between platforms. */
+/** The parameters with which WebCrypto imports a key. The platforms have different names for this type. */
 export type ImportParameters =
   | { readonly name: string; readonly hash: HashName }
   | { readonly name: string; readonly namedCurve: string }

@@ -30,7 +30,7 @@ export const TrustDomain = {
     return trustDomainPattern.test(name) ? (name as TrustDomain) : undefined;
   },
 
-  /** What a sentence about a SPIFFE ID or a trust domain adds that lower-case letters would make good; else empty. */
+  /** What a sentence about an invalid SPIFFE ID or trust domain adds if lower-case letters would make it valid; else empty. */
   hint(text: string): string {
     const [, name = text] = /^spiffe:\/\/([^/]*)/.exec(text) ?? [];
     const isCapital = !TrustDomain.parse(name) && TrustDomain.parse(name.toLowerCase());
@@ -97,7 +97,7 @@ export const SpiffeId = {
 
 /** Parses names of Kubernetes accounts. */
 export const ServiceAccount = {
-  /** The account of these names. Kubernetes demands a DNS label and a DNS subdomain (RFC 1123). */
+  /** The account of these names; `undefined` unless they are a DNS label and a DNS subdomain (RFC 1123), as in Kubernetes. */
   parse(namespace: string, name: string): ServiceAccount | undefined {
     const isSubdomain = name.length <= 253 && dnsSubdomainPattern.test(name);
     return DnsName.label.test(namespace) && isSubdomain ? { namespace, name } : undefined;
@@ -109,7 +109,7 @@ export const ServiceAccount = {
     return rest.length === 0 ? ServiceAccount.parse(namespace, name) : undefined;
   },
 
-  /** The account that is a user of an API server under this name. */
+  /** The account that is this user of an API server; `undefined` for any other user. */
   parseUser(user: string): ServiceAccount | undefined {
     const [, namespace = "", name = ""] = userPattern.exec(user) ?? [];
     return ServiceAccount.parse(namespace, name);

@@ -5,7 +5,7 @@ export interface WatchBound<T> {
   readonly items: number;
   readonly octets: number;
   readonly octetsOf: (item: T) => number;
-  /** Where somebody works the items off: those beyond the bound are left out, and asked for after this long. */
+  /** Set if handled items are removed: those beyond the bound are left out, and listed again after this time. */
   readonly restSeconds?: number;
   /** The owner of an item. Items of the owner with the most are left out first. */
   readonly ownerOf?: (item: T) => string;

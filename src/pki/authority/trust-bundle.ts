@@ -73,10 +73,10 @@ export const TrustBundle = {
     parts.reduce((sum, { withdrawn }) => sum + withdrawn, 0),
 
   /**
-   * Selects the ids of the retired records that can be deleted without a fall of the sequence number: the others have a
-   * change that is as late, and that every reader has seen. Every run decides alike.
+   * Selects the ids of the retired records that can be deleted without lowering the sequence number, because a record that
+   * stays has a change that is as late, and that every reader has seen. Every run decides alike.
    *
-   * @param since Until then, every reader has seen every change.
+   * @param since The instant up to which every reader has seen every change.
    */
   dispensable(
     retired: readonly ScheduledAuthority[],
@@ -109,7 +109,7 @@ function distinctRootsAt(
 export interface BundleHistory {
   /** The latest instant at which a schedule or a taint changed the bundle, in milliseconds; 0 before the first. */
   readonly changedAt: number;
-  /** How many records are left out of the bundle by a taint although their schedule has or announces them in it. */
+  /** How many records a taint keeps out of the bundle although their schedules have them in it, now or later. */
   readonly withdrawn: number;
 }
 
@@ -134,7 +134,7 @@ export interface AdditionalRoot extends ScheduledAuthority {
 /** Makes additional roots. */
 export const AdditionalRoot = {
   /**
-   * Creates a root that the bundle holds from an instant until the root expires. Its signing phase is empty: it
+   * Creates a root that the bundle has from an instant until the root expires. Its signing phase is empty: it
    * stops when it starts.
    *
    * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for a key that no

@@ -16,7 +16,7 @@ interface NativeBase64 {
 
 const { setFromBase64, toBase64: native } = Uint8Array.prototype as NativeBase64;
 
-/** What does the same on Node: `btoa` needs a string of the octets first, and takes forty times as long. */
+/** Node's Buffer, which does the same: `btoa` needs a string of the octets first, and takes forty times as long. */
 interface NodeBuffer {
   readonly from: (
     buffer: ArrayBufferLike,
@@ -73,7 +73,7 @@ export const Base64 = {
   parseUrl(text: string, into?: Bytes): Bytes | undefined {
     const length = (text.length * 3) >> 2;
     const target = into && into.length >= length ? into.subarray(0, length) : allocateBytes(length);
-    // Decoders skip padding and white space, which then leave the target short.
+    // Decoders skip padding and white space. Then the text gives fewer octets than the target has.
     const isWhole = text.length % 4 !== 1 && attempt(() => fills(text, target));
     return isWhole && hasNoSpareBits(text) ? target : undefined;
   },
@@ -87,7 +87,7 @@ function decodePadded(text: string, target: Bytes): Bytes | undefined {
   return attempt(() => {
     if (setFromBase64) return target.subarray(0, setFromBase64.call(target, text, padded).written);
     const octets = target.subarray(0, bufferOf(target).write(text, "base64"));
-    // Node reads several texts as the same octets, of which only the canonical one counts.
+    // Node reads several texts as the same octets, of which only the canonical one is accepted.
     return Base64.format(octets) === text.replace(/[\r\n]/g, "") ? octets : undefined;
   });
 }

@@ -57,7 +57,7 @@ export const Pem = {
   },
 
   /**
-   * The blocks of a text, in order. Other text does not count (RFC 7468 §2), whatever its encoding is. As Go and OpenSSL
+   * The blocks of a text, in order. Other text is skipped (RFC 7468 §2), whatever its encoding is. As Go and OpenSSL
    * read a block, its first and its last line stand alone; a line ends with LF. Where they would skip a block, this
    * reader refuses the text: three roots, of which one is damaged, must not become two.
    *
@@ -84,7 +84,7 @@ export const Pem = {
 
   /**
    * The base64 of every certificate in a text, each on one line; none where {@link Pem.blocks} refuses the text. It does
-   * not look whether a block holds a certificate: it may be empty.
+   * not check that a block contains a certificate: a block may even be empty.
    */
   certificates(text: string): readonly string[] {
     return bodiesOf(text, "CERTIFICATE");
@@ -127,7 +127,7 @@ const endLine = /^-----END ([A-Z0-9 ]{1,40})-----[ \t]*\r?$/;
 /** The bundles of operating systems have fewer certificates. */
 const usualMaximum = 1_000;
 
-/** The line that begins there; empty where none does. */
+/** The line that begins at this index; empty if none does. */
 function lineAt(text: string, at: number): string {
   if (at > 0 && text[at - 1] !== "\n") return "";
   const lineEnd = text.indexOf("\n", at);

@@ -54,7 +54,7 @@ export const SerialNumber = {
     return serialNumber;
   },
 
-  /** The end of a sentence about a serial number that this CA has not chosen; `undefined` if it may have. */
+  /** What a sentence adds about a serial number that is not one of this CA's; `undefined` if it may be. */
   foreign(text: string): string | undefined {
     if (/^01[0-9a-f]{32}$/.test(SerialNumber.shown(text))) return undefined;
     return "this CA cannot have chosen it: its numbers have 34 hexadecimal digits and begin with 01, or 39 decimal ones";

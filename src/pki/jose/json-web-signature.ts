@@ -27,7 +27,7 @@ export interface JsonWebSignature {
 /** Parses, verifies and makes JSON Web Signatures in the compact form (RFC 7515 §7.1). */
 export const JsonWebSignature = {
   /**
-   * Parses a compact JWS with what jose leaves open. The three parts must be canonical base64url (RFC 7515 §4,
+   * Parses a compact JWS, with the checks that jose leaves out. The three parts must be canonical base64url (RFC 7515 §4,
    * RFC 7519 §4); header and payload must be JSON objects without two members of one name.
    *
    * Refuses a header with an extension (`crit`, `b64`) or with another token's type (`typ`): RFC 7515 §4.1.11,
@@ -55,7 +55,7 @@ export const JsonWebSignature = {
    * Requires that a key of the issuer signed the token. A key that cannot be imported has signed nothing, but
    * the other candidates may have.
    *
-   * @param keys Every key that it finds must allow the algorithm of the token.
+   * @param keys Must return only keys that allow the algorithm of the token.
    * @throws CaError `credential-rejected` (`key`, `signature`), `key-provider-unreachable`.
    */
   async requireSignature(jws: JsonWebSignature, keys: KeySource, now: Date): Promise<void> {
@@ -121,7 +121,7 @@ type KeySource = (
   now: Date,
 ) => readonly KeySet[number][] | Promise<readonly KeySet[number][]>;
 
-/** Values and not promises: on Workers, a request must not wait for the promise of another one. */
+/** Has values, not promises: on Workers, a request must not wait for the promise of another one. */
 const importedKeys = new WeakMap<KeySet[number], Map<JwsAlgorithm, CryptoKey>>();
 
 /**

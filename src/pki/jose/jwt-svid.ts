@@ -4,7 +4,7 @@ import { type JsonObject, JsonWebSignature } from "./json-web-signature.ts";
 import { type JwsAlgorithm, KeySet } from "./key-set.ts";
 import { RegisteredClaims } from "./registered-claims.ts";
 
-/** The claims of a JWT-SVID. Reading them does not verify the signature, and until somebody has, none of them is proved. */
+/** The claims of a JWT-SVID. They prove nothing until its signature is verified. */
 export interface JwtSvid {
   readonly spiffeId: SpiffeId;
   readonly trustDomain: TrustDomain;
@@ -21,16 +21,16 @@ export const jwtSvidAlgorithms: readonly JwsAlgorithm[] = [
   ...(["ES256", "ES384", "ES512"] as const),
 ];
 
-/** The standard has no limit. A token travels in a header, of which servers take 8 KiB. */
+/** The longest token. The standard has no limit, but a token travels in a header, of which servers take 8 KiB. */
 const maximumLength = 8 * 1024;
 
-/** SPIFFE JWT-SVID §2.3, exactly as it spells the two. */
+/** Whether a `typ` is one of the two of SPIFFE JWT-SVID §2.3, exactly as it spells them. */
 const isType = (typ: unknown): boolean => typ === "JWT" || typ === "JOSE";
 
 /** Makes, parses and verifies JWT-SVIDs. */
 export const JwtSvid = {
   /**
-   * Reads a JWT-SVID without its signature.
+   * Reads a JWT-SVID without verifying its signature.
    *
    * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`).
    */
@@ -71,7 +71,7 @@ function parse(token: string): JsonWebSignature {
   return JsonWebSignature.parse(token, isType);
 }
 
-/** Libraries in other languages refuse a token that only JavaScript reads: its claims must be theirs too. */
+/** Refuses claims that only JavaScript reads, because libraries in other languages would refuse the token. */
 function requireReadable(claims: JsonObject): void {
   const { iss = "", jti = "" } = claims;
   if (RegisteredClaims.isText(iss) && RegisteredClaims.isText(jti) && isReadable(claims)) return;

@@ -90,7 +90,7 @@ export const KeySet = {
    * The usable keys of a JWK Set. Keys of other kinds, uses and sizes are ignored (RFC 7517 §5). Private
    * members are never read.
    *
-   * @returns `undefined` if the JSON is no JWK Set, or has no usable key.
+   * @returns `undefined` if the JSON is no JWK Set, has more than 100 keys, or has no usable key.
    */
   parse(json: unknown): KeySet | undefined {
     const parsed = keySetSchema.safeParse(json);
@@ -113,8 +113,8 @@ export const KeySet = {
   },
 
   /**
-   * The keys of a SPIFFE bundle for JWT-SVIDs (SPIFFE JWT-SVID §4). Any without an id is ignored: no verifier
-   * finds it. So is any of a kind that no JWT-SVID has, at which other verifiers stop.
+   * The keys of a SPIFFE bundle for JWT-SVIDs (SPIFFE JWT-SVID §4). Those without an id are ignored, because no
+   * verifier finds them, and those of a kind that no JWT-SVID has, because other verifiers refuse the set.
    */
   ofJwtSvids(keys: readonly unknown[]): KeySet {
     return keys.flatMap((key) => {
@@ -172,7 +172,7 @@ function algorithmsOf(jwk: Jwk): readonly JwsAlgorithm[] {
   return jwk.alg === undefined ? ofKind : ofKind.filter((algorithm) => algorithm === jwk.alg);
 }
 
-/** The keys of tokens in a SPIFFE bundle have a use of their own (SPIFFE JWT-SVID §4). */
+/** Whether a key may verify signatures. In a SPIFFE bundle, the keys of tokens have a use of their own (JWT-SVID §4). */
 const isForSignatures = ({ use = "sig", key_ops = ["verify"] }: Jwk): boolean =>
   (use === "sig" || use === "jwt-svid") && key_ops.includes("verify");
 
@@ -189,7 +189,7 @@ function keyFault(jwk: Jwk): string | undefined {
   return `a key of the kind ${kind} cannot have the algorithm ${jwk.alg}`;
 }
 
-/** RFC 7518 §6.3.1: unsigned big-endian integers, without leading zeros. */
+/** Whether the size and the exponent are acceptable. Both members are big-endian, without leading zeros (RFC 7518 §6.3.1). */
 function isStrongRsaKey({ n = "", e = "" }: Jwk): boolean {
   const modulus = Base64.parseUrl(n);
   const exponent = Base64.parseUrl(e);

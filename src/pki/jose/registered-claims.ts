@@ -22,7 +22,7 @@ export const RegisteredClaims = {
     if (iat > latest) throw rejectCredential("time", "the token is from the future");
   },
 
-  /** Whether a claim is a text of a bearable length. */
+  /** Whether a claim is a text of at most 1024 characters. */
   isText(value: unknown): value is string {
     return typeof value === "string" && value.length <= maximumTextLength;
   },

@@ -181,8 +181,8 @@ export interface TokenKeyTerms {
 const firstAheadSeconds = 600;
 
 /**
- * The first key waits only for the readers of the store and the followers of the bundle, because no relying party has
- * cached a set without it. If it were published sooner, a reader that does not see it yet might publish another first
+ * The schedule of the next key. The first key waits only for the readers of the store and the followers of the bundle,
+ * because no relying party has cached a set without it. If it were published sooner, a reader that does not see it yet might publish another first
  * key.
  */
 function scheduleAfter(
@@ -209,7 +209,7 @@ const firstOf = (keys: readonly StatedTokenKey[]): StatedTokenKey | undefined =>
     (a, b) => byTime(a.schedule.signsFrom, b.schedule.signsFrom) || byPublication(a, b),
   )[0];
 
-/** Two runs of the cron may each have minted a first key. Relying parties may have the set without the second. */
+/** From when a key may sign. Two runs of the cron may each mint a first key; then caches may lack the second, which waits. */
 function eligibleFrom({ schedule }: TokenKey, isFirst: boolean): Date {
   if (isFirst) return schedule.signsFrom;
   return later(schedule.signsFrom, addSeconds(schedule.publishedFrom, publishedAheadSeconds));

@@ -125,11 +125,11 @@ export const CaCertificate = {
     return hasIssuerName(child, issuer) && isSignedByKey(child, issuer.publicKey);
   },
 
-  /** Whether it names itself as its issuer. Its signature is another question. */
+  /** Whether it names itself as its issuer. Its signature is not verified. */
   isSelfIssued: (certificate: Certificate): boolean => hasIssuerName(certificate, certificate),
 };
 
-/** Compares octets, as Go and webpki do: another encoding of a name is another name. */
+/** Whether the child names this issuer: octet by octet, as in Go and webpki. Another encoding of a name is another name. */
 function hasIssuerName(child: Certificate, issuer: Certificate): boolean {
   return Bytes.equal(child.toBeSigned.issuer, issuer.toBeSigned.subject);
 }

@@ -11,8 +11,8 @@ import { Pem } from "../encoding/pem.ts";
 /** The certificates of an X.509-SVID. */
 export const SvidChain = {
   /**
-   * The certificates of a PEM text, read by a library that also takes what the strict parser of this CA's own
-   * certificates does not, and runs on every platform.
+   * The certificates of a PEM text, read by a library that runs on every platform and accepts more than the strict parser
+   * of this CA's own certificates.
    *
    * @returns `undefined` where a block holds no certificate.
    */
@@ -45,7 +45,7 @@ export const SvidChain = {
     return isSvid ? name.value : undefined;
   },
 
-  /** Whether each certificate is issued by the next one, and the last by one of the roots. Empty chains are not. */
+  /** Whether each certificate is issued by the next one, and the last by one of the roots. `false` for an empty chain. */
   async leadsToRoot(
     chain: readonly X509Certificate[],
     roots: readonly X509Certificate[],
@@ -74,7 +74,7 @@ export const SvidChain = {
     try {
       return await child.verify({ publicKey: issuer, signatureOnly: true });
     } catch {
-      // The library cannot read a signature of another curve than that of the key, as of two issuers of one name.
+      // The library throws for a signature of another curve than the key's: two issuers may have one name.
       return false;
     }
   },

@@ -109,7 +109,7 @@ function readRequestInfo(der: Bytes): SubjectPublicKey {
   return SubjectPublicKey.parse(spki);
 }
 
-/** The CSR chooses among the algorithms that its key may use; it cannot bring another. */
+/** The algorithm that a CSR names. Refuses one with which keys of its kind may not sign here. */
 function acceptedAlgorithm(key: SubjectPublicKey, identifier: DerReader): SignatureAlgorithm {
   const accepted = signatureAlgorithms[key.algorithm].find(
     ({ identifier: own, identifierWithoutNull = own }) =>

@@ -71,7 +71,7 @@ function parseKey(pem: string): SubjectPublicKey {
 
 const shaOctets = 32;
 
-/** SHA-256 for every key but Ed25519. The salt of PSS is as long as it can be, as Go makes it, or as the hash. */
+/** The schemes of a proof: SHA-256, except for Ed25519. A PSS salt has the greatest length, as in Go, or that of the hash. */
 function schemesOf(key: SubjectPublicKey, { length }: Bytes): readonly SignatureScheme[] {
   const [first] = signatureAlgorithms[key.algorithm];
   switch (key.algorithm) {

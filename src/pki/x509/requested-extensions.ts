@@ -52,7 +52,7 @@ export function readRequestedExtensions(pem: string): RequestedExtensions {
   return namesIn(subjectAltName ? contentOf(subjectAltName, generalNames) : [], !isOfTlsPeer);
 }
 
-/** What an extension holds, as `read` returns it. Nothing may follow. */
+/** Reads the value of an extension. @throws DerError if `read` leaves octets of it. */
 function contentOf<T>({ value }: Extension, read: (value: DerReader) => T): T {
   const reader = value.fork();
   const found = read(reader);

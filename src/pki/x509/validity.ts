@@ -46,7 +46,7 @@ export const Validity = {
     return { notBefore: new Date((issuedAt - backdate) * 1000), notAfter };
   },
 
-  /** How far a leaf or token of this life is backdated, in whole seconds. An authority near its end gives less than was asked. */
+  /** How far a leaf or token is backdated, in whole seconds. @param lifeSeconds Its granted lifetime. */
   leafBackdateSeconds(lifeSeconds: number): number {
     return Math.min(Validity.backdateSeconds, Math.floor(lifeSeconds * backdatePart));
   },
@@ -73,12 +73,12 @@ export function wholeSeconds(instant: Date): Date {
   return new Date(Math.floor(instant.getTime() / 1000) * 1000);
 }
 
-/** The first of two instants. */
+/** The earlier of two instants. */
 export function earlier(a: Date, b: Date): Date {
   return a.getTime() < b.getTime() ? a : b;
 }
 
-/** The last of two instants. */
+/** The later of two instants. */
 export function later(a: Date, b: Date): Date {
   return a.getTime() < b.getTime() ? b : a;
 }

@@ -89,7 +89,7 @@ const checkpointHeaders = {
 const unauthorized = (c: Context): Response =>
   c.text("a reader of the log needs its bearer token\n", 401, { "www-authenticate": "Bearer" });
 
-/** Compares digests, so that the time it takes says nothing about a token. */
+/** Whether a request has the token of a reader. Compares digests, so that the time reveals nothing of a token. */
 function isReader(c: Context, { readers }: ReadableLog): boolean {
   const [, token] = /^Bearer (\S+)$/.exec(c.req.header("authorization") ?? "") ?? [];
   if (token === undefined) return false;

@@ -18,12 +18,12 @@ export interface LongPoll {
   readonly leave: () => void;
 }
 
-/** The caller of a request that may wait, as far as the platform knows it. `yieldTurn` is called when the wait begins. */
+/** What a long poll needs of a peer. `yieldTurn` is called when the wait begins. */
 export type Waiter = Omit<Peer, "clientCertificate">;
 
 type WaiterOf = (request: Request) => Waiter;
 
-/** A caller as the platform knows it. */
+/** Reduces a peer to what long polls need, with the address by which limits count. */
 export function waiting({ address, yieldTurn, mayWait }: Peer): Waiter {
   return {
     address: address === undefined ? undefined : CallerAddress.of(address),
@@ -41,10 +41,10 @@ const maximumOfAddress = 500;
 /** A long poll that is still counted this long after its wait belongs to a request that the platform has dropped. */
 const forgottenSeconds = 10;
 
-/** A network has no more places than are left for all others. */
+/** The key that counts the long polls of a network: it may have at most as many as are left for all others. */
 const networkKey = (address: string): string => `network ${CallerAddress.networkOf(address)}`;
 
-/** The place of a long poll, and when it counts as forgotten. */
+/** The address that a long poll counts for, and when the long poll is taken for forgotten. */
 interface Place {
   readonly address: string | undefined;
   readonly end: number;
@@ -69,9 +69,10 @@ export class LongPolls {
   }
 
   /**
-   * `undefined` for a caller that does not ask to wait, beyond the greatest number, where connections run short, and
-   * once the server ends.
-   * One address has a part of the places only.
+   * Admits a long poll. The caller must call `leave` at its end.
+   *
+   * @returns `undefined` if the caller does not ask to wait, at the limits of all long polls, of its network and of its
+   *   address, while connections are short, and once the server ends.
    */
   enter(wishSeconds = 0, now: Date, request: Request): LongPoll | undefined {
     const ending = this.#ending;

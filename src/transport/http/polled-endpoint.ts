@@ -16,7 +16,7 @@ export interface Representation {
 
 /** Endpoints whose documents callers poll. */
 export const PolledEndpoint = {
-  /** A text that is tagged by its hash; an empty one is no document. */
+  /** A text as a document that is tagged by its hash; `undefined` for an empty text. */
   async representationOf(text: string, contentType: string): Promise<Representation | undefined> {
     const body = new TextEncoder().encode(text);
     if (body.length === 0) return undefined;
@@ -142,7 +142,7 @@ function headersOf(
   };
 }
 
-/** Whether the caller needs the document. A caller that has one is never sent none. */
+/** Whether to answer with the current state. A caller that has a document is not answered that there is none. */
 function mustSend(current: Representation | undefined, ifNoneMatch: string | undefined): boolean {
   return (
     ifNoneMatch === undefined || (current !== undefined && !matches(ifNoneMatch, current.etag))

@@ -6,7 +6,7 @@ import { pathOf } from "./paths.ts";
 /** An app that answers the probes of an orchestrator: alive at `/healthz`, 200 or 503 at `/readyz`. */
 export function createProbedApp(readiness: () => Readiness | Promise<Readiness>): Hono {
   const app = new Hono({ getPath: pathOf });
-  // The router of "hono" compiles the routes on the first request, and is a third of what hono adds to the Worker.
+  // Hono's default router compiles the routes on the first request, and is a third of what hono adds to the Worker.
   app.router = new TrieRouter();
   app.get("/healthz", (c) => c.text("ok\n"));
   app.get("/readyz", async (c) => {

@@ -5,7 +5,7 @@ const sharedOctets = new WeakMap<Response, Bytes>();
 
 /** Octets of an answer that many callers get. */
 export const SharedOctets = {
-  /** The octets that an answer shares with others, and holds no copy of. */
+  /** The octets that an answer shares with others instead of having a copy; `undefined` for any other answer. */
   of: (response: Response): Bytes | undefined => sharedOctets.get(response),
 
   /** An answer that thousands of callers may hold at once: all of them share its octets. */

@@ -63,7 +63,7 @@ export function createBundleEndpoint(
   return PolledEndpoint.create(publisher, longPolls, written);
 }
 
-/** Adds the bundle of each named signer as PEM: the mesh's bundle with the roots that are kept out of it. */
+/** Adds the bundle of each named signer as PEM: the mesh's bundle, and the signer's roots that are kept out of that. */
 export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
   const authoritiesOf = (name: string) => ca.issuance.signers.get(name)?.authorities;
   const endpoints = new Map<string, ReturnType<typeof createBundleEndpoint>>();
@@ -102,7 +102,7 @@ export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: Lon
 const derType = "application/pkix-crl";
 const pemType = "application/x-pem-file";
 
-/** Endpoints that were asked for and have no document any more are dropped. */
+/** The most endpoints in memory. Beyond it all are dropped, and made again on request: some may have no CRL any more. */
 const maximumAuthorities = 100;
 
 /**

@@ -1,8 +1,8 @@
 /**
- * The end of one call's time: its signal, or a limit. It ends every wait of the call, one after the other,
- * with one timer for all of them.
+ * The end of one call's time: when its signal aborts, or at a limit. One timer serves all waits of the call, of which
+ * only one may be pending.
  *
- * It stops no work, which reads the signal itself before each costly step.
+ * It stops no work: that reads the signal itself before each costly step.
  */
 export class Deadline {
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
@@ -33,7 +33,7 @@ export class Deadline {
     });
   }
 
-  /** Ends the timer. A signal may also abort after the outcome, and an error costs its stack. */
+  /** Stops the timer. The signal may still abort, but then no error is made, which would cost its stack. */
   end(): void {
     this.#giveUp = undefined;
     clearTimeout(this.#timer);

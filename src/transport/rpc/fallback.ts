@@ -69,7 +69,7 @@ export function createFallback<I extends DescMessage, O extends DescMessage>(
 }
 
 /**
- * Reads a body when Connect asks for it. Refuses what of its frames Connect ignores, and messages that would take much
+ * Reads a body when Connect asks for it. Refuses frames that Connect would ignore, and messages that would take much
  * memory once Connect has parsed them.
  */
 export async function* readLater(
@@ -86,7 +86,7 @@ export async function* readLater(
     // Connect parses the first message before it reads what comes after it.
     if (message) requireFewValues(schema, message, isJson);
   } catch (error) {
-    // As on the fast path, a frame beyond the limit counts first.
+    // As on the fast path, the error for a frame beyond the limit comes before any other.
     if (knownFlags !== undefined) parseFrames(octets);
     throw error;
   }

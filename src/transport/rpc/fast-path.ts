@@ -152,13 +152,13 @@ function answerFrame(
 /**
  * The message of a body that is not one frame without flags.
  *
- * A client of gRPC-Web may send trailers too, and they do not count.
+ * A client of gRPC-Web may send trailers too, which are ignored.
  */
 function messageAmong(body: Uint8Array, knownFlags: number): Uint8Array {
   requireStrictFrames(body, knownFlags);
   const frames = parseFrames(body);
   const [frame, second] = frames.filter(({ flags }) => (flags & trailersFlag) === 0);
-  // Of a second message only its presence counts.
+  // The flags of a second message do not matter: its presence is the error.
   const read = frames.filter((each) => each === frame || each.flags & trailersFlag);
   if (read.some(({ flags }) => flags & compressedFlag)) {
     throw new ConnectError("a compressed frame without its encoding", Code.Internal);

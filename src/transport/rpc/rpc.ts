@@ -40,7 +40,7 @@ export interface Peer {
    * work.
    */
   readonly yieldTurn?: (() => void) | undefined;
-  /** Whether the platform can spare what a caller holds that only waits. */
+  /** Whether the platform can spare the connection and memory of a caller that only waits. */
   readonly mayWait?: (() => boolean) | undefined;
 }
 

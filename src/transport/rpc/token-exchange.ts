@@ -98,7 +98,7 @@ async function formOf({ method, header, body, signal }: RpcRequest): Promise<URL
     throw new ExchangeRefusal("invalid_request", "the form has too many fields");
   }
   const fields = new URLSearchParams(new TextDecoder().decode(octets));
-  // RFC 6749 §3.2: a parameter without a value counts as absent.
+  // RFC 6749 §3.2: a parameter without a value is taken as absent.
   return new URLSearchParams([...fields].filter(([, value]) => value !== ""));
 }
 

@@ -72,7 +72,7 @@ export function asConnectError(error: unknown): ConnectError {
   return error instanceof ConnectError ? error : new ConnectError("internal error", Code.Internal);
 }
 
-/** The only metadata that an error of the service has. */
+/** The `retry-after` of an error, its only metadata; empty without one. */
 export function retryAfterOf({ metadata }: ConnectError): AnswerFields {
   const value = metadata.get(RetryAfter.header);
   return value === null ? {} : { [RetryAfter.header]: value };

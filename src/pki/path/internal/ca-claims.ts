@@ -43,8 +43,8 @@ export const CaExtension = {
 } as const;
 
 /**
- * Reads the extensions of a certificate that {@link parseForeignAuthority} accepts. Each must be what
- * RFC 5280 says to its last octet, because verifiers differ in what they forgive.
+ * Reads the extensions of a certificate that {@link parseForeignAuthority} accepts. Each must follow
+ * RFC 5280 to its last octet, because verifiers differ in what they forgive.
  *
  * @throws DerError that names the extension.
  */
@@ -142,7 +142,7 @@ function readPolicies(value: DerReader): void {
   } while (!list.isDone);
 }
 
-/** RFC 5280 §4.2.2.1. Go reads it, and with it no certificate in which it is broken. */
+/** Requires the form of RFC 5280 §4.2.2.1. Go reads this extension, and refuses a certificate in which it is malformed. */
 function readAccessDescriptions(value: DerReader): void {
   const list = value.enter(Tag.sequence);
   value.finish();
@@ -175,7 +175,7 @@ function readKeyIdentifier(value: DerReader): Bytes {
   return identifier;
 }
 
-/** RFC 5280 §4.2.1.1. Issuer and serial number, which it may have as well, are OpenSSL's to compare. */
+/** RFC 5280 §4.2.1.1. Issuer and serial number, which it may have as well, are skipped: only OpenSSL compares them. */
 function readIssuersKeyIdentifier(value: DerReader): Bytes | undefined {
   const fields = value.enter(Tag.sequence);
   value.finish();

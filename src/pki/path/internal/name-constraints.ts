@@ -12,7 +12,7 @@ export interface NameConstraints {
 }
 
 /**
- * Reads NameConstraints. @throws DerError for none, for a minimum or maximum, which RFC 5280 rules out, and
+ * Reads NameConstraints. @throws DerError for an empty extension, for a minimum or maximum, which RFC 5280 rules out, and
  * for an IP range of neither eight nor 32 octets.
  */
 export function readNameConstraints(value: DerReader): NameConstraints {
@@ -53,7 +53,7 @@ export function admitsHost(constraints: NameConstraints, host: string): boolean 
   return isPermitted && !excluded.some((base) => isExactly(base, host) || isBelow(base, host));
 }
 
-/** Whether name constraints allow this subject, DER. Every base that it begins with, part by part, contains it. */
+/** Whether name constraints allow this subject, DER. A base contains it if the subject begins with the parts of the base. */
 export function admitsSubject({ permitted, excluded }: NameConstraints, subject: Bytes): boolean {
   const own = relativeNamesOf(subject);
   const contains = ({ relativeNames }: GeneralName): boolean =>
@@ -67,7 +67,7 @@ export function admitsSubject({ permitted, excluded }: NameConstraints, subject:
 
 /**
  * Whether name constraints allow a name in the certificate of an authority below (RFC 5280 §6.1.4 (b)), for every
- * verifier. A constraint on email or IP addresses counts against every such name: no CA of a mesh has one.
+ * verifier. Any constraint on email or IP addresses forbids every such name: no CA of a mesh has one.
  */
 export function admitsName(constraints: NameConstraints, { kind, text }: GeneralName): boolean {
   const { permitted, excluded } = constraints;
@@ -86,7 +86,7 @@ const hostOf = (uri: string): string => /^[^:]+:\/\/([^/:?#]*)/.exec(uri)?.[1]?.
 const hostsOf = (bases: readonly GeneralName[]): string[] =>
   bases.filter(({ kind }) => kind === "uri").map(({ text }) => text);
 
-/** An empty base matches every host (Go); a base with a leading dot matches the hosts below it. */
+/** Whether a base is this host. An empty base is every host (Go); one with a leading dot is every host below it. */
 function isExactly(base: string, host: string): boolean {
   const wanted = base.toLowerCase();
   return wanted === "" || wanted === host || (wanted.startsWith(".") && host.endsWith(wanted));
@@ -150,7 +150,7 @@ function readOther(names: DerReader): GeneralName {
   return { kind: "other", text: "", octets, relativeNames: [] };
 }
 
-/** The octets of an IA5String that is printable: no name of a mesh has control characters. */
+/** Reads an IA5String, and refuses control characters, which no name of a mesh has. */
 function readIa5(content: DerReader): string {
   let text = "";
   while (!content.isDone) {

@@ -11,7 +11,7 @@ import type { LeafProfile } from "../leaf/to-be-signed.ts";
 export const RevocationReason = {
   /**
    * The reasons for which a certificate of this CA is revoked (RFC 5280 §5.3.1), with their codes. A hold is
-   * not among them: a certificate that counts again would be an entry that leaves before its time.
+   * not among them, because its entry could leave the CRL before the certificate expires.
    */
   codes: {
     unspecified: 0,

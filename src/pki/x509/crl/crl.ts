@@ -18,7 +18,7 @@ export interface Crl {
   /** The key identifier of the issuer. */
   readonly authorityKeyIdentifier: Bytes | undefined;
   readonly number: bigint | undefined;
-  /** Then it may be about other certificates than it seems (RFC 5280 §5.2). */
+  /** Whether an unknown extension is critical: then it may be about other certificates than it seems (RFC 5280 §5.2). */
   readonly hasUnknownCritical: boolean;
   /** A reader at the first entry. Fork it to read. `undefined` where nothing is revoked. */
   readonly entries: DerReader | undefined;
@@ -86,7 +86,7 @@ export const Crl = {
     return { subject, keyIdentifier, maySign: (bits & cRLSign) !== 0 };
   },
 
-  /** Whether a CRL names this CA as its issuer, by name and key identifier. Its signature is another question. */
+  /** Whether a CRL names this CA as its issuer, by name and key identifier. Its signature is not verified. */
   isOf(crl: Crl, { subject, keyIdentifier }: CrlIssuer): boolean {
     const { issuer, authorityKeyIdentifier: named } = crl;
     if (!Bytes.equal(issuer, subject)) return false;
@@ -152,7 +152,7 @@ function readKeyIdentifier(value: DerReader): Bytes | undefined {
 interface CrlIssuer {
   readonly subject: Bytes;
   readonly keyIdentifier: Bytes | undefined;
-  /** Its key usage has cRLSign, or it has none. Verifiers take no CRL of another CA (RFC 5280 §6.3.3 f). */
+  /** Whether its key usage has cRLSign, or is absent. Verifiers accept no CRL of another CA (RFC 5280 §6.3.3 f). */
   readonly maySign: boolean;
 }
 

@@ -28,7 +28,7 @@ function requireAttribute(attribute: DerReader): void {
 
 /**
  * The parts of a Name, comparable as OpenSSL compares them (RFC 5280 §7.1): without regard to case and to
- * spaces more than one. A name that is within another begins with its parts.
+ * repeated spaces. A name that is within another begins with its parts.
  *
  * @throws DerError
  */

@@ -34,7 +34,7 @@ export interface Leaf {
 
 /** Creates signers. */
 export const CertificateSigner = {
-  /** Nothing here checks that the key is the certificate's. */
+  /** Creates a signer. It does not check that the key is the certificate's. */
   create(
     certificate: Certificate,
     publicKey: SubjectPublicKey,

@@ -94,7 +94,7 @@ export function createLeafProfile(
 /**
  * The TBSCertificate of an X509-SVID: an empty subject, and its SPIFFE ID as its only URI. The order of
  * the extensions is istiod's (`security/pkg/pki/util/generate_cert.go`), and the proof comes last. The function is
- * long because it writes one structure from its end to its begin, and each line stands where its octets do.
+ * long because it writes one structure from its end to its beginning, each line where its octets are.
  */
 export function leafToBeSigned(profile: LeafProfile, fields: LeafContent & IssuedFields): Bytes {
   const { publicKey, validity, spiffeId, serialNumber, dnsNames = [] } = fields;

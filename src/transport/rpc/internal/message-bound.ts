@@ -4,7 +4,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { JsonBounds, JsonTooLarge } from "../../../foundation/json.ts";
 import { RequestBody } from "../request-body.ts";
 
-/** Values of JSON, or fields of protobuf. A signer's request for 32 DNS names has 120. */
+/** The most values of JSON, or fields of protobuf. A signer's request for 32 DNS names has 120. */
 const maximumValues = 256;
 
 const jsonBounds: JsonBounds = { octets: RequestBody.maximumOctets, values: maximumValues };
@@ -27,7 +27,7 @@ export function requireFewValues(schema: DescMessage, message: Uint8Array, isJso
 
 class TooManyFields extends Error {}
 
-/** @returns The fields up to the end, and those before. */
+/** Counts the fields up to the end. @returns Their number, plus `before`. */
 function countFields(
   parent: DescMessage | DescField,
   reader: BinaryReader,
