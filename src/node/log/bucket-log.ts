@@ -4,7 +4,7 @@ import { Backoff, retry } from "../../foundation/backoff.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { OperationLog } from "../../foundation/events.ts";
 import { type Fetch, FetchError } from "../../foundation/fetch.ts";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { Semaphore, SingleFlight } from "../../foundation/shared-work.ts";
 import { Bytes } from "../../pki/encoding/bytes.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
 import { Recurrence } from "../../program/recurrence.ts";
@@ -42,6 +42,12 @@ interface BucketLogParts extends LogParts {
 /** How often a write is attempted: with many appending processes, others come first again and again. */
 const maximumAttempts = 30;
 
+/**
+ * So many callers wait without their turns. Further ones keep theirs, so that callers who go and come again while a
+ * bucket is slow do not fill memory, or the batch that the others wait for.
+ */
+const waitingAside = 256;
+
 /** To so many staged entries none is added, because memory has them. */
 const maximumStaged = 32_768;
 
@@ -65,6 +71,7 @@ export class BucketLog {
   readonly publishedLog: PublishedLog;
   readonly #parts: BucketLogParts;
   readonly #shards: readonly Shard[];
+  readonly #aside = new Semaphore(waitingAside);
   #own: number;
   #patience = 1;
   #overtakings = 0;
@@ -79,7 +86,10 @@ export class BucketLog {
     this.#own = (parts.firstShard ?? Math.floor(Math.random() * count)) % count;
     this.issuanceLog = recordingIn({
       mode,
-      append: (entry, _signal, authorities) => Turn.aside(() => this.#append(entry, authorities)),
+      append: (entry, _signal, authorities) => {
+        const append = (): Promise<LogPosition> => this.#append(entry, authorities);
+        return this.#aside.tryRun(() => Turn.aside(append)) ?? append();
+      },
       refusal: () => this.#ownShard.refusal,
       troubles: () => [...new Set(this.#shards.flatMap((each) => each.troubles))],
     });

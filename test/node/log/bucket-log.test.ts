@@ -170,6 +170,38 @@ describe("a log in a bucket", () => {
     expect(mine.isHeld).toBe(true);
   });
 
+  test("is awaited by few requests at once that have left their turns, gone callers among them", async () => {
+    const bucket = new MemoryBucket();
+    await append(instance(bucket), "first");
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const write: ConditionalObjects["write"] = async (...object) => {
+      await held;
+      return bucket.write(...object);
+    };
+    const one = new BucketLog({ objects: { read: bucket.read, write }, ...partsOn(day) });
+    const queue = new FairQueue(() => ({
+      underWay: 1,
+      underWayPerAddress: 1,
+      waiting: 999,
+      waitingPerAddress: 999,
+      inOneTick: { all: 999, address: 999 },
+      timeLimit: 10_000,
+    }));
+    let begun = 0;
+    const request = async (_: unknown, n: number): Promise<void> => {
+      const turn = new Turn(queue, "192.0.2.1");
+      await turn.take();
+      begun++;
+      await turn.run(() => append(one, `entry ${n}`)).finally(() => turn.yield());
+    };
+    const requests = Array.from({ length: 300 }, request);
+    for (let i = 0; i < 400; i++) await new Promise(setImmediate);
+    expect(begun).toBe(257);
+    release();
+    await Promise.all(requests);
+    expect(begun).toBe(300);
+  });
+
   test("leaves full bundles in their places, and repeats none of them in its stage", async () => {
     const bucket = new MemoryBucket();
     const one = instance(bucket);
