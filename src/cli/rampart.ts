@@ -73,7 +73,10 @@ async function complete(words: readonly string[], terminal: Terminal): Promise<v
   for (const line of completionsOf(await rampart(noun, terminal), words)) terminal.print(line);
 }
 
-/** Commander prints its own errors. An OperatorError is shown as a sentence, a defect with its stack. */
+/**
+ * The exit code of a failure. An OperatorError is printed as a sentence, a defect with its stack; Commander has printed
+ * its own errors.
+ */
 function exitCodeOf(error: unknown, terminal: Terminal): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.usage;
   if (error instanceof OperatorError) {

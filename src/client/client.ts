@@ -30,7 +30,7 @@ export { ClientError, tokenFrom };
 
 /** Which CA a program calls, and as whom. */
 export interface ClientOptions {
-  /** The address of the CA: `https:`, or `http:` on this machine. TLS verifies it as any website. */
+  /** The address of the CA: `https:`, or `http:` on this machine. Its certificate is verified like a website's. */
   readonly url: string;
   /**
    * Reads the credential of the workload, such as the token of its ServiceAccount. It is called for each call to the

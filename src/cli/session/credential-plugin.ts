@@ -14,7 +14,7 @@ export interface Credential {
   readonly key: string | undefined;
 }
 
-/** The `exec` of a kubeconfig's user. */
+/** The schema of the `exec` of a kubeconfig's user. */
 export const pluginSchema = z.object({
   apiVersion: z.string(),
   command: z.string(),

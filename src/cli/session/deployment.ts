@@ -223,8 +223,8 @@ export interface Deployment {
   /** What and where the store is, as words for a person. */
   readonly place: string;
   /**
-   * Tests on an object of its own that a bucket keeps what a store relies on; absent for other stores.
-   * @throws OperatorError, FetchError
+   * Tests with a test object that a bucket keeps what a store relies on; absent for other stores.
+   * @throws OperatorError if it does not, FetchError if it does not answer.
    */
   readonly prove?: () => Promise<void>;
   /** The folder of a store of files. */

@@ -15,18 +15,18 @@ import { type Credential, pluginSchema, runPlugin } from "./credential-plugin.ts
 
 /** A connection to a cluster, with the login that kubectl would use. */
 export interface ClusterLogin {
-  /** The name of its context. */
+  /** The name of the kubeconfig's context. */
   readonly name: string;
-  /** No slash at the end. */
+  /** The URL of the API server, without a slash at the end. */
   readonly server: string;
-  /** PEM of the CA of its certificate; `undefined` for the system's roots. */
+  /** PEM of the CA of the API server's certificate; `undefined` for the system's roots. */
   readonly ca: string | undefined;
   /** Sends a GET. @returns The body of a 200. @throws OperatorError for any other status or failure. */
   readonly read: (path: string) => Promise<string>;
   readonly client: KubernetesClient;
 }
 
-/** Room for hundreds of contexts with their certificates. */
+/** The longest kubeconfig: hundreds of contexts with their certificates fit. */
 const maximumFileOctets = 16 * 1024 * 1024;
 
 const text = z.optional(z.string());
@@ -94,7 +94,10 @@ interface KubeconfigFile {
   readonly content: Kubeconfig;
 }
 
-/** Reads the files in order. Like client-go, it passes over a missing one if there is another. @throws OperatorError */
+/**
+ * Reads the files in order. Like client-go, it skips a missing one if there is another.
+ * @throws OperatorError for a malformed file, and if none exists.
+ */
 async function readFiles(paths: readonly string[]): Promise<readonly KubeconfigFile[]> {
   const files: KubeconfigFile[] = [];
   for (const path of paths) {
@@ -219,7 +222,7 @@ export function readFileText(path: string): Promise<string> {
   return SmallFile.read(path, maximumFileOctets, { mayBePipe: true });
 }
 
-/** Drops the parser's message, which quotes the file and its credentials. */
+/** Parses YAML. The error has not the parser's message, which quotes the file and its credentials. */
 function parseYaml(text: string, path: string): unknown {
   try {
     return parse(text);

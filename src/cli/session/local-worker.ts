@@ -16,13 +16,13 @@ import { orOperatorError } from "../terminal/failures.ts";
 
 /** The Worker's bindings on this machine, as `wrangler dev` gives them. */
 interface LocalWorker {
-  /** `[vars]`, and `.dev.vars` over them. */
+  /** `[vars]`, overridden by `.dev.vars`. */
   readonly variables: Readonly<Record<string, unknown>>;
   readonly namespace: KvNamespace;
   close(): Promise<void>;
 }
 
-// Wrangler's own log lines would get into the verb's output.
+// Otherwise, wrangler's own log lines would be in the verb's output.
 process.env = { WRANGLER_LOG: "error", ...process.env };
 
 const stateOf = (config: string): string => join(dirname(config), ".wrangler/state/v3");
@@ -90,7 +90,7 @@ export async function sourceOf(
 /**
  * Parses the configuration in the variables of a Worker; others are ignored.
  * @param kekHint What the error says of a missing KEK.
- * @throws OperatorError
+ * @throws OperatorError if it is invalid.
  */
 export function readConfiguration(
   variables: Readonly<Record<string, unknown>>,
@@ -184,7 +184,7 @@ export interface WorkerTools {
 }
 
 /**
- * The versions of wrangler and workerd that the configuration's folder has.
+ * Finds the versions of wrangler and workerd that are installed for the configuration's folder.
  * @throws OperatorError if wrangler is not installed.
  */
 export function installedTools(config: string): WorkerTools {

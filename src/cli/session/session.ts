@@ -38,7 +38,10 @@ export interface SessionOptions extends DeploymentChoice {
   readonly json?: boolean;
 }
 
-/** Opens the chosen CA for one verb, and closes it afterwards. */
+/**
+ * Runs a verb on the chosen CA, which it opens before and closes afterwards.
+ * @throws OperatorError if it cannot be opened.
+ */
 export async function withSession(
   terminal: Terminal,
   options: SessionOptions,
@@ -171,7 +174,7 @@ export async function openToWrite(session: Session): Promise<OpenedStore> {
 
 /**
  * Requires that every record of the store has opened, because an incomplete answer would be wrong.
- * @throws OperatorError with the number of those that did not.
+ * @throws OperatorError with the number of records that did not open.
  */
 export function requireAllOpen({ refusals }: OpenedStore): void {
   if (refusals.length > 0)

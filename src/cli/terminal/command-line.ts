@@ -39,7 +39,7 @@ export const exitCodesHelp: string = [
   "  130  SIGINT ended it; 143: SIGTERM did.",
 ].join("\n");
 
-/** An error in what was typed, which is wrong whatever the CA holds. */
+/** Makes an error about what was typed, with the exit code `usage`: it is wrong whatever the CA holds. */
 export const usageError = (message: string): OperatorError =>
   new OperatorError(message, { exitCode: exitCodes.usage });
 
@@ -88,7 +88,7 @@ export const typedInstant =
     throw new InvalidArgumentError("must be an instant such as 2026-11-22T12:00:00Z, 30d or 24h");
   };
 
-/** The options that choose a store, for every verb that reads one. */
+/** Adds the options that choose a store, for every verb that reads one. */
 export function addDeploymentOptions(command: Command): Command {
   return addPlaceOptions(command).option(
     "--signer <name>",
@@ -96,7 +96,7 @@ export function addDeploymentOptions(command: Command): Command {
   );
 }
 
-/** The options that choose a CA with all its stores. */
+/** Adds the options that choose a CA with all its stores. */
 export function addPlaceOptions(command: Command): Command {
   return command
     .option(

@@ -22,7 +22,7 @@ export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The system's error codes, in the words of an operator who named the file. */
+/** The system's error codes in words, for an operator who named the file. */
 const systemReasons: Readonly<Record<string, string>> = {
   EACCES: "this user may not use it",
   EPERM: "this user may not use it",
@@ -34,7 +34,7 @@ const systemReasons: Readonly<Record<string, string>> = {
   EROFS: "the file system is read-only",
 };
 
-/** A system's error as a sentence, with the path that it is about. */
+/** Formats a system's error as a sentence, with the path that it is about. */
 function systemSentence(error: unknown): string {
   const reason = systemReasons[errorCode(error) ?? ""];
   const path = error instanceof Error && "path" in error ? String(error.path) : undefined;
@@ -113,7 +113,7 @@ export function logOf(terminal: Terminal): EventLog {
   return { ...log, operation };
 }
 
-/** What has happened, and in brackets to what. */
+/** Formats an event as a sentence: what has happened, and in brackets to what. */
 function sentenceOf({ event, level, detail = event, ...fields }: OperationalEvent): string {
   const named = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
   return named.length === 0 ? detail : `${detail} (${named.join(", ")})`;

@@ -8,10 +8,9 @@ export interface ConfirmationOptions {
 }
 
 /**
- * Asks the operator before a change that cannot be undone.
- *
+ * Asks the operator before a change that cannot be undone, unless `yes`.
  * @param question Its last line is what the operator answers.
- * @throws OperatorError when the answer is no, or there is no terminal to ask on.
+ * @throws OperatorError if the answer is no, and with the exit code `usage` if there is no terminal to ask on.
  */
 export async function confirm(
   terminal: Terminal,

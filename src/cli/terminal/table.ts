@@ -75,7 +75,7 @@ function joined(columns: readonly Column[], cellOf: (column: Column) => string):
   return cells.join(gap).trimEnd();
 }
 
-/** The values of a row that do not fit into its line, on further lines, each filled up to the width. */
+/** Formats the values of a row that do not fit into its line, on further lines, each filled up to the width. */
 function details(
   columns: readonly Column[],
   row: number,

@@ -64,8 +64,8 @@ export function onCa(words: string, { config, env, remote, signer }: CaChoice): 
 }
 
 /**
- * Where a verb is typed: its streams, its environment and its clock. No verb uses `console` or `process` for these.
- * The standard output is for its answer, the standard error stream for everything beside it.
+ * The terminal of a verb: its streams, its environment and its clock. No verb uses `console` or `process` for these.
+ * The standard output is for the answer, the standard error stream for everything else.
  */
 export class Terminal implements Screen {
   /** The wall clock. */
@@ -91,12 +91,12 @@ export class Terminal implements Screen {
     return this.#screen(this.#process.stdout).width;
   }
 
-  /** Whether somebody can be asked. */
+  /** Whether the standard input is a terminal, so that somebody can be asked. */
   get isAttended(): boolean {
     return this.#process.stdin.isTTY ?? false;
   }
 
-  /** Whether a person reads what is said beside the answer. */
+  /** Whether the standard error stream is a terminal, so that a person reads what is beside the answer. */
   get isWatched(): boolean {
     return this.#process.stderr.isTTY ?? false;
   }
@@ -123,7 +123,7 @@ export class Terminal implements Screen {
     );
   }
 
-  /** Prints lines of the answer. */
+  /** Prints lines of the answer, with the commands in them as {@link typed} rewrites them. */
   print(lines: string): void {
     this.#process.stdout.write(`${this.typed(lines)}\n`);
   }
@@ -144,17 +144,17 @@ export class Terminal implements Screen {
     else this.print(inWords());
   }
 
-  /** Says something beside the answer. */
+  /** Prints lines on the standard error stream; for `json` only on a terminal. */
   notice(lines: string, { json = false }: OutputReader = {}): void {
     if (!json || this.isWatched) this.#process.stderr.write(`${this.typed(lines)}\n`);
   }
 
-  /** Says what a verb works on. */
+  /** Prints the CA that a verb works on, as a notice. */
   noticePlace(place: string, reader: OutputReader): void {
     this.notice(this.#said("quiet", `On the ${place}:`), reader);
   }
 
-  /** Says what an operator does after a verb. */
+  /** Prints the commands that an operator may type next. */
   noticeNext(steps: readonly NextCommand[]): void {
     const lines = steps.map(
       ([command, reason]) => `  ${this.#said("heading", this.typed(command))}\n      ${reason}`,
@@ -280,7 +280,7 @@ export type ScreenStream = NodeJS.WritableStream & {
 /** The environment of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The screen behind a stream. Node decides about colours, by NO_COLOR, FORCE_COLOR and TERM. */
+/** Makes the screen of a stream. Node decides about colours, by NO_COLOR, FORCE_COLOR and TERM. */
 export const screenOf = (stream: ScreenStream, environment: Environment): Screen => ({
   width: widthOf(stream, environment),
   styled: (meaning, text) => styleText(formats[meaning], text, { stream }),

@@ -1,11 +1,11 @@
 import { stripVTControlCharacters } from "node:util";
 
-/** An instant to the minute, in UTC. */
+/** Formats an instant to the minute, in UTC. */
 export function formatInstant(instant: Date): string {
   return `${instant.toISOString().slice(0, 16).replace("T", " ")}Z`;
 }
 
-/** The beginning of an id, enough for a person to tell it from others. */
+/** The first 12 characters of an id, by which a person can tell it from others. */
 export const shortId = (id: string): string => id.slice(0, 12);
 
 /** Says which lines of the configuration keep a statement in force even if the store loses it. */

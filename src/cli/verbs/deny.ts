@@ -38,7 +38,7 @@ interface AddOptions extends ChangeOptions {
 /** The most denials that a store takes: many more authorities and taints must fit beside them. */
 const maximumDenials = 200;
 
-/** `rampart deny …`: who gets no certificates. */
+/** `rampart deny …`: lists, adds and removes denials, whose subjects get no certificates. */
 export function denyCommand(terminal: Terminal): Command {
   const deny = new Command("deny").description("whom the CA gives no certificate");
   addPlaceOptions(deny.command("list"))
@@ -99,7 +99,7 @@ export async function add(session: Session, typed: string, options: AddOptions):
     );
   }
   await confirmIn(session, `Give ${subject} no certificate ${endOf(asked)}?`, options);
-  // Made after the confirmation, which may take long: `knownFrom` must not be before the write.
+  // Made after the confirmation, which may take long: `knownFrom` is computed from the time of the write.
   const denial = denialOf(session, subject, options, terminal.clock());
   await Mint.storeStatement(mint, "denial", denial);
   mint.log.operation({
@@ -134,7 +134,10 @@ function denialOf(
   return { subject, knownFrom: Mint.knownFrom(mint, now), until: end, why };
 }
 
-/** Parses a subject by which the CA can recognise callers, in the form that the CA compares. @throws OperatorError */
+/**
+ * Parses a subject by which the CA can recognise callers, into the form that it compares.
+ * @throws OperatorError for any other.
+ */
 function subjectOf({ configuration }: Session, typed: string): string {
   if (!Denial.parse({ subject: typed, knownFrom: new Date(0) })) {
     throw usageError(

@@ -55,14 +55,14 @@ export function createCaCalls({ url, fetch, token, pause, random }: CallPorts) {
   }
 
   return {
-    /** Sends a request, with the token of that moment in each attempt. @throws ClientError, and what `token` throws. */
+    /** Sends a request; each attempt reads the token anew. @throws ClientError, and what `token` throws. */
     call: <Answer>(send: (services: Services, options: CallOptions) => Promise<Answer>) =>
       retrying(async () => {
         const credential = await token();
         const options = { headers: { authorization: `Bearer ${credential}` }, timeoutMs };
         return { answer: await send(services, options).catch(failCall), token: credential };
       }),
-    /** Fetches the trust bundle. @throws ClientError */
+    /** Fetches the trust bundle, without a token. @throws ClientError for every failure. */
     bundle: () =>
       retrying(async () => parseTrustBundle(await fetchJson(`${url}/bundle.json`).catch(failCall))),
   };

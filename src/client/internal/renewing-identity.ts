@@ -52,7 +52,7 @@ const attemptMilliseconds = 30_000;
 /** How far the clock may be set back without a renewal at once. */
 const setBackMilliseconds = 60_000;
 
-/** Gets an X509-SVID and keeps it current, by timers if the program wants to hear of changes. */
+/** Gets an X509-SVID and keeps it current, by timers if there is an `onChange`. */
 export function renewIdentity(ports: RenewalPorts, options: RenewalOptions): RenewingIdentity {
   const renewal = new Renewal(ports, options);
   if (options.onChange) void renewal.run();

@@ -11,7 +11,7 @@ export interface GitHubJob {
   readonly token: string | undefined;
 }
 
-/** Gets a token anew. @throws ClientError `unavailable`, whose message has no token. */
+/** Gets a new token. @throws ClientError `unavailable`, whose message has no token. */
 type ObtainToken = () => Promise<string>;
 
 const platformFetch: Fetch = (url, init) => globalThis.fetch(url, init);
@@ -29,15 +29,21 @@ const askingOf =
 
 /** Makes a client's `token` where the machine or the job has an endpoint for tokens. */
 export const tokenFrom = {
-  /** Asks the metadata server of Google's machines, Cloud Run included. */
+  /** Makes a source of tokens from the metadata server of Google's machines, Cloud Run included. */
   gce: (audience: string, fetch?: Fetch): ObtainToken =>
     askingOf(TokenEndpoint.gce(audience), fetch),
 
-  /** Asks for the managed identity of Azure's machines. @param resource A registered application, such as `api://rampart`. */
+  /**
+   * Makes a source of tokens of the managed identity of Azure's machines.
+   * @param resource A registered application, such as `api://rampart`.
+   */
   azure: (resource: string, fetch?: Fetch): ObtainToken =>
     askingOf(TokenEndpoint.azure(resource), fetch),
 
-  /** Asks GitHub for the token of a job. @throws TypeError for a job that may not ask, and for a URL without TLS. */
+  /**
+   * Makes a source of the tokens of a GitHub job.
+   * @throws TypeError for a job that may not ask, and for a URL without TLS.
+   */
   github(audience: string, { url = "", token = "" }: GitHubJob, fetch?: Fetch): ObtainToken {
     const endpoint = TokenEndpoint.github(audience, url, token);
     if (endpoint) return askingOf(endpoint, fetch);

@@ -172,7 +172,10 @@ function rowsOf(
   ];
 }
 
-/** The calls of the storm; `undefined` where nobody has confirmed them. */
+/**
+ * Asks for a confirmation of the storm, unless `--yes`.
+ * @returns The number of its calls; `undefined` if nobody confirms.
+ */
 async function confirmedCalls(
   terminal: Terminal,
   { yes, calls, url }: AcceptanceOptions,

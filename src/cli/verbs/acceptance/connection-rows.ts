@@ -87,7 +87,7 @@ const handshakeMilliseconds = 10_000;
 
 /**
  * Makes one connection, and returns facts about it. The server is not verified, because the rows judge it.
- * @throws FetchError
+ * @throws FetchError if it fails or takes more than 10 seconds.
  */
 async function handshake({ url, roots }: DeployedParts, options: AgentOptions = {}) {
   const trusting = { ...(roots !== undefined && { ca: roots }), rejectUnauthorized: false };
@@ -115,7 +115,7 @@ type TlsFacts = Awaited<ReturnType<typeof handshake>>;
 
 const longestChain = 8;
 
-/** The chain as it was verified, the leaf first: with the root of this machine, if there is one. */
+/** The chain as it was verified, the leaf first and with the root of this machine, if there is one. */
 function chainOf(socket: TLSSocket): readonly X509Certificate[] {
   const chain: X509Certificate[] = [];
   let next = socket.getPeerX509Certificate();

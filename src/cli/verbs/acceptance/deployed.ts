@@ -24,7 +24,7 @@ export type Protocol = "connect" | "grpc-web" | "grpc";
 
 /** The CA under test, and the identity that calls it. */
 export interface DeployedParts {
-  /** Without a slash at its end. */
+  /** The URL of the CA, without a slash at its end. */
   readonly url: string;
   readonly token: string;
   readonly trustDomain: string;
@@ -53,7 +53,7 @@ export interface CertificateCall {
   readonly token: string | undefined;
 }
 
-/** What came in place of a certificate. */
+/** Why a call got no certificate. */
 interface NoCertificate {
   /** `undefined` for a response that is none of the protocol, such as a proxy's. */
   readonly code: Code | undefined;
@@ -72,7 +72,7 @@ export class Deployed {
   readonly parts: DeployedParts;
   /** The chains of all certificates so far. The first one shows the identity. */
   readonly issued: Chain[] = [];
-  /** How long each call for a certificate took that got one, in milliseconds. */
+  /** The milliseconds that each call took which got a certificate. */
   readonly latencies = new Map<string, number[]>();
   readonly #channels = new Map<Protocol, Promise<Channel>>();
 
@@ -87,7 +87,10 @@ export class Deployed {
 
   readonly clock = (): Date => this.parts.terminal.clock();
 
-  /** Reads a path of the CA, or a URL elsewhere. It follows no redirect. @throws FetchError */
+  /**
+   * Reads a path of the CA, or another URL. It follows no redirect, and resolves for every status.
+   * @throws FetchError without a whole response in time.
+   */
   readonly ask = async (
     target: string,
     headers: Readonly<Record<string, string>> = {},
@@ -121,7 +124,7 @@ export class Deployed {
     return certChain;
   }
 
-  /** Asks for a certificate, once. @returns What came in place of one. */
+  /** Requests a certificate once. It never rejects. @returns `undefined` if the CA issued one, otherwise why not. */
   readonly request = (call: CertificateCall): Promise<NoCertificate | undefined> =>
     this.#request(call).then(
       () => undefined,

@@ -129,7 +129,10 @@ export async function init(session: Session, options: ConfirmationOptions): Prom
   if (!isDry) terminal.noticeNext([backupStep, planStep]);
 }
 
-/** A store that has lost its records looks like a new one. */
+/**
+ * Makes the question before a first authority. It warns, because a store that has lost its records looks like a new
+ * one.
+ */
 async function foundingQuestion({ place, mint, now }: Session): Promise<string> {
   const { store, inceptionDate } = mint;
   const others = (await store.load()).length;
@@ -171,7 +174,7 @@ async function show(session: Session, prefix: string, options: SessionOptions): 
   session.terminal.answer(shownReport, options, () => format(shownReport));
 }
 
-/** A self-signed authority is its own root, and is shown once. */
+/** The roots to show beside an authority: none for a self-signed one, which is its own root. */
 function rootsOf(
   authority: Pick<SigningAuthority, "roots" | "intermediates"> | undefined,
   root: Pick<SigningAuthority, "roots"> | undefined,
@@ -180,7 +183,7 @@ function rootsOf(
   return root?.roots ?? [];
 }
 
-/** A certificate of an authority, as `openssl x509 -subject -fingerprint -sha256` would show it. */
+/** Describes a certificate of an authority, as `openssl x509 -subject -fingerprint -sha256` would show it. */
 function shown(role: "authority" | "intermediate" | "root", der: Bytes) {
   const { subject, validity } = Certificate.parse(der).toBeSigned;
   return {

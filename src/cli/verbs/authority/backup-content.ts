@@ -53,7 +53,7 @@ async function readAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {
   return { authority, extractablePrivateKey };
 }
 
-/** A private key of a backup, PKCS#8, for the algorithm of this public key. */
+/** Imports a private key of a backup (PKCS#8) for the algorithm of this public key. */
 function readPrivateKey(pkcs8: Bytes, publicKey: SubjectPublicKey): Promise<CryptoKey> {
   const { importParameters } = SignatureAlgorithm.of(publicKey);
   return crypto.subtle.importKey("pkcs8", pkcs8, importParameters, true, ["sign"]);

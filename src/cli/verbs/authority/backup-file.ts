@@ -44,11 +44,11 @@ const backupSchema = z.strictObject({
   ...listForms,
   format: z.literal("rampart backup"),
   version: z.literal(1),
-  /** Older backups lack it. */
+  /** Absent in older backups. */
   writtenAt: z.optional(Fields.instant),
   trustDomain: z.string(),
   authorities: z.array(authoritySchema).check(z.maxLength(100)),
-  /** Absent where none is open, so that older versions can restore the backup. */
+  /** Absent if no request is open, so that older versions can restore the backup. */
   requests: z.optional(z.array(requestSchema).check(z.minLength(1), z.maxLength(100))),
   tokenKeys: z.optional(z.array(tokenKeySchema).check(z.minLength(1), z.maxLength(100))),
 });
@@ -75,7 +75,7 @@ export async function sealBackup(session: Session, lock: BackupLock): Promise<st
   return armor.encode(await encrypter.encrypt(content));
 }
 
-/** Whether a text begins as an armoured age file does. Only then is a key asked for. */
+/** Whether a text begins as an armoured age file does; tested before anybody is asked for a passphrase. */
 export const isArmoured = (text: string): boolean =>
   text.trimStart().startsWith("-----BEGIN AGE ENCRYPTED FILE-----");
 

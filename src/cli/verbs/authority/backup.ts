@@ -99,8 +99,8 @@ export async function exportBackup(
 }
 
 /**
- * Records in the store that a backup was made, for `rampart doctor`. A store that refuses it is only logged: the backup
- * is good.
+ * Records in the store that a backup was made, for `rampart doctor`. If the store refuses the record, it logs a
+ * warning, because the backup is good nevertheless.
  */
 async function noteBackup({ mint, now, log }: Session): Promise<void> {
   try {
@@ -158,14 +158,15 @@ export async function restore(
       ? `There are authorities or unreadable records (${records}) in the ${place} already. Restore beside and over them?`
       : `Restore it into the ${place}?`;
   await confirmIn(session, question, options);
-  // Checked again, because the question may have waited for long, and a CA founds itself on its inception date.
+  // Checked again, because the confirmation may take long, and the CA makes its first authority by itself on its
+  // inception date.
   requireOneCa(session, backup, await openStore(session));
   await restoreBackup(session, backup);
   await printStoreSummary(session);
   if (!isDry) terminal.noticeNext([doctorStep, planStep]);
 }
 
-/** Room for a hundred authorities with long chains. */
+/** The longest backup: a hundred authorities with long chains fit. */
 const maximumBackupOctets = 16 * 1024 * 1024;
 const maximumIdentityOctets = 64 * 1024;
 

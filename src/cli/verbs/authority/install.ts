@@ -112,7 +112,7 @@ function answeredRequest(
   );
 }
 
-/** Installs an intermediate, after a question where its root is new to the mesh. */
+/** Installs an intermediate, after a confirmation if its root is new to the mesh. */
 async function installChecked(
   session: Session,
   intermediate: NewIntermediate,

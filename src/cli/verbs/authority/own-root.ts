@@ -130,7 +130,7 @@ interface RootOptions extends SessionOptions {
   readonly lifetime: number;
 }
 
-/** `rampart authority root`: the certificate of a root whose key a service holds. */
+/** Adds `authority root`, which prints the certificate of a root whose key is in a key service. */
 export function addRoot(command: Command, terminal: Terminal): void {
   command
     .argument("<key>", "the URI of a key that signs: EC P-256, EC P-384 or RSA")

@@ -14,7 +14,7 @@ import type { OpenedBackup } from "./backup-file.ts";
 /**
  * Refuses to restore one CA beside another: the newest authority signs at once, and a mesh accepts nothing of a root
  * that its bundle has not had for as long as a leaf lasts.
- * @throws OperatorError if both have authorities, and share none and no root that has been published for so long.
+ * @throws OperatorError if both have authorities, and share neither one nor a root that was published so long ago.
  */
 export function requireOneCa(
   { mint: { phaseLengths: lengths }, now, place }: Session,
@@ -23,7 +23,7 @@ export function requireOneCa(
 ): void {
   const own = Taint.apply(store.authorities, store.taints);
   const living = own.filter(({ schedule }) => schedule.retiresAt > now);
-  // Counts the authorities that do not open here, because another process with the right KEK may sign with them.
+  // Includes authorities that do not open here, because another process with the right KEK may sign with them.
   const unread = store.refusals.filter(({ kind }) => kind === "authority");
   if (authorities.length === 0 || living.length + unread.length === 0) return;
   const published = publishedIn(store);
@@ -91,7 +91,7 @@ function tokenKeyLine(backup: OpenedBackup, store: OpenedStore, now: Date): stri
     : `Keys for tokens in it: ${ids}.`;
 }
 
-/** Lines that say which authority signs when, and which of them the store's current bundle lacks. */
+/** Says which authorities sign when, and which have roots that the store's current bundle lacks. */
 function signingLines(
   authorities: readonly SigningAuthority[],
   published: ReturnType<typeof publishedIn>,

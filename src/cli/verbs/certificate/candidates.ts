@@ -76,7 +76,7 @@ export function candidateOfSerial(
   }
   const signer =
     authority === undefined ? first : findByIdPrefix(authorities, authority, "authority");
-  // An authority that this CA has not made itself may have signed before it came here.
+  // An imported authority may have signed before its import, with serial numbers of another form.
   const own = Hex.format(signer?.certificate.toBeSigned.serialNumber ?? new Uint8Array());
   const foreign = SerialNumber.foreign(own) === undefined && SerialNumber.foreign(text);
   if (foreign) throw new OperatorError(`${text}: ${foreign}`);
@@ -123,7 +123,7 @@ interface LogChoice {
   readonly serials: readonly string[];
   /** Serial numbers of certificates in files; with `withRenewals`, their renewals are chosen. */
   readonly shown: readonly string[];
-  /** `undefined` where serial numbers alone choose. */
+  /** The search; `undefined` if only serial numbers choose. */
   readonly fields: SearchFields | undefined;
   /** Whether the certificates are chosen, too, that were issued to a caller who showed a chosen one. */
   readonly withRenewals: boolean;

@@ -57,8 +57,8 @@ const fetchFailed =
   };
 
 /**
- * Formats a certificate: its title, its fields and its errors. Names in it are printed escaped, because somebody else
- * wrote them.
+ * Formats a certificate: its title, its fields and its faults. Control characters in names become `?`, because somebody
+ * else wrote the names.
  */
 function toWords({ kind, fields, faults }: Inspected, index: number): string {
   const lines = Object.entries(fields).map(

@@ -35,8 +35,7 @@ const readers: Readonly<Record<string, Read>> = {
 };
 
 /**
- * Describes each certificate, request, CRL and key in PEM, DER or a SPIFFE bundle; of a private key only that it is
- * there.
+ * Describes each certificate, request, CRL and key in PEM, DER or a SPIFFE bundle; a private key only by its presence.
  * @throws OperatorError for anything else.
  */
 export async function inspect(octets: Uint8Array, now: Date): Promise<readonly Inspected[]> {

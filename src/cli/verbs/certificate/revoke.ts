@@ -70,7 +70,7 @@ export async function revoke(
   terminal.print(formatCandidates(terminal, open));
   const those = open.length === 1 ? "this certificate" : `these ${open.length} certificates`;
   await confirmIn(session, `Revoke ${those}? Nothing takes it back.`, options);
-  // Made after the confirmation, which may take long: `knownFrom` must not be before the write.
+  // Made after the confirmation, which may take long: `knownFrom` is computed from the time of the write.
   const statements = statementsFor(session, terminal.clock(), open, options);
   await RevocationStatements.record(mint, statements);
   const knownBy = Mint.knownFrom(mint, terminal.clock());
@@ -78,7 +78,10 @@ export async function revoke(
   printNextSteps(session, open, statements, knownBy, options);
 }
 
-/** Refuses `--signer`, because the store of the unnamed authorities has all revocations. @throws OperatorError */
+/**
+ * Refuses the option `--signer`, because the store of the unnamed authorities has all revocations.
+ * @throws OperatorError for wrong usage.
+ */
 export function requireMainStore({ signer }: SessionOptions): void {
   if (signer === undefined) return;
   throw usageError("leave out --signer: the revocations of all signers are in the store of the CA");

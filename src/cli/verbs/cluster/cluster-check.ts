@@ -12,9 +12,9 @@ import { printable } from "../../terminal/text.ts";
 export interface IssuerReport {
   readonly cluster: string;
   readonly issuer: string;
-  /** The source of its keys. */
+  /** Where its keys come from. */
   readonly source: "inline" | "jwks_uri" | "discovery" | "api";
-  /** Why the keys cannot be loaded. */
+  /** Why the keys cannot be loaded; `undefined` if they can. */
   readonly fault: string | undefined;
   /** Each key's id, with the algorithms that it may be used with. */
   readonly keys: readonly string[];
@@ -29,7 +29,7 @@ export interface IssuerReport {
 }
 
 /**
- * Inspects every issuer of a configuration from this machine, as the CA would: it fetches its keys. It does not throw
+ * Inspects every issuer of a configuration from this machine as the CA would, by fetching its keys. It does not throw
  * for an issuer that fails: `fault` says why.
  */
 export async function inspectIssuers(

@@ -23,7 +23,7 @@ export interface IssuerDocuments {
  */
 export const platforms = ["worker", "serve", "helm"] as const;
 
-/** The settings of a table beside its issuer and its keys. */
+/** The settings of a table, except its issuer and its keys. */
 export interface EnrolmentSettings {
   readonly platform: (typeof platforms)[number];
   readonly cluster: string;
@@ -35,7 +35,10 @@ export interface EnrolmentSettings {
 
 const discovery = z.object({ issuer: z.string() });
 
-/** Parses the documents of an API server. The key set is only parsed as JSON. @throws OperatorError */
+/**
+ * Parses the documents of an API server; of the key set no more than its JSON.
+ * @throws OperatorError for no JSON, and no issuer.
+ */
 export function parseIssuerDocuments(discoveryText: string, jwksText: string): IssuerDocuments {
   return { issuer: issuerIn(discoveryText), jwks: documentIn(jwksText, "the JWK Set") };
 }
@@ -149,7 +152,7 @@ function publicKeys(jwks: unknown): z.infer<typeof jwk>[] {
   });
 }
 
-/** Requires a table that Rampart would accept. @throws OperatorError */
+/** Requires a table that Rampart accepts. @throws OperatorError that names the first wrong key. */
 export function requireServable(table: unknown): void {
   const parsed = IssuerTable.schema.safeParse([table], inEnglish);
   if (parsed.success) return;

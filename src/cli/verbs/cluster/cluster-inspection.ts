@@ -15,11 +15,11 @@ import { issuerIn } from "./cluster-enrol.ts";
 /** The roots in a cluster, as this terminal can see them. */
 export interface ClusterInspection {
   readonly cluster: string;
-  /** `undefined` for a login that belongs to none of `ISSUERS`. */
+  /** The issuer; `undefined` for a login that belongs to none of `ISSUERS`. */
   readonly issuer: string | undefined;
   /** The roots, or a sentence why the cluster cannot be inspected. */
   readonly roots: ClusterRoots<HeldRoots> | string;
-  /** The CRLs likewise; absent unless they were asked for, and where the roots cannot be inspected. */
+  /** The CRLs, or why they cannot be inspected; absent unless they were asked for, and if `roots` is a sentence. */
   readonly crls?: ClusterRoots<HeldRoots> | string;
 }
 
@@ -28,7 +28,7 @@ const timeoutMilliseconds = 60_000;
 const maximumDistinctCharacters = 16 * 1024 * 1024;
 
 /**
- * Lists the trust bundles that each cluster of `ISSUERS` holds, eight clusters at once: through the login of a
+ * Lists the trust bundles in each cluster of `ISSUERS`, eight clusters at once: through the login of a
  * kubeconfig that fits, or else with the credential of its table from the environment. A cluster that cannot be read
  * has a sentence in place of its roots, and each login that fits no table is listed with the reason. An issuer with
  * `subjects` has no cluster.
@@ -167,7 +167,7 @@ export function addLoginOptions(command: Command): Command {
 
 /**
  * Reads the chosen logins, and asks each API server for its issuer; none if no option chooses one.
- * @throws OperatorError
+ * @throws OperatorError for a login that cannot be read.
  */
 async function identifyLogins(
   { kubeconfig, context }: LoginChoice,

@@ -30,7 +30,7 @@ import {
 import { addLoginOptions, inspectClusters, type LoginChoice } from "./cluster-inspection.ts";
 import { type DeliveryReport, formatDeliveries, reportDeliveries } from "./delivery-report.ts";
 
-/** `rampart cluster …`: the clusters whose tokens the CA accepts. */
+/** `rampart cluster …`: enrols and checks the clusters whose tokens the CA accepts. */
 export function clusterCommand(terminal: Terminal): Command {
   const cluster = new Command("cluster").description("the clusters whose tokens the CA accepts");
   addEnrol(cluster.command("enrol"), terminal);

@@ -17,7 +17,7 @@ type DeliveredBundle = ReturnType<typeof bundleOf>;
 export interface DeliveryReport {
   readonly cluster: string;
   readonly issuer: string | undefined;
-  /** Why the cluster cannot be inspected. */
+  /** Why the cluster cannot be inspected; `undefined` if it can. */
   readonly fault: string | undefined;
   /** The number of namespaces that should have a bundle. */
   readonly namespaces: number;
@@ -126,7 +126,7 @@ export type RootReach = NonNullable<ReturnType<typeof rootReach>>;
 /** The namespaces of one cluster that have the root. */
 interface ClusterReach {
   readonly cluster: string;
-  /** Why the cluster cannot be inspected. */
+  /** Why the cluster cannot be inspected; `undefined` if it can. */
   readonly fault: string | undefined;
   readonly namespaces: number;
   readonly having: number;

@@ -34,7 +34,7 @@ interface DoctorOptions extends ExaminationChoice {
   readonly deploy?: boolean;
 }
 
-/** `rampart doctor`: the checkup of a CA, before a deployment and in a cron job. */
+/** `rampart doctor`: examines a CA, before a deployment and in a cron job. The worst finding decides the exit code. */
 export function doctorCommand(terminal: Terminal): Command {
   const doctor = addExitCodes(new Command("doctor"), {
     attention: "The worst finding is a warning.",

@@ -155,7 +155,7 @@ async function open(
   }
 }
 
-/** Makes a finding of a configuration that cannot be parsed. A missing KEK has its own. */
+/** Makes a finding of the message about an invalid configuration: `kek-missing` or `configuration-invalid`. */
 export function configurationFault(message: string): Finding {
   if (/^KEK: is required$/m.test(message)) {
     const what = "The configuration has no KEK.";

@@ -84,7 +84,7 @@ function unfitWorkerd(version: string, compatibilityDate: string): Finding[] {
 const faultsOf = (version: string, known: readonly KnownFault[]): string[] =>
   known.filter(({ before }) => Runtime.isOlder(version, before)).map(({ fault }) => fault);
 
-/** The second number of workerd's version is its date. */
+/** Reads the date of workerd's version, which is its second number. */
 function dateOf(version: string): string | undefined {
   const [, year, month, day] = /^1\.(\d{4})(\d\d)(\d\d)\./.exec(version) ?? [];
   return day === undefined ? undefined : `${year}-${month}-${day}`;
@@ -115,7 +115,10 @@ export async function fileFindings(directory: string): Promise<readonly Finding[
   }
 }
 
-/** A store that does not exist yet has no files. */
+/**
+ * Finds files of the store that have another owner, or that every user may use. A store that does not exist yet has no
+ * files.
+ */
 async function ownersAndModes(directory: string): Promise<readonly Finding[]> {
   const top = await lstat(directory).catch(ignoringAbsence);
   // A path that is no folder has no findings here, because reading the records fails with a finding of its own.
@@ -123,7 +126,7 @@ async function ownersAndModes(directory: string): Promise<readonly Finding[]> {
   const open = isOpen(top.mode) ? [notPrivate(directory, "its folder")] : [];
   const files = await filesBelow(directory);
   const owner = ownerOfMost(files, top.uid) ?? top;
-  // The folder may be a volume's, which its group may use.
+  // A folder that its group may use is a volume's, and may have another owner.
   const isVolume = (top.mode & 0o070) === 0o070;
   const folder = isVolume ? [] : [{ path: directory, uid: top.uid }];
   const foreign = [...folder, ...files].filter(({ uid }) => uid !== owner.uid);

@@ -15,7 +15,7 @@ import {
   utf8,
 } from "./ca-entries.ts";
 
-/** Twice the size of eight RSA-4096 certificates with OpenSSL's `-text`. */
+/** The longest PEM file: twice the size of eight RSA-4096 certificates with OpenSSL's `-text`. */
 const maximumPemOctets = 256 * 1024;
 const maximumManifestOctets = 4 * 1024 * 1024;
 

@@ -84,7 +84,7 @@ const encodings: ReadonlyMap<string, "pkcs1" | "sec1" | "pkcs8"> = new Map([
 export function readPrivateKey(source: Source): KeyObject {
   const refuse = (why: string): OperatorError =>
     new OperatorError(`${source.name}: failed to parse private key PEM: ${why}`);
-  // `openssl ecparam -genkey` writes the curve before the key.
+  // `openssl ecparam -genkey` writes a block with the curve before the key.
   const blocks = blocksOf(source).filter(({ label }) => label !== "EC PARAMETERS");
   const [block, another] = blocks;
   if (!block) throw refuse("there is no PEM block");

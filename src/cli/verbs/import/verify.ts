@@ -26,7 +26,7 @@ import {
 
 /** A verified CA with its key. It has no schedule yet, and is not sealed. */
 export interface ImportedAuthority extends VerifiedAuthority {
-  /** Extractable, so that it can be sealed; it must be dropped then. */
+  /** Extractable, so that it can be sealed, and must be dropped afterwards. */
   readonly privateKey: CryptoKey;
 }
 

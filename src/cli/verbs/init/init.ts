@@ -104,7 +104,7 @@ function workerName(folder: string): string {
 /** The name of the package, which a project depends on. */
 export const packageName = "@rampart-ca/rampart";
 
-/** Where the package has the script of the console. */
+/** The folder of the console's script in the package. */
 const consoleFolder = `node_modules/${packageName}/dist/console`;
 
 /** The settings in which two projects differ. */

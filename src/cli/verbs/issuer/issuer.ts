@@ -19,7 +19,7 @@ import {
 
 type EnrolOptions = Answers & { readonly for: EnrolmentSettings["platform"] };
 
-/** `rampart issuer …`: the issuers of callers outside Kubernetes. */
+/** `rampart issuer …`: prints tables for the issuers of callers outside Kubernetes. */
 export function issuerCommand(terminal: Terminal): Command {
   const issuer = new Command("issuer").description(
     "the issuers of CI jobs, functions, machines and other trust domains",

@@ -21,7 +21,7 @@ export interface Recipe {
   readonly issuerOf?: (answers: Answers) => string;
   /** The claims that a token must have. A member that is `undefined` is left out. */
   readonly claimsOf: (answers: Answers) => Readonly<Record<string, unknown>>;
-  /** The longest age of a token; absent where a platform hands out old ones. */
+  /** The longest age of a token; absent if the platform hands out old ones. */
   readonly maximumAge?: string;
   /** Whether each token may be used once only, if the CA can remember used tokens. */
   readonly once?: boolean;
@@ -68,7 +68,7 @@ export const recipes: Readonly<Record<string, Recipe>> = {
     claimsOf: ({ ownerId, repositoryId, environment, ref }) => ({
       ...{ repository_owner_id: ownerId, repository_id: repositoryId, environment, ref },
       ref_protected: ref && true,
-      // pull_request_target and workflow_run run for strangers, with the ref of the base branch.
+      // Without pull_request_target and workflow_run, which run for strangers with the ref of the base branch.
       event_name: ["push", "workflow_dispatch"],
     }),
     maximumAge: "10m",
@@ -160,6 +160,6 @@ export function tableOf(recipe: Recipe, answers: Answers, cluster: string, mayRe
   const bound = once && mayRemember ? { once } : { maximum_age };
   const subjects = [{ name: account, claims, namespace, account, ...bound }];
   const bounds = { audiences: [audience], cluster, namespaces: [namespace] };
-  // JSON has no member that is `undefined`.
+  // Drops the members that are `undefined`, because JSON has none.
   return JSON.parse(JSON.stringify({ issuer, ...bounds, recorded_claims, subjects })) as object;
 }

@@ -69,7 +69,7 @@ export interface Anomaly {
 export interface Watch {
   /** The certificates of every authority that the operator knows; if absent, those in the log are used. */
   readonly authorities: readonly X509Certificate[] | undefined;
-  /** The tables of the issuers; if absent, namespaces are not judged. */
+  /** The tables of the issuers; if absent, namespaces are not checked. */
   readonly issuers: readonly IssuerTable[] | undefined;
   /** The most identities that the proxies of one node may ask for in a day. */
   readonly identitiesPerNode: number;

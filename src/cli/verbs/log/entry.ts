@@ -168,8 +168,8 @@ function parse(der: Uint8Array): X509Certificate {
 export type Distrusted = ReadonlyMap<number, Distrust>;
 
 /**
- * Formats entries, given from the newest to the oldest, as a table with the oldest first. Without `distrusted` the
- * table says nothing of revocations and denials.
+ * Formats entries, which are given newest first, as a table with the oldest first. Without `distrusted`, the table has
+ * no column of revocations and denials.
  */
 export function formatEntries(
   screen: Screen,

@@ -195,7 +195,7 @@ export class FollowerIndex implements Disposable {
     this.#prepared("INSERT OR REPLACE INTO watched VALUES (1, ?)").run(size);
   }
 
-  /** When the newest entry was appended. */
+  /** When the newest entry was appended; `undefined` for an empty copy. */
   newest(): Date | undefined {
     const [row] = this.all<{ at: string | null }>("SELECT max(at) AS at FROM entry");
     return row?.at ? new Date(row.at) : undefined;

@@ -138,7 +138,10 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
   return accepted;
 }
 
-/** Reads and verifies the whole log up to a checkpoint, without using or changing the copy. @throws LogError */
+/**
+ * Reads and verifies the whole log up to a checkpoint. The copy is neither used nor changed.
+ * @throws LogError if the log contradicts itself.
+ */
 export async function verifyAnew(
   { source, terminal, reader }: Follower,
   { checkpoint }: AcceptedCheckpoint,

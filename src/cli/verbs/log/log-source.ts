@@ -128,7 +128,7 @@ function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
 /**
  * Reads the policy that an operator chose: a file, or a key alone without witnesses.
  * @returns `undefined` if neither is given.
- * @throws OperatorError
+ * @throws OperatorError for an unreadable or malformed one.
  */
 export async function chosenPolicy({ key, policy }: SourceOptions): Promise<LogPolicy | undefined> {
   if (policy !== undefined) {

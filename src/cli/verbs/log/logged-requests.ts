@@ -117,7 +117,7 @@ export function addRequest(
 
 /** Adds the requests of entries that an older program stored without them. */
 export async function addMissingRequests(index: FollowerIndex): Promise<void> {
-  // Only a count is quick in a copy of a million entries, and usually nothing is missing.
+  // A count is quick even in a copy of a million entries, and usually nothing is missing.
   const [counts] = index.all<{ missing: number }>(
     "SELECT (SELECT count(*) FROM entry) - (SELECT count(*) FROM request) AS missing",
   );

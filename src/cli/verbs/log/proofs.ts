@@ -20,7 +20,10 @@ import { readAuthorities } from "./follow.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { chosenPolicy, throwNeedsAttention } from "./log-source.ts";
 
-/** Reads the first certificate of a PEM file, DER. @throws OperatorError */
+/**
+ * Reads the first certificate of a PEM file, DER. It is not parsed.
+ * @throws OperatorError if the file is unreadable or has none.
+ */
 export async function readLeaf(file: string): Promise<Bytes> {
   const [first = ""] = Pem.certificates(await PemFile.read(file));
   const der = Base64.parse(first);
@@ -112,7 +115,10 @@ export async function verify(
   terminal.print(options.json ? JSON.stringify({ origin, index, issuedAt: entry.at }) : found);
 }
 
-/** Requires that the copy has the proved entry, because the proof may be of another history. @throws LogError */
+/**
+ * Requires that the copy has the proved entry, because the proof may be of another history.
+ * @throws LogError otherwise.
+ */
 async function requireInCopy(
   terminal: Terminal,
   options: VerifyOptions,

@@ -13,8 +13,8 @@ import { explainToken } from "./explained-token.ts";
 import { type ReadRules, readRules, ruled } from "./replayed.ts";
 
 /**
- * The attributes that the CA would see in a described request, once for each issuer that may have authenticated its
- * caller.
+ * Lists the attributes that the CA would see in a described request, once for each issuer that may have authenticated
+ * its caller.
  */
 function circumstancesOf(
   asks: Question,

@@ -3,7 +3,7 @@ import { type BootstrapFlags, bootstrapOf } from "../../../agent/bootstrap.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 
-/** An option that may come several times. */
+/** Makes an option that may be given several times. */
 const listed = (flags: string, what: string, otherwise = "none"): Option =>
   new Option(flags, what)
     .argParser((value: string, before: string[]) => [...before, value])

@@ -76,7 +76,7 @@ async function serveHere(
     start: async (configuration, context) => {
       warn(configuration);
       const server = await serve(configuration, context);
-      // The end of the program reports a server that never gets an address.
+      // If the server never gets an address, the end of the program reports it.
       server.address.then(child?.reportServing, () => {});
       const reconfigure = async (next: ServeConfiguration) => {
         const inPart = await server.reconfigure(next);

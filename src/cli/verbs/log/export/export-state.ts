@@ -14,7 +14,7 @@ export interface PendingWrite {
 export class ExportState implements Disposable {
   readonly #database: DatabaseSync;
 
-  /** @throws OperatorError if another process has it open. */
+  /** Opens the file of the positions, or makes it. @throws OperatorError if another process has it open. */
   constructor(path: string) {
     try {
       this.#database = StoreOwner.openDatabase(

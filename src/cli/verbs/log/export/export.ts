@@ -17,7 +17,9 @@ import { type ExportedEvent, toOcsf, toOtlp } from "./exported-event.ts";
 import { digestOf } from "./file-mark.ts";
 import { FileTarget } from "./file-target.ts";
 
-/** Where events go: `-`, a file, or the URL of a collector. */
+/**
+ * The options that say where events go (`to`: `-`, a file, or the URL of a collector) and where the copies are (`dir`).
+ */
 export interface ExportOptions {
   readonly to: string;
   readonly dir: string;
@@ -161,7 +163,10 @@ export class Export implements Disposable {
   }
 }
 
-/** Makes the collector at a URL, with one spelling of that URL; `undefined` for any other place. */
+/**
+ * Makes the collector at a URL, and normalizes the URL, which names the stored positions; `undefined` for any other
+ * place.
+ */
 async function collectorAt(
   to: string,
   { OTEL_EXPORTER_OTLP_HEADERS: given = "", OTEL_EXPORTER_OTLP_CERTIFICATE: roots }: Environment,

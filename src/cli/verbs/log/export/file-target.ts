@@ -57,7 +57,7 @@ export class FileTarget {
   }
 }
 
-/** Opens a file; a new one is left to the owner of its folder. */
+/** Opens a file for appending; a new one gets the owner of its folder. */
 async function openToAppend(path: string): Promise<FileHandle> {
   const file = await open(path, "a+", 0o600);
   const { size } = await file.stat();
@@ -65,7 +65,7 @@ async function openToAppend(path: string): Promise<FileHandle> {
   return file;
 }
 
-/** Ends the last line of a file, if it is torn. */
+/** Ends the last line of a file, if a crash has left it without its end. */
 async function endLine(file: FileHandle): Promise<void> {
   const { size } = await file.stat();
   const last = size > 0 ? await readAt(file, size - 1, 1) : undefined;
