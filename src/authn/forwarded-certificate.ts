@@ -15,14 +15,13 @@ interface ForwardedTrust {
 }
 
 /**
- * Authenticates the client of a gateway, as Istio's `XfccAuthenticator` does. Istio trusts the address
- * of the proxy; here the proxy must prove an account that its issuer's table calls a gateway. The
- * header of any other caller is ignored, unless `x-rampart-forwards` says that it must be used: then the call is refused, so
- * that no client gets the identity of its gateway.
+ * Authenticates the client of a gateway, as Istio's `XfccAuthenticator` does. Istio trusts the address of the proxy;
+ * here the proxy must prove an account that its issuer's table calls a gateway. The header of any other caller is
+ * ignored, unless `x-rampart-forwards` says that it must be used: then the call is refused, so that no client gets the
+ * identity of its gateway.
  *
- * A gateway may speak only for the namespaces that its issuer may vouch for. It forwards the certificate
- * itself, which must be a credential here too; a name alone is accepted only from a gateway whose table
- * allows that.
+ * A gateway may speak only for the namespaces that its issuer may vouch for. It forwards the certificate itself, which
+ * must be a credential here too; a name alone is accepted only from a gateway whose table allows that.
  */
 export function acceptingForwardedCertificates(
   trust: ForwardedTrust,

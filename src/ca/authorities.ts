@@ -58,8 +58,8 @@ export interface AuthoritiesConfiguration extends RecordOpening, LoadTimes {
   readonly store: AuthorityStore;
   readonly shareWork: WorkSharing;
   /**
-   * Waits for a load, but not for long: a store that hangs must not hold up a request, which has the last load
-   * meanwhile, or is refused. Absent where a load ends with its request.
+   * Waits for a load, but not for long: a store that hangs must not hold up a request, which then uses the last
+   * load, or is refused. Absent where a load ends with its request.
    */
   readonly waitBriefly?: ((load: Promise<void>) => Promise<void>) | undefined;
   /** The store's policy in force, on a platform where it may change: another object after each change. */

@@ -27,7 +27,7 @@ export interface AuthorityView {
    * root may stay in the bundle for a while, and a thief of its key must not get leaves of its successor.
    */
   readonly vouching: readonly SigningAuthority[];
-  /** The denials of the store. Each knows its own end. */
+  /** All denials of the store, also ended ones: callers compare `until`. */
   readonly denials: readonly Denial[];
   /** The authorities whose roots are in the bundle, by their ids: each has leaves that may be revoked. */
   readonly crlIssuers: readonly OpenAuthority[];

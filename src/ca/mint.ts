@@ -55,6 +55,7 @@ export interface Mint extends RecordWriting {
   readonly joinsMesh?: boolean;
 }
 
+/** Stores records, and makes authorities. */
 export const Mint = {
   /**
    * Stores a record, after it has made sure that the record opens.
@@ -92,10 +93,7 @@ export const Mint = {
     await addAuthority(mint, created, "authority-minted", "a new authority is in the store");
   },
 
-  /**
-   * Records a taint. Callers rotate right after it: the rotation mints a successor if no other authority
-   * may sign.
-   */
+  /** Records a taint. Callers rotate right after it: the rotation mints a successor if no other authority may sign. */
   async recordTaint(mint: RecordWriting, taint: Taint): Promise<void> {
     await Mint.storeStatement(mint, "taint", taint);
     mint.log.operation({
@@ -168,8 +166,7 @@ export async function mintTokenKey(
 }
 
 /**
- * An authority that has signed for less than this was founded just now: no relying party has tokens of this mesh
- * yet.
+ * An authority that has signed for less than this was founded just now: no relying party has tokens of this mesh yet.
  */
 const foundingSeconds = 60;
 

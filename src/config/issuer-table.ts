@@ -257,9 +257,8 @@ export const IssuerTable = {
 };
 
 /**
- * Finds clusters that share a key, as copies of one cluster do: each can sign tokens of the other,
- * so nothing isolates them. Two issuers of the same cluster may share theirs: that is how a cluster
- * changes its issuer.
+ * Finds clusters that share a key, as copies of one cluster do: each can sign tokens of the other, so nothing isolates
+ * them. Two issuers of the same cluster may share theirs: that is how a cluster changes its issuer.
  *
  * Keys that an issuer publishes are not known at the start, so only their URLs are compared.
  *

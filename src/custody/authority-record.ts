@@ -51,6 +51,7 @@ type AuthorityRecordHead = ValuesOf<typeof headFields>;
 /** The record of one authority, with its private key (PKCS#8) sealed under a KEK. */
 export type AuthorityRecord = Omit<ValuesOf<typeof recordFields>, "version">;
 
+/** Seals and opens the records of authorities. */
 export const AuthorityRecord = {
   /** Seals a new authority under the newest KEK, and binds its key to every field of the record. */
   async seal(

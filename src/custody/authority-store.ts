@@ -25,6 +25,7 @@ export interface StoredRecord extends RecordName {
   readonly value: string;
 }
 
+/** Formats and parses the names of records. */
 export const RecordName = {
   /** The name of a record as text, such as `authorities/<id>`: a key in KV, a path in a directory. */
   key: ({ kind, id }: RecordName): string => `${recordFolders[kind]}/${id}`,

@@ -16,8 +16,7 @@ export interface Kek {
 export type KekRing = readonly [Kek, ...Kek[]];
 
 /**
- * The trust domain and the KEKs by which records are sealed and opened. A record of another trust domain does not
- * open.
+ * The trust domain and the KEKs by which records are sealed and opened. A record of another trust domain does not open.
  */
 export interface Custodian {
   readonly trustDomain: string;
@@ -41,10 +40,7 @@ export interface HeldKeks {
   readonly until: () => Date | undefined;
 }
 
-/**
- * Requires that a KEK is still held.
- * @throws CaError `kek-unavailable` if it is not.
- */
+/** Requires that a KEK is still held. @throws CaError `kek-unavailable` if it is not. */
 export function requireHeld(kek: Kek): void {
   if (kek.key.type !== "secret") throw new Error("a KEK that is no secret");
 }
@@ -140,7 +136,7 @@ interface SealedKey {
 /**
  * Wraps a private key with a fresh 96-bit IV (NIST SP 800-38D §8.2.2).
  *
- * @param bound The purpose of the seal and every field in the clear: the key opens with the same alone.
+ * @param bound The purpose of the seal and every field in the clear: the key opens only with an equal value.
  */
 export async function sealKey(key: CryptoKey, kek: Kek, bound: unknown): Promise<SealedKey> {
   const iv = crypto.getRandomValues(new Uint8Array(12));

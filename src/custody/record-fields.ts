@@ -9,10 +9,7 @@ import { Hex } from "../pki/encoding/bytes.ts";
 /** The version of the records that this code writes, and the only one that it opens. */
 export const recordVersion = 1;
 
-/**
- * A record that does not open, and the check that it failed. It is a fault of the store, never of a
- * caller.
- */
+/** A record that does not open, and the check that it failed. It is a fault of the store, never of a caller. */
 export class RecordError extends Error {
   override readonly name = "RecordError";
   readonly check: "form" | "version" | "id" | "trust-domain" | "kek" | "seal" | "certificate";
@@ -56,10 +53,7 @@ export type ValuesOf<F extends Fields> = z.output<z.ZodMiniObject<F, z.core.$str
 /** The values of fields as JSON. */
 type JsonOf<F extends Fields> = z.input<z.ZodMiniObject<F, z.core.$strict>>;
 
-/**
- * Parses the JSON of a stored record.
- * @throws RecordError `form` if it is not JSON.
- */
+/** Parses the JSON of a stored record. @throws RecordError `form` if it is not JSON. */
 export function parseRecordJson(value: string): unknown {
   try {
     return parseJson(value);

@@ -83,10 +83,12 @@ export class ConfigMapDelivery implements RootDelivery {
     return pem !== "" && pem !== (content && this.#wantedOf(content).pem);
   }
 
+  /** Compares the watched ConfigMaps with the bundle. */
   stateOf(bundle: NumberedBundle): DeliveryState {
     return stateOf(this.#namespaces, this.#configMaps, this.#wantedOf(bundle));
   }
 
+  /** Applies the bundle wherever it is missing and an attempt is due; nothing before all lists are complete. */
   async deliver(bundle: NumberedBundle, now: Date): Promise<void> {
     const { mayHave = () => true } = this.#options;
     forgetGone(this.#attempts, this.#namespaces);

@@ -1,6 +1,5 @@
 /**
- * The names of all events that programs log. docs/how-to/troubleshoot.md has a section for each, which a test
- * requires.
+ * The names of all events that programs log. docs/how-to/troubleshoot.md has a section for each, which a test requires.
  */
 export type EventName =
   // Calls.

@@ -49,9 +49,7 @@ export type JsonFetch = (url: string) => Promise<unknown>;
  */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
-/**
- * The addresses that a request may reach: only public ones for a URL that a caller or a document has chosen.
- */
+/** The addresses that a request may reach: only public ones for a URL that a caller or a document has chosen. */
 type AddressScope = "anywhere" | "public";
 
 /**
@@ -199,6 +197,7 @@ export class AnswerBudget {
     this.#left -= octets;
   }
 
+  /** Returns octets that an answer no longer takes. */
   giveBack(octets: number): void {
     this.#left += octets;
   }

@@ -2,8 +2,7 @@ const connectHeader = "connect-timeout-ms";
 const grpcHeader = "grpc-timeout";
 
 /**
- * The longest timeout of a call: the most whole seconds below 2^31 ms. Node fires a timer of more milliseconds at
- * once.
+ * The longest timeout of a call: the most whole seconds below 2^31 ms. Node fires a timer of more milliseconds at once.
  */
 export const longestTimeoutMs = 2_147_483_000;
 

@@ -72,9 +72,8 @@ const maximumNanoseconds = 2 ** 63;
 /** Durations as Go writes them. */
 export const Duration = {
   /**
-   * Milliseconds of a duration as Go writes it, or `undefined` for anything else. It refuses a sign, a number
-   * without a unit other than `0`, and an amount that begins or ends with its point. It refuses more than Go can
-   * hold.
+   * Milliseconds of a duration as Go writes it, or `undefined` for anything else. It refuses a sign, a number without a
+   * unit other than `0`, and an amount that begins or ends with its point. It refuses more than Go can hold.
    */
   parse: parseDuration,
 

@@ -93,7 +93,6 @@ export const RequestId = {
 };
 
 /**
- * Request ids as Envoy and most proxies write them. The length is too short for a token, which must not reach the
- * log.
+ * Request ids as Envoy and most proxies write them. The length is too short for a token, which must not reach the log.
  */
 const requestIdPattern = /^[A-Za-z0-9._:-]{1,64}$/;

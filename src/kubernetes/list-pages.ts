@@ -29,9 +29,8 @@ export const Listing = {
   maximumPageOctets: 2 * 1024 * 1024,
 
   /**
-   * Lists a collection page by page. It requests a page that is too long again in halves, because a
-   * tenant of one namespace can make a page too long. When the server has forgotten the continue token,
-   * the list starts over.
+   * Lists a collection page by page. It requests a page that is too long again in halves, because a tenant of one
+   * namespace can make a page too long. When the server has forgotten the continue token, the list starts over.
    *
    * @throws FetchError for a server that does not list, and for a list without an end.
    */

@@ -22,11 +22,10 @@ const listing: Listing = {
 const maximumNameOctets = 8 * 1024 * 1024;
 
 /**
- * Watches the pods of a cluster, as istiod does. A positive answer costs no request, and ends as soon
- * as the pod does.
+ * Watches the pods of a cluster, as istiod does. A positive answer costs no request, and ends as soon as the pod does.
  *
- * The lookup answers where the watch cannot. That is before the first list is complete, after a silence of
- * the API server, and for a pod that was just created. The lookup caches a positive answer.
+ * The lookup answers where the watch cannot. That is before the first list is complete, after a silence of the API
+ * server, and for a pod that was just created. The lookup caches a positive answer.
  */
 export function createPodWatch(clock: () => Date, endingAll: AbortSignal): WatchPods {
   return ({ cluster, client, failed }, lookup, ending) => {

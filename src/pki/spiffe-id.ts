@@ -61,9 +61,8 @@ export const SpiffeId = {
   /**
    * Reads `spiffe://<trust domain>/ns/<namespace>/sa/<account>` in exactly this form.
    *
-   * Percent-encoding, empty or relative segments, ports, queries, upper-case domains and names that
-   * Kubernetes refuses give `undefined`. istiod accepts any text between the slashes
-   * (`pkg/spiffe/spiffe.go` `ParseIdentity`).
+   * Percent-encoding, empty or relative segments, ports, queries, upper-case domains and names that Kubernetes refuses
+   * give `undefined`. istiod accepts any text between the slashes (`pkg/spiffe/spiffe.go` `ParseIdentity`).
    */
   parseWorkload(
     text: string,
@@ -77,10 +76,7 @@ export const SpiffeId = {
     return trustDomain && account ? { trustDomain, account } : undefined;
   },
 
-  /**
-   * Whether the text is the SPIFFE ID of any workload: a scheme, a trust domain and a path (SPIFFE-ID
-   * §2).
-   */
+  /** Whether the text is the SPIFFE ID of any workload: a scheme, a trust domain and a path (SPIFFE-ID §2). */
   isWorkload(text: string): boolean {
     return text.length <= 2048 && workloadPattern.test(text);
   },

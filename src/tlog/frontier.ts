@@ -76,6 +76,7 @@ export class Frontier {
     return this.#levels[0] ?? [];
   }
 
+  /** The root of the tree; that of an empty tree for none. */
   root(): Hash {
     let root: Hash | undefined;
     for (const hashes of this.#levels) {
@@ -86,11 +87,12 @@ export class Frontier {
     return root ?? emptyRoot;
   }
 
+  /** The hashes of all levels, for {@link fromBytes}. Their number follows from the size. */
   toBytes(): Bytes {
     return concatBytes(...this.#levels.map(Tile.format));
   }
 
-  /** @throws LogError `form` for octets of a tree of another size. */
+  /** The frontier that {@link toBytes} wrote. @throws LogError `form` for octets of a tree of another size. */
   static fromBytes(size: number, octets: Uint8Array): Frontier {
     const levels: Hash[][] = [];
     let at = 0;

@@ -14,6 +14,7 @@ interface Range {
   readonly to: number;
 }
 
+/** Makes, verifies and serializes proofs. */
 export const LogProof = {
   /**
    * Verifies that a tree has an entry at an index (RFC 9162 §2.1.3).

@@ -10,6 +10,7 @@ export interface Tile {
   readonly width: number;
 }
 
+/** Names, serializes and parses tiles and bundles (C2SP tlog-tiles). */
 export const Tile = {
   /** The path of a tile below a log's prefix. */
   path({ level, index, width }: Tile): string {

@@ -54,6 +54,7 @@ export class LoadClock {
     return this.#inUse;
   }
 
+  /** Whether the store is due for a load at the time of the latest request. */
   get isDue(): boolean {
     return this.#latest.getTime() >= this.#due.getTime();
   }
@@ -71,9 +72,7 @@ export class LoadClock {
     return this.#isInOutage(at, earlier(now, this.#latest)) && this.#isInOutage(this.#latest, at);
   }
 
-  /**
-   * Begins a load. No other is due while this one may take, if the load in use still serves.
-   */
+  /** Begins a load. No other is due while this one may take, if the load in use still serves. */
   begin(): Load {
     this.#last = { number: this.begun + 1, at: this.#latest };
     this.#awaitLast();

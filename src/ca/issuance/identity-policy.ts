@@ -103,9 +103,8 @@ function deny(rule: Extract<Refusal, { reason: "impersonation-denied" }>["rule"]
 /** Authorizes node proxies. */
 export const NodeReach = {
   /**
-   * Applies the rules of Istio's `ClusterNodeAuthorizer` (security/pkg/server/ca/node_auth.go). The proxy's
-   * pod must exist by name, UID and account. A pod of the requested account must run, or be about to run, on
-   * the same node.
+   * Applies the rules of Istio's `ClusterNodeAuthorizer` (security/pkg/server/ca/node_auth.go). The proxy's pod must
+   * exist by name, UID and account. A pod of the requested account must run, or be about to run, on the same node.
    */
   ofPods(pods: Pods): NodeAuthorizer {
     return async ({ account, pod: bound, node }, requested, now) => {

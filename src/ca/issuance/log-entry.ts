@@ -142,10 +142,7 @@ export const LogEntry = {
     return concatBytes(head, certificate, new TextEncoder().encode(JSON.stringify(fields)));
   },
 
-  /**
-   * Parses an entry of the issuance log, of any version from 1 to 3.
-   * @throws LogError `form` if it is malformed.
-   */
+  /** Parses an entry of the issuance log, of any version from 1 to 3. @throws LogError `form` if it is malformed. */
   parse(octets: Uint8Array): LogEntry {
     const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
     const version = octets.length < 3 ? 0 : view.getUint8(0);

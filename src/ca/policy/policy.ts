@@ -37,6 +37,7 @@ export interface Policy {
   readonly rules: readonly Rule[];
 }
 
+/** Compiles and evaluates policies. */
 export const Policy = {
   /** Compiles the rules of a table. If the table is in shadow, all of them are. */
   create(table: PolicyTable): Policy {

@@ -29,18 +29,17 @@ export function crlPeriodAt({ lifetimeSeconds }: CrlLengths, now: Date): Date {
 }
 
 /**
- * The content of an authority's CRL at `now`. It depends on the known revocations and the period alone, so
- * every process that knows the same gives the same bytes to sign.
+ * The content of an authority's CRL at `now`. It depends on the known revocations and the period alone, so every
+ * process that knows the same gives the same bytes to sign.
  *
- * The number grows without a counter that somebody has to write (RFC 5280 §5.2.3). Its parts are, from the
- * highest: the instant by which every reader knows the latest revocation, or the begin of the period if
- * that is later; the number of entries; the begin of the period. A process that lacks a revocation never
- * gives a higher number than one that has it and all others: until that instant the first part is lower
- * without it, and of equal first parts the second is. So that the second grows with knowledge alone, the
- * first part decides which entries have left.
+ * The number grows without a counter that somebody has to write (RFC 5280 §5.2.3). Its parts are, from the highest: the
+ * instant by which every reader knows the latest revocation, or the beginning of the period if that is later; the number of
+ * entries; the beginning of the period. A process that lacks a revocation never gives a higher number than one that has it
+ * and all others: until that instant the first part is lower without it, and of equal first parts the second is. So
+ * that the second grows with knowledge alone, the first part decides which entries have left.
  *
- * An entry leaves one CRL lifetime and one propagation interval after its certificate has expired, which is
- * later than RFC 5280 §3.3 demands.
+ * An entry leaves one CRL lifetime and one propagation interval after its certificate has expired, which is later than
+ * RFC 5280 §3.3 demands.
  */
 export function planCrl(
   authority: string,
@@ -95,11 +94,11 @@ function entriesAt(
 
 function byContent(a: RevocationContent, b: RevocationContent): number {
   const first = a.revokedAt.getTime() - b.revokedAt.getTime();
-  return first || (keyOf(a) < keyOf(b) ? -1 : 1);
+  return first || (tieBreakOf(a) < tieBreakOf(b) ? -1 : 1);
 }
 
-/** Orders revocations of the same instant in the same way in every process. */
-function keyOf({ certificates, reason }: RevocationContent): string {
+/** A text that orders revocations of one instant in the same way in every process. */
+function tieBreakOf({ certificates, reason }: RevocationContent): string {
   const [first] = certificates.keys();
   return [first, certificates.size, reason].join();
 }

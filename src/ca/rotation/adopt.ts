@@ -22,9 +22,8 @@ interface AdoptedAuthority {
 }
 
 /**
- * Adopts the authority of an existing mesh into a store without one. It signs at once, because every
- * verifier has its root already. The additional roots are stored first, so that no leaf is signed under
- * a bundle that lacks one.
+ * Adopts the authority of an existing mesh into a store without one. It signs at once, because every verifier has its
+ * root already. The additional roots are stored first, so that no leaf is signed under a bundle that lacks one.
  */
 export async function adoptAuthority(
   mint: Mint,

@@ -133,10 +133,7 @@ export async function digestOf(bytes: Bytes, hash = "SHA-256"): Promise<Bytes> {
   return new Uint8Array(await crypto.subtle.digest(hash, bytes));
 }
 
-/**
- * Requires that the service has used the key that it was asked to use.
- * @throws KeyServiceError otherwise.
- */
+/** Requires that the service has used the key that it was asked to use. @throws KeyServiceError otherwise. */
 export function requireSameKey(isSame: boolean): void {
   if (!isSame) throw new KeyServiceError("answered for another key");
 }

@@ -29,12 +29,11 @@ export type RotationStep =
 /** Plans the acts that are due. */
 export const RotationStep = {
   /**
-   * Plans the acts that are due at `now`. With the root of a person or of a CA upstream, no plan ever mints a
-   * self-signed authority. The plan depends on the records and on `now` alone, so repeating it is
-   * harmless.
+   * Plans the acts that are due at `now`. If `authorityRoot` is `offline` or `upstream`, no plan mints a self-signed
+   * authority. The plan depends on the records and on `now` alone, so repeating it is harmless.
    *
-   * A successor is minted when half of its predecessor's spare time is gone. A cron that fails has the
-   * other half to recover before a rotation is late.
+   * A successor is minted when half of its predecessor's spare time is gone. A cron that fails has the other half to
+   * recover before a rotation is late.
    */
   plan(state: RotationState, lengths: PhaseLengths, now: Date): readonly RotationStep[] {
     return [...planMint(state, lengths, now), ...planPruning(state, lengths, now)];
@@ -95,8 +94,8 @@ export const Succession = {
 /**
  * The authorities that can be deleted.
  *
- * A retired authority stays until every reader knows that, and until the bundle's sequence number no longer
- * depends on it: without its record, the number must not fall. That takes another change of the bundle.
+ * A retired authority stays until every reader knows that it has retired, and until another change of the bundle, after
+ * which the bundle's sequence number does not fall without its record.
  *
  * A tainted authority stays until its own schedule is over. Taints and additional roots stay for good, because a
  * reader that is behind must never see an authority without its taint.

@@ -106,11 +106,10 @@ export const Schedule = {
 
   /**
    * The schedule of an intermediate that another CA has certified. It is published when every reader can see its
-   * record, and signs when every live bundle has its root. That is at once where the bundle has had the root for
-   * long.
+   * record, and signs when every live bundle has its root. That is at once where the bundle has had the root for long.
    *
-   * It stops early enough for its last leaf to expire before it does. An empty signing phase means that its
-   * certificate is too short for these lengths.
+   * It stops early enough for its last leaf to expire before it does. An empty signing phase means that its certificate
+   * is too short for these lengths.
    */
   installed(
     lengths: PhaseLengths,

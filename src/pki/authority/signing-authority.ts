@@ -5,19 +5,13 @@ import { CertificateSigner } from "../x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { Schedule, type ScheduledAuthority } from "./schedule.ts";
 
-/**
- * An authority without its private key: the certificate that signs leaves, its path to the roots, its
- * schedule.
- */
+/** An authority without its private key: the certificate that signs leaves, its path to the roots, its schedule. */
 export interface SigningAuthority {
   /** The key identifier in hexadecimal. Leaves carry it as their authority key identifier. */
   readonly id: string;
   readonly certificate: Certificate;
   readonly publicKey: SubjectPublicKey;
-  /**
-   * The path from the authority itself up to the root, without the root. Empty when the authority is
-   * the root.
-   */
+  /** The path from the authority itself up to the root, without the root. Empty when the authority is the root. */
   readonly intermediates: readonly Bytes[];
   /** Every self-signed root that a verifier needs for the leaves of this authority. */
   readonly roots: readonly Bytes[];

@@ -5,7 +5,7 @@ import { byPublication, type Schedule, type ScheduledAuthority } from "./schedul
  * An operator's statement that an authority's key may be in other hands, or that a root is no longer to
  * be trusted. A tainted authority signs nothing, and its root leaves the bundle earlier.
  *
- * Of several taints of one authority, the earliest retirement counts.
+ * Of several taints of one authority, the one with the earliest retirement applies.
  */
 export interface Taint {
   /** The id of the authority or of the additional root. */
@@ -43,7 +43,7 @@ export const Taint = {
 
   /**
    * Makes the taints of these authorities that the configuration states. A configuration does not say when its
-   * taint was made, so the authority counts as tainted since it was published.
+   * taint was made, so the authority is taken as tainted since it was published.
    */
   fromConfiguration(
     configured: readonly ConfiguredTaint[],

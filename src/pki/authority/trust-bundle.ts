@@ -42,7 +42,8 @@ export const TrustBundle = {
    * Counts the changes of a bundle up to `now`, by the schedules that its records were minted with.
    *
    * A taint comes without notice: a reader may learn of it after a later change. Its record counts in `withdrawn`
-   * until its own schedule ends, and that end is a change. Other changes fall on whole seconds, which leaves room.
+   * until its own schedule ends, and that end is a change. Other changes are at whole seconds, whose milliseconds are left
+   * for the number of withdrawn records.
    */
   historyAt(
     minted: readonly ScheduledAuthority[],
@@ -120,10 +121,7 @@ export interface NumberedBundle {
   readonly sequence: number;
 }
 
-/**
- * A root that verifiers accept although this CA does not sign under it: the root of another CA of the
- * mesh.
- */
+/** A root that verifiers accept although this CA does not sign under it: the root of another CA of the mesh. */
 export interface AdditionalRoot extends ScheduledAuthority {
   /** The hexadecimal SHA-256 of the certificate. */
   readonly id: string;

@@ -48,6 +48,7 @@ export class DerReader {
     this.#end = end;
   }
 
+  /** Whether nothing is left. */
   get isDone(): boolean {
     return this.#position === this.#end;
   }
@@ -106,10 +107,7 @@ export class DerReader {
     return this.#bytes.subarray(start, this.#position);
   }
 
-  /**
-   * Copies the magnitude of a non-negative INTEGER into `target`, right-aligned between `begin` and
-   * `end`.
-   */
+  /** Copies the magnitude of a non-negative INTEGER into `target`, right-aligned between `begin` and `end`. */
   unsignedIntegerInto(target: Bytes, begin: number, end: number): void {
     let from = this.#magnitudeStart();
     let to = end - (this.#position - from);

@@ -61,9 +61,6 @@ export const SerialNumber = {
   },
 };
 
-/**
- * Random octets for 64 serial numbers, drawn at once because each draw costs a call. Each octet is
- * used once.
- */
+/** Random octets for 64 serial numbers, drawn at once because each draw costs a call. Each octet is used once. */
 const randomOctets = new Uint8Array(16 * 64);
 let randomOctetsUsed = randomOctets.length;

@@ -92,8 +92,7 @@ export const TokenKey = {
 
   /**
    * The key that signs at `now`. Of several that may, it is the one that ends first, so that a key that was minted
-   * beside it is published everywhere before it signs. Keys of another algorithm sign only until a key of this one
-   * may.
+   * beside it is published everywhere before it signs. Keys of another algorithm sign only until a key of this one may.
    *
    * @param keys Every key of the store, in any order.
    */

@@ -35,6 +35,7 @@ interface Draft {
 
 const maximumLines = 1000;
 
+/** Parses policies, and opens checkpoints by them. */
 export const LogPolicy = {
   /**
    * Parses a policy of logs and witnesses (C2SP tlog-policy).

@@ -21,6 +21,7 @@ export interface VerifierKey {
   readonly publicKey: Bytes;
 }
 
+/** Makes, formats and parses verifier keys. */
 export const VerifierKey = {
   /**
    * Makes the verifier key of a signer, with the key id that its name, use and public key determine.

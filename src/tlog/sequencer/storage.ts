@@ -16,7 +16,9 @@ export interface StagedBatch {
 /** Computes the leaf hash of an entry. A platform may do it faster than this layer. */
 export type HashEntry = (entry: Bytes) => Hash;
 
+/** Makes and reads batches. */
 export const StagedBatch = {
+  /** A batch of entries, with their leaf hashes. */
   of(first: number, entries: readonly Bytes[], hashEntry: HashEntry): StagedBatch {
     const octets = concatBytes(...entries.map(hashEntry), Tile.formatBundle(entries));
     return { first, count: entries.length, octets };
@@ -26,7 +28,7 @@ export const StagedBatch = {
   hashes: ({ count, octets }: StagedBatch): readonly Hash[] =>
     Tile.parse(octets.subarray(0, count * Hash.octets), count),
 
-  /** @throws LogError `form` */
+  /** The entries, as views of the octets. @throws LogError `form` */
   entries: ({ count, octets }: StagedBatch): readonly Bytes[] =>
     Tile.parseBundle(octets.subarray(count * Hash.octets), count),
 };

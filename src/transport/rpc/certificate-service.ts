@@ -33,12 +33,11 @@ type Issue<I extends DescMessage, O extends DescMessage> = (
 ) => Promise<MessageInitShape<O>>;
 
 /**
- * Istio's `IstioCertificateService` over Connect and gRPC-Web and, where the platform has trailers,
- * native gRPC.
+ * Istio's `IstioCertificateService` over Connect and gRPC-Web and, where the platform has trailers, native gRPC.
  *
- * A call takes one of two paths from its octets to its answer. The fast path (`fast-path.ts`) reads a call
- * in the form that most clients send. The fallback (`fallback.ts`) hands every other call to Connect. Both
- * authenticate the caller before they read the message, and both end in `issuing-calls.ts`.
+ * A call takes one of two paths from its octets to its answer. The fast path (`fast-path.ts`) reads a call in the form
+ * that most clients send. The fallback (`fallback.ts`) hands every other call to Connect. Both authenticate the caller
+ * before they read the message, and both end in `issuing-calls.ts`.
  */
 export const createCertificateService = (
   ca: CertificateAuthority,

@@ -65,8 +65,7 @@ export function toConnectError(refusal: Refusal, now: Date): ConnectError {
 }
 
 /**
- * The shortest wait to ask of a caller when it is unknown how long an outage lasts. Another replica may answer
- * sooner.
+ * The shortest wait to ask of a caller when it is unknown how long an outage lasts. Another replica may answer sooner.
  */
 const leastSeconds = 2;
 

@@ -69,10 +69,7 @@ function response(status: number, fields: AnswerFields, octets: Uint8Array): Rpc
 const grpcTimeout = "grpc-timeout";
 const webType = "application/grpc-web+proto";
 
-/**
- * Whether this is native gRPC as Istio's clients send it: in protobuf, not compressed (gRPC over HTTP/2,
- * Requests).
- */
+/** Whether this is native gRPC as Istio's clients send it: in protobuf, not compressed (gRPC over HTTP/2, Requests). */
 function isGrpcUnary(request: RpcRequest): boolean {
   const contentType = request.header.get("content-type");
   return (

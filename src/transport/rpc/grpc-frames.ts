@@ -27,8 +27,7 @@ interface Frame {
 /**
  * The frames that a body consists of.
  *
- * @throws ConnectError ResourceExhausted for a message beyond the limit, InvalidArgument for a part of a
- * frame.
+ * @throws ConnectError ResourceExhausted for a message beyond the limit, InvalidArgument for a part of a frame.
  */
 export function parseFrames(body: Uint8Array): Frame[] {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);

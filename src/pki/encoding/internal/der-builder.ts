@@ -37,8 +37,7 @@ export class DerBuilder {
   }
 
   /**
-   * Copies octets in front of the value so far. The buffer does not grow: octets beyond its length throw a
-   * RangeError.
+   * Copies octets in front of the value so far. The buffer does not grow: octets beyond its length throw a RangeError.
    */
   prepend(bytes: Uint8Array): void {
     this.#start -= bytes.length;
@@ -120,6 +119,7 @@ export class DerBuilder {
     this.close(Tag.bitString, end);
   }
 
+  /** The value, as a view of the buffer. @throws RangeError if it did not fit. */
   finish(): Bytes {
     if (this.#start < 0) throw new RangeError("more was written than there was room for");
     return this.#octets.subarray(this.#start);

@@ -42,9 +42,8 @@ function readSubtrees(fields: DerReader, tag: number): readonly GeneralName[] {
 }
 
 /**
- * Whether name constraints allow URIs of this host, for every verifier. RFC 5280 takes a host for itself
- * alone, Go for the hosts below it as well. So a host must be permitted by both readings, and is
- * excluded by either.
+ * Whether name constraints allow URIs of this host, for every verifier. RFC 5280 takes a host for itself alone, Go for
+ * the hosts below it as well. So a host must be permitted by both readings, and is excluded by either.
  */
 export function admitsHost(constraints: NameConstraints, host: string): boolean {
   const permitted = hostsOf(constraints.permitted);

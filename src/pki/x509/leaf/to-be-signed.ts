@@ -159,10 +159,7 @@ const fixedRsaExtensions = concatBytes(
   notAnAuthority,
 );
 
-/**
- * The TBSCertificate of a TLS server: an empty subject, DNS names, and serverAuth alone. It carries
- * no identity.
- */
+/** The TBSCertificate of a TLS server: an empty subject, DNS names, and serverAuth alone. It carries no identity. */
 export function servingToBeSigned(
   profile: LeafProfile,
   fields: ServingContent & IssuedFields,
@@ -230,8 +227,7 @@ export function certificateToBeSigned(
 }
 
 /**
- * RFC 5280 Appendix A allows 64 characters (ub-organization-name). The cut is harmless: no identity is
- * read from it.
+ * RFC 5280 Appendix A allows 64 characters (ub-organization-name). The cut is harmless: no identity is read from it.
  */
 export function organizationName(trustDomain: TrustDomain): Bytes {
   const value = derElement(Tag.utf8String, derText(trustDomain.slice(0, 64)));

@@ -95,10 +95,7 @@ export function readLinted(toBeSigned: Bytes, intent: Intent): Linted {
   };
 }
 
-/**
- * Whether the content octets of an INTEGER are a positive number: DER allows one leading zero, before
- * a high bit.
- */
+/** Whether the content octets of an INTEGER are a positive number: DER allows one leading zero, before a high bit. */
 function isPositive(content: DerReader): boolean {
   if (content.isDone) return false;
   const first = content.octet();
@@ -113,10 +110,7 @@ function isNext(fields: DerReader, expected: Bytes): boolean {
   return isExpected;
 }
 
-/**
- * The first octet of the bits, which holds every bit used here. X.690 §11.2.2 forbids trailing zero
- * bits.
- */
+/** The first octet of the bits, which holds every bit used here. X.690 §11.2.2 forbids trailing zero bits. */
 function readKeyUsage(extensions: CertificateExtensions): number {
   const reader = extensions.keyUsage?.value.fork();
   if (!reader) throw new DerError("no key usage");
