@@ -21,7 +21,7 @@ import { PemFile } from "../../program/files/pem-file.ts";
 import { errorCode, SmallFile } from "../../program/files/small-file.ts";
 import type { ClientTls } from "../../program/http/tunnel.ts";
 import type { AgentConfiguration, FederatedEndpoint } from "../configuration.ts";
-import type { FederatedBundles, JwtBundles } from "./bundles.ts";
+import { FederatedBundles, type JwtBundles } from "./bundles.ts";
 import type { Revocation } from "./revocation.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
@@ -125,7 +125,7 @@ async function spiffeTls(
   { spiffeId, bundleFile }: NonNullable<FederatedEndpoint["svid"]>,
   federation: FederatedBundles,
 ): Promise<ClientTls> {
-  const roots = federation.rootsOf(trustDomain) ?? (await rootsIn(bundleFile));
+  const roots = federation.rootsOf(trustDomain) ?? (await rootsIn(bundleFile, trustDomain));
   if (roots.length === 0) throw new OperatorError(`the last bundle of ${trustDomain} has no root`);
   return {
     ca: roots.join(""),
@@ -134,14 +134,19 @@ async function spiffeTls(
   };
 }
 
-async function rootsIn(bundleFile: string): Promise<readonly X509Certificate[]> {
+async function rootsIn(
+  bundleFile: string,
+  trustDomain: TrustDomain,
+): Promise<readonly X509Certificate[]> {
   const text = await SmallFile.read(bundleFile, bundleDocument.maximumOctets);
   try {
-    return parseSpiffeBundle(text).roots;
+    const bundle = parseSpiffeBundle(text);
+    if (new FederatedBundles().update(trustDomain, bundle) === "taken") return bundle.roots;
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
     throw new OperatorError(`${bundleFile} holds no SPIFFE bundle`, { cause: error });
   }
+  throw new OperatorError(`${bundleFile} holds a root of another trust domain than ${trustDomain}`);
 }
 
 /** Whether a certificate that a root has verified is the X509-SVID of this SPIFFE ID (SPIFFE X509-SVID §5.2). */

@@ -21,9 +21,11 @@ const other = "spiffe://other.test";
 
 let ca: HttpCa;
 let roots: readonly TestAuthority[];
+let evil: TestAuthority;
 beforeAll(async () => {
   ca = await startHttpCa();
   roots = await Promise.all(["a", "b", "c"].map((name) => createTestAuthority(name)));
+  evil = await createTestAuthority("evil", "spiffe://evil.test");
 });
 afterAll(() => ca.close());
 
@@ -278,6 +280,10 @@ test.each<[string, () => Partial<SvidEndpoint>]>([
   ["that has run out", () => ({ names: { notAfter: new Date(Date.now() - 1_000) } })],
   ["whose file has no bundle", () => ({ first: "{}" })],
   ["whose file has an empty bundle", () => ({ first: bundleOf(1) })],
+  [
+    "whose file has the root of another trust domain",
+    () => ({ signer: evil, first: bundleOf(1, evil.certificate) }),
+  ],
 ])("https_spiffe: a server %s gets no request", async (_, changes) => {
   let isRequested = false;
   const agent = await startBySvid((_, response) => {
