@@ -12,18 +12,18 @@ import { logEntries } from "./page/issuance.ts";
 import { mark, page, style } from "./page/page.ts";
 import { createStatusHandlers } from "./status-service.ts";
 
-/** The script of the page, which a platform serves. */
+/** The script of the page, which updates it. */
 export interface ConsoleScript {
-  /** Below `/console/`, with a digest of the script in it. */
+  /** The path, below `/console/`, with a digest of the script in it. */
   readonly path: string;
-  /** For the browser: `sha256-…`. */
+  /** The digest for Subresource Integrity: `sha256-…`. */
   readonly integrity: string;
   readonly answer: (request: Request) => Response | Promise<Response>;
 }
 
-/** The script of a console. */
+/** Describes the script of a console. */
 export const ConsoleScript = {
-  /** The headers of the script. Its path names its content, so a browser may keep it. */
+  /** The headers of the script's response. A browser may cache it for ever, because the path has its digest. */
   headers: {
     "content-type": "text/javascript; charset=utf-8",
     "x-content-type-options": "nosniff",
@@ -38,11 +38,11 @@ export interface ConsoleParts {
   readonly guard: OperatorGuard;
   readonly clock: () => Date;
   readonly log: EventLog;
-  /** Absent where the page has no live parts. */
+  /** Absent if the page does not update itself. */
   readonly script?: ConsoleScript | undefined;
-  /** The words of `rampart` that act on the CA which answered at this URL; absent where that needs no option. */
+  /** Changes the words of a command so that it acts on the CA at this URL; absent if no change is needed. */
   readonly wordsFor?: (words: string, at: URL) => string;
-  /** Whether the platform has trailers. */
+  /** Whether the platform can send trailers, which native gRPC needs. */
   readonly hasTrailers: boolean;
 }
 
@@ -50,13 +50,13 @@ export interface ConsoleParts {
 export interface Console {
   /** Answers `/` and what is below `/console/`; `undefined` for every other path. */
   readonly answer: (request: Request) => Promise<Response | undefined>;
-  /** The service. Each handler admits whom the guard admits. */
+  /** The RPCs of the status service, behind the same guard. */
   readonly handlers: readonly UniversalHandler[];
 }
 
 /** Creates consoles. */
 export const Console = {
-  /** Creates a console. It reads nothing of the CA before the guard has let the caller in. */
+  /** Creates a console, which reads nothing of the CA for a caller that the guard refuses. */
   create(parts: ConsoleParts): Console {
     const { status, guard, clock, log, hasTrailers } = parts;
 
@@ -164,7 +164,7 @@ const everywhere = {
   "cross-origin-resource-policy": "same-origin",
 };
 
-/** Answers with a sentence. */
+/** Creates a response with one sentence, as text. */
 export function sentence(
   status: number,
   text: string,
@@ -181,7 +181,7 @@ export function sentence(
   });
 }
 
-/** Answers with a page, which nothing may keep or frame, and which loads nothing from elsewhere. */
+/** Creates a response with a page that may not be cached or framed, and loads nothing from elsewhere. */
 export async function answerPage(body: string, hasScript: boolean): Promise<Response> {
   return new Response(body, {
     headers: {
@@ -223,7 +223,7 @@ const icon = mark
   .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" color="#0b6472" ')
   .replace(' aria-hidden="true"', "");
 
-/** The response with the icon of the console. */
+/** Creates the response with the icon of the console. */
 export function answerIcon(): Response {
   return new Response(icon, {
     headers: {

@@ -6,24 +6,24 @@ import { fingerprintOf } from "../pki/encoding/bytes.ts";
 import { JsonWebSignature } from "../pki/jose/json-web-signature.ts";
 import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
 
-/** Lets operators in, and nobody else. */
+/** Admits operators, and nobody else. */
 export interface OperatorGuard {
   /**
    * @throws CaError `credential-missing`, `credential-rejected`, `key-provider-unreachable`,
    *   `too-many-waiting`.
    */
   readonly require: (headers: Headers, now: Date) => Promise<void>;
-  /** Whether a browser may ask a person for a token. */
+  /** Whether a refusal makes browsers ask for a token (Basic). */
   readonly asksForToken: boolean;
   /** The sentence for a caller without a credential. */
   readonly sentence: string;
 }
 
-/** Guards the console. */
+/** Creates guards of the console. */
 export const OperatorGuard = {
   /**
-   * Lets in whoever shows one of the tokens, or a token of Cloudflare Access. If a request has
-   * both, the `Authorization` header counts, because the caller itself has sent it.
+   * Admits whoever shows one of the tokens, or a token of Cloudflare Access. If a request has both, only the
+   * `Authorization` header is verified, because the caller itself has sent it.
    *
    * @param accessKeys The keys of the team, where Access is configured.
    */
@@ -50,8 +50,8 @@ export const OperatorGuard = {
   },
 
   /**
-   * Lets in whoever reaches a port that is for operators, by an address. A browser that has looked up a
-   * stranger's name, and found this port there, would hand the page to that stranger (DNS rebinding).
+   * Admits every request that names an address as its host, for a port that only operators reach. Names are refused,
+   * because an attacker's name that leads to this port would give his page access to the console (DNS rebinding).
    */
   ofPort: {
     asksForToken: false,
@@ -59,7 +59,7 @@ export const OperatorGuard = {
       "without CONSOLE_TOKENS the console answers under an address or localhost, and not under a name",
     require: async (headers) => {
       const host = headers.get("host");
-      // Browsers always name a host in HTTP/1.1, and speak no HTTP/2 without TLS.
+      // A request without a host is no browser's: they always send one in HTTP/1.1, and use HTTP/2 only over TLS.
       if (host === null || addressPattern.test(host)) return;
       throw new CaError({ reason: "credential-missing" }, "the console was asked for under a name");
     },
@@ -70,8 +70,8 @@ export const OperatorGuard = {
 const addressPattern = /^(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 
 /**
- * Whether another site's page has sent the request, other than by a link. The answer would be of no use to
- * it, and costs work.
+ * Whether another site's page has sent the request, other than by a link. It could not read the response, which costs
+ * work.
  */
 export function isFromElsewhere(headers: Headers): boolean {
   const site = headers.get("sec-fetch-site");
@@ -82,8 +82,8 @@ export function isFromElsewhere(headers: Headers): boolean {
 const longestHeader = 2048;
 
 /**
- * The token in an `Authorization` header: a bearer token, or the password of Basic, with which a browser
- * answers the challenge of a page. The name beside the password means nothing.
+ * The token in an `Authorization` header: a bearer token, or the password of Basic, with which a browser answers the
+ * challenge of a page. The user name is ignored.
  *
  * @throws CaError `credential-rejected` (`form`).
  */
@@ -102,7 +102,7 @@ const malformed = () =>
   rejectCredential("form", "neither a bearer token nor the password of a name");
 
 /**
- * Requires one of the tokens. Digests are compared, and all of them to the end, so the time says nothing about a token.
+ * Requires one of the tokens. It always compares all digests, so that the time reveals nothing about a token.
  *
  * @throws CaError `credential-rejected` (`key`).
  */
@@ -124,14 +124,14 @@ function isSame(a: string, b: string): boolean {
   return difference === 0;
 }
 
-/** The header in which Cloudflare Access hands the token of an admitted person to an origin. */
+/** The header in which Cloudflare Access sends the token of an admitted person to the origin. */
 const accessHeader = "cf-access-jwt-assertion";
 
 const maximumTokenLength = 8 * 1024;
 
 /**
- * Verifies tokens of Cloudflare Access: RS256 by a key of the team, its issuer, its audience, its time and
- * its type. A request that has come around Access has no such token.
+ * Verifies tokens of Cloudflare Access: RS256 by a key of the team, its issuer, its audience, its time and its type. A
+ * request that bypassed Access has no such token.
  */
 function createAccessVerifier(
   { team, audience }: NonNullable<ConsoleConfiguration["access"]>,
@@ -144,7 +144,7 @@ function createAccessVerifier(
       throw rejectCredential("algorithm", "Access signs its tokens with RS256");
     }
     const { iss, type } = jws.claims;
-    // Before any key is fetched: a stranger's token must not cause a request.
+    // Verified before a key is fetched, so that a stranger's token causes no request.
     if (iss !== team) throw rejectCredential("issuer", "not a token of this team");
     RegisteredClaims.requireAudience(jws.claims, [audience]);
     RegisteredClaims.requireTime(jws.claims, now);

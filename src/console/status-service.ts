@@ -27,21 +27,21 @@ import type { FoundEntries } from "../status/log-search.ts";
 import { LogSearchError } from "../status/log-search-error.ts";
 import type { CaStatus, Status } from "../status/status.ts";
 
-/** The parts that answer an operator's calls. */
+/** What the status service needs. */
 interface StatusServiceParts {
   readonly status: Status;
   readonly clock: () => Date;
-  /** Runs before a byte of a message is read. @throws ConnectError */
+  /** Admits a caller before a byte of the message is read. @throws ConnectError */
   readonly admit: (headers: Headers) => Promise<void>;
   /** Whether the platform has trailers, which native gRPC needs. */
   readonly hasTrailers: boolean;
 }
 
-/** A query has at most 256 characters. */
+/** Enough for a query, which has at most 256 characters. */
 const maximumRequestOctets = 4096;
 const maximumAnswerOctets = 4 * 1024 * 1024;
 
-/** `rampart.status.v1.StatusService` over every protocol of the platform. */
+/** Creates the handlers of `rampart.status.v1.StatusService`, for every protocol of the platform. */
 export function createStatusHandlers({
   status,
   clock,
@@ -85,7 +85,7 @@ type Constant<Word extends string> = Word extends `${infer First} ${infer Rest}`
   ? `${Uppercase<First>}_${Constant<Rest>}`
   : Uppercase<Word>;
 
-/** A word as the enums of messages write it: `not fetched` is `NOT_FETCHED`. */
+/** A word as protobuf's enums write it: `not fetched` becomes `NOT_FETCHED`. */
 const constant = <Word extends string>(word: Word) =>
   word.toUpperCase().replaceAll(" ", "_") as Constant<Word>;
 

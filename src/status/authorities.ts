@@ -11,10 +11,10 @@ export interface AuthorityStatus {
   readonly id: string;
   readonly kind: "authority" | "additional root";
   readonly phase: Phase;
-  /** Whether it signs now. One alone does: one whose successor signs is verifying, whatever its schedule says. */
+  /** Whether it signs now. Only one does: once its successor signs, it only verifies, whatever its schedule says. */
   readonly signs: boolean;
   readonly isTainted: boolean;
-  /** When it was tainted; `undefined` if it was not, or if only the configuration taints it, which has no instant. */
+  /** When it was tainted; `undefined` if it was not, or only by the configuration, which states no instant. */
   readonly taintedAt: Date | undefined;
   /** The kind of its key; `undefined` for an additional root. */
   readonly key: string | undefined;
@@ -24,21 +24,21 @@ export interface AuthorityStatus {
   readonly schedule: Schedule;
 }
 
-/** The authorities of one signer, and everything that comes. */
+/** The authorities of one signer, and what its rotation will do. */
 export interface SignerStatus {
   /** Empty for the authorities that sign for callers that name no signer. */
   readonly name: string;
   /** The authorities and additional roots in the order of their publication. */
   readonly authorities: readonly AuthorityStatus[];
-  /** The soonest first, if no operator interferes. An empty store has none: nothing comes by itself. */
+  /** What will happen if no operator acts, the soonest first. Empty for an empty store. */
   readonly events: readonly ForecastEvent[];
-  /** Under another CA's root. */
+  /** The next step of an operator; present only under another CA's root. */
   readonly nextStep: NextStep | undefined;
-  /** A sentence about a store that holds authorities, of which none opens. */
+  /** A sentence if the store has authorities and none of them can be opened. */
   readonly unopened: string | undefined;
 }
 
-/** Signers, and what comes next. */
+/** Reports signers. */
 export const SignerStatus = {
   /** Reports the authorities of a named signer, and what its rotation will do. */
   of(name: string, store: OpenedStore, now: Date): SignerStatus {
@@ -52,13 +52,13 @@ export const SignerStatus = {
     };
   },
 
-  /** Whether a step is due now that a person has to take, or to look into. */
+  /** Whether a step of an operator is due now. One without a date always is. */
   isStepDue: ({ due }: NextStep, now: Date): boolean => !due || due <= now,
 };
 
 /** The authorities of a store. */
 export const AuthorityStatus = {
-  /** What is wrong with a store that holds authorities, of which none opens; one sentence. */
+  /** Why none of the authorities in a store can be opened, in one sentence; `undefined` if one can or there is none. */
   unopenedIn(store: OpenedStore): string | undefined {
     const { authorities, refusals } = store;
     const refused = refusals.filter(({ kind }) => kind === "authority").length;
@@ -103,7 +103,7 @@ export const AuthorityStatus = {
   },
 };
 
-/** The newest authority signs alone. The one before it signs again only if that one is tainted. */
+/** Ends the signing phase of an authority that is not `signer`, the one that signs now, at the begin of that one's. */
 function supersededBy(
   signer: SigningAuthority | undefined,
   planned: Schedule,
@@ -126,7 +126,7 @@ function taintOf(
   };
 }
 
-/** What is done in a next step, and the command that does it; absent where the CA does it. */
+/** What a next step does, and the command for it; without a command, the CA does it. */
 interface NextAct {
   readonly what: string;
   readonly command?: string;

@@ -3,11 +3,11 @@ import { outcomesByCluster, type PushReport } from "../delivery/cluster-push.ts"
 import type { PushOutcome } from "../delivery/push-to-cluster.ts";
 import { Finding } from "./finding.ts";
 
-/** How far the roots have come in one cluster. */
+/** The delivery of the roots to one cluster. */
 export interface ClusterStatus {
   readonly name: string;
   readonly delivery: Delivery;
-  /** Absent where this process knows of none. */
+  /** Absent unless this process has pushed to the cluster. */
   readonly progress?: Pick<
     PushOutcome,
     "sequence" | "namespaces" | "delivered" | "since" | "fault"
@@ -25,8 +25,8 @@ type Delivery = "elsewhere" | "unknown" | "complete" | "pending" | "failed";
 const longestFault = 500;
 
 /**
- * How far the roots have come in each cluster of an issuer or of the push, each once, as the pushes of this process know
- * it: `elsewhere` for a cluster without a push, `unknown` before its first.
+ * The delivery of the roots to each cluster of an issuer or a push, each once, by the pushes of this process:
+ * `elsewhere` for a cluster without a push, `unknown` before its first one.
  */
 export function clusterStatuses(
   issuers: readonly TokenIssuer[],
@@ -50,9 +50,9 @@ function deliveryOf(outcome: PushOutcome, sequence: number): Delivery {
 }
 
 /**
- * Findings about the roots that a process has pushed. After a rotation, they are old until the next push.
+ * Findings about the roots that a process has pushed. After a rotation they are outdated until the next push.
  *
- * @param sequence Of the current bundle; `undefined` where nobody knows it.
+ * @param sequence Of the current bundle; `undefined` if it is unknown.
  */
 export function pushedRootFindings(
   outcomes: Iterable<PushOutcome>,
@@ -73,7 +73,7 @@ export function pushedCrlFindings(outcomes: Iterable<PushOutcome>): readonly Fin
   );
 }
 
-/** The finding about a cluster of which a push has seen no namespace. */
+/** The finding about a cluster whose namespaces no push could list; `undefined` if one could. */
 function uninspected(
   what: "roots" | "CRLs",
   { cluster, namespaces, fault }: PushOutcome,
@@ -82,9 +82,9 @@ function uninspected(
   return [ClusterFindings.away(what, cluster, fault)];
 }
 
-/** What is found in clusters. */
+/** Creates findings about clusters. */
 export const ClusterFindings = {
-  /** A cluster whose API server was asked, and gave no content. */
+  /** A finding about a cluster whose API server did not return the content. @param content Such as `roots`. */
   away(content: string, cluster: string, fault: string): Finding {
     const what = `The ${content} in ${cluster} cannot be looked at: ${fault}.`;
     return Finding.of(
@@ -107,7 +107,7 @@ export const ClusterFindings = {
   /**
    * Findings about the trust bundles in a cluster.
    *
-   * @param without The names of the first namespaces without one; empty where they are not known.
+   * @param without The first namespaces without one; empty if they are unknown.
    */
   roots(
     { cluster, namespaces, stale, missing }: DeliveryCounts,
@@ -123,7 +123,7 @@ export const ClusterFindings = {
     ];
   },
 
-  /** Finds the clusters whose CRLs have ended, are old, or are missing. */
+  /** Findings about CRLs in a cluster that have expired, are outdated or are missing. */
   crls(counts: CrlCounts): readonly Finding[] {
     const { cluster, namespaces, stale, missing, ended } = counts;
     const of = (count: number): string => `${count} of ${namespaces} namespaces`;

@@ -11,7 +11,7 @@ const exampleHost = /(?:^|\.)(?:example(?:\.(?:com|net|org))?|invalid)$/;
 const enrolCluster = "`rampart cluster enrol`";
 const enrolIssuer = "`rampart issuer enrol`";
 
-/** Findings about a valid configuration by itself. */
+/** Findings about a valid configuration alone, without a request to anybody. */
 export function configurationFindings({
   issuers,
   warnings,
@@ -40,7 +40,7 @@ export function configurationFindings({
   ];
 }
 
-/** The accounts to which a table gives a part, in namespaces for which its issuer may not vouch. */
+/** Findings about accounts that a table names in a role, in namespaces for which its issuer may not vouch. */
 function refusedAccounts(table: IssuerTable): Finding[] {
   const { issuer, namespaces, trusted_node_accounts, gateways, cluster_signers } = table;
   const isServed = nameAllowList(namespaces);
@@ -75,11 +75,11 @@ const longestNamespace = 63;
 type VouchingIssuer = Readonly<Pick<IssuerTable, "issuer" | "cluster" | "namespaces" | "subjects">>;
 
 /**
- * The issuers of different clusters whose globs match a common namespace, one finding for each issuer with such
- * issuers after it. Two issuers of one cluster may share theirs: that is how a cluster changes its issuer.
+ * Findings about issuers of different clusters whose globs match a common namespace, one for each issuer with such
+ * issuers after it. Two issuers of one cluster may share namespaces, because a cluster changes its issuer in this way.
  */
 function overlapFindings(issuers: readonly VouchingIssuer[]): readonly Finding[] {
-  // A start warns of issuers for every namespace, and so does the doctor.
+  // Without issuers for all namespaces, of which the start and `rampart doctor` warn.
   const limited = issuers.filter(({ namespaces }) => !namespaces.includes("*"));
   return limited.flatMap((table, i) => {
     const overlaps = limited.slice(i + 1).flatMap((other) => overlapOf(table, other) ?? []);
@@ -90,7 +90,7 @@ function overlapFindings(issuers: readonly VouchingIssuer[]): readonly Finding[]
 
 function overlapOf(table: VouchingIssuer, other: VouchingIssuer) {
   if (table.cluster === other.cluster) return undefined;
-  // Of two tables of claims, the accounts are those that the operator has written.
+  // If both tables map claims to accounts, the operator has written the accounts.
   if (table.subjects && other.subjects) return undefined;
   for (const one of table.namespaces) {
     for (const another of other.namespaces) {

@@ -11,7 +11,7 @@ import { SpiffeId } from "../pki/spiffe-id.ts";
 import { Certificate } from "../pki/x509/certificate.ts";
 import { uriName } from "../pki/x509/certificate-extensions.ts";
 
-/** What the store or the configuration states against callers and certificates. */
+/** Where a denial or revocation is stated. */
 interface Stated {
   readonly stated: "store" | "configuration";
   readonly why: string | undefined;
@@ -27,14 +27,14 @@ export interface DenialStatus extends Stated {
 
 type Ending = Pick<Denial, "until">;
 
-/** What this CA does not trust. */
+/** Finds what is stated against certificates and tokens. */
 export const Distrust = {
   /** Whether one denial is still in force after another has ended. */
   endsLater: (one: Ending, other: Ending): boolean =>
     other.until !== undefined && (one.until === undefined || one.until > other.until),
 
   /**
-   * Finds the revocation of a log entry's certificate, or else the denial of its subject.
+   * Finds the revocation of a log entry's certificate, or else the denial that matches its holder or requester.
    *
    * @returns `undefined` if there is none, and for the entry of an authority.
    * @throws LogError, DerError if the octets are not a valid log entry.
@@ -78,7 +78,7 @@ export const Distrust = {
 
 /** The denials of a CA. */
 export const DenialStatus = {
-  /** All denials, by their subjects. Of several of the store for one subject, the one that ends last. */
+  /** All denials, sorted by subject. Of several in the store for one subject, only the one that ends last. */
   all(
     stored: readonly Denial[],
     configured: readonly Denial[],
@@ -112,7 +112,7 @@ export interface RevokedStatus extends Stated, Pick<RevocationContent, "authorit
 
 /** The revoked certificates of a CA. */
 export const RevokedStatus = {
-  /** All revoked certificates, the one that was revoked first before the others. */
+  /** All revoked certificates, in the order of their revocation. */
   all(
     stored: readonly RevocationContent[],
     configured: readonly RevocationContent[],
@@ -137,25 +137,25 @@ export const RevokedStatus = {
   },
 };
 
-/** What operators have stated, and the authorities whose certificates it may be about. */
+/** The denials and revocations of operators, and the authorities whose certificates they concern. */
 export interface StatedDistrust {
   readonly authorities: readonly SigningAuthority[];
   readonly revocations: readonly RevocationContent[];
   readonly denials: readonly Denial[];
 }
 
-/** The statement against a certificate or a token of the log: that it is revoked, or that who has it is denied others. */
+/** What is stated against a certificate or token in the log: it is revoked, or its holder is denied further ones. */
 export interface Distrust {
   readonly state: "revoked" | "denied";
-  /** `undefined` for a denial of the configuration that has no instant. */
+  /** When it was stated; `undefined` for a denial in the configuration without an instant. */
   readonly since: Date | undefined;
   /** The reason or the subject, and the note of the operator. */
   readonly detail: string;
 }
 
 /**
- * Finds the denial that matches the subject of a log entry, unless the certificate or token expires before the denial
- * was in force.
+ * Finds the denial that matches the subject of a log entry, except one that began after the certificate or token
+ * expired.
  */
 function denialOf(
   entry: LogEntry,
@@ -174,7 +174,7 @@ function denialOf(
   return { state: "denied", since, detail: joined(subject, why) };
 }
 
-/** The storage of a log is not trusted: a certificate may name nobody who can be read. */
+/** Whether an authority is the certificate's issuer; `false` for a malformed one: a log's storage is not trusted. */
 function isNamedIn(certificate: Certificate, authority: SigningAuthority): boolean {
   try {
     return CertificateVerifier.namesAuthority(certificate, authority);
@@ -189,7 +189,7 @@ const never = new Date(8.64e15);
 const joined = (...parts: readonly (string | undefined)[]): string =>
   parts.filter((part) => part !== undefined).join(", ");
 
-/** What a denial may be about: who has the certificate, and who asked for it. */
+/** The attributes that a denial may match: the certificate's holder, and who requested it. */
 function knownOf(entry: LogEntry, names: string): RequestAttributes {
   const { impersonator = "", gateway = "", cluster, issuer: name, pod, node, tokenId } = entry;
   const tokenSubject = entry.tokenSubject === "unknown" ? undefined : entry.tokenSubject;

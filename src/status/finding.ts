@@ -13,7 +13,7 @@ export interface Finding {
   readonly remedy: string;
 }
 
-/** Every finding that a checkup may have, with its severity and its reason. */
+/** Every possible finding of a checkup, with its severity and its reason. */
 const findings = {
   "account-refused": ["warning", "The CA refuses every call of this account."],
   "authority-successor-late": [
@@ -142,10 +142,10 @@ const findings = {
 /** The name of a finding. Names never change, because scripts and pages refer to them. */
 export type FindingName = keyof typeof findings;
 
-/** In alphabetical order. */
+/** The names of all findings, in alphabetical order. */
 export const findingNames = Object.keys(findings) as readonly FindingName[];
 
-/** Makes and sorts findings. */
+/** Creates and sorts findings. */
 export const Finding = {
   /** A finding, with the severity and the reason of its name. */
   of(name: FindingName, what: string, remedy: string): Finding {
@@ -153,7 +153,7 @@ export const Finding = {
     return { name, severity, what, why, remedy };
   },
 
-  /** A finding in the store of a named signer; the authorities without a name have no signer. */
+  /** Adds the name of the signer in whose store it was found; unchanged for the CA's own authorities (`""`). */
   ofSigner(signer: string, found: Finding): Finding {
     if (signer === "") return found;
     const remedy = Finding.withCommands(found.remedy, (words) =>
@@ -162,7 +162,7 @@ export const Finding = {
     return { ...found, what: `Signer ${signer}: ${found.what}`, remedy };
   },
 
-  /** A remedy whose commands of `rampart` have other words. */
+  /** Replaces the words after `rampart` in each command of a remedy. */
   withCommands: (remedy: string, change: (words: string) => string): string =>
     remedy.replace(/`rampart ([^`]+)`/g, (_, words: string) => `\`rampart ${change(words)}\``),
 

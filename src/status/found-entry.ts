@@ -13,7 +13,7 @@ export interface FoundEntry extends LogPosition {
   readonly at: Date;
   /** The URI name of the certificate, or its DNS names; the subject of a token. */
   readonly name: string;
-  /** The `jti` of a token. */
+  /** The serial number of a certificate, or the `jti` of a token. */
   readonly serialNumber: string;
   /** The audiences of a token; empty for a certificate. */
   readonly audiences: readonly string[];
@@ -26,7 +26,7 @@ export interface FoundEntry extends LogPosition {
   readonly proof: LogEntry["proof"];
   /** The decision of the policy, if the entry records it. */
   readonly decision?: Pick<LogEntry, "rule" | "shadowRule" | "shadowEffect"> | undefined;
-  /** `undefined` where nothing is stated against it. */
+  /** The revocation or denial that concerns it, if there is one. */
   readonly distrust?: Distrust | undefined;
 }
 
@@ -58,7 +58,7 @@ const claimedIn = ({ tokenSubject }: LogEntry): readonly string[] =>
     ? [tokenSubject.sub, ...Object.values(tokenSubject.claims).flat()]
     : [];
 
-/** Reads a log entry. @returns `undefined` for a malformed one, because the storage is not trusted. */
+/** Parses a log entry. @returns `undefined` for a malformed one, because the storage is not trusted. */
 export function readEntry(octets: Bytes, position: LogPosition): ReadEntry | undefined {
   try {
     const entry = LogEntry.parse(octets);

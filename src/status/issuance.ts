@@ -8,9 +8,9 @@ type Outcome = AuditEvent["outcome"];
 /** Calls for certificates, by their outcome. */
 export type Calls = Readonly<Record<Outcome, number>>;
 
-/** The calls for certificates, as far as they are counted. */
+/** The counted calls for certificates. */
 export interface IssuanceStatus {
-  /** Since when; absent if nothing is counted here. */
+  /** When counting began; absent if nothing is counted here. */
   readonly since?: Date;
   /** What is counted, and what is not: one sentence. */
   readonly scope: string;
@@ -31,7 +31,7 @@ interface ClusterCalls {
   readonly lastDay: Calls;
 }
 
-/** Where nothing counts, or the log cannot be read. */
+/** The status if nothing is counted. @param scope Why, in one sentence. */
 export const notCounted = (scope: string): IssuanceStatus => ({
   scope,
   clusters: [],
@@ -41,10 +41,10 @@ export const notCounted = (scope: string): IssuanceStatus => ({
 
 const hours = 24;
 
-/** A bound of memory only: clusters come from the configuration, which has fewer. */
+/** Bounds memory. The configuration, from which clusters come, has fewer. */
 const maximumClusters = 1024;
 
-/** What a rule has decided in a while, live or in shadow. */
+/** How often a rule decided in a period, live or in shadow, and with what effect. */
 export interface Decided {
   readonly requests: number;
   readonly denied: number;
@@ -58,7 +58,7 @@ export interface RuleStatus extends Pick<RuleTable, "name" | "shadow" | "when" |
   readonly lastDay?: Decided | undefined;
 }
 
-/** A policy has fewer rules. */
+/** More rules than a policy has. */
 const maximumRules = 400;
 
 /** The calls of the last day, and what the rules of the policy decided in them. */
@@ -135,7 +135,7 @@ export const ruleStatuses = (
 const calls = ([issued, refused, failed]: Three): Calls => ({ issued, refused, failed });
 const together = (a: Three, b: Three): Three => [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
 
-/** Counts every call that leaves an audit event in a log. */
+/** Wraps a log so that each of its audit events is counted as a call. */
 export function countingCalls(log: EventLog, counts: IssuanceCounts, clock: () => Date): EventLog {
   return {
     ...log,
@@ -148,7 +148,7 @@ export function countingCalls(log: EventLog, counts: IssuanceCounts, clock: () =
 
 const dayMilliseconds = 86_400_000;
 
-/** Counts what the newest entries of a log say of the last day, where no process counts calls. */
+/** Counts the last day by the newest entries of a log, for a CA in which no process counts calls. */
 export function countsInLog({ entries, total }: FoundEntries, now: Date): IssuanceCounts {
   const dayAgo = now.getTime() - dayMilliseconds;
   const times = entries.map(({ at }) => at.getTime());
@@ -169,21 +169,21 @@ const slotsOfHour = 12;
 const slots = hours * slotsOfHour;
 const width = 3;
 
-/** Three numbers of a while. */
+/** The counts of three kinds of events in a period. */
 export type Three = readonly [number, number, number];
 
 /**
  * Counts three kinds of events for each name over a sliding window of 24 hours, in slots of five minutes. Memory is
- * bounded: each name takes 3.4 kB, and names beyond the maximum are not counted. An event that is older than the slot
- * which now has its place is not counted either.
+ * bounded: each name takes 3.4 kB, and names beyond the maximum are not counted. Nor is an event that is so old that
+ * its slot counts a later time.
  */
 export class SlidingDayCounts {
   readonly #maximum: number;
   readonly #rings = new Map<string, Uint32Array>();
-  /** The number of the five minutes in each slot, counted from 1970. */
+  /** Which five minutes each slot has, as their number since 1970. */
   readonly #numbers: Float64Array = new Float64Array(slots).fill(-1);
 
-  /** @param maximum Of names: a configuration may change while a process runs. */
+  /** @param maximum The most names, which may change with the configuration while a process runs. */
   constructor(maximum: number) {
     this.#maximum = maximum;
   }
@@ -192,7 +192,7 @@ export class SlidingDayCounts {
     return [...this.#rings.keys()];
   }
 
-  /** @param fields Which of the three rise by one. */
+  /** Counts an event. @param fields Which of the three counts increase by one. */
   add(name: string, fields: readonly (0 | 1 | 2)[], at: Date): void {
     const number = numberAt(at);
     const slot = number % slots;
@@ -209,7 +209,7 @@ export class SlidingDayCounts {
 
   lastDay = (name: string, now: Date): Three => this.#sum(name, numberAt(now), slots);
 
-  /** @param hoursAgo At which the hour ends. */
+  /** The counts of one hour. @param hoursAgo When it ends. */
   hour = (name: string, now: Date, hoursAgo = 0): Three =>
     this.#sum(name, numberAt(now) - hoursAgo * slotsOfHour, slotsOfHour);
 

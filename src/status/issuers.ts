@@ -3,17 +3,17 @@ import type { TokenIssuer } from "../authn/token-issuer.ts";
 import { UnusableKey } from "../pki/jose/key-set.ts";
 import { Finding } from "./finding.ts";
 
-/** An issuer of tokens, and its keys as this process, or this isolate, has them. */
+/** An issuer of tokens, and its keys as this process or isolate has them. */
 export interface IssuerStatus extends Partial<Pick<KeyState, "fetchedAt" | "failure">> {
   readonly name: string;
   readonly cluster: string;
-  /** The state of its keys; absent if the issuer has no keys here. */
+  /** The state of its keys; absent for an issuer that does not report one. */
   readonly keys?: KeyStatus;
   readonly knownKeys: KeyState["keys"];
 }
 
 /**
- * - `configured`: they stand in the configuration.
+ * - `configured`: the configuration contains them.
  * - `not fetched`: no token of this issuer has been seen here yet.
  * - `stale`: the last fetch failed, and older keys still serve.
  * - `unreachable`: the last fetch failed, and there are no keys.
@@ -22,7 +22,7 @@ type KeyStatus = "configured" | "not fetched" | "fetched" | "stale" | "unreachab
 
 const longestFailure = 500;
 
-/** Reports the keys of a token issuer and the last failure to fetch them, whose sentence is cut. */
+/** Reports the keys of a token issuer and the last failure to fetch them, cut to 500 characters. */
 export function issuerStatus({ name, cluster, keys }: TokenIssuer, now: Date): IssuerStatus {
   const state = keys.state?.(now);
   if (!state) return { name, cluster, knownKeys: [] };
@@ -40,7 +40,7 @@ function statusOf({ source, keys, fetchedAt, failure }: KeyState): KeyStatus {
   return fetchedAt ? "fetched" : "not fetched";
 }
 
-/** An issuer that was examined for faults of its keys. */
+/** Reports the faults of an issuer's keys, for {@link issuerFindings}. */
 export function examinedIssuer(
   { name: issuer, cluster, keys }: TokenIssuer,
   now: Date,
@@ -54,7 +54,7 @@ export function examinedIssuer(
 interface ExaminedIssuer {
   readonly cluster: string;
   readonly issuer: string;
-  /** Why the keys cannot be loaded, to be read behind "it". */
+  /** Why the keys cannot be loaded, to follow "it" in a sentence. */
   readonly fault: string | undefined;
   /** The keys for signatures that Rampart cannot use, each with its reason. */
   readonly unusableKeys: readonly string[];

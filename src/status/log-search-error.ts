@@ -1,4 +1,4 @@
-/** A search that was not done, with its reason: the query is too long, others search, the log cannot be read. */
+/** A search was refused: the query is too long or can match nothing, other searches run, or the log cannot be read. */
 export class LogSearchError extends Error {
   readonly reason: "query" | "busy" | "unreadable";
 

@@ -10,10 +10,10 @@ import { Distrust, type StatedDistrust } from "./distrust.ts";
 import { type FoundEntry, type ReadEntry, readEntry } from "./found-entry.ts";
 import { LogSearchError } from "./log-search-error.ts";
 
-/** The published objects of an issuance log. */
+/** Reads the published objects of an issuance log. */
 export interface SearchedLog {
   readonly shards: () => Promise<readonly LogShard[]>;
-  /** @param path Of a bundle or the checkpoint. */
+  /** Reads an object; `undefined` if there is none. @param path Of a bundle or the checkpoint. */
   readonly read: (shard: string, path: string) => Promise<Uint8Array | undefined>;
 }
 
@@ -34,7 +34,7 @@ export interface LogQuestion {
 /** The entries that a search has found, the newest first. */
 export interface FoundEntries {
   readonly entries: readonly FoundEntry[];
-  /** How many entries were looked at, and how many the log has. */
+  /** How many entries were examined, and how many the log has. */
   readonly searched: number;
   readonly total: number;
 }
@@ -54,8 +54,8 @@ const maximumSearches = 2;
 const maximumEntries = maximumBundles * Tile.fullWidth;
 
 /**
- * Finds the newest matching entries among the last 4096 of a log. It shows what the storage holds without verifying
- * it, which `rampart log` does.
+ * Finds the newest matching entries among the last 4096 of a log. Unlike `rampart log`, it does not verify what the
+ * storage contains.
  */
 export class LogSearch {
   readonly #log: SearchedLog;
@@ -67,7 +67,7 @@ export class LogSearch {
     this.#statementsAt = statementsAt;
   }
 
-  /** Makes a log searchable, for the console of a CA that has one. */
+  /** Makes a log searchable, for a console; `undefined` for no log. */
   static in(log: SearchedLog | undefined): SearchableLog | undefined {
     return log && ((statementsAt) => new LogSearch(log, statementsAt));
   }
@@ -89,13 +89,13 @@ export class LogSearch {
     return { ...found, entries };
   }
 
-  /** The newest entries, for counting. @throws LogSearchError `unreadable`. */
+  /** The newest 4096 entries, for counting, without statements. @throws LogSearchError `unreadable`. */
   newest(): Promise<FoundEntries> {
     return orUnreadable("the log", () => searchShards(this.#log, undefined, maximumEntries));
   }
 }
 
-/** Whatever is wrong with a storage must not take the rest of a page away. */
+/** Converts any failure into LogSearchError `unreadable`, so that the rest of a page is still shown. */
 async function orUnreadable<T>(what: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read();
@@ -167,7 +167,7 @@ interface Query {
 
 const maximumLength = 256;
 
-/** What no field of an entry can hold, so that to find nothing would look like an answer. */
+/** Queries that can match no field. They are refused, because an empty result would look like an answer. */
 const unfindable =
   /\*|^(?:cluster|node|pod|serial|spiffe-?id|namespace|account|token(?:-?id)?|name)[:=]/;
 
@@ -181,14 +181,14 @@ function parseQuery(input: string): Query | undefined {
   if (unfindable.test(text)) {
     throw new LogSearchError("query", "a query is a part of a name, without a key or a glob");
   }
-  // Six digits as they are shown, of which the first is a zero in every number that Rampart chooses.
+  // At least five digits: an operator may leave out the first of six, which is 0 in Rampart's serial numbers.
   const digits = SerialNumber.digits(SerialNumber.typed(text));
   return { text, serial: /^[0-9a-f]{5,}$/.test(digits) ? digits : undefined };
 }
 
 const latin1 = new TextDecoder("latin1");
 
-/** Whether the octets of an entry contain the text. It spares parsing most of the others. */
+/** Whether the octets of an entry contain the text, so that most others need not be parsed. */
 function mayMatch(octets: Bytes, { text, serial }: Query): boolean {
   return serial !== undefined || latin1.decode(octets).toLowerCase().includes(text);
 }

@@ -35,7 +35,7 @@ import { storeFindings } from "./store-findings.ts";
 
 /** The status of a CA at an instant, for operators. It has no secret. */
 export interface CaStatus {
-  /** Every phase and every count is of this instant. */
+  /** The instant of every phase and count. */
   readonly now: Date;
   readonly trustDomain: string;
   /** The program that answers, such as `rampart serve`. */
@@ -44,7 +44,7 @@ export interface CaStatus {
   readonly ready: boolean;
   /** Why the CA is not ready, and what else an operator should attend to, one sentence each. */
   readonly needsAttention: readonly string[];
-  /** The signer without a name comes first. */
+  /** The CA's own authorities come first, then the named signers. */
   readonly signers: readonly SignerStatus[];
   readonly trustBundle: { readonly sequence: number; readonly roots: readonly RootStatus[] };
   readonly clusters: readonly ClusterStatus[];
@@ -54,19 +54,19 @@ export interface CaStatus {
   readonly rules: readonly RuleStatus[];
   /** The worst come first. */
   readonly findings: readonly Finding[];
-  /** Whether certificates are logged, and whether who asks may read the entries. */
+  /** Whether certificates are logged, and whether the reader may see entries. */
   readonly log: "off" | "readable" | "closed";
 }
 
 /** A root of the trust bundle. One that cannot be read has a fingerprint alone. */
 interface RootStatus extends Partial<Validity> {
-  /** RFC 4514. */
+  /** The subject as RFC 4514 writes it. */
   readonly subject: string;
   /** The hexadecimal SHA-256 of the certificate. */
   readonly fingerprint: string;
 }
 
-/** The parts of a CA that the status reads. Reading them costs no request to anybody. */
+/** The parts of a CA that the status reads. Reading them sends no request, except to the stores and the log. */
 export interface StatusSources extends CheckupSources {
   readonly configuration: CheckupSources["configuration"] &
     Pick<Configuration, "trustDomain" | "policy" | "configuredDenials" | "configuredRevocations">;
@@ -75,24 +75,24 @@ export interface StatusSources extends CheckupSources {
     readonly authorities: Authorities;
     readonly signers: ReadonlyMap<string, { readonly authorities: Authorities }>;
   } & Hindrances;
-  /** Absent where nothing is logged. */
+  /** Absent if nothing is logged. */
   readonly searchableLog: SearchableLog | undefined;
   /** Whether the reader has shown a credential, without which no entries of the log are shown. */
   readonly hasCredentials: boolean;
-  /** The counts of calls; absent if no process counts them. An issuance log can show some. */
+  /** The counts of calls; absent if no process counts them. Then an issuance log shows some. */
   readonly counts?: IssuanceCounts | undefined;
 }
 
 /** The status of a CA, read by the console and its service. */
 export interface Status {
   readonly at: (now: Date) => Promise<CaStatus>;
-  /** Absent where no entry may be read. @throws LogSearchError */
+  /** Absent if the reader may see no entries. @throws LogSearchError */
   readonly searchLog: ((question: LogQuestion) => Promise<FoundEntries>) | undefined;
 }
 
 /** Creates the status of a CA. */
 export const Status = {
-  /** Creates the status of a CA from its parts. Without credentials of the log it has no search. */
+  /** Creates the status of a CA from its parts. Unless `hasCredentials`, it has no search of the log. */
   create(sources: StatusSources): Status {
     const { searchableLog, hasCredentials } = sources;
     const checkup = createCheckup(sources);
@@ -152,7 +152,7 @@ async function statusAt(
   };
 }
 
-/** A store that cannot be read leaves its signer out, and the rest of the status still says something. */
+/** The views of signers whose store can be read, so that the rest of the status is still shown, and the faults. */
 async function viewsAt({ authorities, signers }: StatusSources["issuance"], now: Date) {
   const views = new Map<string, AuthorityView>();
   const faults = new Set<string>();
@@ -176,7 +176,7 @@ function attentionIn(views: ReadonlyMap<string, AuthorityView>): string[] {
 const nothingCounts =
   "Calls are not counted here. Workers Logs has a line for each, a dataset of Analytics Engine that is bound as CALL_COUNTS counts them by cluster and outcome, and an issuance log counts what was issued.";
 
-/** A log that cannot be read must not take the rest of the status away. @returns Or why nothing counts. */
+/** The counts of this process, or of the log. @returns Why there are none, if so; also if the log cannot be read. */
 async function countsAt(
   counts: IssuanceCounts | undefined,
   search: LogSearch | undefined,
@@ -230,7 +230,7 @@ export function createCheckup(sources: CheckupSources): Checkup {
     ["", configuration.inceptionDate],
     ...configuration.signers.map((each) => [each.name, each.inception_date] as const),
   ]);
-  // Many issuers take a while to compare, and their configuration stays as it is.
+  // Kept, because comparing many issuers takes long and the configuration does not change.
   let configured: readonly Finding[] | undefined;
 
   return (views, now) => {

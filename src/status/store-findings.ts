@@ -10,11 +10,11 @@ import { addSeconds } from "../pki/x509/validity.ts";
 import { AuthorityStatus } from "./authorities.ts";
 import { Finding } from "./finding.ts";
 
-/** A cron runs every quarter of an hour, and may fail a few times. */
+/** How late a rotation may be: a cron runs every quarter of an hour, and may fail a few times. */
 const cronDelaySeconds = 3600;
 
 /**
- * Finds what is wrong in the records of a CA's store. It calls no server and reads nothing else.
+ * Findings about the records of a CA's store, from its opened content alone.
  *
  * @param inceptionDate The UTC day on which an empty store gets its first authority, such as `2026-11-22`.
  */
@@ -44,7 +44,7 @@ function refusedRecords({ refusals }: OpenedStore): Finding[] {
   );
 }
 
-/** A KEK is lost far more often than a record is forged, so it is looked at first. */
+/** The first remedy, because a lost KEK is far more likely than a forged record. */
 const compareKek =
   "Compare the value of KEK with the copy of it that you keep, before anything else";
 
@@ -53,7 +53,7 @@ const remedies: Readonly<Partial<Record<RecordError["check"], string>>> = {
   seal: `${compareKek}: under the same id it may have another value. If it is the same, somebody has changed the record: \`rampart authority restore rampart-backup.age\``,
 };
 
-/** A store whose authorities do not open is not empty, and a new CA is no remedy. */
+/** Findings about a store without a usable authority. If some cannot be opened, a new CA is no remedy. */
 function withoutAuthorities(
   store: OpenedStore,
   inceptionDate: string | undefined,
@@ -64,11 +64,11 @@ function withoutAuthorities(
   return [Finding.of("nothing-signs", unopened, compareKek)];
 }
 
-/** A new authority beside lost records ends every certificate under them. */
+/** The remedy for lost records: founding a new authority instead would invalidate every certificate under them. */
 const lostRecords =
   "If the CA had records, look whether their volume is mounted, then: `rampart authority restore rampart-backup.age`";
 
-/** A store without authorities is an outage, but for the day on which the CA makes the first one by itself. */
+/** A store without authorities is an outage, except on the day on which the CA creates the first one itself. */
 function emptyStore(
   { authorityRoot }: OpenedStore,
   inceptionDate: string | undefined,
@@ -89,7 +89,7 @@ function emptyStore(
   }
   if (InceptionDate.isOver(inceptionDate, now)) {
     const what = `The store is empty, and INCEPTION_DATE ${inceptionDate} is over.`;
-    // Where its folder is missing, too, no verb makes another CA in its place.
+    // A remedy with a date, because no command may create another CA in place of lost records.
     const remedy = `${lostRecords}. For a new CA, set INCEPTION_DATE = "${today}"`;
     return [Finding.of("inception-date-passed", what, remedy)];
   }
@@ -129,7 +129,7 @@ function succession(store: OpenedStore, now: Date): Finding[] {
   return [Finding.of("authority-successor-missing", what, remedy)];
 }
 
-/** A new authority has a day until somebody should have made a backup of it. */
+/** How long after its creation an authority should be in a backup. */
 const unsavedSeconds = 86_400;
 
 function backups(
@@ -178,7 +178,7 @@ function endedDenials({ denials }: OpenedStore, now: Date): Finding[] {
   const [ended, ...others] = denials.filter(({ until }) => until !== undefined && until <= now);
   if (!ended) return [];
   const what = `${others.length + 1} of ${denials.length} denials have ended.`;
-  // A glob is for the verb, and not for the shell.
+  // Quoted, so that the shell does not expand a glob.
   const subject = ended.subject.includes("*") ? `'${ended.subject}'` : ended.subject;
   const remedy = `\`rampart deny remove ${subject}\`; \`rampart deny list\` shows all`;
   return [Finding.of("denial-ended", what, remedy)];

@@ -3,12 +3,12 @@ import type { IssuerTable } from "../config/issuer-table.ts";
 import { commonName } from "../foundation/globs.ts";
 import { Finding } from "./finding.ts";
 
-/** The texts of an entry's conditions, by the last name of each path. */
+/** The values that an entry's conditions accept, by the last name of each claim's path. */
 type Accepted = ReadonlyMap<string, readonly string[]>;
 
 const github = /^https:\/\/token\.actions\.[\w.-]+(?:\/|$)|\/_services\/token$/;
 
-/** Claims that no other owner can have later, and a `sub` that is one: a number, a SPIFFE ID, or one with ids in it. */
+/** Claims that no later owner of a name can get, and forms of `sub` as safe: a number, a SPIFFE ID, or with ids. */
 const immutable = [
   ...[
     "repository_id",
@@ -22,12 +22,12 @@ const immutable = [
 ];
 const immutableSubject = /^\d+$|^spiffe:|@\d+/;
 
-/** Claims that a job, or who starts it, writes. */
+/** Claims that a job, or whoever starts it, can choose. */
 const chosenByCaller = ["request_tags", "head_ref", "workflow", "actor"];
 
 const onBehalfOfStrangers = /^pull_request|^workflow_run$/;
 
-/** The mistakes that users of other systems have made in public. Each text completes a sentence that begins with the entry's name. */
+/** Known mistakes of users of other systems. Each text follows the entry's name in a sentence. */
 const mistakes: readonly (readonly [
   isMade: (accepted: Accepted, paths: readonly string[], issuer: string) => boolean,
   what: string,
@@ -89,7 +89,7 @@ const mistakes: readonly (readonly [
   ],
 ];
 
-/** The entries of `subjects` that give more than their author may expect. */
+/** Findings about entries of `subjects` that admit more callers than their author may expect. */
 export function subjectFindings(issuers: readonly IssuerTable[]): readonly Finding[] {
   return issuers.flatMap(({ issuer, subjects = [] }) =>
     subjects.flatMap((entry, i) => [
@@ -102,14 +102,14 @@ export function subjectFindings(issuers: readonly IssuerTable[]): readonly Findi
   );
 }
 
-/** Whether two entries with different templates may give one account. */
+/** Whether two entries with different templates may map to the same account. */
 function mayMeet(one: SubjectEntry, other: SubjectEntry): boolean {
   if (one.namespace === other.namespace && one.account === other.account) return false;
   const others = formsOf(other);
   return formsOf(one).some((form) => others.some((each) => haveCommonName(form, each)));
 }
 
-/** A claim in braces fills a label, and its star fits no dot. */
+/** Whether two globs may match one name, label by label: a claim in braces is one label, and a star matches no dot. */
 function haveCommonName(one: string, other: string): boolean {
   const [labels, others] = [one.split("."), other.split(".")];
   return (
@@ -120,7 +120,7 @@ function haveCommonName(one: string, other: string): boolean {
 
 const maximumForms = 64;
 
-/** The accounts that an entry may give, as globs behind their namespace. */
+/** The accounts to which an entry may map, as globs `<namespace>.<account>`. */
 function formsOf({ namespace, account, conditions }: SubjectEntry): readonly string[] {
   return templatePieces(`${namespace}.${account}`).reduce<readonly string[]>(
     (forms, piece, i) => {
@@ -132,7 +132,7 @@ function formsOf({ namespace, account, conditions }: SubjectEntry): readonly str
   );
 }
 
-/** The labels that a claim may be: those that the entry asks for, or any. */
+/** The values that a claim may have in a label: those that the entry's conditions accept, or any. */
 function labelsOf(path: string, conditions: SubjectEntry["conditions"]): readonly string[] {
   const asked = conditions.find((each) => claimPathText(each.path) === path);
   return asked?.accepted.filter((text) => /^[a-z0-9*-]+$/.test(text)) ?? ["*"];

@@ -3,7 +3,7 @@ import type { Quotas } from "../ca/issuance/quotas.ts";
 import type { QuotaName } from "../foundation/errors.ts";
 import { OperationLog } from "../foundation/events.ts";
 
-/** What the platform keeps from a CA, in a sentence. docs/tutorials/worker.md has it too. */
+/** What a CA lacks on this platform, in a sentence, which docs/tutorials/worker.md repeats. */
 export const workerLimits =
   "A Worker has no trailers, a client certificate only where the zone asks for one, no timer between requests but its cron, and no files";
 
@@ -12,12 +12,12 @@ interface RateLimitBinding {
   readonly limit: (options: { readonly key: string }) => Promise<{ readonly success: boolean }>;
 }
 
-/** The platform does not say when there is something left of a minute: a sixth of the minute is a guess. */
+/** A guess, because the platform does not say when its limit for each minute allows the next call. */
 const waitSeconds = 10;
 
 /**
- * Makes a quota of the platform's rate limit, which counts in each data centre. Without the binding there is no
- * limit, which is logged, because a platform that cannot count must not stop the mesh.
+ * Creates a quota from the platform's rate limit, which counts in each data centre. Without the binding, or if it
+ * fails, calls are not limited, so that the mesh goes on; a missing binding is logged.
  */
 export function boundQuota(
   quota: QuotaName,
@@ -53,9 +53,9 @@ export const callCountsBinding = "CALL_COUNTS";
 type Dataset = Pick<AnalyticsEngineDataset, "writeDataPoint">;
 
 /**
- * A log whose events leave data points, where the binding is there. A point has no identity and nothing that
- * a caller chooses: the cluster of an authenticated caller, the outcome, the reason, the rule, the duration. It
- * never makes a call fail.
+ * Wraps a log so that each audit event also writes a data point, if the binding exists. A point has no identity and
+ * nothing that a caller chooses: only the cluster of an authenticated caller, the outcome, the reason, the rule and the
+ * duration. It never makes a call fail.
  */
 export function countingInDataset(log: EventLog, binding: unknown): EventLog {
   if (!isDataset(binding)) return log;

@@ -16,7 +16,7 @@ const assetsBinding = "CONSOLE_ASSETS";
 
 interface WorkerConsoleParts {
   readonly configuration: Configuration;
-  /** The operators who may see it. */
+  /** Who may see the console. */
   readonly console: NonNullable<Configuration["console"]>;
   readonly composition: Composition;
   readonly push: PushReport;
@@ -69,7 +69,7 @@ export const createConsole =
     app.all("/console/*", (c) => answer(c.req.raw));
   };
 
-/** The page has no live parts where the script was not deployed. */
+/** The page's script; `undefined` if it was not deployed, so that the page does not update itself. */
 function scriptIn(assets: unknown): ConsoleScript | undefined {
   if (!isFetcher(assets)) return undefined;
   return {
@@ -82,7 +82,7 @@ function scriptIn(assets: unknown): ConsoleScript | undefined {
   };
 }
 
-/** `wrangler dev` has the store of this machine, over plain HTTP. */
+/** Adds `--remote` to a command, but not under `wrangler dev` (plain HTTP), whose store is on this machine. */
 const wordsFor = (words: string, { protocol }: URL): string =>
   protocol === "https:" && !words.startsWith("cluster enrol") ? `${words} --remote` : words;
 

@@ -6,7 +6,7 @@ const maximumKeys = 1000;
 /** KV reads at most this many values at once. */
 const valuesAtOnce = 100;
 
-/** The part of a KV namespace that the store needs: the Worker's binding and the CLI's client have it. */
+/** The part of a KV namespace that the store needs. The Worker's binding and the CLI's client implement it. */
 export interface KvNamespace {
   list(options: { readonly limit: number }): Promise<{
     readonly keys: readonly { readonly name: string }[];
@@ -18,8 +18,8 @@ export interface KvNamespace {
 }
 
 /**
- * The store on Workers KV, with one key for each record, such as `authorities/<id>`. KV keeps the promises
- * of the port: a reader gets the newest value within about a minute, and never a part of one. The store
+ * The store on Workers KV, with one key for each record, such as `authorities/<id>`. KV keeps the promises of
+ * {@link AuthorityStore}: a reader gets the newest value within about a minute, and never a part of one. The store
  * ignores keys of any other form.
  *
  * @param prefix The beginning of every key, such as `signers/<name>/`.
@@ -37,12 +37,12 @@ export function createKvStore(namespace: KvNamespace, prefix = ""): AuthoritySto
         );
       }
       const values = await readAll(namespace, names.map(keyOf));
-      // A listed key without a value was deleted in between, or its value has yet to arrive.
+      // A listed key without a value was deleted meanwhile, or its value has not yet arrived here.
       const present = names.flatMap((name) => {
         const value = values.get(keyOf(name)) ?? null;
         return value === null ? [] : [{ ...name, value }];
       });
-      // A store whose values have yet to arrive must not pass for one without authorities.
+      // Throws, because a store whose values have not yet arrived must not be taken for one without authorities.
       if (names.some(isAuthority) && !present.some(isAuthority)) {
         throw new Error("no authority has a value yet");
       }

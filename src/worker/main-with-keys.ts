@@ -7,7 +7,7 @@ import { openWorkerLog } from "./log/worker-log.ts";
 import type { Worker } from "./variables.ts";
 import { createWorker } from "./worker.ts";
 
-/** A shard whose key may be sealed under a KEK that a key service opens. */
+/** A shard whose key may be sealed under a KEK that a key service unwraps. */
 export class IssuanceLogShard extends LogShard {
   /** @internal */
   protected override readonly openKeyCustody = PlatformKeys.open;

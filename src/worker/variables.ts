@@ -2,12 +2,12 @@ import { Configuration } from "../config/configuration.ts";
 import { Secrets } from "../config/secrets.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 
-/** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
+/** Variables, secrets and bindings of the Worker, unchecked. */
 export type Environment = Readonly<Record<string, unknown>>;
 
 /**
- * The configuration in an environment: every known key, and every other text or list under an upper-case
- * name, which can only be a mistake. An operator may add bindings, which are objects.
+ * The configuration keys of an environment, unchecked: known keys, and any other text or list under an upper-case name,
+ * so that a mistake is noticed. Bindings, which are objects, are left out.
  */
 export function variablesOf(environment: Environment): Record<string, unknown> {
   const variables = Object.entries(environment).filter(
@@ -17,7 +17,7 @@ export function variablesOf(environment: Environment): Record<string, unknown> {
   return Object.fromEntries(variables);
 }
 
-/** A secret that could not be read now. The next request asks for it again. */
+/** A secret could not be read now. The next event tries again. */
 export class StoredSecretError extends ConfigurationError {}
 
 /**

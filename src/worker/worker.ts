@@ -36,7 +36,7 @@ import {
 interface Isolate {
   readonly app: Hono;
   readonly runCron: (now: Date) => Promise<void>;
-  /** Whether the next event starts another one. */
+  /** Whether this start failed for a passing reason, so that the next event starts again. */
   readonly isPassing?: boolean;
 }
 
@@ -50,7 +50,7 @@ interface WorkerOptions {
   readonly addConsole?: AddConsole | undefined;
   /** Absent from a main module without key services, which is smaller. */
   readonly openKeyCustody?: OpenPlatformKeys | undefined;
-  /** Goes on with work after the answer to the request that began it. */
+  /** Continues work after the response to the request that began it. */
   readonly inBackground?: ((work: Promise<void>) => void) | undefined;
 }
 
@@ -69,7 +69,7 @@ export function createWorker(options: WorkerOptions): Worker {
     if (isolate) return isolate;
     const started = await start(environment, context);
     if (started.isPassing) return started;
-    // Another request may have started a CA first. Then all requests use that one and its caches.
+    // Another request may have started a CA meanwhile. Then all requests use that one and its caches.
     isolate ??= started;
     return isolate;
   }
@@ -162,7 +162,7 @@ async function startConfigured(
   };
 }
 
-/** A Worker without the console issues as usual: the log and the console's address say how to turn it on. */
+/** Answers at the console's address, and logs, how to turn the console on. */
 function addConsoleNotice(app: Hono, { console }: Configuration, log: EventLog): void {
   const detail = console
     ? "CONSOLE_TOKENS, CONSOLE_ACCESS: need main = src/worker/main-with-console.ts"
@@ -181,7 +181,7 @@ function logOf(
   throw new ConfigurationError(["LOG_ORIGIN: needs main = src/worker/main-with-log.ts"]);
 }
 
-/** Requests from a Worker trust public roots alone, and no option of `fetch` adds a root. */
+/** Throws for given roots: a Worker trusts public roots alone, and `fetch` has no option for others. */
 const fetchTrusting: Fetching["fetchTrusting"] = (roots) => {
   if (roots === undefined) return (url, init) => fetch(url, init);
   throw new ConfigurationError([
@@ -204,7 +204,7 @@ function isKvNamespace(binding: unknown): binding is KVNamespace {
   return typeof binding === "object" && binding !== null && "getWithMetadata" in binding;
 }
 
-/** The fields of `cf.tls_client_auth` that count (Cloudflare's field reference; docs/explanation/platform.md). */
+/** The fields of `cf.tls_client_auth` that are used (Cloudflare's field reference; docs/explanation/platform.md). */
 interface EdgeVerdict {
   readonly tlsClientAuth?: Partial<
     Readonly<Record<"certVerified" | "certRevoked" | "certRFC9440", unknown>>
@@ -212,10 +212,10 @@ interface EdgeVerdict {
 }
 
 /**
- * The client certificate, if Cloudflare's edge has verified it against the CA of the zone and found it
- * not revoked. The edge hands the certificate on whatever its verdict, so both fields of the verdict count.
+ * The client certificate, if Cloudflare's edge has verified it against the CA of the zone and found it not revoked. The
+ * edge passes the certificate on whatever its verdict, so both fields of the verdict are required.
  *
- * Headers do not count: on the way through a zone, anybody can set them.
+ * Headers are ignored, because anybody can set them on the way through a zone.
  */
 function edgeCertificateOf(request: Request): Bytes | undefined {
   const { tlsClientAuth: auth } = (request.cf ?? {}) as EdgeVerdict;

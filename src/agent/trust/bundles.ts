@@ -34,9 +34,7 @@ export class JwtBundles {
     return this.#withdrawn.has(`${trustDomain} ${keyId}`);
   }
 
-  /**
-   * A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys have no `use`: some libraries skip `jwt-svid`.
-   */
+  /** A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys have no `use`, whose `jwt-svid` some skip. */
   get documents(): Record<string, Uint8Array> {
     const entries = [...this.#keys].map(([trustDomain, keys]) => {
       const set = { keys: keys.map(KeySet.toJwk) };

@@ -125,7 +125,7 @@ export class TrustRoots {
     if (this.#serve()) this.changes.notify();
   }
 
-  /** Records that the bundle is still current, which ends the trust in roots of answers that it does not have. */
+  /** Records that the bundle is still current. Roots of answers that are not in it lose their trust. */
   confirmBundle(): void {
     if (!this.#bundle) return;
     this.#answers.clear();

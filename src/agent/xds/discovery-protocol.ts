@@ -8,7 +8,7 @@ import {
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { StatusSchema } from "../../gen/google/rpc/status_pb.ts";
 
-/** What the proxy reads of a discovery request that it passes on. */
+/** The fields that the proxy reads of a discovery request. */
 export interface RequestPeek {
   readonly typeUrl: string;
   /** Why Envoy rejects a response; `undefined` if the request is no rejection. */
@@ -19,9 +19,9 @@ export interface RequestPeek {
 export interface DiscoveryProtocol {
   readonly name: "incremental" | "state-of-the-world";
   readonly path: string;
-  /** Reads a request that the proxy passes on as it is. What is no protobuf has no type. */
+  /** Reads a request that the proxy passes on as it is. Octets that are no protobuf have an empty type. */
   readonly peek: (request: Uint8Array) => RequestPeek;
-  /** A request with a type, and with a fault if there is one. */
+  /** Serializes a request with a type alone, or with a fault as its `error_detail`. */
   readonly bareRequest: (typeUrl: string, fault?: string) => Uint8Array;
 }
 
@@ -53,14 +53,14 @@ const bare = (typeUrl: string, fault: string | undefined) => ({
   ...(fault !== undefined && { errorDetail: { code: Code.Internal, message: fault } }),
 });
 
-/** The type of a response's resources, in either protocol; empty for what is no protobuf. */
+/** The type of a response's resources, in either protocol; empty for octets that are no protobuf. */
 export function typeOfResponse(response: Uint8Array): string {
-  // The number of this field is the same in both.
+  // Both protocols have the same number for this field.
   const { typeUrl } = DeltaDiscoveryResponseSchema.field;
   return text(fieldsOf(response, typeUrl.number).get(typeUrl.number));
 }
 
-/** Whether resources of this type are for Envoy. The agent takes none for itself. */
+/** Whether resources of this type are for Envoy. Others, which istiod means for an agent, are dropped. */
 export function isForEnvoy(typeUrl: string): boolean {
   return /^type\.googleapis\.com\/(?:envoy\.|istio\.workload\.Workload$)/.test(typeUrl);
 }
@@ -79,8 +79,8 @@ function peekAt(
 }
 
 /**
- * The last length-delimited field of each wanted number. It decodes nothing: a response may have tens of MiB of
- * resources, whose types this project has no schema for. Of other fields, of which a peer may send millions, it keeps
+ * The last length-delimited field of each wanted number. It decodes no field: a response may have tens of MiB of
+ * resources, for whose types this project has no schema. Of other fields, of which a peer may send millions, it keeps
  * nothing.
  */
 function fieldsOf(
@@ -97,7 +97,7 @@ function fieldsOf(
       else reader.skip(type, number);
     }
   } catch {
-    // No protobuf, which is the peer's affair.
+    // Malformed protobuf is passed on as it is, for the peer to reject.
     return new Map();
   }
   return fields;
@@ -105,7 +105,7 @@ function fieldsOf(
 
 const utf8 = new TextDecoder();
 
-/** The longest type URL, and the longest part of a rejection that is kept. */
+/** The longest type URL, and how much of a rejection is kept. */
 const maximumTextOctets = 1_024;
 
 const text = (octets: Uint8Array | undefined): string =>

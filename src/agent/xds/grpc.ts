@@ -9,11 +9,11 @@ export const ok = 0;
 export interface GrpcStatus {
   readonly code: number;
   readonly message: string;
-  /** `google.rpc.Status` in base64, handed on as it came. */
+  /** `google.rpc.Status` in base64, passed on unchanged. */
   readonly details?: string;
 }
 
-/** The status in the trailers of a server, or in the head of an answer that has nothing but a status. */
+/** The status in trailers, or in the head of a response without a body (Trailers-Only); `undefined` for none. */
 export function parseStatus(headers: IncomingHttpHeaders): GrpcStatus | undefined {
   const code = Number(headers["grpc-status"] ?? Number.NaN);
   if (!Number.isInteger(code)) return undefined;
@@ -34,14 +34,14 @@ export function toTrailers({ code, message, details }: GrpcStatus): OutgoingHttp
   };
 }
 
-/** Octets other than printable ASCII are encoded, and so is the percent sign ("Responses" of gRPC over HTTP/2). */
+/** Percent-encodes `%` and everything but printable ASCII ("Responses" of gRPC over HTTP/2). */
 function encodeMessage(message: string): string {
   return message.replace(/[^ -$&-~]+/gu, (letters) =>
     Buffer.from(letters, "utf8").toString("hex").replace(/../g, "%$&"),
   );
 }
 
-/** A message that is not percent-encoded as it should be is left as it is. */
+/** Decodes percent-encoding. Malformed escapes stay as they are. */
 function decodeMessage(message: string): string {
   return message.replace(/(?:%[0-9a-f]{2})+/gi, (encoded) =>
     Buffer.from(encoded.replaceAll("%", ""), "hex").toString("utf8"),
@@ -79,16 +79,16 @@ export function isExpected({ code, message }: GrpcStatus): boolean {
   return code === ok || code === Code.Canceled || code === Code.DeadlineExceeded;
 }
 
-/** One octet of flags, four of length. */
+/** The head of a frame: one octet of flags, four of length. */
 const headOctets = 5;
 
 /**
- * The longest message that the proxy takes, from Envoy or from istiod. It holds a message as a whole, so this bounds
- * its memory; pilot-agent has no bound. The clusters of the largest meshes have some tens of MiB.
+ * The longest message that the proxy takes, from Envoy or from istiod. It buffers each message completely, so this
+ * bounds its memory; pilot-agent has no bound. In the largest meshes, all clusters take some tens of MiB.
  */
 export const longestMessageOctets = 64 * 1024 * 1024;
 
-/** A frame that the proxy does not pass on. The stream ends with this status. */
+/** Thrown for a frame that the proxy does not pass on. The stream ends with its status. */
 export class FrameError extends Error {
   override readonly name = "FrameError";
   readonly status: GrpcStatus;
@@ -110,7 +110,7 @@ export function toFrame(message: Uint8Array): Buffer {
 /** The message of a gRPC frame, without its head and without a copy. */
 export const messageIn = (frame: Buffer): Buffer => frame.subarray(headOctets);
 
-/** Cuts a stream of octets into whole frames, each with its head. It holds no more than one of them. */
+/** Splits a stream of octets into complete frames, each with its head. It buffers at most one. */
 export class Frames {
   readonly #sender: string;
   #frame = Buffer.alloc(headOctets);
@@ -137,7 +137,7 @@ export class Frames {
     return complete;
   }
 
-  /** Allocates memory for the message that the head announces. The system maps it only as octets arrive. */
+  /** Allocates memory for the announced length, which the system maps only as octets arrive. @throws FrameError */
   #makeRoom(): void {
     const head = this.#frame;
     if (head[0] !== 0) throw new FrameError(Code.Internal, "a frame is compressed or damaged");

@@ -80,7 +80,7 @@ export async function connectToIstiod(
     stream,
     /** Whether the connection has ended, and not only its stream. */
     isDown: () => session.destroyed,
-    /** The fault that ended the connection, if one did. */
+    /** The code or message of the first error, if there was one. */
     fault: () => state.error && whyOf(state.error),
     close: () => session.destroy(),
   };
@@ -103,7 +103,7 @@ function watch(session: ClientHttp2Session, ended: AbortController): { error?: E
   return state;
 }
 
-/** Rejects when the connection fails, takes too long or is no longer wanted. */
+/** Resolves once the session is open. Rejects if that fails or takes too long, or the signal aborts. */
 async function connected(
   session: ClientHttp2Session,
   wait: Pause,
@@ -117,7 +117,7 @@ async function connected(
     );
 }
 
-/** Makes a wait end with the signal as well. */
+/** A wait that also ends when the signal aborts. */
 const until =
   (signal: AbortSignal, wait: Pause): Pause =>
   (milliseconds, done = signal) =>

@@ -28,8 +28,8 @@ interface HealthPorts {
 const longestFault = 500;
 
 /**
- * Probes the workload until the signal aborts, and reports each change of its health. The workload counts as
- * unhealthy at first, so the first report says that it is healthy.
+ * Probes the workload until the signal aborts, and reports each change of its health. At first the workload counts as
+ * unhealthy, so nothing is reported until it is healthy.
  */
 export async function watchHealth(
   probe: Omit<ReadinessProbe, "method">,
@@ -77,7 +77,7 @@ interface EnvoyFaults {
   faults(): Promise<readonly string[]>;
 }
 
-/** Probes the workload until the signal aborts, and reports each change. */
+/** Runs {@link watchHealth} for the workload's configured probe, after a check of Envoy. */
 export function watchWorkload(
   { probe, addresses }: HealthSettings,
   ports: HealthPorts & { readonly proxy: EnvoyFaults | undefined },
@@ -87,7 +87,7 @@ export function watchWorkload(
   return watchHealth(probe, ask, ports, signal);
 }
 
-/** Makes a probe that asks Envoy before the workload, because peers reach the workload only through Envoy. */
+/** A prober that first requires that Envoy serves, because peers reach the workload only through Envoy. */
 export function behind(proxy: EnvoyFaults | undefined, ask: Prober): Prober {
   return async (signal) => (await proxy?.faults())?.[0] ?? (await ask(signal));
 }
@@ -95,7 +95,7 @@ export function behind(proxy: EnvoyFaults | undefined, ask: Prober): Prober {
 /** Asks the workload once. @returns Why it is not healthy, or `undefined` if it is. */
 export type Prober = (signal: AbortSignal) => Promise<string | undefined>;
 
-/** How a workload is asked. Errors of a prober are faults of the workload. */
+/** Creates the prober for a method. It never rejects: an error means that the workload is unhealthy. */
 export function createProber(method: ProbeMethod, addresses: ProbeAddresses): Prober {
   const ask = proberOf(method, addresses);
   return async (signal) => {
@@ -103,7 +103,7 @@ export function createProber(method: ProbeMethod, addresses: ProbeAddresses): Pr
       return await ask(signal);
     } catch (error) {
       const code = errorCode(error) ?? "";
-      // The codes of gRPC are numbers, and say less than its messages.
+      // gRPC's codes are numbers, which say less than its messages.
       return /^[A-Z]/.test(code) ? code : messageOf(error);
     }
   };
@@ -136,7 +136,7 @@ function probeTcp(host: string, port: number, signal: AbortSignal): Promise<unde
   });
 }
 
-/** The output of the command stays out of logs and messages. */
+/** Runs a command; status 0 is healthy. Its output is not logged. */
 function probeExec(
   [command = "", ...values]: readonly string[],
   signal: AbortSignal,
@@ -170,7 +170,7 @@ function probeHttp(
       signal,
       agent: false,
       ...(localAddress && { localAddress, family: 4 }),
-      // A workload's own certificate says nothing to its machine.
+      // As with kubelets, the workload's certificate is not verified.
       rejectUnauthorized: false,
     });
     request.once("error", reject);

@@ -50,7 +50,7 @@ export class XdsProxy {
     return this.#status.report();
   }
 
-  /** Tells istiod how the workload is, now if there is a stream, and at the start of each stream. */
+  /** Reports the workload's health to istiod, on the current stream and at the start of each later one. */
   reportHealth(health: WorkloadHealth): void {
     this.#health = health;
     this.#current?.sendHealth(health);
@@ -64,7 +64,7 @@ export class XdsProxy {
   #attach(server: Http2Server): void {
     server.on("session", (session) => session.setLocalWindowSize(windowOctets));
     server.on("stream", (stream, headers) => {
-      // A stream that breaks concerns its peer alone.
+      // An error of a stream affects no other stream.
       stream.on("error", () => undefined);
       const protocol = discoveryProtocols.get(String(headers[":path"]));
       if (!isGrpc(headers)) stream.respond({ ":status": 415 }, { endStream: true });
@@ -73,7 +73,7 @@ export class XdsProxy {
     });
   }
 
-  /** A newer stream displaces the older one: Envoy may reconnect before the end of the old one is noticed. */
+  /** Serves a stream, and closes the last one: Envoy may reconnect before the agent notices that it has ended. */
   async #serve(downstream: ServerHttp2Stream, protocol: DiscoveryProtocol): Promise<void> {
     const number = ++this.#streams;
     const counts = { requests: 0, responses: 0 };

@@ -11,11 +11,11 @@ interface TypeActivity {
   nacks: number;
 }
 
-/** There are about ten types. A peer that invents more is not remembered. */
+/** About ten types exist. Beyond this bound no more are recorded. */
 const maximumTypes = 100;
 const longestDetail = 500;
 
-/** What happens on the streams, as status and as metrics. */
+/** Records what happens on the XDS proxy's streams, for the status and metrics. */
 export class XdsStatus {
   readonly #address: string;
   readonly #clock: () => Date;
@@ -32,7 +32,7 @@ export class XdsStatus {
     observeTypes(registry, () => this.report());
   }
 
-  /** A new stream has taken the place of the one before. */
+  /** Records that a new stream has replaced the one before. */
   opening(): void {
     this.#connection = undefined;
   }
@@ -41,7 +41,7 @@ export class XdsStatus {
     this.#connection = { since: this.#clock(), protocol };
   }
 
-  /** @param isCurrent Whether no newer stream has taken its place. */
+  /** Records the end of a stream. @param isCurrent Whether no newer stream has replaced it. */
   ended({ by, status, wasConnected }: StreamEnd, isCurrent: boolean): void {
     const type = isExpected(status) ? "cancelled" : "error";
     if (by === "istiod" && !wasConnected) this.#counters.failures.inc();
@@ -77,7 +77,7 @@ export class XdsStatus {
       isConnected: this.#connection !== undefined,
       protocol: this.#connection?.protocol,
       connectedSince: this.#connection?.since.toISOString(),
-      /** Why the last stream ended, or why there is none. */
+      /** When and why the last stream ended, or could not be opened, and by which side. */
       lastEnd: this.#lastEnd,
       types: [...this.#types].map(([typeUrl, type]) => this.#reportType(typeUrl, type)),
       /** The last time that Envoy rejected what istiod sent. */

@@ -40,7 +40,7 @@ interface StreamObserver {
   response(response: SeenResponse): void;
 }
 
-/** The health of the workload. A healthy one has no fault. */
+/** The health of the workload: why it is unhealthy, or `undefined` if it is healthy. */
 export type WorkloadHealth = { readonly fault: string | undefined };
 
 interface StreamParts {
@@ -60,21 +60,21 @@ const noStatus: GrpcStatus = {
   message: "istiod ended the stream without a status",
 };
 
-/** The most octets of requests that istiod leaves unread. Beyond it the stream ends: a new one costs less than this memory. */
+/** The most octets of requests that istiod may leave unread. Beyond it the stream ends, because memory is dearer. */
 const maximumQueuedOctets = 64 * 1024 * 1024;
 
 /**
- * One stream of Envoy and one to istiod, for as long as both live.
+ * Connects a stream of Envoy with one to istiod, until either ends.
  *
- * Requests are written without a look at whether istiod reads, and responses only as fast as Envoy reads.
- * Both ends write before they read, so a bound on both directions could leave both waiting for ever.
+ * Requests are written whether or not istiod reads; responses only as fast as Envoy reads. Both peers write before they
+ * read, so flow control in both directions could deadlock them.
  */
 export class XdsStream {
   readonly #parts: StreamParts;
   readonly #ending = new AbortController();
   readonly #ended = Promise.withResolvers<StreamEnd>();
   #istiod: IstiodConnection | undefined;
-  /** Whether istiod has seen a request for listeners. Before that it drops what the agent says. */
+  /** Whether a request for listeners was sent. Before that, istiod drops reports of health. */
   #mayReportHealth = false;
 
   constructor(parts: StreamParts) {
@@ -107,7 +107,7 @@ export class XdsStream {
     this.#end("agent", status);
   }
 
-  /** Tells istiod how the workload is, if it is time. */
+  /** Reports the workload's health to istiod, if it has seen a request for listeners and the stream is open. */
   sendHealth({ fault }: WorkloadHealth): void {
     if (!this.#mayReportHealth || this.#ending.signal.aborted) return;
     const { protocol, observer } = this.#parts;
@@ -121,7 +121,7 @@ export class XdsStream {
     const frames = new Frames("Envoy");
     downstream.on("data", (chunk: Buffer) =>
       this.#endAtFault(() => {
-        // One write for all requests of a chunk.
+        // Writes all requests of a chunk at once.
         stream.cork();
         for (const frame of frames.take(chunk)) this.#passRequest(stream, frame);
         stream.uncork();
@@ -165,7 +165,7 @@ export class XdsStream {
     );
     downstream.on("drain", () => stream.resume());
     stream.once("end", () => {
-      // An aborted stream ends as well. Its status is known when it closes.
+      // An aborted stream emits `end`, too. Its status is known when it closes.
       if (!stream.aborted) this.#end("istiod", status ?? noStatus);
     });
     stream.once("close", () => this.#end("istiod", status ?? statusOfEnd(istiod)));
@@ -190,7 +190,7 @@ export class XdsStream {
     }
   }
 
-  /** The first end counts. Envoy learns its status in any case. */
+  /** Ends both streams; only the first call has an effect. Envoy gets the status unless its stream is gone. */
   #end(by: StreamEnd["by"], status: GrpcStatus): void {
     if (this.#ending.signal.aborted) return;
     this.#ending.abort();
@@ -199,7 +199,7 @@ export class XdsStream {
     if (downstream.destroyed) return;
     downstream.once("wantTrailers", () => downstream.sendTrailers(toTrailers(status)));
     downstream.end();
-    // Requests of an Envoy that has not noticed yet.
+    // Discards requests of an Envoy that has not noticed yet.
     downstream.resume();
   }
 }

@@ -1,9 +1,9 @@
-// Keeps the page current: asks for it again, and puts its live parts in place of those that are shown.
+// Keeps the page current: fetches it again, and replaces the parts that have changed.
 
 const pollMilliseconds = 10_000;
 const typingMilliseconds = 250;
 
-/** Trusted Types, of which TypeScript's library of the DOM does not know. */
+/** Trusted Types, which TypeScript's DOM library lacks. */
 interface TrustedTypes {
   readonly createPolicy: (name: string, rules: Policy) => Policy;
 }
@@ -18,7 +18,7 @@ declare global {
   }
 }
 
-/** The page itself, in which every text is escaped, is the one thing that a browser takes as HTML. */
+/** The only policy: the fetched page is trusted as HTML, because every text in it is escaped. */
 const asIs: Policy = { createHTML: (html) => html };
 const policy = window.trustedTypes?.createPolicy("rampart", asIs) ?? asIs;
 
@@ -31,7 +31,7 @@ async function refresh(): Promise<void> {
   const number = ++requests;
   try {
     const page = await fetchPage();
-    // An older request may be answered later.
+    // Ignores the response to an older request, which may come later.
     if (number !== requests) return;
     show(page);
     document.body.classList.remove("old");
@@ -67,8 +67,8 @@ function show(page: Document): void {
 }
 
 /**
- * Puts the content of another element into this one. It leaves alone what has not changed, and what a
- * person has selected. A table keeps its focus and how far it is scrolled.
+ * Puts the content of another element into this one. Unchanged content stays, and so does a part with selected text. A
+ * table keeps its focus and its scroll position.
  */
 function replace(part: Element, fresh: Element): void {
   const html = fresh.innerHTML;

@@ -16,7 +16,7 @@ import { eventSentence } from "./overview.ts";
 
 const maximumEvents = 12;
 
-/** Every authority: its phases on a time line, its instants in a table, and what comes. */
+/** Renders every authority: its phases on a time line, its instants in a table, and coming events. */
 export function authorities({ signers, now }: CaStatus): Markup {
   return html`${signers.map((signer) => signerPart(signer, now))}`;
 }
@@ -52,7 +52,7 @@ function row(authority: AuthorityStatus): Markup {
     <td>${plainInstant(schedule.retiresAt)}</td><td>${shortHex(fingerprint, 16)}</td></tr>`;
 }
 
-/** A taint cuts the schedule, so that the schedule no longer shows when the authority stopped. */
+/** The end of signing. For a tainted authority it is the taint's, because a taint shortens the schedule. */
 function signsUntil({ isTainted, taintedAt, schedule }: AuthorityStatus): Markup {
   if (!isTainted) return plainInstant(schedule.signsUntil);
   return taintedAt ? html`tainted ${plainInstant(taintedAt)}` : html`tainted by configuration`;
@@ -64,7 +64,7 @@ function phaseBadge({ phase, signs, isTainted }: AuthorityStatus): Markup {
   return badge(phase === "signing" ? "good" : "plain", phase);
 }
 
-/** One line: an authority, or the next one, which is not minted yet. */
+/** One row of the time line: an authority, or the next one, which is not minted yet. */
 interface Row {
   readonly label: Markup;
   readonly title: string;
@@ -77,7 +77,7 @@ interface Bar {
   readonly until: Date;
 }
 
-/** The phases of every authority of a signer on one axis, with today in it. */
+/** Renders the phases of every live authority of a signer on one axis, with `now` marked. */
 export function timeLine(signer: SignerStatus, now: Date): Markup {
   const rows = [...signer.authorities.filter(isLive).map(rowOf), ...plannedRow(signer.events)];
   if (rows.length === 0) return html``;
@@ -158,7 +158,7 @@ function todayLine(range: Range, now: Date, height: number): Markup {
 
 function axis(range: Range, now: Date): Markup {
   const today = range.percent(now);
-  // A tick's text too close to today's would lie over it. A narrow screen has room for every other one.
+  // Leaves out ticks whose text would overlap today's. A narrow screen shows every other one.
   const ticks = ticksOf(range)
     .map((tick, i) => ({ ...tick, distance: Math.abs(tick.percent - today), isOdd: i % 2 === 1 }))
     .filter(({ distance }) => distance > 13);
@@ -172,16 +172,16 @@ function anchorAt(percent: number): "start" | "middle" | "end" {
   return percent > 94 ? "end" : "middle";
 }
 
-/** A stretch of time as wide as a picture. */
+/** The range of time that the time line shows. */
 type Range = ReturnType<typeof rangeOf>;
 
-/** The range that holds `now` and all of the stretches, with a margin. */
+/** The range from before the earliest to after the latest of `now` and all bars, with a margin. */
 export function rangeOf(stretches: readonly Pick<Bar, "from" | "until">[], now: Date) {
   const times = [now, ...stretches.flatMap(({ from, until }) => [from, until])].map(Number);
   const [first, last] = [Math.min(...times), Math.max(...times)];
   const margin = Math.max(60_000, (last - first) * 0.02);
   const [from, until] = [first - margin, last + margin];
-  /** The place of an instant, from 0 to 100, in tenths; instants outside are at the edge. */
+  /** The position of an instant, from 0 to 100, with one decimal; instants outside of the range are at its edge. */
   const percent = (at: Date): number => {
     const share = (at.getTime() - from) / (until - from);
     return Math.round(1000 * Math.min(1, Math.max(0, share))) / 10;
@@ -193,12 +193,12 @@ const hour = 3_600_000;
 const day = 24 * hour;
 const mostTicks = 6;
 
-/** Steps of hours and days, which divide a day and begin with a day in UTC. */
+/** Steps between ticks that divide a day; ticks are aligned to days in UTC. */
 const shortSteps: readonly number[] = [1, 3, 6, 12].map((hours) => hours * hour);
 const daySteps: readonly number[] = [1, 2, 7, 14].map((days) => days * day);
 const monthSteps: readonly number[] = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600];
 
-/** At most six round instants within the range, as marks on the axis. */
+/** At most six round instants within the range, as ticks of the axis. */
 export function ticksOf(range: Range) {
   const span = range.until.getTime() - range.from.getTime();
   const step = [...shortSteps, ...daySteps].find((each) => span / each <= mostTicks);

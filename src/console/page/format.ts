@@ -5,10 +5,10 @@ export type Markup = ReturnType<typeof html>;
 
 const longestText = 512;
 
-/** A text of somebody else, cut short, and kept from changing the direction of what is around it. */
+/** Renders untrusted text: cut to 512 characters, and isolated, so that it cannot turn the text around it. */
 export const foreign = (text: string): Markup => html`<bdi>${text.slice(0, longestText)}</bdi>`;
 
-/** The beginning of an id or a fingerprint, with the whole of it for whoever points at it. */
+/** Renders the beginning of an id or a fingerprint, with all of it as the tooltip. */
 export const shortHex = (hex: string, length = 12): Markup =>
   html`<code title="${hex}">${hex.slice(0, length)}</code>`;
 
@@ -17,7 +17,7 @@ export const instantText = (at: Date): string => at.toISOString().slice(0, 16).r
 
 const dash: Markup = html`<span class="quiet" aria-label="none">–</span>`;
 
-/** An instant in UTC, and how far it is from `now`. */
+/** Renders an instant in UTC, and how far it is from `now`; a dash for `undefined`. */
 export function instant(at: Date | undefined, now: Date): Markup {
   if (!at) return dash;
   return html`${plainInstant(at)} <span class="quiet">${distance(at, now)}</span>`;
@@ -29,7 +29,7 @@ export function stackedInstant(at: Date | undefined, now: Date): Markup {
   return html`${plainInstant(at)}<div class="quiet">${distance(at, now)}</div>`;
 }
 
-/** An instant in UTC alone. */
+/** Renders an instant in UTC alone; a dash for `undefined`. */
 export function plainInstant(at: Date | undefined): Markup {
   if (!at) return dash;
   return html`<time datetime="${at.toISOString()}">${instantText(at)}</time>`;
@@ -43,7 +43,7 @@ const units: readonly (readonly [seconds: number, name: string])[] = [
   [60, "minute"],
 ];
 
-/** `in 3 days`, `2 hours ago`: the largest unit of which there are two, so that little is lost. */
+/** The distance as `in 3 days` or `2 hours ago`, in the largest unit of which there are at least two. */
 export function distance(at: Date, now: Date): string {
   const seconds = Math.round((at.getTime() - now.getTime()) / 1000);
   const span = Math.abs(seconds);
@@ -56,16 +56,16 @@ export function distance(at: Date, now: Date): string {
 
 const grouping = /\B(?=(\d{3})+$)/g;
 
-/** A count with thin spaces between thousands. */
+/** Formats a count with narrow spaces between thousands. */
 export const count = (number: number): string => String(number).replace(grouping, "\u202f");
 
-/** The frame of a table that may be wider than the screen. @param name Of the table, for a screen reader. */
+/** Renders a table that scrolls if it is wider than the screen. @param name Of the table, for screen readers. */
 export const table = (name: string, head: Markup, rows: readonly Markup[]): Markup =>
   html`<div class="scroll" tabindex="0" role="region" aria-label="${name}, table"><table>
     <thead>${head}</thead>
     <tbody>${rows}</tbody></table></div>`;
 
-/** A state as a word with a mark, which does not rely on colour. */
+/** Renders a state as a word with a mark, so that it does not rely on colour. */
 export function badge(tone: "good" | "warn" | "bad" | "plain", text: string): Markup {
   return html`<span class="badge ${tone}">${text}</span>`;
 }

@@ -14,7 +14,7 @@ import {
   table,
 } from "./format.ts";
 
-/** The calls for certificates: a column for each hour of the last day, and a row for each cluster. */
+/** Renders the calls for certificates: a column for each hour of the last day, and a row for each cluster. */
 export function issuance({ issuance, now }: CaStatus): Markup {
   const { since, scope } = issuance;
   if (!since) return html`<p>${scope}</p>`;
@@ -22,7 +22,7 @@ export function issuance({ issuance, now }: CaStatus): Markup {
     ${counted(issuance, now)}`;
 }
 
-/** What is counted, and since when. */
+/** Renders what is counted, and since when. */
 export const counted = ({ scope, since }: IssuanceStatus, now: Date): Markup =>
   html`<p class="quiet">${scope} Counted since ${instant(since, now)}.</p>`;
 
@@ -86,7 +86,7 @@ function callsTable({ clusters, issuedOnly }: IssuanceStatus): Markup {
   return table("Calls by cluster", head, rows);
 }
 
-/** The part of the page about the issuance log: a search, which also works without JavaScript. */
+/** Renders the part about the issuance log: a search, which works without JavaScript, too. */
 export function log(state: CaStatus["log"], query: string, results: Markup | string): Markup {
   switch (state) {
     case "readable":
@@ -103,7 +103,7 @@ export function log(state: CaStatus["log"], query: string, results: Markup | str
   }
 }
 
-/** The entries that a search has found. */
+/** Renders the entries that a search has found. */
 export function logEntries({ entries, searched, total }: FoundEntries, now: Date): Markup {
   const scope = html`<p class="quiet">Looked at ${count(searched)} of ${count(total)} entries, the newest first. <code>rampart log</code> searches and verifies all of them.</p>`;
   if (entries.length === 0) return html`<p>No entry matches.</p>${scope}`;
@@ -114,7 +114,7 @@ export function logEntries({ entries, searched, total }: FoundEntries, now: Date
 const entriesHeading = html`<tr><th scope="col">Time</th><th scope="col">Name</th><th scope="col">Cluster, node</th>
       <th scope="col">Proof</th><th scope="col">Serial number</th><th scope="col">Valid until</th><th scope="col" class="number">Index</th></tr>`;
 
-/** When and why nobody is to trust a certificate. */
+/** Renders since when and why a certificate is distrusted. */
 function mark({ distrust }: FoundEntry, now: Date): Markup | "" {
   if (!distrust) return "";
   const { state, since, detail } = distrust;
@@ -130,7 +130,7 @@ function entryRow(entry: FoundEntry, now: Date): Markup {
     <td>${stackedInstant(notAfter, now)}</td><td class="number"><span title="${origin}">${count(index)}</span></td></tr>`;
 }
 
-/** The rules in their order, how often each decided, and what those in shadow would have done. */
+/** Renders the rules in their order, how often each decided, and what those in shadow would have done. */
 export function policy({ rules, issuance, now }: CaStatus): Markup {
   if (rules.length === 0) {
     return html`<p class="quiet">There are no rules. <code>POLICY</code> says who may get what.</p>`;
@@ -150,7 +150,7 @@ export function policy({ rules, issuance, now }: CaStatus): Markup {
     )}${scope}`;
 }
 
-/** @param unit Of the numbers, where they are not of all requests. */
+/** Renders a rule. @param unit Follows each number, if not all requests are counted. */
 function row({ name, shadow, when, then, ...counts }: RuleStatus, unit: string): Markup {
   const cells = [counts.lastHour, counts.lastDay].flatMap((each) => each ?? []);
   const isUncounted = unit !== "" && !shadow && then.deny !== undefined;
@@ -160,7 +160,7 @@ function row({ name, shadow, when, then, ...counts }: RuleStatus, unit: string):
     ${cells.map((each) => (isUncounted ? uncounted : cell(each, shadow, unit)))}</tr>`;
 }
 
-/** The members of a table, one a line, with the units that an operator writes. */
+/** Renders the members of a table of the configuration, one on each line, with the units that an operator writes. */
 function members(values: object, otherwise: string): Markup {
   const lines = linesOf(values);
   if (lines.length === 0) return html`<span class="quiet">${otherwise}</span>`;

@@ -5,7 +5,7 @@ import { Finding } from "../../status/finding.ts";
 import type { CaStatus } from "../../status/status.ts";
 import { badge, count, foreign, instant, type Markup, shortHex } from "./format.ts";
 
-/** The part that an operator looks for first: who signs, until when, and what comes next. */
+/** Renders what an operator looks for first: which authority signs, until when, and what comes next. */
 export function overview(status: CaStatus): Markup {
   const { now } = status;
   const [own] = status.signers;
@@ -92,7 +92,7 @@ const verbs: Readonly<Record<ForecastEvent["event"], string>> = {
   "leaves bundle": "leaves the bundle",
 };
 
-/** An event as a sentence, such as `3f2a… begins to sign`. */
+/** Renders an event as a sentence, such as `3f2a… begins to sign`. */
 export function eventSentence({ id, event }: ForecastEvent): Markup {
   return html`${id === "next" ? html`The next authority` : shortHex(id)} ${verbs[event]}`;
 }
@@ -103,7 +103,7 @@ const severities: Readonly<Record<Finding["severity"], Markup>> = {
   error: badge("bad", "error"),
 };
 
-/** The findings, each with its reason and its remedy. */
+/** Renders the findings, each with its reason and its remedy. @param typed Makes a command act on this CA. */
 export function checkup(
   { findings, ready, needsAttention }: CaStatus,
   typed: (words: string) => string,
@@ -124,7 +124,7 @@ export function checkup(
     )}</ul>`;
 }
 
-/** A remedy that is one command. */
+/** Matches a remedy that is only a command. */
 const commandPattern = /^`([^`]+)`$/;
 
 function remedyPart(remedy: string): Markup {

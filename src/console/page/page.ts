@@ -6,19 +6,19 @@ import { issuance, log, policy } from "./issuance.ts";
 import { checkup, overview } from "./overview.ts";
 import { issuers, trust } from "./trust.ts";
 
-/** All that a page shows. */
+/** What a page shows. */
 interface PageContent {
   readonly status: CaStatus;
   readonly query: string;
   /** The entries of the log, rendered, or a sentence. */
   readonly logResults: Markup | string;
-  /** The words of a command as they act on this CA. */
+  /** Changes the words of a command so that it acts on this CA. */
   readonly typed: (words: string) => string;
-  /** The script with the live parts; absent where there is none. */
+  /** The script that updates the page; absent if there is none. */
   readonly script?: { readonly path: string; readonly integrity: string } | undefined;
 }
 
-/** The whole page. It is complete without its script. */
+/** Renders the complete page. Without its script it only does not update itself. */
 export function page({ status, query, logResults, script, typed }: PageContent): Markup {
   return html`<!doctype html>
 <html lang="en">
@@ -65,7 +65,7 @@ ${sections.map(
 `;
 }
 
-/** Whether the CA can sign, and of when that is. */
+/** Renders whether the CA can sign, and since when the page is current. */
 function state({ ready, needsAttention, now }: CaStatus): Markup {
   const verdict = ready ? badge("good", "ready") : badge("bad", "cannot sign");
   const attention = needsAttention.length;
@@ -73,15 +73,15 @@ function state({ ready, needsAttention, now }: CaStatus): Markup {
     <span class="quiet">as of <time datetime="${now.toISOString()}">${instantText(now)}:${now.toISOString().slice(17, 19)}</time> UTC</span>`;
 }
 
-/** A part of the page that is a function of the status. The script replaces it when that changes. */
+/** A part of the page that depends only on the status. The script replaces it when it changes. */
 interface Section {
   readonly id: string;
-  /** Absent for the part whose headings say enough. */
+  /** Absent for a part with headings of its own. */
   readonly heading?: string;
   readonly render: (status: CaStatus, typed: (words: string) => string) => Markup;
 }
 
-/** These parts in the order of the page. */
+/** The parts in the order of the page. */
 const sections: readonly Section[] = [
   { id: "overview", render: overview },
   { id: "checkup", heading: "Checkup", render: checkup },
@@ -92,11 +92,11 @@ const sections: readonly Section[] = [
   { id: "issuers", heading: "Issuers", render: issuers },
 ];
 
-/** A wall with battlements. */
+/** The logo, as SVG: a wall with battlements. */
 export const mark =
   '<svg viewBox="0 0 24 24" width="24" height="24" aria-hidden="true"><path fill="currentColor" d="M3 4h4v3h3V4h4v3h3V4h4v7l-1 1v8H4v-8l-1-1z"/></svg>';
 
-/** The style of the page. No colour carries a meaning alone, and every text has a contrast of 4.5 or more. */
+/** The style of the page. No meaning depends on colour alone, and every text has a contrast of at least 4.5. */
 export const style = `
 :root{color-scheme:light dark;
 --page:#f6f7f7;--card:#fff;--ink:#1a2024;--quiet:#56616a;--line:#dfe3e5;--accent:#0b6472;--soft:#cfe5e8;--later:#8fb3b8;

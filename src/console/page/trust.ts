@@ -14,7 +14,7 @@ import {
   table,
 } from "./format.ts";
 
-/** The roots of the trust bundle, and the clusters that have it. */
+/** Renders the roots of the trust bundle, and the clusters that have it. */
 export function trust({ trustBundle: { roots }, clusters, now }: CaStatus): Markup {
   const rows = roots.map(
     ({
@@ -54,7 +54,7 @@ function clusterRow({ name, delivery, progress }: ClusterStatus, now: Date): Mar
     <td>${instant(progress?.since, now)}</td></tr>`;
 }
 
-/** The issuers of tokens, and the state of their keys. */
+/** Renders the issuers of tokens, and the state of their keys. */
 export function issuers({ issuers, now }: CaStatus): Markup {
   return table(
     "Issuers",

@@ -6,18 +6,18 @@ export interface RootsReport {
   readonly ready: boolean;
   /** `spiffe_sequence` of the bundle that is being delivered. */
   readonly sequence: number | undefined;
-  /** Since when every place has had it, without a gap. */
+  /** Since when every place has had this bundle without interruption. */
   readonly since: Date | undefined;
   readonly delivered: number;
   /** The first of the places that do not have it yet. */
   readonly pending: readonly string[];
-  /** Why it is not ready. */
+  /** Why the delivery is not complete; empty if it is. */
   readonly reasons: readonly string[];
 }
 
 const namedPending = 10;
 
-/** The delivery of a bundle to places of a cluster. It remembers since when every place has had it. */
+/** Tracks the delivery of a bundle to places of a cluster, and since when every place has had it. */
 export class DeliveryProgress {
   readonly #current: () => NumberedBundle | undefined;
   readonly #deliveries: readonly RootDelivery[];
@@ -35,7 +35,7 @@ export class DeliveryProgress {
     return bundle !== undefined && hasAll;
   }
 
-  /** Takes what is current now. @returns A function that delivers it. */
+  /** Reads the bundle that is current now. @returns A function that delivers it. */
   begin(): (now: Date) => Promise<void> {
     const bundle = this.#current();
     return async (now) => {

@@ -65,7 +65,7 @@ const schema = z.strictObject({
 /** The names of all keys, in the order of the table in docs/how-to/distribute.md. */
 export const distributeKeys: readonly string[] = Object.keys(schema.shape);
 
-/** The keys that count only after a restart. */
+/** The keys whose changes only a restart applies. */
 export const distributeRestartKeys: readonly string[] = ["MONITORING_LISTEN"];
 
 /**

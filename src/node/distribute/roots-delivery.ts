@@ -19,15 +19,15 @@ const deliverySeconds = 0.25;
 
 const digest = (pem: string): string => (pem === "" ? "" : hash("sha256", pem));
 
-/** How long roots wait until it is known which CRLs the cluster holds. */
+/** How long roots wait for the first list of the cluster's CRLs. */
 const firstListSeconds = 10;
 
-/** How long new roots wait where a namespace does not get their CRLs. */
+/** How long new roots wait in a namespace to which their CRLs cannot be delivered. */
 const crlSeconds = 60;
 
-/** The delivery of roots into a cluster, which follows the CA's bundle until it is ended. */
+/** The delivery of roots into a cluster, which follows the CA's bundle until {@link end}. */
 export interface RefreshingRoots {
-  /** Before every list of the cluster has ended once, the report of a former delivery, if there was one. */
+  /** The progress: a former delivery's, if any, until every list of the cluster has ended once. */
   readonly report: () => RootsReport;
   readonly end: () => Promise<void>;
 }
@@ -95,8 +95,8 @@ function rootDeliveries(
 }
 
 /**
- * The CRLs of the CA in every namespace, each before the roots of the same bundle: a root without its CRL has Envoy
- * refuse what is under it, and a CRL without its root does no harm.
+ * Delivers the CA's CRLs to every namespace, before the roots of the same bundle: under a root without its CRL Envoy
+ * refuses every certificate, and a CRL without its root does no harm.
  */
 class CrlsBeforeRoots {
   readonly progress: DeliveryProgress;
@@ -122,19 +122,19 @@ class CrlsBeforeRoots {
     return this.progress.begin();
   }
 
-  /** Whether it is not known yet which CRLs the cluster holds, and roots wait for that. */
+  /** Whether roots still wait for the first list of the cluster's CRLs. */
   isUnknown(): boolean {
     return !this.progress.hasAll() && this.#clock() < this.#listedBy;
   }
 
-  /** The order in which a namespace gets both. */
+  /** The order in which a namespace gets CRLs and roots. */
   readonly order = {
     mayHave: (namespace: string, { pem }: NumberedBundle): boolean => {
       const now = this.#clock();
       if (this.#waiting.pem !== pem) this.#waiting = { pem, until: addSeconds(now, crlSeconds) };
       return !this.#holdsOthers(namespace) || now >= this.#waiting.until;
     },
-    /** After an outage the pauses between tries of CRLs may be longer than those of roots. */
+    /** Delivers CRLs together with roots, because after an outage their own retries may pause for longer. */
     beside: async (namespace: string, now: Date): Promise<void> => {
       if (this.#crls && this.#holdsOthers(namespace))
         await this.#configMaps.apply(namespace, this.#crls, now);
@@ -146,7 +146,7 @@ class CrlsBeforeRoots {
   }
 }
 
-/** The report on roots, with that on CRLs. */
+/** Combines the reports on roots and on CRLs. */
 function together(roots: RootsReport, crls: RootsReport): RootsReport {
   return {
     ...roots,

@@ -11,8 +11,8 @@ import type { UpstreamPlace } from "../files/places.ts";
 import { StoreOwner } from "../files/store-owner.ts";
 
 /**
- * The roots by which a program knows the CA. Where the file of them has had a root of the mesh, the roots of the bundle
- * count in place of it: nobody has to update the file at a rotation.
+ * The roots by which a program verifies the CA: those in its file, where the current roots of the mesh replace former
+ * ones, so that nobody has to update the file at a rotation.
  */
 export class ServerRoots {
   readonly #path: string | undefined;
@@ -22,7 +22,7 @@ export class ServerRoots {
   #pem: string | undefined;
   #isRecalled: boolean;
 
-  /** @param former What it has learned still counts: the same CA may have another address now. */
+  /** @param former Its learned roots are taken over: the same CA may have another address now. */
   constructor(
     { upstream, upstreamRootsFile, cacheFolder }: UpstreamPlace,
     log: OperationLog,
@@ -40,7 +40,7 @@ export class ServerRoots {
     return this.#pem;
   }
 
-  /** Reads the file anew. @throws OperatorError when it cannot be read. */
+  /** Reads the file anew. @returns {@link pem}. @throws OperatorError when it cannot be read. */
   async read(): Promise<string | undefined> {
     this.#file = await PemFile.readRoots(this.#path);
     if (!this.#isRecalled) await this.#recall();
@@ -53,7 +53,7 @@ export class ServerRoots {
     this.#cache?.write(this.#mesh.record);
   }
 
-  /** Resolves when what it has learned is in its file. */
+  /** Resolves once the learned roots are stored in the cache. */
   async kept(): Promise<void> {
     await this.#cache?.written;
   }
@@ -70,7 +70,7 @@ export class ServerRoots {
   }
 }
 
-/** The record of {@link MeshRoots} in a folder that outlives a restart. No method rejects. */
+/** Stores the record of {@link MeshRoots} in a folder, for the next run. No method rejects. */
 class RootCache {
   readonly #folder: string;
   readonly #file: string;

@@ -11,14 +11,14 @@ import type { UpstreamPlace } from "../files/places.ts";
 import type { ServerContext } from "../server.ts";
 import { ServerRoots } from "./server-roots.ts";
 
-/** The standard's own. */
+/** The default of SPIFFE Trust Domain and Bundle. */
 const usualRefreshSeconds = 300;
 const noKeys: KeySet = [];
 
-/** The bundle of a CA, which is followed. */
+/** Follows the bundle of a CA. */
 export class UpstreamBundle {
   readonly source: UpstreamPlace;
-  /** The roots by which the CA is known. */
+  /** The roots that verify the CA's server. */
   readonly serverRoots: ServerRoots;
   readonly #log: OperationLog;
   readonly #following: ReturnType<typeof followUpstream>;
@@ -47,7 +47,7 @@ export class UpstreamBundle {
 
   /**
    * @param known The bundle of a former follower of the same CA.
-   * @param former The roots by which a former follower knew the CA.
+   * @param former The roots with which it verified the CA.
    * @throws OperatorError when the roots of the CA's certificate cannot be read.
    */
   static async follow(
@@ -61,19 +61,19 @@ export class UpstreamBundle {
     return new UpstreamBundle(source, context, known, serverRoots);
   }
 
-  /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
+  /** PEM and sequence; `undefined` until the CA has answered once. They stay while the CA is unreachable. */
   readonly current = (): NumberedBundle | undefined => this.#current;
 
-  /** The same with all that it says. */
+  /** The same bundle, parsed. */
   readonly latest = (): SpiffeBundle | undefined => this.#latest;
 
   /** The keys for JWT-SVIDs in the same bundle. */
   readonly jwtKeys = (): KeySet => this.#latest?.jwtKeys ?? noKeys;
 
-  /** How often the CA wants to be asked. */
+  /** The refresh hint of the bundle. */
   readonly refreshSeconds = (): number => this.#latest?.refreshSeconds ?? usualRefreshSeconds;
 
-  /** Why the bundle may be old: no sentence, or one. */
+  /** Why the bundle may be outdated: at most one sentence. */
   readonly faults = (): readonly string[] => {
     const { lastError } = this.#following.follower;
     return lastError === undefined ? [] : [lastError];
@@ -136,7 +136,7 @@ export interface UpstreamDocument<Document>
     DocumentFollowerOptions<Document>,
     "kind" | "onDocument" | "mayBeAbsent" | "nextPoll" | "failed"
   > {
-  /** Of its URL, with a slash in front. */
+  /** The path of its URL, with a slash in front. */
   readonly path: string;
   readonly serverRoots: ServerRoots;
 }

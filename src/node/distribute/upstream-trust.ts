@@ -11,7 +11,7 @@ import type { ServerContext } from "../server.ts";
 import type { ServerRoots } from "./server-roots.ts";
 import { followUpstream, UpstreamBundle, type UpstreamDocument } from "./upstream-bundle.ts";
 
-/** The roots and the CRLs of a CA, which verifiers get together. */
+/** The roots and the CRLs of a CA, which are delivered in step. */
 export interface UpstreamTrust {
   /** The bundle as the CA publishes it. */
   readonly published: UpstreamBundle;
@@ -19,9 +19,9 @@ export interface UpstreamTrust {
   readonly roots: () => NumberedBundle | undefined;
   /** CRLs for ConfigMaps, empty while verifiers could not use them; `undefined` until the CA has answered. */
   readonly crls: () => NumberedBundle | undefined;
-  /** CRLs as the CA publishes them, none of them if it has none; `undefined` until the CA has answered. */
+  /** CRLs as the CA publishes them, empty if it has none; `undefined` until the CA has answered. */
   readonly document: () => readonly Crl[] | undefined;
-  /** The CRLs that are known to be good. */
+  /** The CRLs that were accepted. */
   readonly known: MeshCrls;
   /** Resolves after the first answer or failure for both. */
   readonly asked: Promise<void>;
@@ -30,16 +30,16 @@ export interface UpstreamTrust {
 
 /**
  * A kubelet takes some minutes to bring a ConfigMap to a proxy, and brings those of roots and of CRLs one after the
- * other. An outage of the API server takes longer. A root that waits a minute for its CRL delays no rotation, and the
- * CA publishes both together.
+ * other. An outage of the API server takes longer. Waiting a minute for a root's CRL delays no rotation, and the CA
+ * publishes both at one time.
  */
 const times = { margin: 600, awaited: 60, kept: 600 };
 
 /**
- * Follows the bundle and the CRLs of a CA. Proxies under pilot-agent look at each CA of a path, so the CRLs of
- * intermediates do not suffice. A root without a CRL leaves every proxy without any.
+ * Follows the bundle and the CRLs of a CA. Proxies under pilot-agent need a CRL of each CA on a path, so those of
+ * intermediates do not suffice. If one root has no CRL, no CRL is delivered.
  *
- * @param former Where it follows the same CA, what it knows still holds: older answers must not pass for the first.
+ * @param former If it follows the same CA, its state is taken over, so that no older answer is accepted.
  * @throws OperatorError when the roots of the CA's certificate cannot be read.
  */
 export async function followUpstreamTrust(
@@ -77,7 +77,7 @@ export async function followUpstreamTrust(
       return served;
     },
     crls: () => {
-      // Without a root no CRL has an issuer.
+      // Without a root, no CRL's issuer is known.
       if (lists.document === undefined || !published.current()) return undefined;
       const { crls, missing, isAwaiting } = usable();
       const isAtFault = lists.known.all.length > 0 && crls.length === 0 && !isAwaiting;
@@ -93,7 +93,7 @@ export async function followUpstreamTrust(
   };
 }
 
-/** The number of a bundle that lacks a root: between the one before and the whole one. */
+/** The sequence of a bundle without its awaited roots: below that of the complete one, but not below the one before. */
 const numberBelow = (whole: NumberedBundle, before: NumberedBundle | undefined): number =>
   Math.max(before?.sequence ?? 0, whole.sequence - 1);
 
@@ -132,7 +132,7 @@ class FollowedCrls {
     return this.#latest;
   }
 
-  /** Has the CA asked now, and each second for as long as a new root waits for its CRL. */
+  /** Polls the CA now, and each second while a new root waits for its CRL. */
   awaits(isAwaiting: boolean): void {
     if (isAwaiting && !this.#isAwaiting) this.#following.follower.pollNow();
     this.#isAwaiting = isAwaiting;
@@ -189,7 +189,7 @@ function rootsOf(bundle: UpstreamBundle["current"]): () => MeshAuthorities {
   };
 }
 
-/** Writes CRLs as the content of a ConfigMap, once for the same CRLs, and tells why it is empty. */
+/** Creates a function that formats CRLs for a ConfigMap, remembers the last result, and reports why it is empty. */
 function contentOf(tell: (why: string) => void) {
   let latest: (NumberedBundle & { readonly crls: readonly Crl[] }) | undefined;
   let logged: string | undefined;

@@ -17,11 +17,11 @@ import { bucketBinding, bucketObjects, isBucket, sqlStage } from "./log-storage.
 
 const originKey = "origin";
 
-/** What a shard knows of itself, one sentence each. */
+/** The state of a shard, one sentence each. */
 export interface ShardState {
-  /** Why it takes no entry. */
+  /** Why it accepts no entry. */
   readonly refusal?: string | undefined;
-  /** Why what it has taken is not published. */
+  /** Why accepted entries are not published. */
   readonly trouble?: string | undefined;
 }
 
@@ -41,7 +41,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
   #flushed: Promise<void> = Promise.resolve();
   #intervalSeconds = 0;
 
-  /** @param origin The name of this object. Alarms find it in the storage. */
+  /** Appends an entry. @param origin The name of this object, which is stored for alarms. */
   async append(
     origin: string,
     entry: Uint8Array<ArrayBuffer>,
@@ -58,7 +58,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     }
   }
 
-  /** Whether it would take an entry now. After a failed commit it tries to write. */
+  /** The state now. After a failed commit it tries to write. */
   async look(origin: string): Promise<ShardState> {
     try {
       const sequencer = await this.#open(origin);
@@ -69,7 +69,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     }
   }
 
-  /** Publishes what was appended. The next alarm is set first: after six failures the platform gives up. */
+  /** Publishes appended entries. It sets the next alarm first, because the platform gives up after six failures. */
   override async alarm(): Promise<void> {
     this.#isArmed = false;
     const origin = await this.ctx.storage.get<string>(originKey);
@@ -145,7 +145,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       monotonic: () => performance.now(),
       random: Math.random,
     });
-    // One lease for all attempts to open the log: it knows when to ask the service again.
+    // Kept over all attempts to open the log, because the lease knows when to ask the service again.
     this.#keks ??= await ConfiguredKeks.hold(configuration, {
       keyCustody,
       clock,
@@ -157,7 +157,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     return this.#keks;
   }
 
-  /** What comes while a commit is being flushed forms the next one: each commit is a row, and rows are billed. */
+  /** Commits soon. Entries that come during its flush form the next commit: each is a row, and rows are billed. */
   #commitSoon(commit: () => void): void {
     setTimeout(() => {
       commit();

@@ -21,12 +21,12 @@ const createBatch = `CREATE TABLE IF NOT EXISTS batch (
 type Row = { first: number; count: number; octets: ArrayBuffer };
 
 /**
- * The stage of a log in the SQLite of a Durable Object. The platform holds every answer back until the
- * writes before it are durable (output gate).
+ * The stage of a log in the SQLite of a Durable Object. The platform holds every answer back until the writes before it
+ * are durable (output gate).
  *
- * Cloudflare bills each row that is written or deleted (`rowsWritten`). So a batch is one row without an
- * index. What is published goes with the whole table, which counts no row, and the few entries that stay are
- * one new row.
+ * Cloudflare bills each row that is written or deleted (`rowsWritten`). So a batch is one row without an index.
+ * Published entries are deleted by dropping the table, which counts no row, and the few remaining ones become one new
+ * row.
  */
 export function sqlStage(storage: DurableObjectStorage): LogStage {
   const { sql } = storage;
@@ -120,7 +120,7 @@ export function bucketObjects(bucket: Bucket, origin: string): LogObjects {
     read,
     create: async (path, octets) => {
       await bucket.put(`${origin}/${path}`, octets, { onlyIf: { etagDoesNotMatch: "*" } });
-      // Read back: what a log has published must be there before it forgets the entries.
+      // Read back, because the log deletes its staged entries once they are published.
       return read(path);
     },
     replace: async (path, octets) => {

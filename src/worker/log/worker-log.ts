@@ -12,13 +12,13 @@ import { type Bucket, bucketBinding, bucketObjects, isBucket } from "./log-stora
 
 const shardBinding = "LOG_SHARD";
 
-/** A shard that takes longer is treated as one that is down, if there is another. */
+/** A shard that takes longer to append is treated as down, if there is another. */
 const usualAttemptMilliseconds = 1500;
 
-/** A shard that says for longer nothing about itself takes nothing either. */
+/** A shard that does not report its state within this time counts as refusing entries. */
 const longestLookMilliseconds = 5000;
 
-/** Anybody may ask for readiness, and each question to a shard is billed. */
+/** How often shards are asked for their state: anybody may request readiness, and each call to a shard is billed. */
 const lookEveryMilliseconds = 10_000;
 
 /** The issuance log of a Worker: one part appends to it, the other reads what is published. */
@@ -27,7 +27,7 @@ export interface WorkerLog {
   readonly publishedLog: PublishedLog;
 }
 
-/** Makes the log of a configuration from the bindings of a Worker. @throws ConfigurationError */
+/** Opens the log of a configuration by the bindings of a Worker. @throws ConfigurationError */
 export type OpenWorkerLog = (
   configuration: LogConfiguration,
   environment: Readonly<Record<string, unknown>>,
@@ -42,8 +42,8 @@ interface ShardNamespace {
 }
 
 /**
- * The log behind a Durable Object for each shard. An isolate keeps to one shard, so that its entries share
- * commits. It tries the next one once when that shard does not take an entry.
+ * The log behind a Durable Object for each shard. An isolate keeps to one shard, so that its entries share commits. If
+ * that shard does not accept an entry, it tries the next one, once.
  */
 export const openWorkerLog: OpenWorkerLog = (configuration, environment) =>
   openLogWithin(usualAttemptMilliseconds, configuration, environment);
@@ -66,7 +66,7 @@ export function openLogWithin(
   };
 }
 
-/** It is one function because to append and to look change what the log says of itself: its trouble and its refusal. */
+/** It is one function because appending and looking both change the log's trouble and refusal. */
 function shardedLog(
   namespace: ShardNamespace,
   configuration: LogConfiguration,
@@ -80,7 +80,7 @@ function shardedLog(
   let lookedAt = Number.NEGATIVE_INFINITY;
   let trouble: string | undefined;
   let refusal: string | undefined;
-  // No shard has the entry, so this isolate issues nothing for now.
+  // No shard has confirmed the entry, so this isolate issues nothing for now.
   const refused = (error: unknown): CaError => {
     refusal = trouble;
     return IssuanceLog.toUnavailable(error);
@@ -96,7 +96,7 @@ function shardedLog(
         trouble = `the issuance log: ${messageOf(error)}`;
         if (next === home) throw refused(error);
         try {
-          // Perhaps the first shard has the entry as well: readers count by serial number.
+          // The first shard may have the entry, too. Readers recognize that by the serial number.
           const position = await append(next, entry, authorities);
           refusal = undefined;
           return position;
@@ -120,7 +120,7 @@ function shardedLog(
   };
 }
 
-/** Asks a shard what it knows of itself. It does not reject. */
+/** Creates a function that asks a shard for its state and never rejects. */
 function looking(
   namespace: ShardNamespace,
   { origin }: LogConfiguration,
@@ -146,13 +146,13 @@ function appending(
   { origin, shards }: LogConfiguration,
   attemptMilliseconds: number,
 ): Append {
-  // A shard knows what it has; an isolate need not send it with every entry.
+  // The authorities that the shard already has, which need not be sent again.
   const sent = new Set<string>();
   return async (shard, entry, authorities) => {
     const name = `${origin}/${shard}`;
     const before = authorities.filter((each) => !sent.has(`${shard} ${each.name}`));
     const answer = namespace.getByName(name).append(name, entry, before);
-    // The only shard has as long as the caller: there is no other, and asking again would not help it.
+    // A shard without another beside it may take as long as the caller waits: asking again would not help.
     const result = await (shards === 1 ? answer : withinTime(answer, attemptMilliseconds));
     if (!("index" in result)) throw IssuanceLog.unavailable(result.detail);
     for (const each of before) sent.add(`${shard} ${each.name}`);
