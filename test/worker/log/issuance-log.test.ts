@@ -445,6 +445,7 @@ describe("a Worker", () => {
     };
     const service = await start({ LOG_SHARD, LOG_SHARDS: 1 });
     expect(await ask(service)).toMatchObject({ code: "Unavailable" });
+    expect(takeAuditsOf(lines).at(-1)).toMatchObject({ reason: "log-unavailable" });
     expect(await ask(service)).toHaveProperty("certChain");
     expect(await ask(service)).toHaveProperty("certChain");
     expect(given).toEqual([1, 1, 0]);
