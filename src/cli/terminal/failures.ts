@@ -73,7 +73,7 @@ export async function repeatedly(
 
 /**
  * Ends the process with `failed` if its answer cannot be written: otherwise half a KEK on a full disk would be a
- * success. If the reader has closed the pipe (EPIPE), it ends without an error. Errors of the standard error stream are
+ * success. If the reader has closed the pipe (EPIPE), it ends silently. Errors of the standard error stream are
  * ignored.
  */
 export function endingWithOutput({ stdout, stderr }: NodeJS.Process): void {

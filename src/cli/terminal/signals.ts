@@ -11,7 +11,7 @@ type Listener = (name: EndingSignal) => void;
 /** The listeners of this file, so that those of libraries are not called. */
 const own = new WeakSet<object>();
 
-/** The signals that tell this process to end. */
+/** The handling of SIGINT and SIGTERM, which tell this process to end. */
 export const Signals = {
   /**
    * Acts on every signal that tells this process to end, until it is disposed of. Of several handlers, only the newest

@@ -286,7 +286,7 @@ export const screenOf = (stream: ScreenStream, environment: Environment): Screen
   styled: (meaning, text) => styleText(formats[meaning], text, { stream }),
 });
 
-/** The width of a terminal that does not report one. */
+/** The columns of a terminal that does not report its width. */
 export const usualWidth = 100;
 
 /** The least width to lay out for: a narrower terminal breaks lines by itself. */

@@ -23,8 +23,8 @@ export const quoted = (word: string): string =>
 const longest = 300;
 
 /**
- * Makes untrusted text one line of letters, digits, punctuation and symbols, cut at 300 characters, so that it cannot
- * steer a terminal.
+ * Makes untrusted text one line that cannot steer a terminal: what is no letter, digit, punctuation or symbol becomes
+ * `?`, and what is beyond 300 characters `…`.
  */
 export function printable(text: string): string {
   const line = text.replace(/[^\p{L}\p{N}\p{P}\p{S} ]+/gu, "?");

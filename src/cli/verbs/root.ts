@@ -29,7 +29,7 @@ import {
   printTaintedAuthorities,
 } from "./authority/store-summary.ts";
 import { loadSource } from "./import/ca-entries.ts";
-import { type ImportedCertificate, isAuthoritys, readCertificates } from "./import/pem-files.ts";
+import { type ImportedCertificate, mayBeRoot, readCertificates } from "./import/pem-files.ts";
 import { isIn } from "./import/plugged-in-import.ts";
 
 const maximumOctets = 256 * 1024;
@@ -110,7 +110,7 @@ function requireRoot(certificate: ImportedCertificate, file: string, now: Date):
     throw new OperatorError(
       `${file}: holds a certificate that is not self-signed, so it is no root`,
     );
-  if (!isAuthoritys(certificate))
+  if (!mayBeRoot(certificate))
     throw new OperatorError(`${file}: holds a certificate that is not a CA's`);
   if (certificate.toBeSigned.validity.notAfter > now) return;
   throw new OperatorError(`${file}: holds a certificate that has expired`);

@@ -34,7 +34,8 @@ async function keepDocuments(terminal: Terminal, options: DocumentsOptions): Pro
 }
 
 /**
- * Writes each document that has changed: the key set first, because the discovery document names it.
+ * Writes each document that has changed below `dir`, and prints its path: the key set first, because the discovery
+ * document names it.
  * @throws OperatorError without JWT_ISSUER, without a published key, and if the store cannot be read.
  */
 export async function writeDocuments(

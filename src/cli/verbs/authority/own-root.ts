@@ -109,7 +109,7 @@ const ageText = (hours: number): string =>
   hours < 48 ? `${Math.floor(hours)} h` : `${Math.floor(hours / 24)} days`;
 
 /**
- * Deletes an open request with its key, after a confirmation.
+ * Deletes an open request with its key, after a confirmation. A certificate for it can never be installed.
  * @throws OperatorError if no request, or more than one, has the prefix.
  */
 export async function withdraw(

@@ -122,8 +122,9 @@ export function addTaint(command: Command, terminal: Terminal): void {
 
 /**
  * Records that the key of an authority, or one for tokens, may be compromised, after a confirmation: it signs nothing
- * from then on.
- * @throws OperatorError if none, or more than one, has the prefix `id`.
+ * from then on. Then it rotates.
+ * @throws OperatorError if none, or more than one, has the prefix `id`; if the taint would change nothing; and if the
+ *   rotation fails in part, after the taint.
  */
 export async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
   const { terminal, mint, now } = session;

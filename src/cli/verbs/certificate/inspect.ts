@@ -17,8 +17,7 @@ export interface InspectOptions {
 /**
  * Shows what is in a file, at a URL or in the standard input, and what is wrong with it. For any fault the exit code is
  * `attention`.
- *
- * @throws OperatorError if it can't be read or parsed.
+ * @throws OperatorError if it cannot be read or parsed.
  */
 export async function inspectSource(
   terminal: Terminal,

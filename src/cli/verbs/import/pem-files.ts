@@ -67,7 +67,7 @@ function unreadable(error: unknown): string {
 }
 
 /** Whether it may be a root: a CA by its extensions and for OpenSSL, or of version 1, which has no extensions. */
-export const isAuthoritys = ({ claims, verifier, toBeSigned }: ImportedCertificate): boolean =>
+export const mayBeRoot = ({ claims, verifier, toBeSigned }: ImportedCertificate): boolean =>
   toBeSigned.version === 1 || (claims.isAuthority && verifier.ca);
 
 /** The encodings that istiod reads, by their PEM labels. */

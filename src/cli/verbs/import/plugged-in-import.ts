@@ -16,8 +16,10 @@ import { type ImportedCertificate, readCertificate, readCertificates } from "./p
 import { type ImportedCertificates, logImportWarnings, verifyPluggedIn } from "./verify.ts";
 
 /**
- * Imports a directory for `rampart serve`. A new root needs no confirmation: the operator who names the directory in
- * the configuration trusts whoever may write there.
+ * Imports a directory for `rampart serve`; an authority that the store has already changes nothing. A new root needs no
+ * confirmation: the operator who names the directory in the configuration trusts whoever may write there.
+ * @throws OperatorError for records that do not open, files that do not verify, and those that {@link
+ *   requireNothingNew} refuses.
  */
 export const importPluggedIn: PluggedInImport = async (mint, directory, now) => {
   const material = await loadDirectory(directory);

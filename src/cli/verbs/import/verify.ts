@@ -17,7 +17,7 @@ import type { PluggedInMaterial, Source } from "./ca-entries.ts";
 import {
   type ImportedCertificate,
   importExtractable,
-  isAuthoritys,
+  mayBeRoot,
   readCertificates,
   readCrls,
   readPrivateKey,
@@ -140,7 +140,7 @@ function readImported(
 export function readImportedRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
   const anchors = CertificationPath.withoutDuplicates(sources.flatMap(readCertificates));
   const faults = anchors
-    .filter((anchor) => !isAuthoritys(anchor))
+    .filter((anchor) => !mayBeRoot(anchor))
     .map(({ title }) => `${title}: is no CA, so it is no root`);
   if (anchors.length > VerifiedAuthority.maximumCertificates) {
     const names = sources.map(({ name }) => name).join(" and ");

@@ -56,7 +56,7 @@ const ref = (form: RegExp): Question => {
 const issuer = asks("--issuer <url>", "the issuer of its tokens", /^https:\/\/[\x21-\x7e]+$/);
 const otherIssuer = { ...issuer, isNeeded: never };
 
-/** The recipes by platform. */
+/** The recipes by the platform of the caller, as `rampart issuer enrol` names it. */
 export const recipes: Readonly<Record<string, Recipe>> = {
   github: {
     questions: [

@@ -138,8 +138,9 @@ export async function addMissingRequests(index: FollowerIndex): Promise<void> {
 const entriesAtOnce = 50_000;
 
 /**
- * Reads the requests of a copy from an instant on, with equal requests counted together.
- *
+ * Reads the requests of a copy from an instant on, with equal requests counted together, in the order of their first
+ * entries.
+ * @param since ISO 8601; empty for all.
  * @param instants Equal requests are counted apart if one of these lies between their `provedAt`.
  */
 export async function* requestsSince(

@@ -106,7 +106,8 @@ const refusal = z.object({
 });
 
 /**
- * Reads the refusals by rules in an audit trail since an instant; other lines are skipped.
+ * Reads the refusals by rules in an audit trail; other lines are skipped.
+ * @param since ISO 8601; empty for all.
  * @throws OperatorError if the file cannot be read.
  */
 export async function refusalsIn(file: string, since: string): Promise<readonly PastRequest[]> {

@@ -56,7 +56,10 @@ export interface ReadRules extends Replayed {
 const maximumWorkloads = 1000;
 const maximumExamples = 3;
 
-/** Applies the rules to past requests, and compares the outcomes with what was done then. */
+/**
+ * Applies the rules to past requests, and compares the outcomes with what was done then. The effect is `unknown` where
+ * an entry records too little.
+ */
 export async function replay(
   rules: Replayed,
   ...sources: readonly (Iterable<PastRequest> | AsyncIterable<PastRequest>)[]
@@ -134,7 +137,7 @@ function effectSince({ rule, outcome }: Decisions["live"], before: Outcome): Eff
   return effect === "same" && concernsLife && isUnknown && !outcome.denied ? "unknown" : effect;
 }
 
-/** The effects that are a change. */
+/** The effects of a rule that change an outcome. */
 export const changing = ["denied", "allowed", "shortened", "changed"] as const;
 
 function addTo(tally: Tally, { circumstances, count, place }: PastRequest, effect: Effect): void {

@@ -39,6 +39,7 @@ export async function runProcesses(
 /**
  * Makes this process one of several children. It sends itself SIGTERM when its parent is gone.
  * @param number Counted from one; the first child rotates, unless the parent has another do so.
+ * @returns What the child tells its parent, and how its server learns of the other processes.
  */
 export function joinProcesses(number: number) {
   const channel = openIpcChannel(process);
