@@ -85,7 +85,7 @@ export const CertificateVerifier = {
 
   /**
    * Authenticates by an X509-SVID of this mesh, as Istio's `ClientCertAuthenticator` does. istiod takes
-   * every name of the certificate for the caller's; here only the SPIFFE ID counts.
+   * every name of the certificate for the caller's; here only the SPIFFE ID is.
    */
   authenticator(verify: CertificateVerifier): Authenticator {
     return async ({ clientCertificate }, now) => {

@@ -63,7 +63,7 @@ function readLeaf(der: Bytes): ClientLeaf {
   }
 }
 
-/** Turns a DerError into the refusal of a client certificate. Every other error stays as it is. */
+/** Turns a DerError into the refusal of a client certificate. Returns any other error unchanged. */
 export function malformed(error: unknown): unknown {
   if (!(error instanceof DerError)) return error;
   return rejectCredential("form", `the client certificate: ${error.message}`, error);

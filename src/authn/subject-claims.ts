@@ -43,7 +43,7 @@ export interface SubjectEntry {
   /** A literal text, or one with claim paths in braces, which are replaced by the claims. */
   readonly namespace: string;
   readonly account: string;
-  /** Whether a token is good for one certificate alone. */
+  /** Whether a token may be used only once. */
   readonly once: boolean;
   /** How long after its `iat` a token is good, whatever its `exp` says. */
   readonly maximumAgeSeconds?: number | undefined;
@@ -336,7 +336,7 @@ function labelOf(path: ClaimPath, value: Value): string {
   throw rejectCredential("subject", `the claim ${claimPathText(path)} is no DNS label`);
 }
 
-/** The member of a path as JSON has it; `undefined` where it is missing. */
+/** The JSON value at a path; `undefined` if it is missing. */
 function memberAt(claims: JsonObject, path: ClaimPath): unknown {
   let value: unknown = claims;
   for (const name of path) {

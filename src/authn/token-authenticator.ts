@@ -94,9 +94,8 @@ async function proveByKeysOrReview(
 }
 
 /**
- * The keys come first, so that forged tokens cannot keep the API server busy. While the keys cannot be
- * fetched, the API server decides alone. While it cannot be reached, the keys decide. A busy API server
- * counts as reached: the caller must try again.
+ * The keys come first, so that forged tokens cannot keep the API server busy. While the keys cannot be fetched, the API
+ * server decides alone. While it cannot be reached, the keys decide. While it is busy, the caller must try again.
  */
 async function proveByKeysAndReview(
   token: PresentedToken,

@@ -127,7 +127,7 @@ class LoadedAuthorities implements Authorities {
     const isTooOld = (): boolean =>
       (!this.#clock.serves(now) && this.#clock.isDue) || this.#policy !== this.#currentPolicy();
     for (let i = 0; i < furtherWaits && isTooOld(); i++) await wait(join());
-    // The configured taints count even if the store does not answer.
+    // The configured taints apply even if the store does not answer.
     this.#follow(this.#currentPolicy());
     return this.#usableView(now);
   }

@@ -31,7 +31,7 @@ export interface AuthorityView {
   readonly denials: readonly Denial[];
   /** The authorities whose roots are in the bundle, by their ids: each has leaves that may be revoked. */
   readonly crlIssuers: readonly OpenAuthority[];
-  /** Authorities of other signers whose roots are kept out of the bundle. Their CRLs are published alone. */
+  /** Authorities of other signers whose roots are kept out of the bundle. Their CRLs are published, but not in the list of the bundle. */
   readonly apart: readonly OpenAuthority[];
   readonly revocations: readonly RevocationContent[];
   readonly trustBundle: TrustBundle;

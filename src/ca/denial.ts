@@ -168,7 +168,7 @@ function attributesOf({ caller, spiffeId, holder }: DeniableRequest): RequestAtt
   };
 }
 
-/** Whether a request shows all that a denial asks for. A gateway that forwards names alone shows no token. */
+/** Whether a request shows the attribute that a denial is about. A gateway that forwards only names shows no token. */
 function isShown(
   { caller, spiffeId, holder }: DeniableRequest,
   { shownBy, knownFrom }: Denial,

@@ -80,14 +80,14 @@ export interface OpenedStore extends RotationState {
   readonly phaseLengths: PhaseLengths;
   readonly denials: readonly Denial[];
   readonly revocations: readonly RevocationContent[];
-  /** When somebody last made a backup, as far as the store knows. */
+  /** When the last backup was made, as far as the store knows. */
   readonly lastBackup: Date | undefined;
   /** All that opened, by its kind: the input of a backup. */
   readonly statements: { readonly [K in StatementName]: readonly StatementValues[K][] };
   readonly refusals: readonly RefusedRecord[];
 }
 
-/** Opens one record. A record that does not open is logged and returned with its refusal, so that the others still count. */
+/** Opens one record. A record that does not open is logged and returned with its refusal, so that the others can still be used. */
 export async function openRecord(
   stored: StoredRecord,
   opening: RecordOpening,

@@ -24,7 +24,7 @@ export interface StorePlatform {
   readonly longestRefreshSeconds?: number;
   /** How far a load of the store may be behind its writes. By default, a load shows all of them. */
   readonly storeLagSeconds?: number;
-  /** Waits briefly for a load that goes on after its request; absent on a platform where it does not. */
+  /** Waits briefly for a load that continues after its request; absent on a platform where a load ends with its request. */
   readonly waitBriefly?: (load: Promise<void>) => Promise<void>;
   /** Absent on platforms whose requests may not await each other's promises. */
   readonly shareWork?: WorkSharing;

@@ -122,7 +122,7 @@ export const Configuration = {
       /** The longest time that a request may wait for the trust bundle to change. */
       bundleWaitSeconds: form.BUNDLE_WAIT,
       signers: form.SIGNERS,
-      /** They count for the authorities of every signer. */
+      /** These apply to the authorities of every signer. */
       configuredTaints: form.TAINTED_AUTHORITIES,
       /** Absent where no JWT-SVID is issued. */
       tokens: tokenPolicy(form),

@@ -210,7 +210,7 @@ function faultsOfSubjects(each: IssuerTable): readonly Fault[] {
 const isGiven = (value: unknown): boolean =>
   Array.isArray(value) ? value.length > 0 : value !== undefined;
 
-/** Bounds the work at the start. A variable of a Worker (5 kB) holds far fewer. */
+/** Bounds the work at the start. Far fewer fit into a variable of a Worker (5 kB). */
 const maximumTables = 1024;
 
 /** Whether only the claims of its token limit what a node proxy may request. */

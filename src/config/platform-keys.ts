@@ -84,7 +84,7 @@ export const PlatformKeys = {
     };
   }) satisfies OpenPlatformKeys,
 
-  /** JSON as its members, and any other text as it is. */
+  /** The members of a JSON object; any other text unchanged. */
   credentialIn(text: string): Credential {
     const json = jsonIn(text);
     return typeof json === "object" ? Members.of(json) : text;

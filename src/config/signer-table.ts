@@ -47,7 +47,7 @@ const table = z
     authority_key: z._default(signerKey, "EC-P256"),
     mesh_bundle: z._default(z.boolean(), false),
     inception_date: z.optional(inceptionDate),
-    /** A root of its own in a key service, in the place of what `AUTHORITY_ROOT` says. */
+    /** A root of its own in a key service, instead of what `AUTHORITY_ROOT` says. */
     upstream_authority: z.optional(
       upstreamTable.check(
         z.refine(({ kind }) => kind === "key-service", "must be of the kind key-service"),

@@ -19,7 +19,7 @@ export interface RecordName {
   readonly id: string;
 }
 
-/** A record as a store has it: text under a name. Readers trust nothing of it before they have opened it. */
+/** A record as a store has it: text under a name. Readers must not trust it before they have opened it. */
 export interface StoredRecord extends RecordName {
   /** JSON text. */
   readonly value: string;

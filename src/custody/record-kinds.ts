@@ -215,7 +215,7 @@ const statements = {
     make: ({ der }) => refusing(() => Crl.parse(der)),
     idOf: contentId,
   }),
-  /** Somebody made a backup of the whole store. A store has one such record: the last backup counts. */
+  /** The time of the last backup of the whole store. A store has one such record, which each backup replaces. */
   backup: statement({
     folder: "backups",
     title: "the date of a backup",

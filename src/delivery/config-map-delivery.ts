@@ -116,7 +116,7 @@ export class ConfigMapDelivery implements RootDelivery {
         fieldOwner: "rampart-distribute",
       } as const;
       const stored = await applyRoots(this.#send, place, bundle, now);
-      // The watch may already have seen a later write of somebody else.
+      // If the watch has seen another write meanwhile, its item stays.
       if (items.get(namespace) === before) items.set(namespace, this.#digested(stored));
       await beside?.(namespace, now);
     } catch (error) {
@@ -130,7 +130,7 @@ export class ConfigMapDelivery implements RootDelivery {
     return { ...held, pem: digest(held.pem) };
   }
 
-  /** A bundle as {@link DeliveryOptions.digest} has it, computed once. */
+  /** A bundle with its PEM reduced by {@link DeliveryOptions.digest}, computed once. */
   #wantedOf(bundle: NumberedBundle): NumberedBundle {
     const known = this.#wanted.get(bundle) ?? this.#digested(bundle);
     this.#wanted.set(bundle, known);

@@ -23,11 +23,11 @@ export interface DeliverableContent extends NumberedBundle {
 export interface PushOutcome {
   readonly cluster: string;
   readonly sequence: number;
-  /** How many namespaces should have the bundle, have it now, and got it in this run. */
+  /** The numbers of namespaces that should have the bundle, that have it now, and that got it in this run. */
   readonly namespaces: number;
   readonly delivered: number;
   readonly written: number;
-  /** How many have none at all; the others that lack the bundle have another one. */
+  /** How many have no bundle at all; the others that lack this bundle have another one. */
   readonly missing: number;
   /** Since when it is everywhere; `undefined` while it is not, or where an annotation has no time. */
   readonly since: Date | undefined;

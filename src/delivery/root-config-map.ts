@@ -11,18 +11,18 @@ export interface HeldRoots {
   /** Empty where Istio would not read the ConfigMap. */
   readonly pem: string;
   /**
-   * The sequence in an annotation, as the time is. A tenant may have changed both, so only the PEM proves a delivery.
+   * The sequence, from an annotation like the time. A tenant may have changed both, so only the PEM proves a delivery.
    */
   readonly sequence: number | undefined;
   readonly deliveredAt: Date | undefined;
 }
 
-/** The roots that clusters hold. */
+/** Lists the roots that clusters have, and compares them. */
 export const HeldRoots = {
-  /** The most octets of PEM that a ConfigMap holds. An API server refuses an object of more than a MiB. */
+  /** The most octets of PEM in a ConfigMap. An API server refuses an object of more than a MiB. */
   maximumOctets: 1_000_000,
 
-  /** Whether a namespace has this bundle. Annotations alone are no reason to write. */
+  /** Whether a namespace has the PEM of this bundle. Annotations are not compared. */
   hold(held: HeldRoots | undefined, { pem }: NumberedBundle): boolean {
     return held?.pem === pem;
   },

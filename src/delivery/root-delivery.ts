@@ -10,7 +10,7 @@ import {
 
 /** How far the delivery of a bundle to a cluster has come. */
 export interface DeliveryState {
-  /** The places that have the bundle, and those that do not yet: mostly namespaces. */
+  /** The names of the objects, mostly namespaces, that have the bundle, and of those that do not yet. */
   readonly delivered: readonly string[];
   readonly pending: readonly string[];
   /** Whether every list of the cluster was read completely. */
@@ -19,7 +19,7 @@ export interface DeliveryState {
   readonly fault?: string | undefined;
 }
 
-/** Keeps the trust bundle in places of one cluster. */
+/** Keeps the trust bundle in one cluster: in ConfigMaps, or in a ClusterTrustBundle. */
 export interface RootDelivery {
   readonly stateOf: (bundle: NumberedBundle) => DeliveryState;
   /** Applies the bundle wherever it is pending and due. A failure is logged. */

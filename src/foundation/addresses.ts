@@ -103,7 +103,7 @@ function isWithin(address: Address, [prefix, length]: Network, bits: number): bo
   });
 }
 
-/** Names of hosts, by their syntax alone. */
+/** Checks names of hosts by their syntax. Nothing is resolved. */
 export const DnsName = {
   /** A label in the preferred syntax of RFC 1123 §2.1, in lower case, such as the name of a namespace. */
   label: /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/,

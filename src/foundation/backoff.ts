@@ -9,8 +9,8 @@ export interface Backoff {
 /** The pauses between attempts. */
 export const Backoff = {
   /**
-   * The pause before the next attempt. It doubles with each failure up to the longest. Chance takes up to a half of it
-   * away, so that no two programs stay in step. It is never shorter than a server asks for.
+   * The pause before the next attempt. It doubles with each failure up to the longest. A random part of
+   * up to a half is taken off, so that programs do not stay in step. It is at least what a server asks for.
    *
    * @param failures The failures in a row, at least 1.
    * @param random At least 0 and less than 1. Zero, as by default, takes nothing away.
@@ -36,7 +36,7 @@ export const Backoff = {
     call: { firstMilliseconds: 100, longestMilliseconds: 800 },
     /** A server is away for a moment. */
     outage: { firstMilliseconds: 250, longestMilliseconds: 30_000 },
-    /** Something has to be mended: a program that ends, a right that is missing, a writer that conflicts. */
+    /** A person has to mend something: a program that exits, a missing right, a conflicting writer. */
     repair: { firstMilliseconds: 1_000, longestMilliseconds: 60_000 },
     /** Nobody waits for the call to a CA, and after an outage a whole mesh may call at once. */
     mesh: { firstMilliseconds: 1_000, longestMilliseconds: 150_000 },

@@ -43,7 +43,7 @@ export type SubjectKeyFault =
   /** ML-DSA, for authorities that do not sign with the same parameter set. */
   | "parameter-set";
 
-/** The callers whose certificates a quota counts: one alone, or all of an issuer. */
+/** The callers that share a quota of certificates: one caller alone, or all callers of an issuer. */
 export type QuotaName = "caller" | "issuer";
 
 /**

@@ -65,7 +65,7 @@ export interface Fetching {
   readonly fetchTrusting: FetchTrusting;
   /** How long one fetch may take, from the connection to the last byte: by default 5 seconds. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
-  /** Awaits the response of an API server. Meanwhile the request does not count in the platform's limit of work under way. */
+  /** Awaits the response of an API server. Meanwhile the platform does other work in place of the request. */
   readonly aside?: <Answer>(wait: () => Promise<Answer>) => Promise<Answer>;
 }
 
@@ -97,8 +97,8 @@ const usualMaximumOctets = 256 * 1024;
 /** The content of a response, within bounds. */
 export const ResponseBody = {
   /**
-   * Whether an answer comes in pieces so small that reading it costs far more than its length. Octet by
-   * octet, an answer of 256 KiB takes a second of CPU, and in workerd a hundred mebibytes.
+   * Whether an answer comes in pieces so small that reading it costs far more than its length suggests. Read octet by
+   * octet, 256 KiB take a second of CPU, and in workerd a hundred mebibytes.
    */
   isFragmented(pieces: number, octets: number): boolean {
     return pieces > 256 + octets / 256;

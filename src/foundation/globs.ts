@@ -21,7 +21,7 @@ export function globs(
 }
 
 /**
- * Makes the test whether a name matches one of the globs, in which `*` stands for any run of characters.
+ * Makes a function that tests whether a name matches one of the globs, in which `*` stands for any run of characters.
  *
  * It uses no regular expression, because many stars would backtrack for longer than a request may take.
  */
@@ -87,7 +87,7 @@ function startsAgree(one: string, other: string): boolean {
   return true;
 }
 
-/** The names for the ends without the first character of one glob, of the other, and of both. */
+/** The common names of the suffixes that lack one character of the first glob, of the other, or of both. */
 interface ShorterEnds {
   readonly down: string | undefined;
   readonly right: string | undefined;

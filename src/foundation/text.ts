@@ -30,7 +30,7 @@ function fromText(value: unknown, context: z.core.ParsePayload): unknown {
   try {
     return parseJson(value, JsonBounds.unbounded);
   } catch (error) {
-    // The parser's message quotes the text, which may hold more than a log should.
+    // The parser's message is not passed on: it quotes the text, in which there may be a secret.
     return refuse(
       context,
       error instanceof SyntaxError

@@ -34,7 +34,7 @@ export type SendRequest = (request: KubernetesRequest) => Promise<unknown>;
 /** A client of one API server. Every request of Rampart to that server goes through one. */
 export interface KubernetesClient {
   readonly send: SendRequest;
-  /** Begins an answer with status 200 that may last until the signal ends it. @throws FetchError */
+  /** Opens an answer that may last until the signal aborts. @throws FetchError, also for a status other than 200 */
   readonly open: (path: string, signal: AbortSignal) => Promise<Pick<Response, "body">>;
 }
 

@@ -35,7 +35,7 @@ export const backoffSeconds = 1;
 /** The least time between two reports that an API server is busy: callers could fill the log with them. */
 export const busyReportSeconds = 10;
 
-/** Creates the API of a cluster, and asks it. */
+/** Creates the API of a cluster, and sends requests to it. */
 export const ClusterApi = {
   /**
    * Creates an API with a bound on concurrent requests, because callers may ask as often as they like.

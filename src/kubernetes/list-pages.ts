@@ -4,7 +4,7 @@ import type { SendRequest } from "./client.ts";
 
 /** How a collection of an API server is listed, page by page. */
 export interface Listing {
-  /** The path of the collection. Its query may hold a selector. */
+  /** The path of the collection. Its query may have a selector. */
   readonly path: string;
   /** How many objects usually fit into a page. */
   readonly pageSize: number;

@@ -22,10 +22,10 @@ const listing: Listing = {
 const maximumNameOctets = 8 * 1024 * 1024;
 
 /**
- * Watches the pods of a cluster, as istiod does. A positive answer costs no request, and ends as soon as the pod does.
+ * Watches the pods of a cluster, as istiod does. A positive answer costs no request, and ends with the pod.
  *
- * The lookup answers where the watch cannot. That is before the first list is complete, after a silence of the API
- * server, and for a pod that was just created. The lookup caches a positive answer.
+ * The lookup answers instead before the first list is complete, while the API server sends nothing, and for a pod that
+ * the watch does not know, such as a new one. The lookup caches a positive answer.
  */
 export function createPodWatch(clock: () => Date, endingAll: AbortSignal): WatchPods {
   return ({ cluster, client, failed }, lookup, ending) => {
@@ -73,7 +73,7 @@ interface KnownPod {
 function createPlaces() {
   const places = new Map<string, AccountOnNode>();
 
-  /** The key is namespace and name. A pod that has ended, or that is on no node yet, is not kept. */
+  /** Reduces a pod to its key, `namespace/name`, and what is kept: nothing if it has ended or is on no node yet. */
   function keep(object: unknown): readonly [string, KnownPod | undefined] | undefined {
     const parsed = podSchema.safeParse(object);
     if (!parsed.success) return undefined;

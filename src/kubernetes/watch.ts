@@ -33,7 +33,7 @@ interface WatchOptions<T> {
   readonly pause?: Pause;
   /** Bounds the items where each may be large. */
   readonly bound?: WatchBound<T>;
-  /** The server ends a watch after this long. A watch that outlives it by half counts as dead. */
+  /** The server ends a watch after this long. A watch that lasts half as long again is taken for dead. */
   readonly watchSeconds?: number;
 }
 
@@ -56,7 +56,7 @@ const eventSchema = z.object({
 
 const gone = 410;
 
-/** A watch that lasts longer than this part of `watchSeconds` counts as dead. */
+/** A watch that lasts longer than `watchSeconds` by this factor is taken for dead. */
 const outlivedPart = 1.5;
 
 /** These statuses refuse the credential, not the version of the list, so a new list would not help. */
@@ -177,8 +177,8 @@ async function watch<T>(
     AbortSignal.timeout(1000 * outlivedPart * watchSeconds),
   ]);
   const seconds = (): number => secondsBetween(begun, clock?.());
-  // The server has sent nothing after its end of the watch. An event may come late, from a delayed stream or after
-  // a pause of the machine, in which timers may stand still.
+  // The server sends nothing after it has ended the watch. A later event comes from a delayed stream, or after a pause of
+  // the machine, in which timers may stop.
   const isLate = (): boolean => seconds() > outlivedPart * watchSeconds;
   const instant = (): Date | undefined =>
     begun && !isLate() ? addSeconds(begun, Math.min(seconds(), watchSeconds)) : undefined;
@@ -201,7 +201,7 @@ async function watch<T>(
     isUpToDate = type === "BOOKMARK";
     if (isUpToDate || isLate()) progress.asOf = instant();
   }
-  // A watch that ends early may have been cut by something else than the server.
+  // A watch that ends early was perhaps not ended by the server, so changes may have been missed.
   if (seconds() >= 0.9 * watchSeconds && isUpToDate) progress.asOf = instant();
 }
 

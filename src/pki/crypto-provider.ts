@@ -36,7 +36,7 @@ interface WrappedKey {
  * Code that holds an opened key can use the key and cannot export it.
  */
 export interface CryptoProvider {
-  /** How {@link verify} takes an ECDSA signature. */
+  /** The encoding of ECDSA signatures that {@link verify} expects. */
   readonly dsaEncoding: DsaEncoding;
   /**
    * Whether this is a signature over the bytes by a key that is used once. `undefined` for a key that
@@ -56,8 +56,8 @@ export interface CryptoProvider {
     algorithm: SignatureAlgorithm,
   ) => Promise<SigningKey>;
   /**
-   * Requires that the platform's own verifier reads the certificate of another CA, and takes it for an
-   * authority's. WebCrypto has no verifier, and accepts all.
+   * Requires that the platform's own verifier reads the certificate of another CA, as that of a CA. WebCrypto has no
+   * verifier, so its provider accepts all.
    *
    * @throws DerError for any other certificate.
    */

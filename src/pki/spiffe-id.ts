@@ -15,11 +15,11 @@ export interface ServiceAccount {
 }
 
 const trustDomainPattern = /^[a-z0-9._-]{1,255}$/;
-/** Kubernetes bounds the length of the whole subdomain and not of its labels. */
+/** Does not bound the length of labels, because Kubernetes bounds only that of the whole subdomain. */
 const dnsSubdomainPattern =
   /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/;
 
-/** Parses and judges names of trust domains. */
+/** Parses and checks names of trust domains. */
 export const TrustDomain = {
   /**
    * The trust domain of this name, or `undefined` for an invalid name.

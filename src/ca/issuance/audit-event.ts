@@ -5,7 +5,7 @@ import type { Circumstances } from "../policy/circumstances.ts";
 import type { Effect } from "../policy/policy.ts";
 
 /**
- * One line of the audit trail: a request for a certificate or a token, and its outcome. It holds no token, key or CSR.
+ * One line of the audit trail: a request for a certificate or a token, and its outcome. It contains no token, key or CSR.
  *
  * Fields that were not established by the time the request ended are absent.
  */

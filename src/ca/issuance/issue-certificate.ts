@@ -54,7 +54,7 @@ export interface CertificateRequest {
 /** The parts that issue certificates and tokens, the same for every request. */
 export interface Issuance extends Signers, Hindrances {
   readonly identityPolicy: IdentityPolicy;
-  /** The denials of the configuration, which count whatever the store says. */
+  /** The denials of the configuration, which apply whatever the store contains. */
   readonly configuredDenials: readonly Denial[];
   readonly leafLifetimes: LeafLifetimes;
   /** Absent if the configuration has no rules. */

@@ -89,7 +89,7 @@ export const Policy = {
     [when.key_type, (c) => c.key_type],
   ],
 
-  /** How an outcome differs from the one before, for counts; `unknown` if one of the lifetimes is. */
+  /** How an outcome differs from the one before, so that effects can be counted; `unknown` if one of the lifetimes is. */
   effect(after: Outcome, before: Outcome): Effect {
     if (after.denied !== undefined) return before.denied === undefined ? "denied" : "same";
     if (before.denied !== undefined) return "allowed";

@@ -74,8 +74,8 @@ export function planCrl(
 }
 
 /**
- * The entries at an instant. The first revocation of a certificate counts, and certificates that had expired by then
- * are left out.
+ * The entries of a CRL. Of several revocations of a certificate the first is used, and certificates that had expired by
+ * `expiredBy` are left out.
  */
 function entriesAt(
   own: readonly RevocationContent[],

@@ -46,7 +46,7 @@ export type CrlSource = (now: Date) => Promise<PublishedCrls>;
 /** How CRLs are made. */
 interface CrlConfiguration extends CrlLengths {
   readonly authorities: Authorities;
-  /** The revocations of the configuration, which count whatever the store says. */
+  /** The revocations of the configuration, which apply whatever the store contains. */
   readonly configuredRevocations: readonly RevocationContent[];
   readonly shareWork: WorkSharing;
   readonly log: EventLog;

@@ -56,7 +56,7 @@ export async function adoptAuthority(
 }
 
 /**
- * Adds a root to the trust bundle. A root that the store has already stays as it is.
+ * Adds a root to the trust bundle. A root that the store has already is not changed.
  *
  * @param publishedFrom Late enough for every reader of the store to know the root by then.
  * @throws DerError for a certificate that a verifier of the mesh may not read.

@@ -9,8 +9,8 @@ import type { OpenedStore } from "../opened-store.ts";
 export interface TaintForecast {
   readonly id: string;
   /**
-   * The authority that signs in its place; `next` for one that the taint causes to be minted. `undefined` where
-   * no other is there and another CA has to certify one.
+   * The authority that signs in its place; `next` for one that the taint causes to be minted. `undefined` if
+   * there is no other and another CA has to certify one.
    */
   readonly successor: string | undefined;
   readonly successorSignsFrom: Date | undefined;

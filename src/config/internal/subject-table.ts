@@ -65,7 +65,7 @@ function isTemplate(text: string, isName: (filled: string) => boolean): boolean 
   );
 }
 
-/** A fault after which nothing else of the table is judged. */
+/** A fault after which nothing else of the table is checked. */
 const stopping = (error: string) => ({ error, abort: true });
 
 const template = (noun: string, isName: (filled: string) => boolean) =>

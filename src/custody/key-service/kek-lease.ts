@@ -194,7 +194,7 @@ export class KekLease implements HeldKeks {
   }
 }
 
-/** Anybody may ask `/readyz`: the address of a key, with the account that has it, is for the log and for verbs. */
+/** Anybody may ask `/readyz`, so it does not show the address of a key, which names its account. The log and the verbs show it. */
 const withoutUris = (said: string): string => said.replace(/(\w+):\/\/\S+/g, "$1");
 
 /** The context to which key services bind a wrapped KEK. Both fields appear in the services' own logs. */

@@ -22,7 +22,7 @@ export interface ServiceKey {
 /** Lets a key perform an operation, by the service's own name for it. @throws KeyServiceError if the service does not answer, or refuses. */
 export type Call = (act: string, body?: object) => Promise<Members>;
 
-/** Why a key service did not do its work, as a clause behind its name. It never holds a credential. */
+/** Why a key service did not do its work, as a clause behind its name. It never contains a credential. */
 export class KeyServiceError extends Error {
   override readonly name = "KeyServiceError";
 }
@@ -67,7 +67,7 @@ export const KeyServices = {
     return (uri) => {
       const [, scheme = "", host = "", path = "", query] = uriPattern.exec(uri) ?? [];
       const options = new URLSearchParams(query);
-      // Plain HTTP is allowed for this machine itself alone, and not if the URI has the option `tls`.
+      // Plain HTTP is allowed only to this machine itself, and not if the URI has the option `tls`.
       const origins = [`http://${host}`, `https://${host}`];
       const origin = origins.slice(options.has("tls") ? 1 : 0).find(isSafeToFetch);
       const place = { uri, origin, path, options };

@@ -13,7 +13,7 @@ import { SubjectPublicKey } from "../x509/subject-public-key.ts";
  *
  * It does not verify the signature.
  *
- * @throws DerError for what one of them refuses: the message says what.
+ * @throws DerError for a certificate that one of these verifiers refuses; the message says why.
  */
 export function parseForeignAuthority(der: Bytes): Certificate {
   const certificate = Certificate.parse(der);
@@ -49,7 +49,7 @@ export function requireForeign(
   cryptoProvider.requireReadable(der);
 }
 
-/** id-ce and id-pe: RFC 5280 defines what is in these extensions. Those of others may hold any octets. */
+/** id-ce and id-pe: RFC 5280 defines the values of these extensions. All others may have any octets as their value. */
 const standardArcs = [Hex.parseLiteral("551d"), Hex.parseLiteral("2b060105050701")];
 
 /** The value of a standard extension is DER as well, inside its OCTET STRING. */

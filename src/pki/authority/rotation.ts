@@ -77,7 +77,7 @@ export const Succession = {
    * Computes when the successor of these authorities is due, from the length of the last one's signing phase, because
    * another CA decides how long its certificate lives.
    *
-   * @param authorities With the schedules that the taints leave them. At least one.
+   * @param authorities At least one, with schedules that taints have shortened.
    */
   of(authorities: readonly ScheduledAuthority[], lengths: PhaseLengths): Succession {
     const [last] = authorities
@@ -123,7 +123,7 @@ export type AuthorityRoot = "self" | "offline" | "upstream";
 
 /** When the successor of an intermediate has to come. */
 export interface Succession {
-  /** When to ask for it: half of the spare time is gone, so that the other half is left for an answer. */
+  /** When to request it: half of the spare time is gone by then, and the other half is left for an answer. */
   readonly due: Date;
   /** The last instant at which one under a new root is installed in time for every verifier to know that root. */
   readonly deadline: Date;
@@ -132,9 +132,9 @@ export interface Succession {
 }
 
 /**
- * Since when the bundle has a root without a gap up to `until`; `undefined` if it does not have it then.
+ * The instant from which the bundle has a root without a gap up to `until`; `undefined` if it does not have it at `until`.
  *
- * @param published Authorities and additional roots, with the schedules that the taints leave them.
+ * @param published Authorities and additional roots, with schedules that taints have shortened.
  */
 export function rootSince(
   published: readonly PublishedAuthority[],

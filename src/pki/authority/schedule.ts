@@ -45,8 +45,8 @@ export const Schedule = {
   },
 
   /**
-   * The schedule of the first authority of a mesh. No verifier holds an older bundle, so the authority
-   * waits for the store alone, for two propagation intervals.
+   * The schedule of the first authority of a mesh. No verifier has an older bundle, so the authority
+   * waits only for readers of the store: two propagation intervals.
    *
    * After one, every reader sees its record. Until then another run of the cron may mint a second
    * authority; after the other interval, both are in every bundle before either signs.
@@ -61,10 +61,10 @@ export const Schedule = {
    * The schedule of an authority that follows others.
    *
    * Every reader can see its record before it is published, so all readers publish it at the same
-   * instant. It signs when every leaf from before its publication has expired, because the last bundle
-   * without its root was handed out with such a leaf.
+   * instant. It signs when every leaf from before its publication has expired, because such a leaf
+   * came with the last bundle without its root.
    *
-   * @param othersSignUntil When the last of the others stops. If that is sooner, the rotation is overdue:
+   * @param othersSignUntil When the last of the others stops signing. If that is sooner, the rotation is overdue:
    *   an authority that some verifiers do not know yet is better than none.
    */
   next(lengths: PhaseLengths, othersSignUntil: Date, now: Date): Schedule {
@@ -106,7 +106,7 @@ export const Schedule = {
 
   /**
    * The schedule of an intermediate that another CA has certified. It is published when every reader can see its
-   * record, and signs when every live bundle has its root. That is at once where the bundle has had the root for long.
+   * record, and signs when every live bundle has its root. That is at once if the bundle has had the root for long.
    *
    * It stops early enough for its last leaf to expire before it does. An empty signing phase means that its certificate
    * is too short for these lengths.

@@ -86,7 +86,7 @@ function successionAfter(gap: Date, untainted: readonly ScheduledAuthority[]): S
   return first ? [{ id: first.id, signsFrom: later(gap, first.schedule.publishedFrom) }] : [];
 }
 
-/** Leaves a schedule without a signing phase, whatever the operator's clock said. */
+/** Removes the signing phase from a schedule, whatever `taintedAt` of its taints is. */
 function cut(schedule: Schedule, said: readonly Taint[]): Schedule {
   const retiresAt = said.reduce((at, taint) => earlier(at, taint.retiresAt), schedule.retiresAt);
   const taintedAt = said.reduce((at, taint) => earlier(at, taint.taintedAt), schedule.signsUntil);

@@ -160,7 +160,7 @@ const generation: Readonly<Record<TokenAlgorithm, EcKeyGenParams | RsaHashedKeyG
 /** What is due for the keys of tokens. */
 interface TokenKeyPlan {
   readonly mint: Schedule | undefined;
-  /** The ids of keys that nobody needs any more. */
+  /** The ids of the keys to delete. */
   readonly prune: readonly string[];
 }
 
@@ -169,7 +169,7 @@ export interface TokenKeyTerms {
   /** The algorithm of new keys; `undefined` if the CA issues no tokens. */
   readonly algorithm: TokenAlgorithm | undefined;
   readonly propagationSeconds: number;
-  /** Whether agents and gateways may hold a bundle of this mesh that has no key yet. */
+  /** Whether agents and gateways may have a bundle of this mesh that has no key yet. */
   readonly isMeshRunning: boolean;
 }
 

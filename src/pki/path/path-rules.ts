@@ -8,7 +8,7 @@ import {
   type NameConstraints,
 } from "./internal/name-constraints.ts";
 
-/** The position of a certificate in a path that is judged for a trust domain. */
+/** The position of a certificate in a path that is verified for a trust domain. */
 interface PathPosition {
   /** The number of CA certificates below it in the path. */
   readonly depth: number;
@@ -151,7 +151,7 @@ export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now:
   ];
 }
 
-/** One line for each rule that holds for a certificate of the path. */
+/** One line for each rule that applies to a certificate of the path, with its title and the text that the rule returned. */
 export function linesOf(
   rules: readonly PathRule[],
   path: CertificationPath,

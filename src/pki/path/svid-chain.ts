@@ -32,7 +32,7 @@ export const SvidChain = {
   /**
    * The SPIFFE ID of a leaf: its one URI, which may have DNS names beside it (SPIFFE X509-SVID §2).
    *
-   * @returns `undefined` for any other certificate. The form of the URI is not judged.
+   * @returns `undefined` for any other certificate. The form of the URI is not checked.
    */
   spiffeIdOf(certificate: X509Certificate): string | undefined {
     const extensions = certificate.getExtensions(SubjectAlternativeNameExtension);

@@ -25,7 +25,7 @@ interface OfferedAuthority {
 
 /** An authority whose leaves the verifiers of a mesh will accept. */
 export interface VerifiedAuthority {
-  /** `roots` holds only the root that the authority chains to. */
+  /** `roots` has only the root that the authority chains to. */
   readonly certificates: AuthorityCertificates;
   readonly path: CertificationPath;
   /** The earliest `notAfter` from the authority to its root: nothing verifies after it. */
@@ -229,7 +229,7 @@ function namesItselfAsIssuer(certificate: CaCertificate): boolean {
   return CaCertificate.isSelfIssued(certificate) && (!own || !issuers || Bytes.equal(own, issuers));
 }
 
-/** Parts that RFC 5280 §4.2.1 asks of a CA, and that most verifiers of a mesh do without. */
+/** Names the extensions that RFC 5280 §4.2.1 requires of a CA and this one lacks. Most verifiers of a mesh accept that. */
 function lackingIn({ claims, toBeSigned }: CaCertificate, isAnchor: boolean): string[] {
   if (toBeSigned.version !== 3) return [];
   const { criticalExtensions, maySignCertificates, subjectKeyIdentifier, issuersKeyIdentifier } =

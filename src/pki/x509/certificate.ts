@@ -151,7 +151,7 @@ function readDayAndTime(year: number, digits: DerReader): number {
 
 const zulu = 0x5a;
 
-/** `Date.UTC` counts back from the first of the next month: day 0 is the day before. */
+/** Day 0 of the next month is the last day of this one for `Date.UTC`. */
 function daysIn(year: number, month: number): number {
   return new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
 }

@@ -14,7 +14,7 @@ export interface IntermediateRights {
   readonly trustDomain: TrustDomain;
   /** How many subordinate CAs may follow below it in a path: 0 to 6. */
   readonly pathLength: number;
-  /** Whether name constraints permit it the SPIFFE IDs of its trust domain alone. ztunnel refuses those. */
+  /** Whether name constraints permit only the SPIFFE IDs of its trust domain. ztunnel refuses such an intermediate. */
   readonly isConstrained: boolean;
 }
 

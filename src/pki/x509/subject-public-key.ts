@@ -40,7 +40,7 @@ const nistSignatures = Hex.parseLiteral("6086480165030403");
 
 const ecPublicKeyOid = "06072a8648ce3d0201";
 
-/** Parses and judges public keys (RFC 5280 §4.1.2.7). */
+/** Parses public keys by the key policy (RFC 5280 §4.1.2.7). */
 export const SubjectPublicKey = {
   /**
    * Reads a SubjectPublicKeyInfo and applies the key policy: P-256, P-384, P-521, RSA of 2048 to 4096

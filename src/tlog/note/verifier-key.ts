@@ -44,7 +44,7 @@ export const VerifierKey = {
    */
   parse(text: string): VerifierKey {
     const [name = "", id = "", ...rest] = text.split("+");
-    // Base64 may have a plus of its own.
+    // The base64 may contain a plus.
     const octets = Base64.parse(rest.join("+"));
     const use = (["note", "cosignature"] as const).find((each) => typeOctets[each] === octets?.[0]);
     if (!octets || !use || octets.length !== 1 + publicKeyOctets) {

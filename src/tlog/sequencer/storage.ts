@@ -45,7 +45,7 @@ export interface StagedTexts {
  * Stores the entries of one log until their tiles are published. One sequencer writes to it.
  *
  * Every method is synchronous and atomic. A write that returns is durable before any answer that depends
- * on it leaves the machine: an implementation flushes, or its platform holds answers back. A write that
+ * on it leaves the machine: an implementation flushes, or its platform delays answers. A write that
  * throws may or may not be there afterwards, as a whole.
  */
 export interface LogStage {

@@ -149,7 +149,7 @@ function mustSend(current: Representation | undefined, ifNoneMatch: string | und
   );
 }
 
-/** Compares as RFC 9110 §8.8.3.2 has it for `If-None-Match`: weakly. */
+/** Whether `If-None-Match` names the tag, by the weak comparison of RFC 9110 §8.8.3.2. */
 function matches(ifNoneMatch: string, etag: string): boolean {
   const opaque = (tag: string): string => tag.trim().replace(/^W\//, "");
   const candidates = ifNoneMatch.split(",").map(opaque);

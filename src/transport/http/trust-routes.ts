@@ -189,8 +189,8 @@ export const TrustDocuments = {
 };
 
 /**
- * How long a cache may keep a document. Relying parties that ask in parallel need some time; the hour that a key
- * is published beyond a day covers it.
+ * How long a cache may keep a document. It eases the load of many relying parties. A key is published for
+ * 25 hours before it signs, of which the last hour covers this time.
  */
 export const documentMaximumAgeSeconds = 300;
 

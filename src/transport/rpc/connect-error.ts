@@ -71,7 +71,7 @@ const leastSeconds = 2;
 
 /**
  * The `retry-after` of a refusal. It lies between the wait and twice the wait, in whole seconds, and the
- * millisecond of the call decides where: callers that were refused together do not come back together.
+ * millisecond of the call decides where, so that callers that were refused together do not return together.
  */
 function retryAfter(seconds: number, now: Date): Record<string, string> {
   const spread = seconds * (1 + now.getUTCMilliseconds() / 1000);

@@ -19,8 +19,8 @@ import { answerUnary, asConnectError, retryAfterOf, type UnaryMethod } from "./u
 type FastPath = (request: RpcRequest, method: UnaryMethod) => Promise<RpcResponse>;
 
 /**
- * The fast path for a call in the form that most clients send, or `undefined` for any other. It is there
- * for speed alone: the fallback can answer every call.
+ * The fast path for a call in the form that most clients send, or `undefined` for any other. It only
+ * saves time: the fallback can answer every call.
  */
 export function fastPathFor(
   request: RpcRequest,

@@ -8,7 +8,7 @@ export const frameHeadOctets = 5;
 /** The message is compressed. */
 export const compressedFlag = 0x01;
 
-/** The frame holds trailers in place of a message (gRPC-Web, Protocol differences). */
+/** The frame has trailers instead of a message (gRPC-Web, Protocol differences). */
 export const trailersFlag = 0x80;
 
 /** Whether a body is one frame without flags. */
@@ -44,7 +44,7 @@ export function parseFrames(body: Uint8Array): Frame[] {
   return frames;
 }
 
-/** The first whole message of a body, whatever comes after it. */
+/** The first message of a body if it is complete, whatever comes after it; else `undefined`. */
 export function firstMessageIn(body: Uint8Array): Uint8Array | undefined {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   for (let at = 0; at + frameHeadOctets <= body.length; ) {

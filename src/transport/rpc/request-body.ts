@@ -57,7 +57,7 @@ export async function requestBody(request: Request): Promise<Uint8Array> {
     : new Uint8Array(await request.arrayBuffer());
 }
 
-/** Counts while it reads: a stream without a length may have no end. */
+/** Reads a stream, counting its octets: one without a length may be endless. */
 async function readStream(stream: AsyncIterable<Uint8Array> | null): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let octets = 0;

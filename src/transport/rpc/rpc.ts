@@ -8,7 +8,7 @@ export type RpcRequest = Omit<UniversalServerRequest, "body" | "header"> & {
   readonly header: HeaderFields;
   /** All of the header, for Connect. */
   readonly headers: () => Headers;
-  /** Reads the whole body, once. The platform bounds its size, and its reader the time. */
+  /** Reads the body, at most once. The platform bounds its size, and the caller must bound the time. */
   readonly body: () => Promise<Uint8Array>;
 };
 

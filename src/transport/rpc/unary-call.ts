@@ -26,7 +26,7 @@ export interface UnaryCall {
 export type UnaryMethod = (call: UnaryCall) => Promise<Uint8Array>;
 
 /**
- * Answers a request by a method, within the caller's deadline and 30 seconds. The body is read when the method asks for it.
+ * Answers a request by a method, within the caller's deadline and 30 seconds. The body is read only if the method reads the message.
  *
  * @param messageIn Takes the message out of the whole body.
  * @throws Whatever the method throws, and ConnectError for a malformed body.

@@ -31,7 +31,7 @@ export class DerBuilder {
     this.#start = capacity;
   }
 
-  /** The start of the value so far. {@link close} takes it as the end of an element that comes before. */
+  /** The start of the value so far. Pass it to {@link close} as the end of the element that is written next. */
   get position(): number {
     return this.#start;
   }

@@ -161,7 +161,7 @@ function readIa5(content: DerReader): string {
 }
 
 /**
- * The names of a subject alternative name, whose URIs {@link parseForeignAuthority} has judged.
+ * The names of a subject alternative name, whose URIs {@link parseForeignAuthority} has checked.
  *
  * @throws DerError for none (RFC 5280 §4.2.1.6), and for an IP address of neither four nor sixteen octets.
  */

@@ -24,7 +24,7 @@ const entriesPerPublication = 16_384;
 export interface Staged {
   readonly stage: LogStage;
   readonly hashEntry: HashEntry;
-  /** Lets other work run, because a long plan would hold it up. */
+  /** Lets other work run, which a long plan would delay. */
   readonly yieldTurn: () => Promise<void>;
 }
 

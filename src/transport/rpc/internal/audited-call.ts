@@ -37,7 +37,7 @@ export function audited(
   };
 }
 
-/** Creates the audit event of a call. It stays as it is if the RPC layer itself refuses the call. */
+/** Creates the audit event of a call. Its initial reason is that of a call which the RPC layer refuses. */
 export function newAudit(
   headers: HeaderFields,
   { address }: Peer,

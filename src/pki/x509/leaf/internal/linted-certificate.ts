@@ -41,7 +41,7 @@ export interface IssuerFields {
 }
 
 /**
- * The facts that the rules judge, read from the bytes in one pass. A field with one right value is
+ * The facts that the rules check, read from the bytes in one pass. A field with one right value is
  * compared in place: this code runs for every certificate, and copies would cost it most.
  */
 export interface Linted {
@@ -62,7 +62,7 @@ export interface Linted {
 export const emptySequence: Bytes = Hex.parseLiteral("3000");
 
 /**
- * Parses a TBSCertificate into the facts that the lints judge, in part by comparison with `intent`.
+ * Parses a TBSCertificate into the facts that the rules check, some of them by comparison with `intent`.
  * @throws DerError for anything but a TBSCertificate of version 3.
  */
 export function readLinted(toBeSigned: Bytes, intent: Intent): Linted {
