@@ -4,13 +4,16 @@ import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { type FileKinds, SmallFile } from "../../program/files/small-file.ts";
 
-/** Room for a thousand tables of issuers with their keys. */
+/** Enough for a thousand tables of issuers with their keys. */
 const maximumOctets = 16 * 1024 * 1024;
 
 /** Keys that the environment may set: secrets, and the paths of files with secrets. */
 const isOfEnvironment = (key: string): boolean => Secrets.has(key) || credentialFileName.test(key);
 
-/** The variables that look like a key and that nothing reads: misspelt secrets, other keys, and files for secrets. */
+/**
+ * The variables that look like a key, with that key, and are not read: misspelt secrets, keys of the file, files of
+ * secrets.
+ */
 export const unreadVariables = (
   keys: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
@@ -24,7 +27,7 @@ export const unreadVariables = (
       return key === undefined ? [] : [{ name, key }];
     });
 
-/** Whether a name has the letters of a key, but for a plural, or all but one of a long key's. */
+/** Whether a name has the letters of a key, give or take a plural, or all but one letter of a long key. */
 function isLike(name: string, key: string): boolean {
   const [a = "", b = ""] = [name, key].map((each) => each.toUpperCase().replaceAll(/[_-]/g, ""));
   if (b.length < 10) return [b, `${b}S`, b.replace(/S$/, "")].includes(a);
@@ -75,7 +78,7 @@ export const ConfigurationFile = {
 
   /**
    * Requires that a configuration file has no secret. Digests of console tokens are none.
-   * @throws ConfigurationError for a secret, and for digests that the environment would hide.
+   * @throws ConfigurationError for a secret, and for digests that the environment would override.
    */
   refuseSecrets(
     written: Readonly<Record<string, unknown>>,
@@ -101,7 +104,7 @@ async function readText(path: string, kinds: FileKinds): Promise<string> {
   }
 }
 
-/** Drops the parser's own message, which quotes the line and so perhaps a secret. */
+/** Parses TOML, without the parser's own message, which quotes the line and so perhaps a secret. */
 function parseToml(text: string, path: string): Record<string, unknown> {
   try {
     return Object.fromEntries(Object.entries(parse(text)).map(([key, v]) => [key, plain(v)]));
@@ -111,7 +114,7 @@ function parseToml(text: string, path: string): Record<string, unknown> {
   }
 }
 
-/** TOML has its own dates; the configuration takes dates as text, on every platform. */
+/** Converts TOML's own dates to text, which the configuration takes on every platform. */
 function plain(value: unknown): unknown {
   return value instanceof TomlDate ? value.toISOString() : value;
 }

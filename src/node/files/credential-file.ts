@@ -3,7 +3,7 @@ import { FetchError } from "../../foundation/fetch.ts";
 import type { Credential } from "../../kubernetes/client.ts";
 import { TokenFile } from "../../program/files/small-file.ts";
 
-/** The credential in a file: a bearer token, or in a form of its own. */
+/** Creates a credential that is read from a file at each use: a bearer token, or what `readFile` returns. */
 export function credentialInFile(
   path: string,
   readFile: (path: string) => Promise<string> = TokenFile.read,
@@ -17,7 +17,7 @@ export function credentialInFile(
   };
 }
 
-/** Reads every credential once at the start, while an operator watches. @throws ConfigurationError */
+/** Reads every credential once, so that a fault is reported at the start. @throws ConfigurationError */
 export async function requireCredentials(
   credentials: ReadonlyMap<string, Credential>,
 ): Promise<void> {

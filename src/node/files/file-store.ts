@@ -12,10 +12,10 @@ import { asOwner, giveToOwner, StoreOwner } from "./store-owner.ts";
 const filesAtOnce = 16;
 
 const recordName = /^([0-9a-f][0-9a-f-]{1,127})\.json$/;
-/** Older versions left out `.json`. */
+/** The name of a temporary file. In older versions it had no `.json`. */
 const unfinishedName = /^\.[0-9a-f][0-9a-f-]{1,127}(?:\.json)?\.[0-9a-f-]{36}$/;
 
-/** Stores in folders. */
+/** Opens stores in folders. */
 export const FileStore = {
   /**
    * The store in a directory of this machine: one file a record, such as `authorities/<id>.json`, readable
@@ -54,8 +54,8 @@ export const FileStore = {
   },
 
   /**
-   * A store in a directory that nothing is written to, neither a record nor a folder. A directory that does
-   * not exist is an empty store.
+   * A read-only store in a directory: a write rejects, and no folder is created. A directory that does not exist is an
+   * empty store.
    */
   view(directory: string): AuthorityStore {
     const refuse = async (): Promise<never> => {
@@ -87,14 +87,14 @@ export const FileStore = {
     };
   },
 
-  /** The stores of named signers, for looking alone. */
+  /** The stores of named signers, read-only. */
   viewSigner:
     (storeDirectory: string) =>
     (signer: string): AuthorityStore =>
       FileStore.view(signerDirectory(storeDirectory, signer)),
 };
 
-/** Writes as much as the longest record has, and removes it. What a power failure leaves, the next start removes. */
+/** Writes and removes a file as long as the longest record. After a power failure, the next start removes it. */
 async function tryWriting(folder: string): Promise<void> {
   const path = join(folder, `.00.${randomUUID()}`);
   try {
@@ -130,12 +130,12 @@ interface SignerDirectories {
   readonly ca: { readonly signers: readonly { readonly name: string }[] };
 }
 
-/** A folder that the start has made and that is gone is no empty one: its volume may not be mounted. */
+/** Throws for a missing folder: the start has made it, so it is not empty but perhaps not mounted. */
 const failing = (error: unknown): never => {
   throw error;
 };
 
-/** A store of an older version, which is only looked at, may lack a folder. */
+/** Accepts a missing folder in a read-only store: an older version may not have made it. */
 const lacking: (error: unknown) => undefined = ignoring("ENOENT");
 
 async function loadAll(
@@ -167,7 +167,7 @@ async function list(
   });
 }
 
-/** A listed file that is missing was deleted in between. */
+/** Loads a record; `undefined` for a listed file that was deleted meanwhile. */
 async function load(directory: string, name: RecordName): Promise<StoredRecord | undefined> {
   await using file = await open(pathOf(directory, name), "r").catch(ignoring("ENOENT"));
   return file && { ...name, value: await readText(file) };

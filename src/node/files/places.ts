@@ -19,7 +19,7 @@ export const filePath = z
   .string()
   .check(z.regex(/^\P{Cc}+$/u, "must be a path, without control characters"));
 
-/** The keys of any program with an API server. docs/how-to/distribute.md explains them. */
+/** The keys of each program that uses an API server. docs/how-to/distribute.md explains them. */
 export const apiServerKeys = {
   KUBERNETES_SERVER: z.optional(baseUrl),
   KUBERNETES_CA_FILE: z.optional(filePath),
@@ -28,7 +28,7 @@ export const apiServerKeys = {
 
 type ApiServerValues = z.infer<z.ZodMiniObject<typeof apiServerKeys>>;
 
-/** The environment, in which a pod finds the address of its API server. */
+/** Environment variables, in which a pod finds the address of its API server. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
@@ -44,7 +44,7 @@ export function apiServerPlaceOf(read: ApiServerValues, environment: Environment
   return {
     server,
     serverRootsFile: read.KUBERNETES_CA_FILE ?? (isInCluster ? `${account}/ca.crt` : undefined),
-    /** The kubelet replaces it. */
+    /** The file of the token, which the kubelet replaces. */
     tokenFile: read.KUBERNETES_TOKEN_FILE,
   };
 }
@@ -73,7 +73,7 @@ export async function openApiServer({
   return KubernetesClient.create({ server, credential: credentialInFile(tokenFile) }, fetch);
 }
 
-/** The keys of any program that delivers roots. docs/how-to/distribute.md explains them. */
+/** The keys of each program that delivers roots. docs/how-to/distribute.md explains them. */
 export const placeKeys = {
   ...apiServerKeys,
   CONFIG_MAP: z._default(configMapName, ConfigMapName.ofRoots),
@@ -121,14 +121,14 @@ function signersOf(setting: boolean | readonly string[]): readonly string[] {
   return setting ? ["istio.io/istiod-ca"] : [];
 }
 
-/** The keys of any program that reads the CA's trust bundle. */
+/** The keys of each program that reads the CA's trust bundle. */
 export const upstreamKeys = {
   UPSTREAM: baseUrl,
   UPSTREAM_CA_FILE: z.optional(filePath),
   CACHE: z.optional(filePath),
 };
 
-/** The configuration keys that every program which calls the CA has. */
+/** The keys of each program that calls the CA. */
 export const accessKeys = {
   ...upstreamKeys,
   TRUST_DOMAIN: z.prefault(NameForm.trustDomain, "cluster.local"),
@@ -139,11 +139,11 @@ export const accessKeys = {
 /** Reads where the CA is, and the roots that verify its certificate. */
 export function upstreamPlaceOf(read: z.infer<z.ZodMiniObject<typeof upstreamKeys>>) {
   return {
-    /** `https`, or `http` on the loopback interface. No slash at the end. */
+    /** The CA's URL: `https`, or `http` on the loopback interface, without a slash at the end. */
     upstream: read.UPSTREAM,
     /** PEM of the roots of the CA's own certificate, instead of the system's. */
     upstreamRootsFile: read.UPSTREAM_CA_FILE,
-    /** The folder that keeps the newest roots over a restart, in place of those of the file. */
+    /** The folder in which the newest roots survive a restart. They replace those of the file. */
     cacheFolder: read.CACHE,
   };
 }
@@ -151,13 +151,13 @@ export function upstreamPlaceOf(read: z.infer<z.ZodMiniObject<typeof upstreamKey
 /** Where the CA is, and the roots that verify its certificate. */
 export type UpstreamPlace = Readonly<ReturnType<typeof upstreamPlaceOf>>;
 
-/** The CA, and the account by which it knows the program. The only secret, a token, is in a file. */
+/** Reads where the CA is, and the account by which it knows the program. The only secret, a token, is in a file. */
 export function upstreamAccessOf(read: z.infer<z.ZodMiniObject<typeof accessKeys>>) {
   return {
     ...upstreamPlaceOf(read),
     trustDomain: read.TRUST_DOMAIN,
     tokenFile: read.TOKEN_FILE,
-    /** The `clusterid` that goes with the token. */
+    /** The `clusterid` to send with the token. */
     cluster: read.CLUSTER,
   };
 }
@@ -176,6 +176,6 @@ export const listenAddress = parsedText<ListenAddress>(
   "must be <host>:<port>, [<IPv6 address>]:<port> or :<port>",
 );
 
-/** Where a program that listens there says on this machine whether it is ready, unless the system chooses the port. */
+/** The URL of `/readyz` on this machine for a program that listens there; `undefined` for port 0. */
 export const readyUrlAt = ({ host = "127.0.0.1", port }: ListenAddress): string | undefined =>
   port === 0 ? undefined : `http://${Host.bracketed(host)}:${port}/readyz`;

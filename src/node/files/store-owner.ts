@@ -11,7 +11,7 @@ interface Owner {
   readonly gid: number;
 }
 
-/** Files belong to the owner of their store. */
+/** Makes files belong to the owner of their store. */
 export const StoreOwner = {
   /** The owner of a folder, or of the nearest folder above it that exists. */
   async of(path: string): Promise<Owner> {
@@ -42,21 +42,21 @@ export const StoreOwner = {
     }
   },
 
-  /** Leaves a new file to the owner of its folder, if root makes it. What other users make stays theirs. */
+  /** Gives a new file to the owner of its folder, if this process is root's. Otherwise it does nothing. */
   async leaveFile(file: FileHandle, folder: string): Promise<void> {
     if (!isRoot()) return;
     const { uid, gid } = await stat(folder);
     await file.chown(uid, gid);
   },
 
-  /** SQLite gives the files beside a database to the owner of the database. */
+  /** Opens an SQLite database that belongs to the owner of its folder, as do the files that SQLite makes beside it. */
   openFile(path: string): DatabaseSync {
     makeOwnedFile(path);
     return new DatabaseSync(path);
   },
 
   /**
-   * An SQLite database that one process alone has open; the operating system ends its lock with the process.
+   * Opens an SQLite database for this process alone, by a lock that the operating system releases with the process.
    * Every write is flushed to the disk before it returns.
    *
    * @param tables The statements that create the tables of a new database.
@@ -88,8 +88,8 @@ export async function giveToOwner(file: FileHandle, folder: string): Promise<voi
 }
 
 /**
- * Makes an empty file for a library that opens it by its name, and leaves it to the owner of its folder. A file
- * that is there stays as it is: its name may be a link that the owner has put there.
+ * Makes an empty file for a library that opens it by its name, and leaves it to the owner of its folder. An existing
+ * file stays as it is: its name may be a link that the owner has made.
  */
 function makeOwnedFile(path: string): void {
   let file: number;

@@ -11,15 +11,15 @@ const maximumTokens = 100_000;
 
 const pruneEverySeconds = 60;
 
-/** The end of the name of a file that says up to which second tokens were forgotten. */
+/** The end of the name of a file that records up to which second tokens were forgotten. */
 const forgottenMark = "-forgotten";
 
 const secondOf = (name: string): number => Number(name.split("-", 1)[0]);
 
 /**
- * Remembers used tokens in a folder of the store, as empty files whose names are the second in which the token ends, and
- * its digest. The file system decides who of several processes was first. Tokens that have ended are forgotten: if the
- * clock is set back, none that ends before the last of them counts as new.
+ * Remembers used tokens in a folder of the store, as empty files whose names are the second in which the token ends,
+ * and its digest. The file system decides which of several processes was first. Expired tokens are forgotten. If the
+ * clock is set back, no token that ends before the last forgotten one counts as new.
  */
 export function usedTokensIn(storeDirectory: string, maximum = maximumTokens): UseToken {
   const folder = join(storeDirectory, "used-tokens");

@@ -17,7 +17,8 @@ export interface CertificateAsk {
 }
 
 /**
- * A certificate of the CA: PEM, the leaf first, then the intermediates, no root.
+ * Requests a certificate of the CA.
+ * @returns PEM, the leaf first, then the intermediates, no root.
  *
  * @throws ConnectError for a refusal of the CA; any other error means that the CA is unreachable.
  */
@@ -25,7 +26,7 @@ export type CertificateSource = (ask: CertificateAsk) => Promise<readonly string
 
 const timeoutMs = 20_000;
 
-/** Asks the CA with a program's own credential. The CA decides what that is good for. */
+/** Creates a source that asks the CA with a program's own credential. The CA decides what that credential may have. */
 export function certificatesFrom(
   upstream: Upstream,
   credentials: GatewayCredentials,

@@ -27,7 +27,7 @@ export interface Forwarding {
   readonly upstream: Upstream;
   readonly slowCalls: SlowCalls;
   readonly credentials: GatewayCredentials;
-  /** The same, a few seconds old: it says at each call that a gateway calls. */
+  /** The same, up to a few seconds old. It tells the CA at each call that a gateway calls. */
   readonly ownAuthorization: OwnAuthorization;
   readonly trustDomain: TrustDomain;
   readonly log: EventLog;
@@ -38,14 +38,14 @@ export interface Forwarding {
 /** A call, and its caller as TLS has authenticated it. */
 export interface ForwardedCall extends Omit<UnaryCall, "deadline" | "message"> {
   readonly peer: Peer;
-  /** Whether the message has the caller's credential, and none of its headers counts. */
+  /** Whether the message has the caller's credential, so that credentials in headers are ignored. */
   readonly isProvedByMessage?: boolean;
 }
 
-/** How the gateway hands a body to the CA. */
+/** Sends a body to the CA. */
 export type Send<Answer> = (message: Uint8Array, call: UpstreamCall) => Promise<Answer>;
 
-/** Sends the message of a call to the CA, once it is there. @throws ConnectError what the caller gets. */
+/** Sends the message of an admitted call to the CA, once it has arrived. @throws ConnectError for the caller. */
 export type Sending = <Answer>(
   message: () => Promise<Uint8Array>,
   send: Send<Answer>,
@@ -65,7 +65,8 @@ export async function forward<Answer>(
 }
 
 /**
- * Finds the credential of a call, before anything of its message is read.
+ * Finds the credential of a call, before its message is read.
+ * @returns What sends the message.
  *
  * @throws ConnectError what the caller gets.
  */
@@ -129,7 +130,7 @@ async function credentialsFor(
   { credentials, ownAuthorization, trustDomain, clock }: Forwarding,
   { header, peer: { clientCertificate, address }, isProvedByMessage = false }: ForwardedCall,
 ): Promise<readonly [Credential, (Credential | undefined)?]> {
-  // The CA would take the token of a gateway before this one for the caller's own.
+  // The CA would mistake the token of a gateway before this one for the caller's own.
   if (header.get(ForwardingHeaders.forwards) !== null)
     throw rejectCredential("form", "another gateway has forwarded it, and one hop counts");
   const { authorization: gateway } = await ownAuthorization();
@@ -158,7 +159,7 @@ async function credentialsFor(
   }
 }
 
-/** Without an answer of the CA the caller gets `Unavailable`, because a retry may succeed. */
+/** The error for the caller. Without an answer of the CA it is `Unavailable`, because a retry may succeed. */
 function toCallersError(error: unknown, now: Date): ConnectError {
   if (error instanceof ConnectError) return error;
   if (error instanceof CaError) return toConnectError(error.refusal, now);
@@ -171,13 +172,13 @@ function toCallersError(error: unknown, now: Date): ConnectError {
  */
 type CallOutcome = "answered" | "refused" | "unavailable" | "abandoned" | "rejected" | "failed";
 
-/** The part of a gateway's log line that says what happened upstream. */
+/** The part of a gateway's log line about what happened upstream. */
 interface CallEnding {
   readonly event: "forwarded" | "not-forwarded" | "upstream-unavailable";
   readonly level: OperationalEvent["level"];
   readonly outcome: CallOutcome;
   readonly detail: string;
-  /** The HTTP status of the answer, of the CA or of what stands in front of it. */
+  /** The HTTP status of the CA, or of a proxy in front of it. */
   readonly upstreamStatus?: number | undefined;
 }
 
@@ -210,7 +211,7 @@ function endingOf(error: unknown, isSent: boolean): CallEnding {
   if (!(error instanceof ConnectError)) {
     return { ...notForwarded, level: "error", outcome: "failed", detail: messageOf(error) };
   }
-  // Such a message may quote the caller's, so only its code is logged.
+  // The error's message may quote the caller's, so only its code is logged.
   return isSent
     ? {
         ...unavailable,

@@ -24,8 +24,8 @@ import { admit, type Forwarding, forward, type Send, type Sending } from "./forw
 const platform: HttpAbilities = { hasTrailers: true };
 
 /**
- * Proxies the issuance RPCs to the CA, routed by path. The gateway adds whose client certificate it has verified and
- * decides nothing else. On the fast path it parses neither the request message nor the response.
+ * Proxies the issuance RPCs to the CA, routed by path. The gateway adds the client certificate that it has verified,
+ * and decides nothing else. On the fast path it parses neither the request message nor the response.
  */
 export function forwardingRpcs(forwarding: Forwarding): ReadonlyMap<string, RpcService> {
   const { createCertificate, createJwtSvid } = forwarding.upstream;
@@ -44,7 +44,7 @@ const sendingKey = createContextKey<Sending>(() => {
   throw new Error("a call that nobody has admitted");
 });
 
-/** Connect parses every call that the fast path does not take, once the call has a credential. */
+/** Forwards an RPC. Calls beyond the fast path are parsed by Connect, once they have a credential. */
 function forwardingRpc<I extends DescMessage, O extends DescMessage>(
   forwarding: Forwarding,
   method: DescMethodUnary<I, O>,
@@ -76,7 +76,7 @@ function forwardingRpc<I extends DescMessage, O extends DescMessage>(
 
 const longestContentType = 100;
 
-/** Forwards a form of OAuth. The token in it proves the caller, so that no other credential goes with it. */
+/** Forwards a form of OAuth. The token in it proves the caller, so no other credential is sent with it. */
 function forwardingExchange(forwarding: Forwarding): RpcService {
   return async ({ header, body, signal, contextValues }) => {
     const type = (header.get("content-type") ?? "").slice(0, longestContentType);

@@ -21,7 +21,7 @@ const schema = z.strictObject({
 /** The names of all keys, in the order of the table in docs/how-to/gateway.md. */
 export const gatewayKeys: readonly string[] = Object.keys(schema.shape);
 
-/** The keys that count only after a restart: those of ports, and what the metrics show. */
+/** The keys whose changes only a restart applies: those of ports, and of what metrics show. */
 export const gatewayRestartKeys: readonly string[] = [
   "TRUST_DOMAIN",
   "LISTEN",

@@ -35,19 +35,19 @@ export interface GatewayWork {
   readonly configuration: GatewayConfiguration;
   readonly forwarded: ReadonlyMap<string, RpcService>;
   readonly trust: UpstreamTrust;
-  /** Absent if it delivers none. */
+  /** The delivery of roots; absent if the gateway delivers none. */
   readonly roots: RefreshingRoots | undefined;
   readonly certificateAt: ServingCertificateSource;
   readonly ownAuthorization: OwnAuthorization;
-  /** Ends everything but the calls under way. The last of them closes the connections to the CA. */
+  /** Ends everything but calls under way, the last of which closes the connections to the CA. */
   readonly end: () => Promise<void>;
 }
 
 /**
- * Starts what a gateway does behind its ports: the roots that it follows, the connection to the CA, the delivery of roots,
- * the forwarding of calls, and its serving certificate. It ends what it has started when a later part fails.
+ * Starts what a gateway does behind its ports: the roots that it follows, the connection to the CA, the delivery of
+ * roots, the forwarding of calls, and its serving certificate. It ends what it has started when a later part fails.
  *
- * @param before The parts for the former configuration. Their roots are taken over where CA and places are the same.
+ * @param before The parts for the former configuration. Their roots are taken over if CA and places are the same.
  * @throws OperatorError if the roots of the CA or of the API server cannot be read.
  */
 export async function beginGatewayWork(
@@ -85,7 +85,7 @@ export async function beginGatewayWork(
   };
 }
 
-/** The CA, to which no connection closes before the calls under way have ended. */
+/** Wraps a client of the CA so that `close` takes effect only after the calls under way have ended. */
 function closingWhenIdle(upstream: Upstream): Upstream {
   const { close } = upstream;
   let calls = 0;
@@ -112,7 +112,7 @@ function closingWhenIdle(upstream: Upstream): Upstream {
   };
 }
 
-/** Isolates of a CA that has tainted an authority learn of it one after the other. */
+/** How soon to fetch another certificate if the bundle lacks the root: isolates of a CA learn of a taint one by one. */
 const refusedSeconds = 5;
 
 function servingCertificate(
@@ -125,7 +125,7 @@ function servingCertificate(
   const certificate = certificatesFrom(upstream, credentials, ending);
   return createRefreshing({
     fetch: () => requestCertificate(certificate),
-    // Before half of its life is over, and soon where its root has left the bundle: callers refuse it.
+    // Before half of its life is over, and soon if its root has left the bundle, because callers refuse it.
     dueAt: (current, fetchedAt) =>
       isBelowRoots(current, published, fetchedAt)
         ? renewalOf(new X509Certificate(current.chainPem).validToDate, fetchedAt)
@@ -135,7 +135,7 @@ function servingCertificate(
   });
 }
 
-/** Whether a certificate of the CA leads to a root of its bundle, if that is known. */
+/** Whether a certificate of the CA leads to a root of its bundle; also `true` while no bundle is known. */
 export function isBelowRoots(
   { chainPem }: ServingCertificate,
   published: UpstreamTrust["published"],

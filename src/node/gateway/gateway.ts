@@ -88,7 +88,7 @@ async function openGateway(
     certificateAt: (now) => work.current().certificateAt(now),
     isAccepted: (certificate, now) => {
       const { configuration: inForce, trust } = work.current();
-      // The certificate of the files may be another CA's, whose roots only the callers know.
+      // A certificate from files may be another CA's, whose roots only the callers know.
       return Boolean(inForce.certificateFiles) || isBelowRoots(certificate, trust.published, now);
     },
     clientRootsAt: () => clientRootsOf(work.current(), life.ending),
@@ -131,12 +131,12 @@ async function openWork(
   );
   life.endsWith("the work for callers", work.end);
   const { roots: first } = work.current();
-  // A change of `DELIVER_ROOTS` takes a restart.
+  // A change of `DELIVER_ROOTS` needs a restart.
   if (first) addRootGauges(registry, { report: () => (work.current().roots ?? first).report() });
   return work;
 }
 
-/** Rejects before the first bundle of the CA. */
+/** The roots of client certificates. Rejects before the first bundle of the CA. */
 async function clientRootsOf({ trust }: GatewayWork, ending: AbortSignal): Promise<string> {
   const { published } = trust;
   if (!published.current()) await untilEnding(published.asked, ending);
@@ -169,7 +169,7 @@ function routesOf(
   };
 }
 
-/** Calls need no roots in namespaces, so the operator decides whether readiness waits for them. */
+/** Readiness waits for roots in namespaces only if the operator wants that, because calls do not need them. */
 function readinessOf(
   port: PortState,
   { roots: delivery, trust, configuration: { isReadyWithRoots } }: GatewayWork,

@@ -3,15 +3,15 @@ import { SingleFlight } from "../../foundation/shared-work.ts";
 
 interface Refresh<T> {
   readonly fetch: () => Promise<T>;
-  /** The time of the next fetch for a value that was fetched at this instant. It may come nearer later. */
+  /** When to fetch again after a value was fetched at this instant. Later calls may return an earlier time. */
   readonly dueAt: (value: T, fetchedAt: Date) => Date;
   /** Called for each failed fetch while an earlier value still serves. */
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Fetches a value, and fetches it again when that is due. While fetches fail, the pauses between them
- * grow, and the last value serves.
+ * Fetches a value when it is asked for, and again once that is due. While fetches fail, the pauses between them grow,
+ * and the last value serves.
  *
  * @returns A function that gives the value at `now`. It rejects with the last failure before there is one.
  */
@@ -37,7 +37,7 @@ export function createRefreshing<T>({
     }
   }
 
-  /** Whether the clock has been set back since: what was fetched then may not be valid yet. */
+  /** Whether the clock has been set back by a minute since the fetch: the value may not be valid yet. */
   const isSetBack = (now: Date): boolean =>
     value !== undefined && failures === 0 && now.getTime() < value.at.getTime() - 60_000;
 

@@ -8,15 +8,15 @@ interface SlowCall {
   readonly end: () => void;
 }
 
-/** Milliseconds, far more than the CA needs: by turns, few calls have to share the connections to it. */
+/** How long a call keeps its turn: far longer than the CA usually needs. */
 const usualTurnMilliseconds = 1_000;
 
-/** Connections to the CA are left for these beside those of calls with a turn. */
+/** The most calls that wait without a turn, for which connections to the CA are left. */
 const usualMaximum = 96;
 
 /**
- * The calls for which the CA waits itself, such as for an issuer that never answers. They pass their turns on,
- * within a bound: beyond it the oldest of the address with most ends, in the network with most.
+ * The calls that the CA answers slowly, such as for an issuer that never answers. They give up their turns, within a
+ * bound: beyond it, the oldest such call of the address with most is ended, in the network with most.
  */
 export class SlowCalls {
   readonly #turnMilliseconds: number;
@@ -29,8 +29,9 @@ export class SlowCalls {
   }
 
   /**
-   * @param answer Gets a signal that aborts with the call's own, and where the call has to end for another.
-   * @throws UpstreamFault for a call that has to end for another.
+   * Waits for the CA's answer.
+   * @param answer Gets a signal that aborts with the call's own, or if the call is ended for another.
+   * @throws UpstreamFault for a call that is ended for another.
    */
   async wait<Answer>(
     peer: string | undefined,

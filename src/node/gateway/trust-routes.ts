@@ -23,8 +23,8 @@ interface TrustPorts {
 const longPollLimits = { longestSeconds: 300, readSeconds: 1 };
 
 /**
- * Publishes the bundle and the CRLs of the CA at the paths of the CA. The gateway follows both, so however many agents
- * ask, the CA is asked once. A waiting caller gets a change within a second.
+ * Publishes the bundle and the CRLs of the CA at the paths of the CA. The gateway follows both, so that the CA is asked
+ * once, however many agents ask. A waiting caller gets a change within a second.
  */
 export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: TrustPorts): void {
   const publisher: Publisher = { clock, longPollLimits, bundleMaximumAgeSeconds: 1 };
@@ -77,7 +77,7 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
   });
 }
 
-/** Waits until work or the program ends. Rejects if the work rejects first. Nothing of the wait stays behind. */
+/** Waits until work or the program ends. Rejects if the work rejects first. It leaves no listener behind. */
 export async function untilEnding(work: Promise<unknown>, ending: AbortSignal): Promise<void> {
   const ended = Promise.withResolvers<void>();
   const end = (): void => ended.resolve();

@@ -17,7 +17,8 @@ export interface Upstream {
   readonly createCertificate: UpstreamRpc;
   readonly createJwtSvid: UpstreamRpc;
   /**
-   * The CA's answer to a form of OAuth, whatever it says.
+   * Sends a form of OAuth.
+   * @returns The CA's answer, also a refusal.
    *
    * @throws UpstreamFault for an answer that is no JSON of OAuth, and the reason of the signal.
    */
@@ -26,22 +27,23 @@ export interface Upstream {
 }
 
 /**
- * The CA's answer to a message of an RPC, both in protobuf.
+ * Sends a message of an RPC.
+ * @returns The CA's answer; both in protobuf.
  *
- * @throws UpstreamRefusal for a refusal of the CA, and the reason of the signal. UpstreamFault means
- *   that the CA is unreachable, or that something else answered in its place.
+ * @throws UpstreamRefusal for a refusal of the CA, and the reason of the signal. UpstreamFault means that the CA is
+ *   unreachable, or that something else answered in its place.
  */
 type UpstreamRpc = (message: Uint8Array, call: UpstreamCall) => Promise<Uint8Array>;
 
 /** The headers and the bounds of one call to the CA. */
 export interface UpstreamCall {
   readonly headers: Readonly<Record<string, string>>;
-  /** Ends the call, which then rejects with the reason of the signal. */
+  /** Aborts the call, which then rejects with the reason of the signal. */
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number | undefined;
 }
 
-/** The headers with a program's own credential. */
+/** Reads the headers with a program's own credential. */
 export type GatewayCredentials = () => Promise<{
   readonly authorization: string;
   readonly clusterid: string;
@@ -52,8 +54,8 @@ const claimsSchema = z.pipe(jsonText, z.object({ exp: z.number() }));
 /**
  * The credential of a token in a file. Each call reads it anew, because the kubelet replaces it.
  *
- * @throws OperatorError for a file without a token, or with one that has expired: the CA's refusal of that
- *   would pass for one of a gateway's caller.
+ * @throws OperatorError for a file without a token, or with one that has expired: the CA's refusal of it would look
+ *   like one of a gateway's caller.
  */
 export function tokenInFile(
   path: string,
@@ -69,7 +71,7 @@ export function tokenInFile(
   };
 }
 
-/** A program's own `authorization`, or why there is none. */
+/** Reads a program's own `authorization`, or why there is none. Never rejects. */
 export type OwnAuthorization = () => Promise<{
   readonly authorization?: string;
   readonly fault?: string;
@@ -77,7 +79,7 @@ export type OwnAuthorization = () => Promise<{
 
 const rememberedMilliseconds = 5_000;
 
-/** Reads a program's own `authorization` again every few seconds. */
+/** Remembers a program's own `authorization` for a few seconds. */
 export function rememberedAuthorization(
   credentials: GatewayCredentials,
   clock: () => Date,
@@ -96,14 +98,13 @@ export function rememberedAuthorization(
 const contentType = "application/proto";
 const maximumConnections = 256;
 const maximumOctets = 256 * 1024;
-/** No CA waits longer, and Connect allows ten digits. */
+/** No CA waits longer, and Connect's header has at most ten digits. */
 const longestTimeoutMs = 1e9;
 
 /**
- * Opens a client of the CA with a pool of connections. It makes no connection before the first call, and a connection
- * that stands keeps the roots by which it was verified.
- * @param roots PEM of the roots that verify the CA's own certificate, read at each call; `undefined` for the
- *   system's.
+ * Opens a client of the CA with a pool of connections. It opens no connection before the first call. Changed roots
+ * apply to new connections only.
+ * @param roots PEM of the roots that verify the CA's own certificate, read at each call; `undefined` for the system's.
  */
 export function openUpstream(url: string, roots: () => string | undefined): Upstream {
   const client = new HttpClient({}, maximumConnections);
@@ -147,7 +148,7 @@ function connectHeaders(timeoutMs: number | undefined): Record<string, string> {
   return {
     "content-type": contentType,
     "connect-protocol-version": "1",
-    // A compressed message does not pass Cloudflare's edge (docs/explanation/platform.md#native-grpc).
+    // Uncompressed: compressed messages do not pass Cloudflare's edge (docs/explanation/platform.md#native-grpc).
     "accept-encoding": "identity",
     ...(timeoutMs !== undefined && {
       "connect-timeout-ms": String(Math.ceil(Math.min(timeoutMs, longestTimeoutMs))),
@@ -159,7 +160,7 @@ function isMessage({ status, headers }: WholeAnswer): boolean {
   return status === 200 && headers["content-type"] === contentType;
 }
 
-/** The codes that the caller gets from the CA. Any other becomes `Unavailable`. */
+/** The codes of the CA that are passed on to the caller. Any other becomes `Unavailable`. */
 const forwardedCodes: ReadonlySet<Code> = new Set([
   Code.Unauthenticated,
   Code.PermissionDenied,
@@ -170,7 +171,7 @@ const forwardedCodes: ReadonlySet<Code> = new Set([
   Code.Internal,
 ]);
 
-/** A CA may issue no tokens. */
+/** Includes `Unimplemented`, because a CA may issue no tokens. */
 const codesOfTokens: ReadonlySet<Code> = new Set([...forwardedCodes, Code.Unimplemented]);
 
 const errorSchema = z.object({ code: z.string(), message: z._default(z.string(), "refused") });
@@ -180,7 +181,7 @@ const oauthSchema = z.union([
 ]);
 const longestMessage = 512;
 
-/** The CA's own refusal of a call, as the caller gets it. */
+/** The CA's own refusal of a call, which is passed on to the caller. */
 export class UpstreamRefusal extends ConnectError {
   readonly status: number;
 
@@ -189,13 +190,13 @@ export class UpstreamRefusal extends ConnectError {
     this.status = status;
   }
 
-  // ConnectError counts every error of its shape as its instance, and a subclass would inherit that.
+  // A subclass would inherit ConnectError's test, which is true for every error of its shape.
   static override [Symbol.hasInstance](value: unknown): boolean {
     return value instanceof ConnectError && "status" in value;
   }
 }
 
-/** A call to which the CA itself gave no answer. Its message is one sentence with the cause. */
+/** The CA itself gave no answer. The message is one sentence with the cause. */
 export class UpstreamFault extends Error {
   override readonly name = "UpstreamFault";
   /** The HTTP status of what answered in the CA's place. */
@@ -212,7 +213,7 @@ function toUpstreamFault(error: unknown): never {
   throw new UpstreamFault(`the CA ${error.message}`, error.status, error);
 }
 
-/** The error in the body of an answer. Its status alone decides where something else than the CA answered. */
+/** The error for an unsuccessful answer: a refusal of the CA, or a fault if a proxy answered in its place. */
 function refusalIn(
   { status, headers, octets }: WholeAnswer,
   codes: ReadonlySet<Code>,
@@ -226,7 +227,7 @@ function refusalIn(
     return new UpstreamFault(`the CA answered with status ${status}`, status);
   if (error?.message === ForwardingHeaders.refusal)
     return new UpstreamFault("the CA refuses the gateway's own credential", status);
-  // A trailer has a bounded length, and cannot encode a lone surrogate.
+  // Shortened and well-formed, so that it can be sent as a trailer.
   const message = error?.message.slice(0, longestMessage).toWellFormed();
   const seconds = RetryAfter.parse(headers[RetryAfter.header]);
   const metadata = seconds === undefined ? {} : { [RetryAfter.header]: String(seconds) };

@@ -20,18 +20,18 @@ import { Peer } from "../../transport/rpc/rpc.ts";
 import { Shares } from "../limits/shares.ts";
 import type { Rpc, Rpcs } from "./routes.ts";
 
-/** Their messages hold little more than a name. */
+/** Enough for their messages, which have little more than a name. */
 const maximumOctets = 16 * 1024;
 
-/** The ports that answer streams of health: a caller holds one at no cost of its own. */
+/** The ports that answer streams of health, which cost a caller nothing to hold open. */
 export type DiagnosticRpcs = "monitoring" | "everywhere";
 
-/** The services that issue, and share one health. */
+/** The services that issue. They share one state of health. */
 export const issuingServices = [IstioCertificateService, JwtSvidService] as const;
 
 const healthCheckPath = "/grpc.health.v1.Health/Check";
 
-/** The health checks of gRPC. Every stream ends with the server. */
+/** Creates gRPC's health checks and server reflection. Every stream ends with the server. */
 export function auxiliaryRpcs(
   isServing: () => Promise<boolean>,
   where: DiagnosticRpcs,
@@ -49,7 +49,7 @@ export function auxiliaryRpcs(
 /** The RPCs beside issuance: health, and gRPC's server reflection. */
 export type AuxiliaryRpcs = ReturnType<typeof auxiliaryRpcs>;
 
-/** Connect's handlers as RPCs of a server. */
+/** Converts Connect's handlers to RPCs of a server, by their paths. */
 export const rpcsOf = (handlers: readonly UniversalHandler[]): Rpcs => ({
   rpcs: new Map(handlers.map((handler) => [handler.requestPath, toRpc(handler)])),
 });
@@ -64,13 +64,13 @@ function toRpc(handler: UniversalHandler): Rpc {
 /** The time between two reads of the state for a watcher. */
 const watchMilliseconds = 1000;
 
-/** The streams of health, which callers hold for as long as they like. */
+/** The most streams of health, which callers may hold open for ever. */
 const maximumStreams = 32;
 
 /** Admits a long-lived stream. @throws ConnectError at the stream limit. */
 type HoldStream = <T>(context: HandlerContext, stream: AsyncIterable<T>) => AsyncGenerator<T, void>;
 
-/** A network holds no more streams than are left for all others. */
+/** Bounds long-lived streams: in all, and of a network to as many as are left for all others. */
 function holdStreams(): HoldStream {
   const held = new Shares<never, "streams">({ streams: 0 });
   return async function* hold({ values }, stream) {

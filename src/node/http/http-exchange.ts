@@ -20,15 +20,15 @@ export function isTarget(target: string, method: string): boolean {
 /** The path of a target, without its query. */
 export const targetPath = (target: string): string => target.split("?", 1)[0] ?? target;
 
-/** The reason for which a call ends when its caller hangs up. */
+/** The error of a call whose caller has hung up. */
 export function callerGone(): ConnectError {
   return new ConnectError("the caller is gone", Code.Canceled);
 }
 
 /**
- * Reads the rest of a request and discards it, as long as it is no larger than a message may be. A server may
- * answer and reset a stream while its request is still being sent (RFC 9113 §8.1), but curl takes that for a
- * failure. HTTP/1.1 has no reset.
+ * Reads and discards the rest of a request, up to the size of a message or the timeout. A server may answer and reset a
+ * stream while its request is still being sent (RFC 9113 §8.1), but curl takes that for a failure. HTTP/1.1 has no
+ * reset.
  */
 export async function skipRest(stream: Readable, timeoutMilliseconds: number): Promise<void> {
   if (stream.readableEnded || stream.destroyed) return;
@@ -47,8 +47,8 @@ export async function skipRest(stream: Readable, timeoutMilliseconds: number): P
 }
 
 /**
- * Writes a chunk, and resolves when the socket has it or the stream is closed, whatever closes it: a reset is its
- * peer's right. A stream asks for more until it holds 64 KiB, of which nobody would know.
+ * Writes a chunk. Resolves once the socket has it or the stream is closed, also by a reset. It does not rely on
+ * `drain`, because a stream buffers 64 KiB that would not be counted.
  */
 function written(stream: Writable, chunk: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
@@ -61,10 +61,10 @@ function written(stream: Writable, chunk: Uint8Array): Promise<void> {
   });
 }
 
-/** Whether the stream is closed, so that what is written to it reaches nobody. */
+/** Whether the stream is closed, so that further writes are useless. */
 export const isOver = ({ destroyed, closed }: Writable): boolean => destroyed || closed;
 
-/** Writes a chunk, which counts as held until the caller reads on. */
+/** Writes a chunk, whose octets are counted until the caller has read it. */
 export async function writeChunk(
   stream: Writable,
   chunk: Uint8Array,
@@ -98,7 +98,7 @@ export async function sendBody(
   if (!isOver(stream)) stream.end(last, ended);
 }
 
-/** Logs an internal error. The errors of a peer are not logged. */
+/** Logs an internal error. Do not call it for errors that a peer causes. */
 export function logHttpFault({ log }: Routes, error: unknown): void {
   log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
 }
@@ -108,14 +108,14 @@ interface Arrival {
   readonly path: string;
   readonly incoming: Readable;
   readonly headers: TimeoutHeaders;
-  /** Makes the request without its body, once its turn has come. */
+  /** Creates the request without its body, once its turn has come. */
   readonly call: () => Omit<RpcRequest, "body">;
   readonly peer: Peer;
   readonly permit: Permit;
 }
 
 /**
- * Makes the response to a request once its address has a turn: by the RPC of this path, or else by the fetch handler.
+ * Answers a request once its address has a turn: by the RPC of its path, or else by the fetch handler.
  *
  * @returns `undefined` if the caller has gone, or was refused.
  */
@@ -128,13 +128,12 @@ export async function answerOf(
     const body = await bodyOf(incoming, headers, permit.reserve);
     return permit.inTurn(() => rpc({ ...call(), body }));
   }
-  // Only RPCs read a body. Octets that nobody reads would wait in chunks, each of which takes more memory than its
-  // content.
+  // Discards the body, which only RPCs read: unread chunks would take more memory than their content.
   incoming.resume();
   return permit.inTurn(async (yieldTurn) => {
     const { method, url, headers: fields, signal } = call();
     const request = new Request(url, { method, headers: fields(), signal });
-    // `Request` resolves dot segments, and every path has one spelling.
+    // `Request` resolves dot segments, but only one spelling of a path is accepted.
     if (pathOf(request) !== path) return new Response("not found\n", { status: 404 });
     return fetch(request, { ...peer, yieldTurn });
   });
@@ -156,8 +155,8 @@ interface TimeoutHeaders {
 }
 
 /**
- * Waits for the body of a request: until it is whole, too large, or cut off, or until its caller's deadline has
- * passed. Nobody works on the request meanwhile, so this costs only the octets.
+ * Waits for the body of a request: until it is whole, too large, or cut off, or until its caller's deadline has passed.
+ * Meanwhile the request takes no turn, only memory.
  *
  * @param hold Counts octets as they arrive.
  * @returns A reader that throws ConnectError ResourceExhausted, DeadlineExceeded or Canceled.

@@ -22,13 +22,13 @@ import {
 } from "./http-exchange.ts";
 import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
 
-/** The longest silence between two requests of a connection, in milliseconds. */
+/** How long a connection may be idle between two requests, in milliseconds. */
 const keepAliveTimeout = 60_000;
 
 /** The most requests under way on a connection: Node begins all that it has read, and no client of Istio sends two. */
 const mostPipelined = 16;
 
-/** The most pieces of a request, each of which takes a hundred octets: a chunk is one, if it has but one octet. */
+/** The most pieces of a request: even a chunk with one octet takes a hundred octets of memory. */
 const mostPieces = 1024;
 
 /** The interval at which Node ends requests that take too long, in milliseconds. */
@@ -59,7 +59,7 @@ export function createHttp1Server(
   };
   const server = createServer(options, (request, response) => {
     const opened = connectionOf(request.socket);
-    // Node still handles what it had read of a socket that was destroyed.
+    // Node still emits requests that it had read before the socket was destroyed.
     if (!opened || request.socket.destroyed) return;
     const { connection, peer } = opened;
     const cut = (): void => {
@@ -82,17 +82,17 @@ export function createHttp1Server(
       },
     );
   });
-  // Node would answer these itself, and no limit would count them.
+  // Node would answer a request with `Expect` itself, and no limit would count it.
   server.on("checkExpectation", (...arrived) => server.emit("request", ...arrived));
   // Node reads both timeouts from the server each time it checks the connections.
   const current = { get: () => guard.limits.progress_timeout };
   Object.defineProperties(server, { headersTimeout: current, requestTimeout: current });
-  // The server never listens itself, and only this event starts its timeouts.
+  // Starts the server's timeouts, because it never listens itself.
   server.emit("listening");
   return server;
 }
 
-/** Bounds the chunks of a request, even while nobody reads them. */
+/** Calls `cut` once a request has too many chunks, even while nobody reads them. */
 function boundPieces(request: IncomingMessage, cut: () => void): void {
   const push = request.push.bind(request);
   let pieces = 0;
@@ -154,7 +154,7 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
 
 const withoutRpcs = (routes: Routes): Routes => ({ ...routes, rpcs: new Map() });
 
-/** Reads the rest of a request. A connection on which more is still coming cannot be reused. */
+/** Discards the rest of a request. If more is still coming, the connection cannot be reused. */
 async function readOut({ incoming, outgoing, restTimeout }: Arrived): Promise<void> {
   await skipRest(incoming, restTimeout);
   if (!incoming.readableEnded) outgoing.shouldKeepAlive = false;

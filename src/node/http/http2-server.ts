@@ -28,19 +28,19 @@ import {
 import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
 
 /**
- * Limits that Node itself applies. Too many settings, pings or invalid frames end a connection. So do too
- * many streams that the peer resets at once, in a burst or in each second (CVE-2023-44487).
+ * Limits that Node itself applies. Too many settings, pings or invalid frames end a connection, and so do too many
+ * streams that the peer resets, in a burst or per second (CVE-2023-44487).
  */
 const sessionLimits = {
   maxHeaderListPairs: 64,
   maxOutstandingPings: 4,
   maxSettings: 16,
-  /** A connection that is slowed sends as many requests as before until it has read that. */
+  /** High, because a throttled peer goes on as before until it has read its new limit. */
   maxSessionInvalidFrames: 200,
   maxSessionRejectedStreams: 100,
   streamResetBurst: 200,
   streamResetRate: 20,
-  /** Megabytes that one connection may hold; room for a part of a document in each of a hundred streams. */
+  /** Megabytes for each connection: enough for a part of a document in each of a hundred streams. */
   maxSessionMemory: 2,
 };
 
@@ -62,11 +62,11 @@ export function serveHttp2(
     ...sessionLimits,
     settings: { ...settings, maxConcurrentStreams },
   });
-  // The peer causes an error of its connection, so it ends the connection and is not logged.
+  // The peer has caused the error, so it only ends the connection and is not logged.
   session.on("error", () => session.destroy());
   session.on("stream", (stream, headers, _flags, rawHeaders) => {
     stream.on("error", () => stream.destroy());
-    // A reset with NO_ERROR closes a stream only once what it holds has been read.
+    // After a reset with NO_ERROR, a stream closes only once its buffer has been read.
     stream.once("aborted", () => stream.resume());
     let isRefused = false;
     const permit = track(guard, connection, {
@@ -102,10 +102,10 @@ export function serveHttp2(
 }
 
 /**
- * Leaves nothing that keeps a closed session in memory.
+ * Releases what would keep a closed session in memory.
  *
- * Node keeps a session whose peer has not acknowledged the settings for as long as something leads from it to
- * Node's own handle of it. The stack of the error that ended it does, and the listeners lead there by the socket.
+ * Node keeps a session whose peer has not acknowledged the settings for as long as something leads from it to Node's
+ * own handle of it. The stack of the error that ended it does, and the listeners lead there by the socket.
  */
 function release(session: ServerHttp2Session): void {
   session.removeAllListeners();
@@ -167,7 +167,7 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
   else if (response) await sendRpcResponse(arrived, response);
 }
 
-/** A signal that aborts when the stream closes before its answer. */
+/** A signal that aborts if the stream closes before its response is complete. */
 function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
   const abort = new AbortController();
   stream.once("close", () => {
@@ -214,10 +214,7 @@ async function sendRpcResponse(
 const recordOf = (fields: Headers | AnswerFields | undefined): AnswerFields =>
   fields instanceof Headers ? Object.fromEntries(fields) : (fields ?? {});
 
-/**
- * Reads the rest of a request up to a bound. Otherwise a caller that keeps sending would get more through, the longer
- * the response takes.
- */
+/** Discards the rest of a request up to a bound, and reads no more while the response is sent. */
 async function readOut(stream: ServerHttp2Stream, restTimeout: number): Promise<void> {
   await skipRest(stream, restTimeout);
   stream.pause();
@@ -228,12 +225,12 @@ function hangUp(stream: ServerHttp2Stream): void {
   if (stream.readableEnded) return;
   setImmediate(() => {
     stream.close();
-    // A stream closes only when what it holds has been read.
+    // A stream closes only once its buffer has been read.
     stream.resume();
   });
 }
 
-/** Sends the whole answer of a fetch handler. */
+/** Sends the response of a fetch handler. */
 async function sendResponse(
   { stream, permit, restTimeout }: Arrived,
   response: Response,

@@ -82,9 +82,9 @@ export async function listening(
 const mostKeyLines = 64;
 
 /**
- * Cuts a peer that has the connection compute new keys again and again (RFC 8446 §4.6.3): 27 octets take as long as
- * 4 KiB of others, count nowhere else, and OpenSSL takes as many as come. Node tells of each by a line of its key log,
- * which holds a secret and is not read.
+ * Calls `cut` for a peer that floods key updates (RFC 8446 §4.6.3): one of 27 octets costs as much as 4 KiB of data, no
+ * other limit counts it, and OpenSSL accepts any number. Node reports each by a line of its key log, whose secret is
+ * not read.
  */
 function boundKeyUpdates(
   socket: Socket & { readonly _handle?: { readonly readStop: () => void } },
@@ -96,7 +96,7 @@ function boundKeyUpdates(
     const now = clock();
     if (now - since > 1_000) [lines, since] = [0, now];
     if (++lines !== mostKeyLines) return;
-    // OpenSSL is at work on this connection, which may end only later, and reads no further until then.
+    // Within OpenSSL's callback the connection cannot be ended yet, so it only stops reading.
     socket._handle?.readStop();
     setImmediate(cut);
   });
@@ -133,7 +133,7 @@ export class Protocols {
       allow: (requests) => allow?.(requests),
       close: () => (session ? session.close() : socket.end()),
       abort: () => {
-        // The session would parse all that it has read, and make a stream of each request.
+        // Otherwise the session would parse all that it has read, and create a stream for each request.
         session?.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
         socket.destroy();
       },
@@ -156,10 +156,7 @@ export class Protocols {
     opened.once("close", () => this.#sessions.delete(opened));
   }
 
-  /**
-   * Forgets the client certificates of open connections. A client that had shown one must connect again, and is
-   * verified again.
-   */
+  /** Forgets the client certificates of open connections, whose clients must connect again to be verified anew. */
   forgetCertificates(): void {
     for (const [socket, { connection, peer }] of this.#sockets)
       this.#sockets.set(socket, { connection, peer: { ...peer, clientCertificate: undefined } });
@@ -179,7 +176,7 @@ export class Protocols {
   }
 }
 
-/** Resolves when the socket closes for any reason. `once` would reject if the peer resets it. */
+/** Resolves when the socket closes, also after an error, for which `once` would reject. */
 function closed(socket: Duplex): Promise<void> {
   return new Promise((resolve) => socket.once("close", () => resolve()));
 }

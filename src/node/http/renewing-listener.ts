@@ -10,7 +10,7 @@ import type { TlsListener } from "./tls-listener.ts";
 
 interface Renewal {
   readonly certificateAt: ServingCertificateSource;
-  /** Whether callers accept the certificate by the roots that they have; absent if that is unknown. */
+  /** Whether callers accept the certificate by the roots that they have. Absent, all are assumed to. */
   readonly isAccepted?: (certificate: ServingCertificate, now: Date) => boolean;
   /** The roots of client certificates at an instant, PEM. */
   readonly clientRootsAt: (now: Date) => Promise<string>;
@@ -51,12 +51,14 @@ export class RenewingListener {
     );
   }
 
-  /** Rejects when it cannot listen there. */
+  /** The address, once the port is open. Rejects if it cannot listen there. */
   get address(): Promise<AddressInfo> {
     return this.#opened.promise;
   }
 
-  /** Whether the port is open with a certificate that callers accept, and why not, or why the certificate is an old one. */
+  /**
+   * Whether the port is open with a certificate that callers accept, and what is wrong: also an outdated certificate.
+   */
   state(): { readonly isOpen: boolean; readonly reasons: readonly string[] } {
     const now = this.#renewal.clock();
     const isCurrent = this.#beginsAt <= now && now < this.#endsAt;
@@ -83,7 +85,7 @@ export class RenewingListener {
     const current = this.#current;
     if (certificate !== current?.certificate || clientRoots !== current.clientRoots)
       await this.#use({ certificate, clientRoots }, now);
-    // The program that renews the certificate's file may be late, and callers refuse an expired certificate.
+    // A certificate from files may be expired, if the program that renews it is late, and callers refuse it.
     if (this.#endsAt <= now) throw new Error(`it ended at ${this.#endsAt.toISOString()}`);
     if (now < this.#beginsAt)
       throw new Error(`it is not valid before ${this.#beginsAt.toISOString()}`);
@@ -112,9 +114,9 @@ export class RenewingListener {
     }
   }
 
-  /** Logs each fault once, and not every second. */
+  /** Logs a fault unless the last one was the same. */
   #report(error: unknown): void {
-    // Not reported, because a port that is in use ends the program with a sentence of its own.
+    // Not logged, because a port in use ends the program with a sentence of its own.
     if (errorCode(error) === "EADDRINUSE") return;
     const detail = messageOf(error);
     if (detail === this.#fault) return;

@@ -4,8 +4,8 @@ import type { ServerHttp2Session } from "node:http2";
 const acknowledgementMilliseconds = 5_000;
 
 /**
- * Tells the peer of a session how many requests it may have at once: one number at a time, and then the last. Node ends
- * a session with ten that the peer has not acknowledged, and in a flood there may be as many within one round trip.
+ * Creates the function that tells a peer how many requests it may have open. While a setting is unacknowledged, only
+ * the latest number waits, because Node ends a session with ten unacknowledged settings.
  */
 export function allowing(
   session: ServerHttp2Session,

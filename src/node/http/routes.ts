@@ -8,7 +8,7 @@ import { issuingPaths } from "../../transport/http/paths.ts";
 import { SharedOctets } from "../../transport/http/shared-octets.ts";
 import type { Peer, RpcRequest, RpcResponse } from "../../transport/rpc/rpc.ts";
 
-/** An answer: whole, or in chunks. */
+/** A response, complete or in chunks. */
 export type StreamedResponse = RpcResponse | UniversalServerResponse;
 
 /** Answers the calls of one RPC, each once its body has arrived. */
@@ -27,7 +27,7 @@ export interface Routes extends Rpcs {
   readonly log: EventLog;
 }
 
-/** The body of an answer: octets if it is whole, else chunks. */
+/** The body of a response: `octets` if it is complete, else chunks in `body`. */
 export function partsOf(response: StreamedResponse): {
   readonly octets?: Uint8Array;
   readonly body?: AsyncIterable<Uint8Array> | undefined;
@@ -42,17 +42,14 @@ export interface OperatorPage {
   readonly rpcs: Rpcs;
 }
 
-/** Adds the bugs of the runtime to the response of `/readyz` on the monitoring port. Other ports do not show them. */
+/** Adds the known bugs of the runtime to the response of `/readyz`, on the monitoring port alone. */
 async function withFaults(answer: Response): Promise<Response> {
   const { status, headers } = answer;
   const state: object = Object(await answer.json());
   return Response.json({ ...state, runtime: Runtime.faults() }, { status, headers });
 }
 
-/**
- * The routes for operators: those for callers with the metrics and the page, and without the RPCs that
- * issue.
- */
+/** The routes of the monitoring port: those for callers, plus the metrics and the page, without the RPCs that issue. */
 export function createMonitoringRoutes(
   routes: Routes,
   metrics: () => Promise<string>,
@@ -76,7 +73,7 @@ export function createMonitoringRoutes(
   };
 }
 
-/** Answers scrapes. Scrapes that come while one is being made share its result. */
+/** Creates the handler of scrapes. Concurrent scrapes share one result. */
 function sharedScrape(metrics: () => Promise<string>): () => Promise<Response> {
   const headers = {
     "content-type": Registry.PROMETHEUS_CONTENT_TYPE,

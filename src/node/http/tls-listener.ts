@@ -13,13 +13,13 @@ import type { Routes } from "./routes.ts";
 /** A port with TLS, whose credentials may change while it runs. */
 export interface TlsListener extends Port {
   /**
-   * Uses these credentials for every handshake from now on. Connections stay open. Only when the roots
-   * change, connections with a client certificate take no more calls, and their clients reconnect.
+   * Uses these credentials for every later handshake. Connections stay open. If the roots change, connections with a
+   * client certificate accept no more calls, so that their clients reconnect.
    */
   readonly replace: (credentials: ServerCredentials) => void;
 }
 
-/** The longest that a timer of Node takes: {@link Handshakes} bound the time of each handshake. */
+/** Node's longest timer, because {@link Handshakes} bounds the time of each handshake. */
 const longestTimeout = 2 ** 31 - 1;
 
 /** Serves gRPC, gRPC-Web, Connect and plain HTTP over TLS on one port. */
@@ -39,7 +39,7 @@ export async function listenWithTls(
     done?.(client.shown !== "unacceptable");
     guard.agreed(Handshake.groupOf(socket));
     const protocol = socket.alpnProtocol === "h2" ? "h2" : "http/1.1";
-    // The verification may have taken so much CPU that the address was banned meanwhile.
+    // The address may have been banned meanwhile, because of the CPU that its handshakes took.
     if (guard.connections.isBanned(CallerAddress.of(socket.remoteAddress))) socket.destroy();
     else protocols.serve(socket, protocol, client, below);
   });

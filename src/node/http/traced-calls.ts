@@ -4,17 +4,17 @@ import type { Spans } from "../../program/telemetry.ts";
 import type { RpcResponse, RpcService } from "../../transport/rpc/rpc.ts";
 import { statusCodeOf } from "../../transport/rpc/status-code.ts";
 
-/** Records the calls of the service at a path. Without spans, it stays as it is. */
+/** Wraps a service so that its calls are recorded as spans. Without `spans` it is returned unchanged. */
 export function traced(spans: Spans | undefined, path: string, service: RpcService): RpcService {
   if (!spans) return service;
-  // A form of OAuth that is refused is answered with 400, which stands for a fault of an RPC alone.
+  // A refused form of OAuth has status 400, which is an error only of an RPC.
   const isRpc = path.lastIndexOf("/") > 0;
   const codeOf = (response: RpcResponse): number | undefined =>
     isRpc || response.status >= 500 ? statusCodeOf(response) : undefined;
   return (request) => spans.call(path.slice(1), request.header, () => service(request), codeOf);
 }
 
-/** Has the spans of calls say what the events of the same calls say. */
+/** Wraps a log so that the event of a call is also noted in its span. */
 export function notingSpans(log: EventLog, spans: Spans | undefined): EventLog {
   if (!spans) return log;
   const noted =
