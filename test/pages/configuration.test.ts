@@ -133,7 +133,7 @@ test("docs/reference/limits.md names every member of LIMITS, in the order of the
 
 test("docs/reference/limits.md says what the monitoring port has of its own", () => {
   const form =
-    /(\d+) connections, (\d+) requests, (\d+) MiB of octets, and otherwise the defaults below; of memory, V8's heap alone counts\./;
+    /(\d+) connections, (\d+) requests, (\d+) MiB of octets, and otherwise the defaults below; of `memory`, only V8's heap applies\./;
   const [, connections, streams, request_memory] = (form.exec(read("limits")) ?? []).map(Number);
   const own = { connections, streams, request_memory, memory: Number.POSITIVE_INFINITY };
   expect(monitoringLimits).toEqual({ ...usualLimits, ...own });
