@@ -34,12 +34,14 @@ export const Authorities = {
 /** The authorities of a store. */
 export interface Authorities {
   /**
+   * The view at this time: no promise while the last load serves.
+   *
    * @throws CaError `store-unreachable` while the store cannot be read and the last load is too old,
    *   `too-many-waiting` for a load.
    */
   at(now: Date): AuthorityView | Promise<AuthorityView>;
   /**
-   * Reads the store by a load that begins now, so that every view from then on is at least as new.
+   * Loads the store anew, even if the last load still serves. Every later view is at least as new.
    *
    * @throws CaError `store-unreachable`, `too-many-waiting`
    */

@@ -35,7 +35,7 @@ export interface AuthorityView {
   readonly apart: readonly OpenAuthority[];
   readonly revocations: readonly RevocationContent[];
   readonly trustBundle: TrustBundle;
-  /** The keys for tokens that the documents have. */
+  /** The keys for tokens that are published in documents. */
   readonly tokenKeys: readonly TokenKey[];
   /** The elements after the leaf in an answer: each intermediate alone, then all roots as one. */
   readonly chainPem: readonly string[];

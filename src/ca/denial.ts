@@ -6,10 +6,10 @@ import { nameAllowList } from "../foundation/globs.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
 import { type ServiceAccount, SpiffeId } from "../pki/spiffe-id.ts";
 
-/** A request for a certificate, as denials judge it. */
+/** The parts of a request for a certificate that denials match. */
 export interface DeniableRequest {
   readonly caller: Caller;
-  /** The identity that is asked for. */
+  /** The requested identity. */
   readonly spiffeId: SpiffeId;
   /** Whom the certificate is for; `undefined` if a signer of a cluster does not say it. */
   readonly holder: BoundAccount | undefined;
@@ -19,7 +19,7 @@ export interface DeniableRequest {
 export interface Denial extends DenialContent {
   /** Whether any attribute of a request matches the subject. */
   readonly concerns: (known: RequestAttributes) => boolean;
-  /** Which part of a request shows whether it matches. */
+  /** The part of a request that shows whether the denial matches. */
   readonly shownBy: "account" | "issuer" | "token" | "claims";
 }
 
@@ -109,7 +109,7 @@ const kinds: readonly {
 
 /** Parses denials. */
 export const Denial = {
-  /** The forms of a description, for sentences. */
+  /** The forms that a subject may have, for sentences. */
   forms:
     "spiffe://<trust domain>/ns/<namespace>/sa/<account>, ns/<glob>/sa/<glob>, cluster/<name>, issuer/<url>, node/<name>, pod/<uid>, token/<jti>, subject/<glob> or claim/<name>=<glob>",
 

@@ -78,7 +78,7 @@ export const Mint = {
     await Mint.storeRecord(mint, await Statement.seal(kind, value, mint));
   },
 
-  /** The whole second from which every process of the CA knows a statement that is written now. */
+  /** The instant, in whole seconds, from which every process of the CA knows a statement that is written now. */
   knownFrom: ({ phaseLengths }: Pick<Mint, "phaseLengths">, now: Date): Date =>
     addSeconds(wholeSeconds(new Date(now.getTime() + 999)), phaseLengths.propagationSeconds),
 

@@ -82,7 +82,7 @@ export interface OpenedStore extends RotationState {
   readonly revocations: readonly RevocationContent[];
   /** When the last backup was made, as far as the store knows. */
   readonly lastBackup: Date | undefined;
-  /** All that opened, by its kind: the input of a backup. */
+  /** All statements that opened, by their kinds: the input of a backup. */
   readonly statements: { readonly [K in StatementName]: readonly StatementValues[K][] };
   readonly refusals: readonly RefusedRecord[];
 }

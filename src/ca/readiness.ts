@@ -4,15 +4,15 @@ import type { IssuanceLog } from "./issuance/issuance-log.ts";
 
 const openPort: Readiness = { ready: true, reasons: [] };
 
-/** The sources of the reasons, apart from its authorities, for which a CA is not ready. */
+/** The sources of reasons why a CA is not ready, apart from its authorities. */
 export interface Hindrances {
   /** Absent where nothing is logged. */
   readonly issuanceLog?: Pick<IssuanceLog, "mode" | "look" | "refusal" | "troubles"> | undefined;
-  /** Why no caller's token can be verified, one sentence. Absent where no caller asks. */
+  /** Why no caller's token can be verified, one sentence. Absent in a program without callers. */
   readonly keyFault?: ((now: Date) => Promise<string | undefined>) | undefined;
-  /** Present where the platform opens a port for callers itself. */
+  /** Whether callers find an open port. Present if the platform opens it itself. */
   readonly port?: (() => Readiness) | undefined;
-  /** Why a key service did not open the KEK again, one sentence. */
+  /** Why the lease of the KEK could not be renewed, one sentence. */
   readonly kekFault?: (() => string | undefined) | undefined;
   /** Why the store takes no record, one sentence, as far as this process knows. */
   readonly storeFault?: (() => string | undefined) | undefined;

@@ -19,7 +19,7 @@ export interface UpstreamRequest {
 
 /** The certificates of an answer, DER, none of them verified. */
 export interface UpstreamAnswer {
-  /** The intermediate first, then what is between it and its root. */
+  /** The intermediate first, then the certificates between it and its root. */
   readonly chain: readonly Bytes[];
   readonly roots: readonly Bytes[];
 }
@@ -37,7 +37,7 @@ export class UpstreamError extends Error {
   override readonly name = "UpstreamError";
 }
 
-/** How one kind of CA is asked: its request as JSON, and its answer. */
+/** How intermediates are requested of one kind of CA: the request as JSON, and the parser of its answer. */
 export interface UpstreamProtocol {
   readonly path: string;
   readonly headers: (credential: string) => Readonly<Record<string, string>>;

@@ -12,7 +12,7 @@ import { crlRootOf, type UpstreamContext, upstreamOf } from "./internal/upstream
 import { ConfiguredKeks } from "./keks.ts";
 import type { PlatformKeys } from "./platform-keys.ts";
 
-/** The means of a platform to keep authorities. */
+/** What a platform needs to provide for the stores of authorities. */
 export interface StorePlatform {
   readonly store: AuthorityStore;
   /** Opens the store of a named signer, which is separate from all others. */
@@ -22,7 +22,7 @@ export interface StorePlatform {
   readonly cryptoProvider: CryptoProvider;
   /** The longest time between two reads of the store, for platforms where a read costs little. */
   readonly longestRefreshSeconds?: number;
-  /** How far a load of the store may be behind its writes. By default, a load shows all of them. */
+  /** How far a load may be behind the writes to the store, in seconds. By default, a load shows all writes. */
   readonly storeLagSeconds?: number;
   /** Waits briefly for a load that continues after its request; absent on a platform where a load ends with its request. */
   readonly waitBriefly?: (load: Promise<void>) => Promise<void>;

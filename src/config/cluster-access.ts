@@ -11,7 +11,7 @@ import type { CertificateAuthority } from "../transport/certificate-authority.ts
 import type { Configuration } from "./configuration.ts";
 import type { ClusterAccessTable, IssuerTable } from "./issuer-table.ts";
 
-/** All that it takes to reach the API servers of clusters. */
+/** What is needed to reach the API servers of clusters. */
 export interface ClusterAccess extends Fetching {
   readonly credentials: ReadonlyMap<string, Credential>;
   readonly failed: ReachableCluster["failed"];
@@ -62,7 +62,7 @@ function requireCredential(name: string, credentials: ClusterAccess["credentials
 /** Chooses how the pods of an issuer's cluster are found: by a watch that runs until `ending`, or by `lookup` itself. */
 export type PodsOf = (table: IssuerTable, lookup: Pods, ending: AbortSignal) => Pods;
 
-/** Watches the pods of every cluster with node proxies. No request asks for pods of the others. */
+/** Watches the pods of every cluster with node proxies. Pods of other clusters are never looked up. */
 export function watchedPods(access: ClusterAccess, watch: WatchPods): PodsOf {
   return ({ cluster, kubernetes, trusted_node_accounts }, lookup, ending) => {
     if (!kubernetes || trusted_node_accounts.length === 0) return lookup;

@@ -29,9 +29,9 @@ import { namedSigners } from "./internal/rights.ts";
 import { accessKeysUrl } from "./optional-parts.ts";
 import { type ClusterPlatform, operatorKeys, ReloadPools, tokenIssuers } from "./token-issuers.ts";
 
-/** The means of a platform that a CA is composed of. */
+/** What a CA needs of its platform. */
 export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatform {
-  /** Absent where no caller asks. */
+  /** Absent in a program without callers. */
   readonly quotas?: Quotas;
   /** Absent where nothing is logged. */
   readonly issuanceLog?: IssuanceLog | undefined;

@@ -32,7 +32,7 @@ import {
   unknownIssuers,
 } from "./signer-table.ts";
 
-/** A configuration, checked and in the terms of the domain. */
+/** A checked configuration, in the types of the domain. */
 export type Configuration = Readonly<ReturnType<typeof Configuration.parse>>;
 
 const hour = 3600;
@@ -154,7 +154,7 @@ const leafLifetimesOf = (form: Form): LeafLifetimes => ({
   maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
 });
 
-/** What contradicts itself within a form, one sentence each. */
+/** The contradictions within a configuration, one sentence each. */
 const faultsOf = (form: Form): readonly string[] => [
   ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
   ...rootFaults(form),

@@ -44,7 +44,7 @@ export const denial = z.pipe(
   }),
 );
 
-/** Whether only a token shows if a denial is about its bearer, so that a certificate does not. */
+/** Whether only a token, not a certificate, shows if a denial is about its bearer. */
 export const isShownByToken = ({ shownBy }: Denial): boolean =>
   shownBy === "token" || shownBy === "claims";
 
@@ -67,7 +67,7 @@ interface Fault {
 
 const accountPattern = /^(?:spiffe:\/\/([^/]*)\/)?ns\/([^/]*)\//;
 const namedPattern = /^(cluster|issuer|pod|token|subject|claim)\/(.*)$/;
-/** The UID that the kubelet gives to the pod of a file. */
+/** The form of the UID that the kubelet gives to a static pod, which comes from a file. */
 const filePodUidPattern = /^[0-9a-f]{32}$/;
 
 type Compared = { readonly subject: string; readonly fault?: never } | Fault;
@@ -209,7 +209,7 @@ const revocation = z.pipe(
 /** `REVOKED`: a list of tables, or the same as JSON in a text. */
 export const revokedTable = z.pipe(jsonText, z.array(revocation).check(z.maxLength(100)));
 
-/** Sixteen characters are 64 bits: no two authorities of a mesh share them. */
+/** The beginning of an id. Sixteen digits are 64 bits: no two authorities of a mesh share them. */
 export const idPrefix = z
   .string()
   .check(z.regex(/^[0-9a-f]{16,64}$/, "must be 16 or more lower-case hexadecimal digits of an id"));

@@ -35,7 +35,7 @@ export const ConfigurationForm = {
     const parsed = form.safeParse(values, { error, reportInput: true });
     if (parsed.success) return parsed.data;
     const faults = new Map<string, string>();
-    // A later fault of a place may follow from its first one.
+    // Only the first fault at a place is reported: later ones may follow from it.
     const found = parsed.error.issues.flatMap((issue) => faultsIn(issue, similar));
     for (const [place, fault] of found) {
       if (!faults.has(place)) faults.set(place, `${place}: ${fault}`);

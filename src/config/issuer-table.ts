@@ -91,7 +91,7 @@ const nodeReach = z.strictObject({ nodes: globs(/^[a-z0-9.*-]{1,253}$/, "node"),
 
 const nodeReaches = z.array(nodeReach).check(z.minLength(1), z.maxLength(256));
 
-/** Empty by default. */
+/** Makes a schema of a list of at most 16 elements, empty by default. */
 const upToSixteen = <Element extends z.ZodMiniType>(element: Element) =>
   z._default(z.array(element).check(z.maxLength(16)), []);
 
@@ -109,7 +109,7 @@ const clusterAccess = z.strictObject({
   /** Whether the CA delivers its roots to the cluster. Off by default, because it takes rights to write. */
   deliver_roots: z.optional(z.boolean()),
   deliver_crls: z.optional(z.boolean()),
-  /** The name of the ConfigMap with the roots, by any way of delivery. */
+  /** The name of the ConfigMap with the roots, whichever program delivers it. */
   config_map: z.optional(configMapName),
 });
 

@@ -56,7 +56,7 @@ const wrappedPattern =
 
 const sentence = `must be <id>:<base64 of ${Kek.octets} random bytes>, or what \`rampart kek wrap\` prints, several by commas`;
 
-/** The KEKs of a configuration. */
+/** Parses, imports and serializes the KEKs of a configuration. */
 export const ConfiguredKeks = {
   /**
    * Imports the KEKs of a configuration, and derives those of its named signers.
@@ -105,7 +105,7 @@ const lease = Duration.seconds.check(
   z.refine((seconds) => seconds >= 60 && seconds <= 86_400, "must lie between 1m and 24h"),
 );
 
-/** The keys of a configuration with its KEKs. */
+/** The configuration keys for KEKs. */
 export const kekKeys = { KEK_LEASE: z.prefault(lease, "1h"), KEK: ConfiguredKeks.schema };
 
 /** A token, a pair of keys or JSON, as the tools of each service write it. Faults never quote it. */

@@ -140,7 +140,7 @@ export function consoleConfiguration({
   return { tokens: CONSOLE_TOKENS ?? [], access: CONSOLE_ACCESS };
 }
 
-/** Relying parties compare it byte for byte, so it has one spelling. */
+/** `JWT_ISSUER` must be in one spelling, because relying parties compare it byte for byte. */
 const tokenIssuer = z.string().check(
   z.maxLength(255),
   z.refine(
@@ -149,7 +149,7 @@ const tokenIssuer = z.string().check(
   ),
 );
 
-/** Its path becomes that of the documents. */
+/** The form of `JWT_ISSUER`. Its path becomes that of the documents. */
 const issuerPattern = /^https?:\/\/[^/?#]+(?:\/[A-Za-z0-9._~-]+)*$/;
 
 const isOneSpelling = (url: string): boolean => [url, `${url}/`].includes(new URL(url).href);

@@ -42,7 +42,7 @@ export class ReloadPool<T> {
   }
 }
 
-/** JSON has no maps and sets: two with different content would be the same text. */
+/** Replaces maps and sets by their entries, because JSON would lose those. */
 const withEntries = (_: string, value: unknown): unknown =>
   value instanceof Map || value instanceof Set ? [...value] : value;
 

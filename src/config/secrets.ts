@@ -1,4 +1,4 @@
-/** The names of secrets with credentials for API servers, to which tables refer. */
+/** The names of secrets with credentials for API servers, which tables of `ISSUERS` name. */
 export const clusterCredential: RegExp = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
 
 /** The names of secrets with credentials for key services. */
@@ -17,7 +17,7 @@ export const credentialName = new RegExp(
 
 /** Which keys are secret. */
 export const Secrets = {
-  /** Whether a key is a secret: one of the Worker's, on Node of the environment, and never in a file. */
+  /** Whether a key is secret: it is a secret of the Worker, or an environment variable on Node, and never in a file. */
   has: (key: string): boolean =>
     ["KEK", "LOG_READERS", "CONSOLE_TOKENS"].includes(key) || credentialName.test(key),
 

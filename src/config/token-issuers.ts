@@ -60,7 +60,7 @@ export function tokenIssuers(
   });
 }
 
-/** Fetches the keys of an issuer of tokens for operators, with the same bounds as those of issuers for workloads. */
+/** The fetched keys of an issuer of tokens for operators, with the same bounds as those of issuers for workloads. */
 export function operatorKeys(issuer: string, url: string, platform: ClusterPlatform): IssuerKeys {
   const { pools = ReloadPools.create() } = platform;
   return pools.keys.of(["operators", issuer, url], () => {
@@ -117,7 +117,7 @@ function tokenIssuer(
   };
 }
 
-/** The table of claims of an issuer, ready for tokens; `undefined` for an issuer of ServiceAccounts. */
+/** The compiled `subjects` of an issuer; `undefined` for an issuer of ServiceAccounts. */
 export function subjectMappingOf(table: IssuerTable): SubjectMapping | undefined {
   const subjects = subjectTableOf(table);
   return subjects && createSubjectMapping(subjects);
@@ -185,7 +185,7 @@ function reachesOf(setting: IssuerTable["node_reach"] = []): readonly NodeReach[
   }));
 }
 
-/** The reviews of an issuer's tokens, where its API server gives any. */
+/** The reviews of an issuer's tokens; `undefined` without access to its API server. */
 export function reviewOf(
   table: IssuerTable,
   { openApi, pools }: CheckContext,
@@ -216,7 +216,7 @@ export interface ReloadPools {
 
 /** Creates pools. */
 export const ReloadPools = {
-  /** Creates the empty caches of what outlives a change of the configuration. */
+  /** Creates empty pools. */
   create: (): ReloadPools => ({
     keys: new ReloadPool(),
     reviews: new ReloadPool(),

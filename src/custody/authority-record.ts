@@ -128,8 +128,8 @@ export const AuthorityRecord = {
 };
 
 /**
- * The content that the seal binds: the purpose, the version, and every field in the clear. Two records that
- * differ in one of them differ here.
+ * The content that the seal binds: the purpose, the version, and every field in the clear. Records that differ in one of these have
+ * different contents.
  */
 export const boundTo = (head: AuthorityRecordHead): unknown => [
   "rampart authority key",
@@ -159,10 +159,7 @@ export function parseAuthorityRecord(value: string): AuthorityRecord {
   throw new RecordError("form", `not a record of an authority: ${field || "not JSON"}`);
 }
 
-/**
- * Requires the one text in which this code writes a record. Another text of the same content was written by something
- * else.
- */
+/** Refuses a text that is not exactly what this code writes for the record: something else has written it. */
 function requireCanonical(record: AuthorityRecord, value: string): AuthorityRecord {
   if (formatAuthorityRecord(record) === value) return record;
   throw new RecordError("form", "not spelled as it was sealed");

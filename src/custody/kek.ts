@@ -60,7 +60,7 @@ export const Kek = {
   async import(id: string, octets: Bytes, signer?: string): Promise<Kek> {
     const own =
       signer === undefined ? octets : await deriveOctets(octets, `rampart signer ${signer}`);
-    // WebCrypto's provider unwraps a key; Node's decrypts its octets and makes a KeyObject of them.
+    // `unwrapKey` is for the provider of WebCrypto, `decrypt` for that of Node, which makes a KeyObject of the octets.
     const [key, statementKey] = await Promise.all([
       crypto.subtle.importKey("raw", own, "AES-GCM", false, ["wrapKey", "unwrapKey", "decrypt"]),
       deriveStatementKey(own),
@@ -158,7 +158,7 @@ export async function openKey(
     .catch(refuseSeal);
 }
 
-/** Binds octets that no two different contents share: JSON is unambiguous, and the order of fields is fixed. */
+/** AES-GCM with `bound` as JSON for its additional data. Different contents have different octets. */
 export const sealParameters = (iv: Bytes, bound: unknown): SealParameters => ({
   name: "AES-GCM",
   iv,

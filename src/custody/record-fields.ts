@@ -94,7 +94,7 @@ interface BackupList<Value> {
   readonly toJson: (value: Value) => StatementContent;
 }
 
-/** A kind by its fields, and by the value that these make. */
+/** Describes a kind of statement: its fields, and the value that they make. */
 interface Description<F extends Fields, Value> {
   readonly folder: string;
   /** What errors call the record, such as `the statement of a taint`. */

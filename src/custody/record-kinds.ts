@@ -23,7 +23,7 @@ import {
 const denialFields = {
   /** The description, such as `ns/foo/sa/*` or `node/worker-3`. */
   subject: z.string(),
-  /** When every reader of the store knows of the denial. */
+  /** The instant from which every reader of the store knows the denial. */
   knownFrom: Fields.instant,
   until: z.optional(Fields.instant),
   /** A sentence for other operators. */
@@ -68,7 +68,7 @@ const revocationFields = {
   authority: z.string().check(z.regex(/^[0-9a-f]{2,64}$/)),
   /** In whole seconds. */
   revokedAt: Fields.instant,
-  /** When every reader of the store knows of it. */
+  /** The instant from which every reader of the store knows it. */
   knownFrom: Fields.instant,
   reason: z.enum(Object.keys(RevocationReason.codes) as [RevocationReason, ...RevocationReason[]]),
   /** A sentence for other operators. */
@@ -127,7 +127,7 @@ const statements = {
     fields: { subject: z.string(), taintedAt: Fields.instant, retiresAt: Fields.instant },
     values: ({ id: subject, ...instants }: Taint) => ({ subject, ...instants }),
     make: ({ subject: id, ...instants }) => ({ id, ...instants }),
-    // A stricter taint is a second record.
+    // The id has the instants, so that a stricter taint is a second record.
     idOf: ({ id, taintedAt, retiresAt }) =>
       [id, taintedAt.getTime(), retiresAt.getTime()].join("-"),
     backup: {
@@ -154,7 +154,7 @@ const statements = {
     values: itself<RevocationContent>,
     make: itself<RevocationContent>,
     idOf: contentId,
-    // It has many serial numbers. A store of files cuts records at 256 KiB.
+    // Enough for many serial numbers, and below the 256 KiB at which a store of files cuts records.
     maximumLength: 250 * 1024,
     backup: { name: "revocations", most: 500, isRequired: false },
   }),
@@ -206,7 +206,7 @@ const statements = {
     }),
     idOf: ({ id }) => id,
   }),
-  /** It is in no backup: the root signs another one. */
+  /** The CRL of a root. It is in no backup, because the root can sign another one. */
   crl: statement({
     folder: "crls",
     title: "the CRL of a root",

@@ -49,7 +49,7 @@ export class LoadClock {
     return this.#last.number;
   }
 
-  /** The load whose records serve: number 0, of 1970, before the first. */
+  /** The load whose records are used; before the first, number 0 of the year 1970. */
   get inUse(): Load {
     return this.#inUse;
   }
@@ -88,15 +88,15 @@ export class LoadClock {
     return true;
   }
 
-  /** Has the store read again soon, because the load in use has no authority that signs. */
+  /** Makes the store due again soon, for a load in use that has no authority that signs. */
   refreshSoon(): void {
     const seconds = Math.min(retrySeconds, this.#times.refreshSeconds);
     this.#due = addSeconds(this.#inUse.at, seconds);
   }
 
-  /** Has the store read again soon after a load that failed, unless another one has begun in its place. */
+  /** Makes the store due again soon after a failed load, unless another one has begun since. */
   retry({ number, at }: Load): void {
-    // A load may serve for less than the usual time to the next one.
+    // Not later than the usual refresh, which may be less than the usual retry.
     const seconds = Math.max(
       shortestRetrySeconds,
       Math.min(retrySeconds, this.#times.refreshSeconds),
@@ -112,7 +112,7 @@ export class LoadClock {
     if (this.serves(begun)) this.#due = earlier(next, servesUntil);
   }
 
-  /** The clock may be set back during a load. */
+  /** The time of a load, but not after the latest request: the clock may be set back during the load. */
   #notAhead(begun: Date): Date {
     return earlier(begun, this.#latest);
   }

@@ -48,7 +48,7 @@ export interface AuditEvent {
   gateway?: string;
   /** The named signer that the caller asked for and may use. */
   signer?: string;
-  /** The policy that was asked, by its hash, and the rule of it that decided, if one did. */
+  /** The hash of the policy that was evaluated, and the name of its rule that decided, if one did. */
   policy?: string;
   rule?: string | undefined;
   effect?: Effect;
@@ -69,7 +69,7 @@ export interface AuditEvent {
   /** The origin of the log that has the certificate, or `unlogged`. */
   log?: string;
   logIndex?: number;
-  /** The entry of an unlogged certificate in base64, so that it can be filed later. */
+  /** The entry of an unlogged certificate in base64, so that it can be logged later. */
   logEntry?: string;
   durationMilliseconds?: number;
 }
@@ -97,7 +97,7 @@ export interface EventLog extends OperationLog {
   readonly audit: (event: AuditEvent) => void;
 }
 
-/** A refusal is expected, and a fault is not. */
+/** The level of each outcome. A refusal is expected; a fault is not. */
 const levels: Readonly<Record<AuditEvent["outcome"], OperationalEvent["level"]>> = {
   issued: "info",
   refused: "warning",

@@ -57,7 +57,7 @@ const holderSchema = z.object({
 
 /**
  * Whom a certificate is for: the caller, or whom a signer of its cluster names, as the cluster's API server has
- * established it. From any other caller such names are ignored, because its own token or certificate tells more.
+ * established it. From any other caller such names are ignored, because its own token or certificate says whom it is for.
  *
  * @returns `undefined` if a signer asks for somebody whom it does not name.
  * @throws CaError `csr-malformed`; `impersonation-denied` for a requester in whose namespace the signer's issuer may not
@@ -108,13 +108,13 @@ export const NodeReach = {
    */
   ofPods(pods: Pods): NodeAuthorizer {
     return async ({ account, pod: bound, node }, requested, now) => {
-      // The name becomes part of a path.
+      // The name is checked, because it becomes part of a path.
       if (!bound || !ServiceAccount.parse(account.namespace, bound.name)) throw deny("pod");
       const pod = await pods.find(account.namespace, bound, now);
       if (!pod) throw deny("pod");
       if (pod.uid !== bound.uid) throw deny("pod-uid");
       if (pod.account !== account.name) throw deny("pod-account");
-      // A node's name has the form of an account's. It becomes part of a selector.
+      // Checked because it becomes part of a selector. A node's name has the form of an account's.
       if (!ServiceAccount.parse(account.namespace, pod.node)) throw deny("node");
       if (node && node.name !== pod.node) throw deny("node");
       if (!(await pods.isOn(pod.node, requested, now))) throw deny("instance");

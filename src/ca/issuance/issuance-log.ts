@@ -14,7 +14,7 @@ export interface LogPosition {
   readonly index: number;
 }
 
-/** The entry of a CA certificate. A log has it once, under this name. */
+/** The entry of a CA certificate. A log contains only one entry of this name. */
 export interface LoggedAuthority {
   readonly name: string;
   readonly entry: Bytes;
@@ -62,7 +62,7 @@ export interface Recording {
   readonly audit: Pick<AuditEvent, "log" | "logIndex" | "logEntry">;
 }
 
-/** The failures of a log. */
+/** Makes the errors of a log. */
 export const IssuanceLog = {
   /** The refusal of a certificate whose entry a log did not take, and why. */
   unavailable: (why: string, cause?: unknown): CaError =>
@@ -80,11 +80,11 @@ export type Issued =
   | (IssuedToCaller & { readonly token: TokenEntry["token"] })
   | { readonly at: Date; readonly certificate: Bytes };
 
-/** How a caller came by what was issued. */
+/** The circumstances in which something was issued to a caller. */
 export interface IssuedToCaller {
   readonly caller: Caller;
   readonly at: Date;
-  /** The caller's own, or the one that a node proxy asked for. */
+  /** The issued identity: the caller's own, or the one that a node proxy requested. */
   readonly spiffeId: SpiffeId;
   readonly signer?: string | undefined;
   /** Whom the certificate is for; by default the bearer of the caller's own token. */

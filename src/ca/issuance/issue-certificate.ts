@@ -223,7 +223,7 @@ function requestedSecondsOf(
   }
 }
 
-/** Signs by the profile of a product, once the lint of that profile has read the bytes. */
+/** Lints and signs a certificate by the profile of its product. */
 function issueProduct(
   issuer: OpenAuthority,
   product: CertificateProduct,

@@ -44,7 +44,7 @@ const decision = {
   shadowEffect: z.optional(z.enum(effects)),
   /** The lifetime that the caller requested, in seconds; 0 if it requested none. */
   requestedSeconds: z.optional(z.int().check(z.nonnegative())),
-  /** The lifetime used instead of the requested one: the default, or the one by a rule. */
+  /** The lifetime that replaces the requested one: the default, or that of a rule. */
   grantedSeconds: z.optional(z.int().check(z.nonnegative())),
   /** Whom the certificate is for, `<namespace>/<account>`, if the certificate does not show it. */
   account: z.optional(text),
@@ -80,7 +80,7 @@ const claimed = {
 /** The fields about the decision that version 2 adds to an entry. */
 export type Evidence = { readonly [K in keyof typeof decision]?: CertificateEntry[K] };
 
-/** A JWT-SVID without its signature, so that the log holds no usable token. */
+/** A JWT-SVID without its signature, so that the log contains no usable token. */
 const issuedToken = z.strictObject({
   spiffeId: text,
   audiences: z.array(text).check(z.minLength(1), z.maxLength(8)),
@@ -118,7 +118,7 @@ export interface CertificateEntry extends Readonly<z.output<typeof certificateSc
 export type TokenEntry = Readonly<z.output<typeof tokenSchema>>;
 
 /**
- * An entry of the issuance log. It never holds a credential, a hash of one, a token that was issued, a CSR or
+ * An entry of the issuance log. It never contains a credential, a hash of one, a token that was issued, a CSR or
  * an address.
  */
 export type LogEntry = CertificateEntry | TokenEntry;
@@ -126,8 +126,8 @@ export type LogEntry = CertificateEntry | TokenEntry;
 /** Formats and parses entries. */
 export const LogEntry = {
   /**
-   * The octets of an entry: its version, the length of the certificate, the certificate, JSON. A token has a
-   * certificate of no length.
+   * The octets of an entry: its version, the length of the certificate, the certificate, JSON. In the entry of a
+   * token the certificate is empty.
    *
    * An entry is written in the lowest version that has its fields, which older readers know.
    */

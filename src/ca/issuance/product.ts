@@ -45,7 +45,7 @@ export type CertificateProduct =
   /** The certificate of a subordinate CA. */
   | { readonly kind: "intermediate"; readonly rights: IntermediateRights };
 
-/** A certificate that is to be issued, and the authorities of which one signs it. */
+/** A certificate to issue, and the authorities, one of which signs it. */
 export interface Order {
   readonly product: CertificateProduct;
   readonly authorities: Authorities;

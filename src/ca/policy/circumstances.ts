@@ -34,7 +34,7 @@ export const Circumstances = {
     requested: z.optional(z.number()),
     /** The type of the subject key; absent for a token, which has none. */
     key_type: z.optional(z.enum(keyTypeNames)),
-    /** The recorded claims of a token that is no ServiceAccount's. */
+    /** The recorded claims of a token that is not of a ServiceAccount. */
     claims: z.optional(
       z.record(z.string(), z.union([z.string(), z.readonly(z.array(z.string()))])),
     ),

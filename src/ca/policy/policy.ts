@@ -15,7 +15,7 @@ export interface Rule extends RuleTable {
   readonly fits: (circumstances: Circumstances) => Fit;
 }
 
-/** The rule that decides, and what comes of it. */
+/** The rule that decides, and its outcome. */
 interface Decision {
   /** The rule; `undefined` if none matches. */
   readonly rule: Rule | undefined;
@@ -32,7 +32,7 @@ export interface Decisions {
 
 /** The rules of a CA, in their order. */
 export interface Policy {
-  /** SHA-256 in hexadecimal of the rules, in shadow or not as they are applied. */
+  /** SHA-256 in hexadecimal of the rules, including whether each is applied or in shadow. */
   readonly hash: string;
   readonly rules: readonly Rule[];
 }
@@ -253,5 +253,5 @@ function lifeUnder(
 /** The ways in which an outcome can differ from the one before. */
 export const effects = ["denied", "allowed", "shortened", "changed", "same", "unknown"] as const;
 
-/** What a rule does to the requests that it matches. */
+/** How an outcome differs from the one before. */
 export type Effect = (typeof effects)[number];

@@ -2,14 +2,14 @@ import * as z from "zod/mini";
 import { DnsName } from "../../foundation/addresses.ts";
 import { Duration, instant, jsonText } from "../../foundation/text.ts";
 
-/** Accepts one text in place of a list with one. */
+/** Makes a schema of lists that also accepts a single text. */
 const oneOrMore = <Output extends string>(one: z.ZodMiniType<Output, string>) =>
   z.pipe(
     z.transform((value: unknown) => (typeof value === "string" ? [value] : value)),
     z.array(one).check(z.minLength(1), z.maxLength(64)),
   );
 
-/** Globs of which one must match. An attribute that a request lacks matches none. */
+/** Makes a schema of globs, one of which must match. An attribute that a request lacks matches none. */
 const patterns = (form: RegExp) =>
   oneOrMore(z.string().check(z.regex(form, "must be such a name, or a glob with *")));
 
@@ -40,7 +40,7 @@ const condition = z.strictObject({
   /** The namespace of the issued identity; for a serving certificate, of whom it is for. */
   namespace: z.optional(namespace),
   account: z.optional(account),
-  /** Who asks: a gateway, a node proxy, a signer, or the workload itself. */
+  /** The account of the caller: a gateway, a node proxy, a signer, or the workload itself. */
   caller: z.optional(
     z.strictObject({ namespace: z.optional(namespace), account: z.optional(account) }),
   ),
@@ -51,7 +51,7 @@ const condition = z.strictObject({
   product: z.optional(choices(products)),
   requested_over: z.optional(Duration.seconds),
   key_type: z.optional(keyTypes),
-  /** Recorded claims of a token that is no ServiceAccount's, by their paths. */
+  /** Recorded claims, by their paths, of a token that is not of a ServiceAccount. */
   claims: z.optional(
     z
       .record(z.string(), patterns(/^[^\p{Cc}]{1,256}$/u))
@@ -70,7 +70,7 @@ const dnsTemplate = z
   );
 
 const effect = z.strictObject({
-  /** The reason, for the audit line. */
+  /** Denies the request, for this reason, which the audit line gets. */
   deny: z.optional(z.string().check(z.minLength(1), z.maxLength(200))),
   maximum_life: z.optional(life),
   default_life: z.optional(life),
@@ -89,7 +89,7 @@ const name = z
 const rule = z.strictObject({
   name,
   shadow: z._default(z.boolean(), false),
-  /** The instant from which every process knows of a rule that denies by the node. */
+  /** For a rule that denies by node: the instant from which every process knows the rule. */
   since: z.optional(instant),
   when: z._default(condition, {}),
   then: z._default(effect, {}),
@@ -99,7 +99,7 @@ const plainText = z.string().check(z.minLength(1), z.maxLength(1024));
 
 /** Parses questions. */
 export const Question = {
-  /** A request as a person describes it. One that says nothing else is for a workload, by its token. */
+  /** A request as a person describes it: by default of a workload, with its token. */
   schema: z.strictObject({
     cluster: z.optional(plainText),
     issuer: z.optional(plainText),
@@ -120,7 +120,7 @@ export const Question = {
 /** A parsed request of `rampart policy explain` or a test case: what the policy is asked about. */
 export type Question = z.output<typeof Question.schema>;
 
-/** A case of `rampart policy test`; what `expect` leaves out may be anything. */
+/** A case of `rampart policy test`. It passes whatever the members are that `expect` leaves out. */
 const testCase = z.strictObject({
   asks: Question.schema,
   expect: z.strictObject({

@@ -13,13 +13,13 @@ import {
 
 /** The lengths from which every CRL is computed, in seconds. */
 export interface CrlLengths {
-  /** The time from thisUpdate, or a little later, until nextUpdate. */
+  /** The time from the issue of a CRL, a little after thisUpdate, until nextUpdate. */
   readonly lifetimeSeconds: number;
   /** The time from writing a revocation until every reader has seen it. */
   readonly propagationSeconds: number;
 }
 
-/** A verifier gets a new CRL when the one before still lasts for three quarters of its lifetime. */
+/** A CRL is replaced after a quarter of its lifetime, so that three quarters are left for delivery and outages. */
 const updatesInLifetime = 4;
 
 /** The beginning of the period in which `now` lies. Each period has a CRL of its own, even without a change. */

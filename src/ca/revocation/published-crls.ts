@@ -52,7 +52,7 @@ interface CrlConfiguration extends CrlLengths {
   readonly log: EventLog;
 }
 
-/** The input of a set of CRLs: while it is the same, the set is current. */
+/** The input of a set of CRLs. The set is current while its input is the same. */
 interface CrlInput {
   readonly period: Date;
   readonly issuers: readonly OpenAuthority[];
@@ -75,7 +75,7 @@ const longestSigningMilliseconds = 30_000;
 /** A CRL that could not be signed is tried again after this time: anybody may ask for CRLs, and each fault is logged. */
 const retrySeconds = 60;
 
-/** A set of CRLs, and from when those that could not be signed are tried again. */
+/** A set of CRLs, and the instant at which those that could not be signed are tried again. */
 interface SignedSet extends PublishedCrls {
   readonly input: CrlInput;
   readonly retryFrom: Date | undefined;
@@ -146,7 +146,7 @@ export class SignedCrls {
     return this.#signed.find(({ authority }) => authority === id);
   }
 
-  /** Signs the CRL of an authority, unless the former one says the same; `undefined` if it cannot be signed. */
+  /** Signs the CRL of an authority, or returns the former one if its content is the same; `undefined` if signing fails. */
   async #signOne(
     issuer: OpenAuthority,
     input: CrlInput,

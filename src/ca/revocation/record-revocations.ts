@@ -6,7 +6,7 @@ export const RevocationStatements = {
   /** The most revoked certificates of a store: their CRLs have about ten megabytes. */
   maximumRevoked: 200_000,
 
-  /** The most statements of a store, beside which all other records must fit. */
+  /** The most statements of revocations in a store, so that there is room for all other records. */
   maximum: 200,
 
   /** Divides a revocation into statements that a store takes. */
@@ -24,7 +24,7 @@ export const RevocationStatements = {
     }));
   },
 
-  /** Records statements. Their certificates are on the next CRL, and are no credentials any more. */
+  /** Records statements. Then the next CRL has their certificates, which are no longer accepted as credentials. */
   async record(mint: Mint, statements: readonly RevocationContent[]): Promise<void> {
     for (const statement of statements) {
       await Mint.storeStatement(mint, "revocation", statement);

@@ -22,7 +22,7 @@ export interface RootCrl {
   readonly root: Certificate;
 }
 
-/** Selects the newest CRL of each root of the bundle that has one. Certificates of one key and name share it. */
+/** Selects the newest CRL of each root of the bundle that has one. Root certificates with one key and name share a CRL. */
 export function rootCrlsIn({
   trustBundle,
   store,
@@ -87,7 +87,7 @@ export async function keepRootCrls(mints: readonly Mint[], now: Date): Promise<v
 }
 
 function rootOf({ crlRoot }: Mint): [string, CertificateSigner][] {
-  // A CRL of a key below another CA is of no use without one of that CA's, which is not in the set of this one.
+  // Without a CRL of the CA above it, which this CA does not have, the CRL of a root that is not self-issued is of no use.
   if (
     !(
       crlRoot &&

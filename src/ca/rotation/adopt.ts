@@ -83,7 +83,7 @@ export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Pr
   });
 }
 
-/** Where another CA decides how long an authority lives, it signs for as long as its certificate allows. */
+/** The lengths for an adopted authority: unless `authorityRoot` is `self`, it signs for as long as its certificate allows. */
 function lengthsOf(
   { authorityRoot, phaseLengths }: Mint,
   expiresAt: Date,

@@ -8,7 +8,7 @@ import {
 import { Taint } from "../../pki/authority/taint.ts";
 import { later } from "../../pki/x509/validity.ts";
 
-/** An event to come, if no operator interferes. */
+/** A future event, if no operator interferes. */
 export interface ForecastEvent {
   readonly at: Date;
   /** The authority's id, or `next` for one that is not minted yet. */

@@ -27,7 +27,7 @@ export interface NewIntermediate {
 export const NewIntermediate = {
   /**
    * Puts an intermediate into the store: it is published, then signs, then verifies, by a schedule that is
-   * fixed now. Nothing stops signing for it before its time.
+   * fixed now. The schedules of others stay.
    *
    * @throws OperatorError for a key that the store has already, for a certificate that is too short, and for one
    *   that not every verifier reads, that has the SPIFFE ID of a workload, or that may not sign the CRLs of this CA.
@@ -96,7 +96,7 @@ function requireNewKey(
 }
 
 /**
- * Until when other authorities sign for this mesh. In an empty store that joins an existing mesh this is the last
+ * The instant until which other authorities sign for this mesh. In an empty store that joins an existing mesh this is the last
  * instant that a `Date` can hold, so that the first authority signs only after its root has propagated.
  */
 function othersSignUntil(
@@ -133,7 +133,7 @@ function scheduleFor(
         "certificate that it signs, MAX_WORKLOAD_CERT_TTL and PROPAGATION_INTERVAL must pass before that",
     );
   }
-  // Where authorities are their own roots, the next of them follows after the usual time.
+  // If authorities are their own roots, this one signs no longer than such an authority, which then succeeds it.
   const usual = addSeconds(schedule.signsFrom, lengths.signingSeconds);
   if (authorityRoot !== "self" || schedule.signsUntil <= usual) return schedule;
   return { ...schedule, signsUntil: usual };

@@ -5,7 +5,7 @@ import { IntermediateRequest } from "../../pki/authority/new-authority.ts";
 import { wholeSeconds } from "../../pki/x509/validity.ts";
 import { Mint } from "../mint.ts";
 
-/** The intermediate that an operator has another CA sign. */
+/** Requests for intermediates that an operator has another CA sign. */
 export const RequestedIntermediate = {
   /** Makes a key, seals it, and stores it with its CSR. The key is nowhere else. */
   async request(mint: Mint, now: Date): Promise<Pick<AuthorityRequest, "id" | "csr">> {

@@ -7,7 +7,7 @@ import type { OpenedStore } from "../opened-store.ts";
 export interface NextStep {
   /** A person does `request` and `install`. The cron does `ask`; a person does, if the cron fails. */
   readonly act: "request" | "install" | "ask";
-  /** From when the step is due; `undefined` for the first authority of a store, which may come at any time. */
+  /** The instant from which the step is due; `undefined` for the first authority of a store, which may come at any time. */
   readonly due: Date | undefined;
   /** The latest time for the step: later, an intermediate under a new root signs before every verifier knows that root. */
   readonly deadline: Date | undefined;
@@ -37,7 +37,7 @@ export const NextStep = {
       : [];
   },
 
-  /** One sentence about an intermediate that is due and not there. */
+  /** One sentence if an intermediate is due and not installed; else none. */
   reasonsAt(store: OpenedStore, now: Date): string[] {
     const step = NextStep.of(store);
     if (!step?.due || !step.deadline || !step.signsUntil) return [];
@@ -55,7 +55,7 @@ function successionIn({ authorities, taints, phaseLengths }: OpenedStore): Succe
   return Succession.of(Taint.apply(authorities, taints), phaseLengths);
 }
 
-/** A CA upstream gets an hour, or a tenth of the spare time, for its answer before it is reported. */
+/** When a step is reported: with a CA upstream, an hour or a tenth of the spare time after it is due. */
 function reportedFrom({ authorityRoot }: OpenedStore, due: Date, deadline: Date): Date {
   if (authorityRoot === "offline") return due;
   const tenth = (deadline.getTime() - due.getTime()) / 10_000;

@@ -149,7 +149,7 @@ async function dropRequest(mint: Mint, { kind, id }: StoredRecord): Promise<void
 async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
   const resealed = await resealRecord(mint, record);
   if (!resealed) return;
-  // An operator may have deleted or replaced it meanwhile.
+  // Nothing is stored if an operator has deleted or replaced the record meanwhile.
   if (!(await Mint.storeRecord(mint, resealed, record.value))) return;
   mint.log.operation({
     event: "record-resealed",
@@ -193,7 +193,7 @@ function logCause(
   });
 }
 
-/** Every run repeats these warnings while they are true. */
+/** Logs the tainted authorities that verifiers still trust. Every run repeats that while it is so. */
 function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
   for (const detail of exposuresAt(opened, now)) {
     log.operation({ event: "authority-exposed", level: "warning", detail });

@@ -18,7 +18,7 @@ export interface TaintForecast {
   readonly trustedUntil: Readonly<Record<Departure, Date>>;
 }
 
-/** What taints would do. */
+/** Forecasts the effects of taints. */
 export const TaintForecast = {
   /** The effects of a taint, for each authority that is still in the bundle and not tainted. */
   of(store: OpenedStore, lengths: PhaseLengths, now: Date): readonly TaintForecast[] {

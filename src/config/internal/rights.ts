@@ -51,7 +51,7 @@ export function subjectRights(
 
 type ValueOf<V> = (account: ServiceAccount) => V | undefined;
 
-/** The values of tables by their account; `undefined` without a table. */
+/** Makes the lookup of the value of an account's table; `undefined` if there are no tables. */
 function byAccount<T extends { readonly account: ServiceAccount }, V>(
   tables: readonly T[],
   toValue: (table: T) => V,

@@ -34,7 +34,7 @@ function conditionsIn(table: unknown, path: ClaimPath = []): ClaimCondition[] | 
   return found.every((each) => each !== undefined) ? found.flat() : undefined;
 }
 
-/** Whole numbers and booleans are compared as JSON spells them. */
+/** The text that a claim must equal: that of JSON for whole numbers and booleans; `undefined` for other values. */
 function acceptedText(value: unknown): string | undefined {
   if (typeof value === "boolean" || Number.isSafeInteger(value)) return String(value);
   return typeof value === "string" && claimText.test(value) ? value : undefined;
@@ -51,7 +51,7 @@ const claims = z.transform((value: unknown, context): readonly ClaimCondition[] 
 const pathsIn = (template: string): readonly (ClaimPath | undefined)[] =>
   templatePieces(template).flatMap((piece, i) => (i % 2 === 1 ? [parseClaimPath(piece)] : []));
 
-/** Two placeholders in one label would be ambiguous: `a-b` with `c` gives the same name as `a` with `b-c`. */
+/** Whether a text is a template. Two placeholders in a label are refused: `a-b` with `c` would give the name of `a` with `b-c`. */
 function isTemplate(text: string, isName: (filled: string) => boolean): boolean {
   const hasOneInEachLabel = templatePieces(text)
     .slice(1, -1)
@@ -150,7 +150,7 @@ function recordedIn({ subjects = [], recorded_claims }: Subjects): readonly Clai
   return [...paths].filter(([text]) => !secretName.test(text)).map(([, path]) => path);
 }
 
-/** The names of the claims that audit line and log get of an issuer's tokens. */
+/** The names of the claims that are recorded of an issuer's tokens in the audit line and the log. */
 export const recordedNames = (table: Subjects): readonly string[] =>
   recordedIn(table).map(claimPathText);
 
@@ -167,7 +167,7 @@ export type Fault = readonly [place: readonly (string | number)[], fault: string
 const sharedAudience =
   /^(?:istio-ca|sts\.amazonaws\.com|sigstore|api:\/\/AzureADTokenExchange|(?:https:)?\/\/iam\.googleapis\.com\/.*|https:\/\/(?:github\.com|gitlab\.com|buildkite\.com|management\.(?:core\.windows\.net|azure\.com)|graph\.microsoft\.com)(?:\/.*)?)$/;
 
-/** What contradicts itself in a table with subjects, whatever other issuers there are. */
+/** The contradictions within a table with subjects. Other issuers are not considered. */
 export function subjectFaults(table: Table): readonly Fault[] {
   const { issuer, audiences, namespaces, subjects = [] } = table;
   const isShared = (audience: string): boolean =>

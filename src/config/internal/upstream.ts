@@ -60,7 +60,7 @@ export type UpstreamTable = z.output<typeof table>;
 /** `UPSTREAM_AUTHORITY`: a table, or the same as JSON in a text. */
 export const upstreamTable = z.pipe(jsonText, table);
 
-/** What a platform gives to ask a CA upstream. */
+/** What a platform provides for requests to a CA upstream. */
 export interface UpstreamContext {
   readonly fetching: Fetching;
   /** Whether a credential may be missing until the CA upstream is asked, as in a verb. */
@@ -76,7 +76,7 @@ interface UpstreamConfiguration {
   readonly clusterCredentials: ReadonlyMap<string, Credential>;
 }
 
-/** A CA may sign in an HSM that is far away. The authority that signs does not wait for it. */
+/** Long enough for a CA whose HSM is far away. No caller waits for it. */
 const timeoutMilliseconds = 30_000;
 
 /**

@@ -6,7 +6,7 @@ import { fingerprintOf, Hex } from "../../pki/encoding/bytes.ts";
 export interface AwsKeys {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
-  /** Belongs to temporary keys, which last for some hours. */
+  /** Present for temporary keys, which last for some hours. */
   readonly sessionToken: string | undefined;
 }
 
@@ -57,7 +57,7 @@ const text = new TextEncoder();
 
 let lastKey: { readonly of: string; readonly key: Uint8Array } | undefined;
 
-/** The key of a day, a region and a service. A log signs with the same one all day. */
+/** Derives the signing key for a day, a region and a service. */
 function keyOf(secretAccessKey: string, day: readonly string[]): Uint8Array {
   const of = [secretAccessKey, ...day].join("/");
   if (lastKey?.of === of) return lastKey.key;

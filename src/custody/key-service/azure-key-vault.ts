@@ -18,7 +18,7 @@ import {
 const pathPattern = /^\/keys\/[A-Za-z0-9-]{1,127}\/[0-9a-f]{32}$/;
 const version = "?api-version=2025-07-01";
 
-/** What is wrong, in the words of Azure. */
+/** Patterns for the errors of Azure. */
 const dialect = {
   disabled: /KeyDisabled/i,
   untimely: /NotYetValid|Expired/i,

@@ -30,7 +30,7 @@ const rights: Readonly<Record<string, string>> = {
   "/publicKey": "viewPublicKey",
 };
 
-/** What is wrong, in the words of Google. */
+/** Patterns for the errors of Google. */
 const dialect = {
   credential: /^401/,
   permission: /^403/,

@@ -17,7 +17,7 @@ export interface WrappedKek {
 /** A KEK of a configuration: its octets, or what key services can open. */
 export type ConfiguredKek = { readonly id: string; readonly octets: Bytes } | WrappedKek;
 
-/** What a lease is made of. */
+/** The KEKs to hold, and what a lease needs of its platform. */
 export interface LeaseParts {
   readonly keks: readonly ConfiguredKek[];
   /** The named signers, whose KEKs are derived at the same time. */
@@ -46,7 +46,7 @@ interface Opening {
   readonly rings: ReadonlyMap<string, readonly Kek[]>;
 }
 
-/** A lease is renewed this often in its time at least, so that an outage may last for nearly all of it. */
+/** How often a lease is renewed in its time, at least: so an outage may last for nearly the whole time. */
 const renewalsInLease = 10;
 /** The largest random part of each pause, so that processes that started together do not call the service together. */
 const jitter = 1 / 4;

@@ -160,7 +160,7 @@ export function textsIn(credential: Credential, names: readonly string[]): strin
   );
 }
 
-/** Reads an access token that the machine has obtained already; `undefined` for a credential of another form. */
+/** The access token in a credential, if the machine has obtained one already; `undefined` for another form. */
 export const readyToken = (credential: Credential): Access<string> | undefined =>
   Members.of(credential)["access_token"] ? tokenIn(Members.of(credential)) : undefined;
 
@@ -201,7 +201,7 @@ export const refusal: Dialect = {
   credential: /^/,
 };
 
-/** How one service is called, as far as the services differ. Each is called by JSON over HTTPS. */
+/** The ways in which calls of the services differ. All are JSON over HTTPS. */
 interface Wire<T> {
   readonly obtain: () => Promise<Access<T>>;
   readonly url: (act: string) => string;
@@ -215,7 +215,7 @@ interface Wire<T> {
 export const withBearer = (token: string, _: string, body?: object): Asked =>
   ServiceCall.inJson(body, { authorization: `Bearer ${token}` });
 
-/** Asks a service to do an act with a key. @throws KeyServiceError unless the status is 200 */
+/** Makes the function that calls a service about a key. It throws a KeyServiceError unless the status is 200. */
 export function callsTo<T>(
   { fetch, clock }: KeyServiceContext,
   { obtain, url, request, isRefused = ({ status }) => status === 401, fault }: Wire<T>,

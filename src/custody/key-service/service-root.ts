@@ -17,13 +17,13 @@ import { firstOf, KeyServiceError, type ServiceKey } from "./key-service.ts";
 /** A root whose key a service holds: one key, or several of one multi-region key. */
 export interface ServiceRoot {
   readonly keys: readonly ServiceKey[];
-  /** The certificate of the key first, then what is between it and its own root, if somebody else signed it. */
+  /** The certificate of the key, then those above it, except their root, if another CA signed it. */
   readonly certificates: readonly Bytes[];
   readonly trustDomain: TrustDomain;
   readonly clock: () => Date;
 }
 
-/** An intermediate that this CA asks its root for. */
+/** An intermediate that this CA requests of its root. */
 interface IntermediateAsked {
   /** PKCS#10, DER. */
   readonly csr: Bytes;
@@ -87,7 +87,7 @@ export function serviceRootSigner({
 const signerOf = (keys: readonly ServiceKey[], root: CaCertificate): CertificateSigner =>
   CertificateSigner.create(root, root.publicKey, signingKeyOf(keys, root.publicKey));
 
-/** The configured root, or the certificate by which its key renewed it since. */
+/** The configured root, or its latest renewal among the known roots. */
 async function latestOf(
   configured: CaCertificate,
   knownRoots: readonly Bytes[],

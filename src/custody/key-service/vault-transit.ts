@@ -12,7 +12,7 @@ import { callsTo, octetsIn, refusal, ServiceCall, textsIn } from "./service-call
 
 const pathPattern = /^\/([A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*)\/keys\/([A-Za-z0-9_.-]{1,128})$/;
 
-/** What is wrong, in the words of Vault. */
+/** Patterns for the errors of Vault. */
 const dialect = {
   credential: /invalid token/i,
   permission: /^403/,
@@ -99,7 +99,7 @@ async function tokenFor({ base, headers }: Vault, means: KeyServiceContext) {
   };
 }
 
-/** @param version Of the key that was asked; 0 for the latest. @throws KeyServiceError */
+/** @param version The version of the key that had to sign; 0 for the latest. @throws KeyServiceError */
 function signatureIn(answer: Members, version: number): Bytes {
   const [, signed, base64 = ""] =
     /^vault:v(\d+):(.*)$/.exec(ServiceCall.textOf(answer, "signature")) ?? [];
@@ -110,6 +110,6 @@ function signatureIn(answer: Members, version: number): Bytes {
 
 const text = new TextEncoder();
 
-/** JSON is unambiguous, and the order of the names is fixed. */
+/** The context of a KEK in base64. Its JSON is unambiguous, because the order of the names is fixed. */
 export const boundTo = (context: WrappingContext): string =>
   Base64.format(text.encode(JSON.stringify(Object.entries(context))));

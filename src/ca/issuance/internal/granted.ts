@@ -9,7 +9,7 @@ import type { AuditEvent } from "../audit-event.ts";
 import type { Evidence } from "../log-entry.ts";
 import type { Order, Product, Signers } from "../product.ts";
 
-/** A request whose key is verified, before the policy decides. */
+/** A request whose key has been verified, and which the policy has not decided yet. */
 interface Asked {
   readonly product: Product;
   readonly spiffeId: SpiffeId;
