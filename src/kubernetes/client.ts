@@ -47,7 +47,7 @@ export interface KubernetesClient {
 export type Credential = () => string | Promise<string>;
 
 interface KubernetesAccess {
-  /** No slash at the end. */
+  /** Its URL, without a slash at the end. */
   readonly server: string;
   readonly credential: Credential;
 }
@@ -178,7 +178,7 @@ function statusError(
   });
 }
 
-/** What an API server means by a status. Its own text is not quoted, because a webhook chooses that. */
+/** The meaning of a status of an API server. Its own text is not quoted, because a webhook may choose that. */
 function reasonOf(status: number, path: string): string {
   if (status === 403) return ": the account lacks the right, or a quota or a webhook denies it";
   const isInvalid = status === 422 && path.includes("/configmaps/");
@@ -186,7 +186,7 @@ function reasonOf(status: number, path: string): string {
 }
 
 interface ObjectWrite {
-  /** The path of the objects among which it is. */
+  /** The path of the collection of the object. */
   readonly collection: string;
   readonly namespace: string;
   readonly name: string;

@@ -29,7 +29,7 @@ export interface ClusterApi {
 /** The most requests of one {@link ClusterApi} that its server has to answer at once. */
 export const maximumUnderWay = 32;
 
-/** How long an API server gets no request after it failed one. */
+/** The time after a failure for which an API server gets no request. */
 export const backoffSeconds = 1;
 
 /** The least time between two reports that an API server is busy: callers could fill the log with them. */
@@ -90,7 +90,7 @@ function limitRequests(send: SendRequest, failed: (error: FetchError) => void): 
   }
 
   function pause(error: unknown, now: Date): void {
-    // Anybody may be able to make an object large; that must not stop the requests of all others.
+    // No backoff: perhaps anybody can make an object large, which must not stop the requests of all others.
     if (error instanceof AnswerTooLong) return;
     const message = "gets no request: backing off after a failure";
     pauseError = ClusterApi.isBusy(error) ? busy(message) : new FetchError(message);

@@ -16,7 +16,7 @@ export interface SigningKey {
   readonly sign: (bytes: Bytes) => Bytes | Promise<ArrayBuffer>;
 }
 
-/** AES-GCM with what it authenticates beside the key. */
+/** The parameters of AES-GCM: the IV, and the data that it authenticates together with the key. */
 export interface SealParameters {
   readonly name: "AES-GCM";
   readonly iv: Bytes;
@@ -39,7 +39,7 @@ export interface CryptoProvider {
   /** The encoding of ECDSA signatures that {@link verify} expects. */
   readonly dsaEncoding: DsaEncoding;
   /**
-   * Whether this is a signature over the bytes by a key that is used once. `undefined` for a key that
+   * Whether this is a signature over the bytes by a key, which is not cached. `undefined` for a key that
    * cannot be imported, such as a point that is not on its curve.
    *
    * @param spki SubjectPublicKeyInfo, DER.

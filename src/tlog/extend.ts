@@ -29,7 +29,7 @@ export const ObjectReader = {
       throw new LogError("consistency", `the log has shrunk from ${known.size} to ${tree.size}`);
     }
     const frontier = known.clone();
-    // The root is compared first. In another history the tiles differ as well, but a wrong root proves more.
+    // A wrong tile is reported only if the root is right: in another history both differ, and a wrong root proves more.
     let wrong: string | undefined;
     for (let index = known.size; index < tree.size; ) {
       const bundles = await readBundles(index, tree.size, read);

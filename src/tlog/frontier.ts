@@ -76,7 +76,7 @@ export class Frontier {
     return this.#levels[0] ?? [];
   }
 
-  /** The root of the tree; that of an empty tree for none. */
+  /** The root of the tree; {@link emptyRoot} without entries. */
   root(): Hash {
     let root: Hash | undefined;
     for (const hashes of this.#levels) {

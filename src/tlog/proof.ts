@@ -114,7 +114,7 @@ export function proveConsistency(older: number, size: number, read: TileReader):
   );
 }
 
-/** @param isKnown Whether the verifier knows the root over the older part of the range. */
+/** The ranges whose roots are in a proof of consistency. @param isKnown Whether the verifier knows the root of the older part. */
 function consistencyRanges(older: number, range: Range, isKnown: boolean): readonly Range[] {
   const { from, to } = range;
   if (older === to) return isKnown ? [] : [range];

@@ -52,7 +52,7 @@ export function requireForeign(
 /** id-ce and id-pe: RFC 5280 defines the values of these extensions. All others may have any octets as their value. */
 const standardArcs = [Hex.parseLiteral("551d"), Hex.parseLiteral("2b060105050701")];
 
-/** The value of a standard extension is DER as well, inside its OCTET STRING. */
+/** Requires DER in the values of standard extensions, inside their OCTET STRINGs. */
 function requireStandardExtensions(toBeSigned: Bytes): void {
   for (const { oid, value } of extensionsIn(toBeSigned)) {
     const name = oid.enter(Tag.objectIdentifier);
@@ -60,7 +60,7 @@ function requireStandardExtensions(toBeSigned: Bytes): void {
   }
 }
 
-/** RFC 5280 §4.2.1.1 and §4.2.1.2. */
+/** Requires the forms of RFC 5280 §4.2.1.1 and §4.2.1.2. */
 function requireKeyIdentifiers(extensions: CertificateExtensions): void {
   const { authorityKeyIdentifier, subjectKeyIdentifier } = extensions;
   if (authorityKeyIdentifier?.isCritical || subjectKeyIdentifier?.isCritical) {
@@ -68,7 +68,7 @@ function requireKeyIdentifiers(extensions: CertificateExtensions): void {
   }
 }
 
-/** RFC 5280 §4.2.1.9. A path length of more than one octet limits nothing. */
+/** Requires the form of RFC 5280 §4.2.1.9. Refuses a path length of more than one octet, which would limit nothing. */
 function requireBasicConstraints(value: DerReader | undefined): void {
   if (!value) return;
   const constraints = value.enter(Tag.sequence);
@@ -81,7 +81,7 @@ function requireBasicConstraints(value: DerReader | undefined): void {
   constraints.finish();
 }
 
-/** RFC 5280 §4.2.1.12. */
+/** Requires the form of RFC 5280 §4.2.1.12. */
 function requireKeyPurposes(value: DerReader | undefined): void {
   const purposes = value?.enter(Tag.sequence);
   while (purposes && !purposes.isDone) purposes.skip(Tag.objectIdentifier);
@@ -93,10 +93,10 @@ const uriTag = Tag.contextPrimitive(6);
 /** A mailbox, a DNS name and a URI, each an IA5String. */
 const ia5Names: readonly number[] = [Tag.contextPrimitive(1), Tag.contextPrimitive(2), uriTag];
 
-/** RFC 3986 without user information. Verifiers differ in what else they read. */
+/** A URI of RFC 3986 without user information. Verifiers differ in which other forms they accept. */
 const uriPattern = /^[a-z][a-z0-9+.-]*:(\/\/[a-z0-9.-]+(:\d+)?)?[a-z0-9._~!$&'()*+,;=:@/?#-]*$/i;
 
-/** RFC 5280 §4.2.1.6. */
+/** Requires the form of RFC 5280 §4.2.1.6. */
 function requireAlternativeNames(value: DerReader | undefined): void {
   const names = value?.enter(Tag.sequence);
   while (names && !names.isDone) {

@@ -43,8 +43,8 @@ export function createTaint(
 }
 
 /**
- * When the last leaf has expired everywhere. It may have the longest lifetime of today's settings, or of those when the
- * authority was minted.
+ * The instant at which the last leaf has expired everywhere. Its lifetime may be the longest one of today's settings, or
+ * of those when the authority was minted.
  */
 function lastLeafGone(
   { signsUntil, retiresAt }: Schedule,

@@ -58,7 +58,7 @@ function planMint(state: RotationState, lengths: PhaseLengths, now: Date): Rotat
   }
 }
 
-/** When the next authority has to come. */
+/** Computes when the next authority must be there. */
 export const Succession = {
   /** When the last of the authorities stops signing. @throws Error without authorities. */
   lastSignature(authorities: readonly ScheduledAuthority[]): Date {
@@ -121,11 +121,11 @@ function planPruning(
  */
 export type AuthorityRoot = "self" | "offline" | "upstream";
 
-/** When the successor of an intermediate has to come. */
+/** The times for the successor of an intermediate. */
 export interface Succession {
   /** When to request it: half of the spare time is gone by then, and the other half is left for an answer. */
   readonly due: Date;
-  /** The last instant at which one under a new root is installed in time for every verifier to know that root. */
+  /** The latest time to install a successor under a new root, so that every verifier knows that root in time. */
   readonly deadline: Date;
   /** When the last authority stops signing. */
   readonly signsUntil: Date;

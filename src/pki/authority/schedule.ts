@@ -20,7 +20,7 @@ export interface ScheduledAuthority {
 /** The phases of an authority in their order: the words of the CLI, the console, the pages and JSON. */
 export const phases = ["future", "published", "signing", "verifying", "retired"] as const;
 
-/** The phase of an authority at an instant. Code computes it from the schedule and never stores it. */
+/** The phase of an authority at an instant. It is computed from the schedule, never stored. */
 export type Phase = (typeof phases)[number];
 
 /** The lengths from which every schedule is computed, in seconds. */
@@ -140,13 +140,13 @@ export const Schedule = {
 export interface Installation {
   /** When the first certificate on the path from the authority to its root expires. */
   readonly expiresAt: Date;
-  /** Since when the bundle has its root without a gap; `undefined` if it has not. */
+  /** The instant from which the bundle has its root without a gap; `undefined` if the bundle lacks it. */
   readonly rootSince: Date | undefined;
-  /** When the last of the others stops; `undefined` for the first authority of a mesh. */
+  /** When the last other authority stops signing; `undefined` for the first authority of a mesh. */
   readonly othersSignUntil: Date | undefined;
 }
 
-/** Sorts authorities by their publication, in the same way in every process. */
+/** Compares authorities by their publication, for sorting that is the same in every process. */
 export function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): number {
   return (
     a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime() ||
@@ -159,7 +159,7 @@ function overlapSeconds({ longestLeafSeconds, propagationSeconds }: PhaseLengths
   return longestLeafSeconds + propagationSeconds;
 }
 
-/** The root leaves the bundle a propagation interval after the last leaf has expired: clocks differ. */
+/** A schedule of the usual lengths. The root leaves a propagation interval after the last leaf has expired: clocks differ. */
 function scheduleFrom(lengths: PhaseLengths, publishedFrom: Date, signsFrom: Date): Schedule {
   const signsUntil = addSeconds(signsFrom, lengths.signingSeconds);
   const retiresAt = addSeconds(signsUntil, overlapSeconds(lengths));

@@ -51,7 +51,7 @@ export const SigningAuthority = {
   /**
    * Selects the authority that signs at `now`; `undefined` when none is in its signing phase.
    *
-   * The newest wins. Two isolates that read different replicas may disagree for as long as a write takes
+   * Of several, the newest signs. Two isolates that read different replicas may disagree for as long as a write takes
    * to propagate. Both answers verify, because an authority is published long before it signs.
    *
    * @param authorities Every authority, in any order.

@@ -113,6 +113,6 @@ function advance(
 export interface ConfiguredTaint {
   /** The id of an authority or an additional root, or the beginning of it. */
   readonly idPrefix: string;
-  /** When the root leaves the bundle. `undefined` leaves it there for as long as its schedule says. */
+  /** When the root leaves the bundle. With `undefined` it leaves when its schedule ends. */
   readonly rootUntil: Date | undefined;
 }

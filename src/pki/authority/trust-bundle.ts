@@ -106,7 +106,7 @@ function distinctRootsAt(
   return new Map(published.flatMap(({ roots }) => roots.map((root) => [Hex.format(root), root])));
 }
 
-/** What the sequence number of a bundle is made of. */
+/** The changes of a bundle, from which its sequence number is computed. */
 export interface BundleHistory {
   /** The latest instant at which a schedule or a taint changed the bundle, in milliseconds; 0 before the first. */
   readonly changedAt: number;

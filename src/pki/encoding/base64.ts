@@ -79,10 +79,10 @@ export const Base64 = {
   },
 };
 
-/** `strict` demands the padding, and zeros for the bits that are left over (RFC 4648 §3.5). */
+/** `strict` requires the padding, and that unused bits are zero (RFC 4648 §3.5). */
 const padded: Options = { alphabet: "base64", lastChunkHandling: "strict" };
 
-/** @param target Room for one octet a symbol: a full target would silently end the decoding early. */
+/** Decodes padded base64. @param target Needs an octet for each symbol: if it were full, decoding would silently end. */
 function decodePadded(text: string, target: Bytes): Bytes | undefined {
   return attempt(() => {
     if (setFromBase64) return target.subarray(0, setFromBase64.call(target, text, padded).written);
@@ -98,7 +98,7 @@ const unpadded: Options = { alphabet: "base64url", lastChunkHandling: "loose" };
 /** Decodes base64url. @returns Whether the whole text gave exactly as many octets as the target has. */
 function fills(text: string, target: Bytes): boolean {
   if (setFromBase64) {
-    // A full target silently ends the decoding early.
+    // Decoding ends silently when the target is full, so `read` is compared.
     const { read, written } = setFromBase64.call(target, text, unpadded);
     return read === text.length && written === target.length;
   }
@@ -107,14 +107,14 @@ function fills(text: string, target: Bytes): boolean {
   return buffer.toString("base64url") === text;
 }
 
-/** RFC 4648 §3.5: the bits that are left over must be zero, or one value has several encodings. */
+/** Whether the unused bits of the last symbol are zero (RFC 4648 §3.5): otherwise one value has several encodings. */
 function hasNoSpareBits(text: string): boolean {
   const tail = text.length % 4;
   const endings = tail === 2 ? "AQgw" : "AEIMQUYcgkosw048";
   return tail === 0 || endings.includes(text.charAt(text.length - 1));
 }
 
-/** `undefined` for a wrong symbol, for which setFromBase64 throws a SyntaxError. */
+/** Runs a decoder; `undefined` for a wrong symbol, for which it throws a SyntaxError. */
 function attempt<T>(decode: () => T): T | undefined {
   try {
     return decode();

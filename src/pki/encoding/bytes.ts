@@ -3,7 +3,7 @@ import { sha256 } from "@noble/hashes/sha2.js";
 /** Bytes that WebCrypto and KV accept: never backed by shared memory. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Room for the short-lived octets of many requests. */
+/** The size of the buffer that is shared by short-lived octets of many requests. */
 const slabOctets = 64 * 1024;
 let slab: Bytes = new Uint8Array(0);
 let slabUsed = 0;
@@ -61,5 +61,5 @@ export const Hex = {
   },
 };
 
-/** The SHA-256 of octets in hexadecimal, as OpenSSL's `-fingerprint` has it without colons. */
+/** The SHA-256 of octets in hexadecimal, like that of OpenSSL's `-fingerprint`, without colons. */
 export const fingerprintOf = (octets: Uint8Array): string => Hex.format(sha256(octets));

@@ -25,7 +25,7 @@ export interface NoteSigner {
 }
 
 const maximumLength = 1_000_000;
-/** Readers must accept 16; a checkpoint with many witnesses has more. */
+/** C2SP requires readers to accept 16; a checkpoint with many witnesses has more. */
 const maximumSignatures = 100;
 const separator = "\n\n";
 /** Em dash. */

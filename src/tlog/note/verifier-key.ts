@@ -16,7 +16,7 @@ const publicKeyOctets = 32;
 export interface VerifierKey {
   readonly name: string;
   readonly use: KeyUse;
-  /** Four octets by which a signature line names its key. */
+  /** The four octets by which a signature line names its key. */
   readonly keyId: Bytes;
   readonly publicKey: Bytes;
 }
@@ -85,7 +85,7 @@ export function hasControls(text: string): boolean {
 
 const algorithm = "Ed25519";
 
-/** Whether the signature is this key's; `false` for octets that are no public key too. */
+/** Whether the signature is by this key; `false` also for octets that are not a public key. */
 export async function verifyEd25519(
   publicKey: Bytes,
   signature: Bytes,

@@ -50,7 +50,7 @@ export interface StagedTexts {
  */
 export interface LogStage {
   readonly texts: () => StagedTexts | undefined;
-  /** The first batches from an index on, at most a few; the index is the beginning of a batch, or 0. */
+  /** A few batches from an index on. The index must be the beginning of a batch, or 0. */
   readonly batches: (from: number) => readonly StagedBatch[];
   /** The index after the last entry; `undefined` when there are no entries. */
   readonly end: () => number | undefined;
