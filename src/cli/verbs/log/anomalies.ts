@@ -52,7 +52,7 @@ export const findings = {
   ],
   "records-rejected": [
     "the collector of `--to` rejected some records of a request, which OTLP forbids to send again",
-    "it has not these events, and the log does: [From the CA to a SIEM](siem.md)",
+    "the collector lacks these events, and the log has them: [From the CA to a SIEM](siem.md)",
   ],
 } as const satisfies Readonly<Record<string, readonly [when: string, act: string]>>;
 
