@@ -3,13 +3,13 @@ export interface Lease {
   /** The name of the holder; empty for a free lease. */
   readonly holder: string;
   readonly seconds: number;
-  /** When the holder took it, by its own clock, as the place writes instants. */
+  /** When the holder acquired it, by its own clock, in the form of the {@link LeasePlace}. */
   readonly acquireTime: string | undefined;
   /** How often it has passed to another holder. */
   readonly transitions: number;
 }
 
-/** The place of one lease, with optimistic locking. */
+/** Stores one lease, with optimistic locking. */
 export interface LeasePlace {
   /** Reads the lease with its version. @returns `undefined` if the lease was never held. */
   readonly read: () => Promise<(Lease & { readonly version: string }) | undefined>;
@@ -24,22 +24,22 @@ export interface LeasePlace {
 /** One process among those of which at most one may hold a lease. */
 export interface LeaseCandidate {
   /**
-   * Takes the lease if it is free, or renews it. It reads the clock after the lease, because a slow read may return a
-   * lease that was written while it waited.
+   * Acquires the lease if it is free or has expired, or renews it. It reads the clock after the lease, because a slow
+   * read may return a lease that was written while it waited.
    *
    * @returns Whether this candidate holds the lease.
    * @throws FetchError; it is unknown then who holds the lease.
    */
   readonly acquire: (clock: () => Date) => Promise<boolean>;
-  /** Gives the lease up, so that another candidate need not wait for its end. @throws FetchError */
+  /** Releases the lease, so that another candidate need not wait for its expiry. @throws FetchError */
   readonly release: (now: Date) => Promise<void>;
 }
 
 /** Creates candidates. */
 export const LeaseCandidate = {
   /**
-   * A candidate for a lease, by the rules of client-go's leader election. It counts the time of another holder
-   * by its own clock, from the last change that it saw. Clocks may disagree.
+   * Creates a candidate for a lease, by the rules of client-go's leader election. It measures another holder's time by
+   * its own clock, from the last change that it saw, because clocks may disagree.
    *
    * @param identity Different for every process.
    * @param seconds How long a holder keeps the lease without a renewal.
@@ -50,7 +50,7 @@ export const LeaseCandidate = {
 
     function isHeldByAnother(lease: Lease & { readonly version: string }, now: Date): boolean {
       const { version } = lease;
-      // Of a clock that was set back nobody knows how long that was: the time begins anew.
+      // If the clock was set back, the elapsed time is unknown, so it is counted from now.
       if (observed?.version !== version || now < observed.since) observed = { version, since: now };
       if (lease.holder === "" || lease.holder === identity) return false;
       return now.getTime() < observed.since.getTime() + 1000 * lease.seconds;

@@ -12,9 +12,9 @@ import type { Environment } from "../files/places.ts";
 import { askFor, askMetadata, type Machine, machineWith } from "./cloud-credentials.ts";
 
 /**
- * Chooses where the credential of a machine is, in the order of AWS's own tools: keys in variables, web identity
- * (IRSA), the endpoint of a container (ECS, EKS Pod Identity), the instance (IMDSv2). The first source that is configured
- * counts, and no other is tried when it fails.
+ * Chooses the source of a machine's credential, in the order of AWS's own tools: keys in variables, web identity
+ * (IRSA), the endpoint of a container (ECS, EKS Pod Identity), the instance (IMDSv2). The first source that is
+ * configured is used, and no other is tried when it fails.
  *
  * @param key What else the operator could have set, for the sentence about an instance that has none.
  * @returns What asks for the credential, or `undefined` where `AWS_EC2_METADATA_DISABLED` leaves no place.
@@ -38,11 +38,12 @@ export function awsCredentialOf(
   return isDisabled ? undefined : () => ofInstance(machine, key);
 }
 
-/** The keys of this moment. @throws OperatorError, KeyServiceError */
+/** Returns the keys that are valid now. @throws OperatorError, KeyServiceError */
 export type FindAwsKeys = (now: Date) => Promise<AwsKeys>;
 
 /**
- * Finds the keys of a machine for S3, or for another service. Keys that end are asked for again a minute before, once for all who need them.
+ * Finds the keys of a machine for S3, or for another service. Expiring keys are fetched again a minute before, once for
+ * all callers.
  * @param key What else the operator could have set.
  */
 export function awsKeysOf(
@@ -65,8 +66,8 @@ export function awsKeysOf(
 const maximumOctets = 65_536;
 
 /**
- * Finds the keys in a file of the form that AWS's tools share, in its profile `default` or in front of every
- * profile. The file is read at most once in a second, and again because others rotate what is in it.
+ * Finds the keys in a file of the form that AWS's tools share, in its profile `default` or in front of every profile.
+ * The file is read again at most once a second, because others rotate its keys.
  */
 export function awsKeysInFile(path: string): FindAwsKeys {
   const reads = new SingleFlight<{ readonly keys: AwsKeys; readonly at: number }>();
@@ -118,13 +119,13 @@ function toKeys(values: ReadonlyMap<string, string>): AwsKeys | undefined {
   return fitHeaders(keys) ? keys : undefined;
 }
 
-/** Whether a header has room for the keys: the error about any other would quote them. */
+/** Whether the keys fit into headers. They are checked here, because the platform's error would quote them. */
 const fitHeaders = ({ accessKeyId, secretAccessKey, sessionToken }: AwsKeys): boolean =>
   /^[!-+\-.0-~]{1,256}$/.test(accessKeyId) &&
   /^[!-~]{1,1024}$/.test(secretAccessKey) &&
   (sessionToken === undefined || /^[!-~]{1,16384}$/.test(sessionToken));
 
-/** Trades the token in a file, which a kubelet replaces, for keys of a role. Its answer is XML. */
+/** Exchanges the token in a file, which a kubelet replaces, for keys of a role. STS answers XML. */
 async function assumeRole(machine: Machine, file: string): Promise<Credential> {
   const { environment } = machine;
   const { AWS_ROLE_ARN: role, AWS_ROLE_SESSION_NAME: session = "rampart" } = environment;
@@ -145,8 +146,8 @@ async function assumeRole(machine: Machine, file: string): Promise<Credential> {
 }
 
 /**
- * Asks STS for tokens that name the role of this machine, for an audience (`GetWebIdentityToken`). Each is asked for
- * anew, and good for five minutes. What it makes throws OperatorError.
+ * Asks STS for tokens that name the role of this machine, for an audience (`GetWebIdentityToken`). Each is requested
+ * anew and valid for five minutes. The functions created throw OperatorError.
  *
  * @returns `undefined` where the machine has no region, which only regional endpoints of STS take, or no credential.
  */
@@ -195,7 +196,7 @@ const sts = "STS of AWS";
 const regionOf = (environment: Machine["environment"]): string | undefined =>
   environment["AWS_REGION"] ?? environment["AWS_DEFAULT_REGION"];
 
-/** The text of an element of XML that has no elements in it. */
+/** The text of an XML element without child elements; `undefined` if there is none. */
 const textIn = (xml: string, name: string): string | undefined =>
   new RegExp(`<${name}>\\s*([!-;=?-~]{1,16384})\\s*</${name}>`).exec(xml)?.[1];
 
@@ -208,7 +209,7 @@ function stsUrl(environment: Machine["environment"]): string {
   throw new KeyServiceError("cannot be asked: AWS_ENDPOINT_URL_STS must be an https URL");
 }
 
-/** ECS, and EKS Pod Identity, whose token is in a file. */
+/** Asks the endpoint of a container: ECS, or EKS Pod Identity, whose token is in a file. */
 async function ofContainer(machine: Machine, url: string): Promise<Credential> {
   const {
     AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE: file,
@@ -220,7 +221,7 @@ async function ofContainer(machine: Machine, url: string): Promise<Credential> {
   return keysIn(what, (await askMetadata(what, machine, url, { headers })).members);
 }
 
-/** IMDSv2 first gives a token, without which a request that reaches the endpoint through a proxy gets no keys. */
+/** Asks the instance (IMDSv2), first for a token, which a request through an open proxy cannot get. */
 async function ofInstance(machine: Machine, key: string): Promise<Credential> {
   const { AWS_EC2_METADATA_SERVICE_ENDPOINT: given = "http://169.254.169.254" } =
     machine.environment;

@@ -12,21 +12,21 @@ import { SmallFile, TokenFile } from "../../program/files/small-file.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
 import { accountTokenFile, type Environment } from "../files/places.ts";
 
-/** What a machine has, in which the credential of a cloud is looked for. */
+/** The places of a machine in which the credential of a cloud is searched. */
 export interface Machine extends Pick<KeyServiceContext, "fetch"> {
   readonly environment: Environment;
 }
 
-/** A variable without a value is one that is not set, to the tools of all clouds. */
+/** This machine. Empty variables are left out, because the tools of all clouds treat them as unset. */
 export const machineWith = (variables: Environment): Machine => ({
   environment: Object.fromEntries(Object.entries(variables).filter(([, value]) => value)),
   fetch: NodeFetch.trusting(undefined),
 });
 
-/** A metadata service is on the machine's own link and answers soon: where there is none, its address may never answer. */
+/** A metadata service is on the machine's own link and answers fast; without one, its address may never answer. */
 const timeoutMilliseconds = 2000;
 
-/** The addresses of a machine's own link at which the clouds answer. Nobody encrypts there. */
+/** The addresses of a machine's own link at which the clouds answer. Plaintext is accepted there. */
 const linkLocal =
   /^(?:169\.254\.\d{1,3}\.\d{1,3}|\[fd00:ec2::(?:23|254)\]|metadata\.google\.internal)$/;
 
@@ -41,10 +41,10 @@ export function metadataUrl(url: string): string {
 }
 
 /**
- * Asks for a part of a credential. An answer that is not JSON has no members.
- *
+ * Requests a part of a credential.
+ * @returns The members of the JSON answer; empty for any other text.
  * @param what Who is asked, as the subject of a sentence.
- * @throws KeyServiceError for every status but 200, and where no answer comes.
+ * @throws KeyServiceError for every status but 200, and without an answer.
  */
 export async function askFor(
   what: string,
@@ -62,7 +62,7 @@ export async function askFor(
   }
 }
 
-/** Asks a metadata service, by GET for want of another method. @throws KeyServiceError */
+/** Asks a metadata service, by default with GET. @throws KeyServiceError */
 export const askMetadata = (
   what: string,
   machine: Machine,
@@ -75,8 +75,8 @@ export const askMetadata = (
   });
 
 /**
- * Finds a token for Vault, or a login by a token that is read again from its file each time. By default that is the
- * pod's file.
+ * Finds a token for Vault, or a login by a token that is read again from its file each time. By default it is the pod's
+ * token file.
  */
 export async function findVaultCredential(
   { environment }: Machine,
@@ -142,8 +142,8 @@ async function ofManagedIdentity(
 const scope = "https://www.googleapis.com/auth/cloudkms";
 
 /**
- * The key of a service account, a token of workload identity federation, or one of the metadata server (GCE,
- * GKE, Cloud Run): whatever the configuration or `GOOGLE_APPLICATION_CREDENTIALS` has, and the last for want of it.
+ * The key of a service account, a token of workload identity federation, or one of the metadata server (GCE, GKE, Cloud
+ * Run): what the configuration or `GOOGLE_APPLICATION_CREDENTIALS` has, else the metadata server's.
  */
 export async function findGoogleCredential(
   machine: Machine,
@@ -177,7 +177,7 @@ const federationSchema = z.object({
   }),
 });
 
-/** Trades the token in a file for one of Google (RFC 8693), and that for one of a service account, if there is one. */
+/** Exchanges the token in a file for one of Google (RFC 8693), and that for one of a service account, if any. */
 async function federated(machine: Machine, given: Credential, now: Date): Promise<Credential> {
   const { data: account } = federationSchema.safeParse(given);
   if (!account)
@@ -194,7 +194,7 @@ async function federated(machine: Machine, given: Credential, now: Date): Promis
     subject_token: field === undefined ? text : ServiceCall.textOf(Members.of(jsonIn(text)), field),
     subject_token_type: account.subject_token_type,
     audience: account.audience,
-    // IAM, which impersonates, takes no narrower one.
+    // Impersonation by IAM accepts no narrower scope.
     scope: url === undefined ? scope : "https://www.googleapis.com/auth/cloud-platform",
   });
   if (url === undefined) return { access_token: pass, expires_in: seconds };

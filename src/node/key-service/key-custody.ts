@@ -13,7 +13,7 @@ import {
   machineWith,
 } from "./cloud-credentials.ts";
 
-/** Key services with the credentials that the tools of each cloud find on a machine. */
+/** Opens key services with the credentials that each cloud's own tools would find on this machine. */
 export function nodeKeyCustody(
   configuration: Parameters<OpenPlatformKeys>[0],
   variables: Environment,
@@ -39,7 +39,7 @@ export function nodeKeyCustody(
 /**
  * Opens the key services of a server, with one lease of its KEKs for its stores and its log.
  *
- * @param platform Unless it has `freezes`, a renewal runs beside the calls, and no call waits for it.
+ * @param platform Unless it `freezes`, the lease is renewed in the background, and no call waits for that.
  */
 export async function openKeysHere(
   configuration: Configuration,

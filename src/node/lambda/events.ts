@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Peer } from "../../transport/rpc/rpc.ts";
 
-/** What the platform keeps from a CA. docs/tutorials/lambda.md has the same sentences. */
+/** What a CA lacks on this platform, in sentences, which docs/tutorials/lambda.md repeats. */
 export const lambdaLimits: readonly string[] = [
   "Lambda hands on no client certificate: a workload renews with its token, or through rampart gateway",
   "Lambda has no trailers: native gRPC takes rampart gateway in front",
@@ -18,7 +18,7 @@ const scheduledSchema = z.object({
   "detail-type": z.literal("Scheduled Event"),
 });
 
-/** Whether a schedule of EventBridge has called. No request has this form, whatever its sender writes. */
+/** Whether an event is from a schedule of EventBridge. No sender of a request can give it this form. */
 export const isScheduled = (event: unknown): boolean => scheduledSchema.safeParse(event).success;
 
 /** A request of a function URL or of an HTTP API, payload format 2.0. */
@@ -47,7 +47,7 @@ export interface LambdaAnswer {
 const maximumAddressLength = 45;
 
 /**
- * Makes the request of an event, with its peer as AWS reports it. Headers say nothing about the peer.
+ * Converts an event to a request, with its peer as AWS reports it, and never by headers.
  *
  * @returns `undefined` for a request that no server accepts, such as one with a field that HTTP does not allow.
  * @throws Error for any other event.
@@ -65,7 +65,7 @@ export function parseRequest(
   const octets = isBase64Encoded ? Base64.parse(body ?? "") : new TextEncoder().encode(body ?? "");
   const hasBody = http.method !== "GET" && http.method !== "HEAD";
   const url = `https://${domainName}${rawPath}${query}`;
-  // An HTTP API hands on a decoded path, and every path has one spelling.
+  // An HTTP API passes on a decoded path, but only one spelling of a path is accepted.
   if (!octets || URL.parse(url)?.pathname !== rawPath) return undefined;
   const request = requestOf(url, { method: http.method, headers, body: hasBody ? octets : null });
   return request && { request, peer: { address: http.sourceIp.slice(0, maximumAddressLength) } };

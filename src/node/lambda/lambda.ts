@@ -42,7 +42,7 @@ export function createLambda(
   const log = EventLog.create(options.clock, options.write);
   const starting = new SingleFlight<Instance>();
 
-  /** A start that has failed for another reason than its configuration is tried again with the next event. */
+  /** Starts the instance. If that fails, other than by its configuration, the next event tries again. */
   const startOnce = () =>
     starting.join(
       () => start(options, log),
@@ -79,7 +79,7 @@ async function start(options: LambdaOptions, log: EventLog): Promise<Instance> {
   }
 }
 
-/** The configuration of `rampart serve` on a bucket. @throws ConfigurationError */
+/** Parses the configuration of `rampart serve`, which must have its store in a bucket. @throws ConfigurationError */
 export function parseLambdaConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment,
@@ -153,5 +153,5 @@ async function startConfigured(
   };
 }
 
-/** A function may run for minutes, and the schedule calls the next one after one. */
+/** A function may run for minutes, but the schedule calls again after one. */
 const pushLimits = { requests: 2000, seconds: 45, clustersAtOnce: 3, writesAtOnce: 2 };

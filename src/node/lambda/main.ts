@@ -7,7 +7,7 @@ const { LAMBDA_TASK_ROOT = process.cwd() } = process.env;
 
 EnvironmentProxies.prepare(process.env);
 
-/** The handler of an AWS Lambda function, beside whose code `rampart.toml` lies. */
+/** The handler of an AWS Lambda function, which reads `rampart.toml` beside its code. */
 export const handler: ReturnType<typeof createLambda> = createLambda({
   file: join(LAMBDA_TASK_ROOT, "rampart.toml"),
   environment: { ...process.env },

@@ -10,13 +10,13 @@ export interface Connection extends ReadOctets {
   readonly socket: Socket;
   /** The address of its peer. */
   readonly from: string;
-  /** The address by which it counts: its peer's, unless that is a gateway. */
+  /** The address to which it is counted: its peer's, unless that is a gateway. */
   address: string;
-  /** Requests under way. */
+  /** How many requests are under way. */
   requests: number;
   /** When the last request ended, or the connection began. */
   idleSince: number;
-  /** Bounds the requests that the peer may have open at once (SETTINGS_MAX_CONCURRENT_STREAMS). */
+  /** Bounds the peer's concurrent requests (SETTINGS_MAX_CONCURRENT_STREAMS). */
   readonly allow: (requests: number) => void;
   /** Accepts no more requests, and lets those under way end (GOAWAY). */
   readonly close: () => void;
@@ -35,10 +35,10 @@ const drainMilliseconds = 1_000;
 const drainingAtOnce = 64;
 
 /**
- * The established connections of one server, bounded in number. A new connection at the bound of its address replaces
- * one of that address, which has had no request for longest. At the bound of all it replaces such a one of the largest
- * share: in the network with most connections, at the address with most. If each connection there has a request, it
- * replaces the oldest of them, provided that its own address has none or a share that is smaller by two.
+ * The established connections of one server, bounded in number. At the bound of its address, a new connection replaces
+ * the one of that address that has been idle for longest. At the bound of all, it replaces the idlest of the largest
+ * share: at the address with most connections, in the network with most. If none there is idle, it replaces the oldest,
+ * but only if its own address has no connection or a share smaller by two.
  */
 export class Connections {
   readonly throttled: ThrottledNetworks;
@@ -48,7 +48,7 @@ export class Connections {
   readonly #shares = new Shares<Connection, "connections">({ connections: 0 });
   readonly #traffic = new WeakMap<Connection, Traffic>();
   readonly #bans = new Map<string, number>();
-  /** Oldest first. */
+  /** All connections, oldest first. */
   readonly #all = new Set<Connection>();
   readonly #draining = new Set<Socket>();
   /** How many connections of gateways there are, by the address of their peer. */
@@ -71,7 +71,7 @@ export class Connections {
   }
 
   /**
-   * Adds a new connection. At a bound it drains another one in its favour, by the rules above.
+   * Adds a new connection. At a bound, another one is drained for it, by the rules of {@link Connections}.
    *
    * @returns Whether it was added. Otherwise the connection is destroyed.
    */
@@ -81,7 +81,7 @@ export class Connections {
     const { members } = this.#shares.of(address);
     if (members.size >= connections_per_address && !this.#replaceIdle(members)) {
       const [oldest] = members;
-      // The new one may be a gateway's, which the strangers at its address must not keep out.
+      // The new connection may be a gateway's, which other callers at its address must not keep out.
       if (!oldest || !this.#proxiesAt.has(address))
         return this.#refuse(connection, "connections_per_address");
       this.#drain(oldest);
@@ -106,7 +106,7 @@ export class Connections {
     return address !== from || busy.length <= Math.max(1, 0.75 * most);
   }
 
-  /** Counts a connection as one of a gateway from now on, instead of by its address, which other callers may share. */
+  /** From now on counts a connection to a gateway, and not to its address, which other callers may share. */
   recount(connection: Connection, proxy: string): void {
     const { from, socket } = connection;
     const address = CallerAddress.behind(proxy, from);
@@ -141,7 +141,7 @@ export class Connections {
     else if (idle > this.#limits.idle_timeout) this.#drain(connection);
   }
 
-  /** Counts a request, which allows the peer more octets. */
+  /** Records that a request began, which allows the peer more octets. */
   begin(connection: Connection): void {
     connection.requests++;
     const traffic = this.#traffic.get(connection);
@@ -153,13 +153,13 @@ export class Connections {
     connection.idleSince = this.#clock();
   }
 
-  /** Counts a reset, a ping or settings. A connection that sends a flood of them is aborted, and its address banned. */
+  /** Counts a reset, a ping or settings. A connection that floods them is aborted, and its address banned. */
   countControlFrame(connection: Connection): void {
     const traffic = this.#traffic.get(connection);
     if (traffic && ++traffic.controlFrames === plausibleControlFrames) this.abort(connection);
   }
 
-  /** Ends a connection for abuse, and bans its address for a while. */
+  /** Aborts a connection for abuse, and bans its address for `milliseconds`, by default five seconds. */
   abort(connection: Connection, milliseconds?: number): void {
     this.ban(connection.address, milliseconds);
     connection.abort();
@@ -188,7 +188,7 @@ export class Connections {
     return false;
   }
 
-  /** Drains the connection that has had no request for longest. @returns Whether there was one. */
+  /** Drains the connection that has been idle for longest. @returns Whether one was idle. */
   #replaceIdle(among: Iterable<Connection>): boolean {
     const longest = foremost(
       among,
@@ -211,7 +211,7 @@ export class Connections {
     return true;
   }
 
-  /** The connections of the largest share, and of others that are as large: oldest first. */
+  /** The connections of the largest share and of equally large ones, oldest first. */
   #ofLargest(): Connection[] {
     const largest = this.#shares.largest("connections");
     const isOfLargest = ({ address }: Connection): boolean =>
@@ -232,7 +232,7 @@ export class Connections {
     });
     const [oldest] = this.#draining;
     if (oldest === undefined || this.#draining.size <= drainingAtOnce) return;
-    // Its event `close` comes later, when other connections drain already.
+    // Now, because its event `close` comes later.
     this.#draining.delete(oldest);
     oldest.destroy();
   }

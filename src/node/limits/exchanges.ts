@@ -3,7 +3,7 @@ import { type Limit, type LimitReached, type Limits, turnTimeLimitOf } from "./l
 import { isLargerByTwo, Shares } from "./shares.ts";
 import { Turn } from "./turn.ts";
 
-/** A request and its response, and how far their peer delays them. */
+/** A request and its response, and whether their peer delays them. */
 export interface Exchange {
   readonly address: string;
   /** Whether a part of the request has yet to arrive. */
@@ -12,7 +12,7 @@ export interface Exchange {
   readonly unsentOctets: () => number;
   readonly abort: () => void;
   /**
-   * Ends it so that its caller tries again.
+   * Refuses the exchange so that its caller may retry.
    *
    * @param isUntouched Whether no work on it has begun (RFC 9113 §8.7).
    */
@@ -21,7 +21,7 @@ export interface Exchange {
   readonly isGone: () => boolean;
 }
 
-/** The permit of one exchange under way. */
+/** The permit of an admitted exchange. */
 export interface Permit {
   /**
    * Counts memory that the request and its response take until the permit is released; a negative number of octets
@@ -29,8 +29,8 @@ export interface Permit {
    */
   readonly reserve: (octets: number) => void;
   /**
-   * Runs the work that makes the response once the fair queue gives it a turn. Neither the wait for the request nor the
-   * wait for a caller that reads the response belongs in the work. A long poll yields its turn when it begins to wait,
+   * Runs the work that makes the response once the fair queue gives it a turn. The work must not include waiting for
+   * the request's body, nor for the caller to read the response. A long poll yields its turn when it begins to wait,
    * because long polls have a limit of their own.
    *
    * @returns `undefined` if the caller has gone, or was refused because too many requests wait.
@@ -75,9 +75,9 @@ const turnsOf = (limits: Limits): FairLimits => ({
 });
 
 /**
- * The exchanges under way of one server. They are bounded in number and in octets, and each must make progress.
- * At a bound, the largest share loses its oldest exchange that is not at work: that of the network with most, and
- * there of the address with most.
+ * The exchanges under way of one server. They are bounded in number and in octets, and each must make progress. At a
+ * bound, the oldest exchange without a turn is refused in the largest share: of the address with most, in the network
+ * with most.
  */
 export class Exchanges {
   readonly #limits: Limits;
@@ -132,7 +132,7 @@ export class Exchanges {
     }
     try {
       if (exchange.isGone()) return undefined;
-      // It may have waited for long, and thousands that were admitted earlier would otherwise all be answered now.
+      // Asked again, because the request may have waited for long, with thousands of others that were admitted then.
       if (this.#isShort()) {
         this.#drop(progress, "memory");
         return undefined;
@@ -157,7 +157,7 @@ export class Exchanges {
     }
   }
 
-  /** Whether it has not been removed. */
+  /** Whether an exchange is still counted. */
   #has(progress: Progress): boolean {
     return this.#shares.of(progress.address).members.has(progress);
   }
@@ -209,7 +209,7 @@ export class Exchanges {
     }
   }
 
-  /** The peer delays nothing while this process works on the answer. */
+  /** Whether the peer delays an exchange, and not this process, which may still be working on the answer. */
   #isHeldUp(progress: Progress): boolean {
     const { exchange, unsent: before } = progress;
     const unsent = exchange.unsentOctets();

@@ -1,30 +1,30 @@
 import { CallerAddress } from "../../foundation/caller-address.ts";
 import { first, foremost, isLarger, isLargerByTwo, type Share, Shares } from "./shares.ts";
 
-/** The most works that are under way at once, and that wait: in all, and of one address. */
+/** The most work under way and waiting, in all and of one address. */
 export interface FairLimits {
   readonly underWay: number;
   readonly underWayPerAddress: number;
   readonly waiting: number;
   readonly waitingPerAddress: number;
-  /** The most that begin in one tick of the event loop, in all and of one address. */
+  /** The most work that begins in one tick of the event loop, in all and of one address. */
   readonly inOneTick: { readonly all: number; readonly address: number };
-  /** Milliseconds for which a work keeps its turn while an address with none waits. */
+  /** How long work keeps its turn while an address without a turn waits, in milliseconds. */
   readonly timeLimit: number;
 }
 
-/** Something that takes a turn. */
+/** Work that needs a turn. */
 export interface Work {
   readonly address: string;
   /** Begins the work, which calls `done` when it has ended. */
   readonly begin: (done: () => void) => void;
-  /** Called when the work has lost its place in the queue, or its turn, to that of another address. */
+  /** Called when the work has lost its place in the queue, or its turn, to another address. */
   readonly shed: () => void;
 }
 
 type Kind = "waiting" | "underWay" | "begunInPass";
 
-/** Its members are the works that wait. */
+/** The share of an address, whose members are its waiting work. */
 type QueueShare = Share<Work, Kind>;
 
 /** The clock and the callbacks of the event loop, which tests replace. */
@@ -42,10 +42,10 @@ const systemLoop: Loop = {
   after: (milliseconds, resume) => void setTimeout(resume, milliseconds).unref(),
 };
 
-/** A caller behind a gateway may have a quarter of its turns, so that one caller does not keep the others waiting. */
+/** A caller behind a gateway may have a quarter of the gateway's turns, so that it does not keep the others waiting. */
 const partsOfGateway = 4;
 
-/** The longest time between two checks of the work that waits, because the limits may have changed. */
+/** The longest time between two checks of waiting work, for changed limits. */
 const longestCheckMilliseconds = 1_000;
 
 /**
@@ -87,7 +87,7 @@ export class FairQueue {
     this.#loop = loop;
   }
 
-  /** Begins the work now or later. @returns The limit that is reached, if it never begins. */
+  /** Begins the work now or later. @returns The limit for which it is refused, if so. */
   take(work: Work): "all" | "address" | undefined {
     const limits = this.#limits();
     const { address } = work;
@@ -103,12 +103,12 @@ export class FairQueue {
     return undefined;
   }
 
-  /** Forgets a work that waits. */
+  /** Removes waiting work from the queue, without calling `shed`. */
   withdraw(work: Work): void {
     this.#shares.remove(work, "waiting");
   }
 
-  /** Rule 5. @returns Whether a work has left the queue. */
+  /** Applies rule 5. @returns Whether work was shed from the queue. */
   #evictFor(address: string): boolean {
     const oldest = this.#shares.oldestOfLargest("waiting");
     if (!oldest) return false;
@@ -119,7 +119,7 @@ export class FairQueue {
     return true;
   }
 
-  /** Rules 3 and 4. @returns Whether a work has lost its turn to this address. */
+  /** Applies rules 3 and 4. @returns Whether work has lost its turn to this address. */
   #shedFor(address: string): boolean {
     const { underWay, underWayPerAddress, timeLimit } = this.#limits();
     const own = this.#shares.of(address);
@@ -129,7 +129,7 @@ export class FairQueue {
     if (!oldest) return false;
     this.#end(oldest);
     oldest.shed();
-    // More than the bound, where that was lowered: one makes room for one, and the others keep their turns.
+    // As many as before, even if that exceeds a lowered bound: one turn is replaced, and the others are kept.
     this.#fill({ ...this.#limits(), underWay: before });
     return true;
   }
@@ -149,7 +149,7 @@ export class FairQueue {
     return own.amounts.underWay === 0 && isOverdue ? oldest : undefined;
   }
 
-  /** Checks from time to time, while work waits, whether other work is beyond its time limit or a limit was raised. */
+  /** While work waits, checks from time to time whether other work exceeds its time limit or a limit was raised. */
   #checkLater(): void {
     if (this.#willCheck) return;
     this.#willCheck = true;
@@ -176,7 +176,7 @@ export class FairQueue {
     });
   }
 
-  /** @returns Whether the work was under way. */
+  /** Ends the turn of work. @returns Whether it had one. */
   #end(work: Work): boolean {
     const wasUnderWay = this.#underWay.delete(work);
     if (wasUnderWay) this.#shares.count(work.address, "underWay", -1);
@@ -212,7 +212,7 @@ export class FairQueue {
     if (this.#shares.inAll("waiting") === 0) return undefined;
     const limits = this.#limits();
     const hasNext = (share: QueueShare) => share.members.size > 0 && hasTurn(share, limits);
-    // In a flood from many networks this is near the front, and most shares need not be looked at.
+    // A shortcut: in a flood from many networks, such a share is near the front, so most shares are not examined.
     const idle = first(
       this.#shares.all(),
       (share) => share.network.amounts.underWay === 0 && hasNext(share),
@@ -223,7 +223,7 @@ export class FairQueue {
   }
 }
 
-/** Rules 2 and 6, for one address. */
+/** Whether rules 2 and 6 allow another turn to an address. */
 function hasTurn(
   { network, amounts }: QueueShare,
   { underWayPerAddress: most, inOneTick: inOnePass }: FairLimits,

@@ -16,20 +16,20 @@ import {
 
 /** The limits of one server, and the state by which it applies them to callers. */
 export interface Guard {
-  /** The limits in force. They change in place: read a limit anew for each use. */
+  /** The limits in force. The object changes in place, so read a limit anew for each use. */
   readonly limits: Limits;
   /** Replaces the limits. Connections and requests beyond the new limits stay until they end by themselves. */
   readonly follow: (next: Limits) => void;
   readonly reached: LimitReached;
   readonly connections: Connections;
   readonly exchanges: Exchanges;
-  /** Absent if the configuration lists no gateway. */
+  /** The gateways; absent if the configuration lists none. */
   readonly trustedProxies?: TrustedProxies | undefined;
   /** Counts a handshake by its group. */
   readonly agreed: (group: string) => void;
   /** Counts a handshake that the policy refuses, and logs it. */
   readonly disagreed: (error: Error, remoteAddress: string | undefined) => void;
-  /** In milliseconds; it never goes back. */
+  /** A monotonic clock in milliseconds. */
   readonly clock: () => number;
   readonly end: () => void;
 }
@@ -40,7 +40,7 @@ const sweepMilliseconds = 1_000;
 /**
  * Creates the limits of the ports that callers share. It starts a timer, which `end` stops.
  *
- * @param collectable The process, if its garbage is to be collected in floods.
+ * @param collectable The process, if garbage should be collected in floods.
  */
 export function createGuard(
   first: Limits,
@@ -86,15 +86,15 @@ export function createGuard(
 /** A request whose head has arrived on a connection. */
 interface ArrivedRequest {
   readonly headers: ArrivedHeaders;
-  /** Emits `close` when its answer has left, or its caller has. */
+  /** Emits `close` once the response is sent or the caller is gone. */
   readonly outgoing: EventEmitter;
   /** @param address The address by which the request counts. */
   readonly exchangeBy: (address: string) => Exchange;
 }
 
 /**
- * Admits a request until its response has been sent or its caller has gone. A request through a gateway counts by the
- * address that the gateway names, and one with an unknown credential authenticates it in its turn.
+ * Admits a request, and releases its permit once its response is sent or its caller is gone. A request through a
+ * gateway is counted to the address that it names; an unknown credential is authenticated in the request's turn.
  *
  * @returns `undefined` if the request was refused.
  */
@@ -121,7 +121,7 @@ export function track(
   return { ...permit, inTurn };
 }
 
-/** Opens the guard of a program's callers, with its metrics. It ends with the program. */
+/** Opens the guard of a program's callers, with metrics. The program's end closes it. */
 export function openGuard(
   { registry, life, log }: Program,
   limits: Limits,

@@ -12,11 +12,11 @@ const waitingForEach = 8;
 
 /**
  * The most octets of a handshake that fails: a leaf of ML-DSA-87 and what it signs have less. OpenSSL verifies each
- * certificate that a stranger sends, a whole chain of which takes it a third of a second.
+ * certificate that a stranger sends, and a long chain takes it a third of a second.
  */
 const plausibleOctets = 16 * 1024;
 
-/** A handshake computes for about a millisecond. Other handshakes under way go on between two ticks. */
+/** A handshake computes for about a millisecond. Other handshakes continue between two ticks. */
 const inOneTick = { all: 8, address: 2 };
 
 const turnsOf = (limits: Limits): FairLimits => ({
@@ -28,7 +28,7 @@ const turnsOf = (limits: Limits): FairLimits => ({
   timeLimit: turnTimeLimitOf(limits.handshake_timeout),
 });
 
-/** Begins the handshake of a socket, and calls `done` when it is over, unless the socket closes before. */
+/** Begins the handshake of a socket, and calls `done` when it ends, unless the socket closes first. */
 export type BeginHandshake = (socket: Socket, done: (isAcceptable: boolean) => void) => void;
 
 /** The handshakes of one port: bounded in number, in time, and for each address. */
@@ -40,7 +40,7 @@ export class Handshakes {
   readonly #queue: FairQueue;
   readonly #sockets = new Set<Socket>();
 
-  /** @param ban Has an address refused, because of abuse. */
+  /** @param ban Bans an address because of abuse. */
   constructor(
     limits: Limits,
     reached: LimitReached,
@@ -98,7 +98,7 @@ export class Handshakes {
     this.#begin(socket, end);
   }
 
-  /** Refuses the address of a socket, and destroys its others, which may be about to cost as much. */
+  /** Bans the address of a socket, and destroys its other sockets, whose handshakes may cost as much. */
   #refuseAll({ remoteAddress }: Socket): void {
     const address = CallerAddress.of(remoteAddress);
     this.#ban(address, longBanMilliseconds);

@@ -4,7 +4,7 @@ import { Duration } from "../../foundation/text.ts";
 const count = (usual: number) =>
   z._default(z.int().check(z.minimum(1), z.maximum(1_000_000)), usual);
 
-/** A timer of Node holds no more than 2^31 - 1 ms. */
+/** A duration of at least 100 ms and at most 2^31 - 1 ms, the longest timer of Node. */
 const duration = (usual: string) =>
   z.prefault(Duration.milliseconds.check(z.minimum(100), z.maximum(2 ** 31 - 1)), usual);
 
@@ -15,7 +15,7 @@ const members = {
   /** Connections whose handshake is under way, in all and of one address. Others wait for their turn. */
   handshakes: count(64),
   handshakes_per_address: count(16),
-  /** Milliseconds for a whole handshake, and for the head of a first request. */
+  /** Milliseconds for a complete handshake, and for the head of a first request. */
   handshake_timeout: duration("10s"),
   /** Requests under way on one connection of HTTP/2, and in all. */
   streams_per_connection: count(100),
@@ -23,9 +23,9 @@ const members = {
   /** Requests that the process works on at once, in all and of one address. Others wait for their turn. */
   requests_at_work: count(128),
   requests_at_work_per_address: count(32),
-  /** Mebibytes of requests, whole or in part, that the process holds at once. */
+  /** Mebibytes of complete or partial requests in memory at once. */
   request_memory: count(16),
-  /** Milliseconds in which a whole request must arrive, and in which the peer must read on in an answer. */
+  /** Milliseconds in which a complete request must arrive, and in which the peer must read more of a response. */
   progress_timeout: duration("10s"),
   /** Milliseconds after which a connection without a request is closed. */
   idle_timeout: duration("30m"),
@@ -45,8 +45,7 @@ export const limitsTable = z.prefault(schema, {});
 export const usualLimits: Limits = schema.parse({});
 
 /**
- * The limits of a monitoring port. It answers probes and scrapers while memory is short, so that it may hold little
- * itself.
+ * The limits of a monitoring port. They are small, because it answers probes and scrapers even while memory is short.
  */
 export const monitoringLimits: Limits = {
   ...usualLimits,
@@ -62,7 +61,7 @@ export const monitoringLimits: Limits = {
  */
 export const bodyTimeoutOf = ({ progress_timeout }: Limits): number => progress_timeout / 10;
 
-/** How long a turn is kept while an address without one waits, in milliseconds: a tenth of the timeout. */
+/** How long a turn is kept while an address without a turn waits, in milliseconds: a tenth of the timeout. */
 export const turnTimeLimitOf = (timeout: number): number => timeout / 10;
 
 /** The names of the members, in the order of the table in docs/reference/limits.md. */
@@ -75,7 +74,7 @@ export type Limit = keyof Limits | "abuse";
 export type LimitReached = (limit: Limit) => void;
 
 /**
- * How long an address is banned after abuse that takes much CPU. OpenSSL and Node go on with what they have read, and
- * a few addresses could otherwise take all the time.
+ * How long an address is banned after abuse that takes much CPU. OpenSSL and Node still process what they have read, so
+ * a few addresses could otherwise take all CPU time.
  */
 export const longBanMilliseconds = 60_000;

@@ -15,7 +15,7 @@ const mebibyte = 1024 * 1024;
 
 /**
  * Creates the check whether the process is short of memory, for each request that begins. A flood takes hundreds of
- * mebibytes in a second, so a measurement is used for much less. Garbage is no reason to refuse callers: it is collected first.
+ * mebibytes in a second, so a measurement is used for much less. Before it reports a shortage, it collects garbage.
  */
 export function memoryShortage(
   limits: Limits,
@@ -44,8 +44,8 @@ function isShortOfMemory({ memory }: Limits): boolean {
 }
 
 /**
- * The octets that a process may have. Without a limit of a container, Node reports none or one beyond the machine's
- * memory.
+ * The octets that a process may use: a container's limit, else the machine's memory. Without a container, Node reports
+ * no limit or a larger one.
  */
 export function memoryToHave(
   constrained: number = process.constrainedMemory(),
@@ -54,15 +54,15 @@ export function memoryToHave(
   return constrained > 0 ? Math.min(constrained, machine) : machine;
 }
 
-/** The process whose garbage is collected. */
+/** A process whose garbage can be collected. */
 export interface Collectable {
   /** Collects all garbage, and gives memory back to the machine. */
   readonly collect: () => void;
-  /** Collects garbage in one pass, and keeps what the program soon needs again. */
+  /** Collects garbage in one pass, without giving memory back to the machine. */
   readonly collectBriefly: () => void;
-  /** Octets beside V8's heap that leave with objects in it. */
+  /** Octets outside V8's heap that are freed with objects in it. */
   readonly external: () => number;
-  /** Octets that the process holds. */
+  /** Octets that the process occupies (RSS). */
   readonly held: () => number;
 }
 
@@ -80,22 +80,25 @@ export function thisProcess(): Collectable | undefined {
   );
 }
 
-/** The time between two collections while memory is short, if the former has freed much, and if it has not. */
+/** The time between two collections while memory is short, if the last one was useful and if it was not. */
 const relief = { usefulMilliseconds: 1_000, vainMilliseconds: 5_000 };
 
-/** What a collection must have freed to make another one worthwhile while memory is short, in octets. */
+/** How many octets a collection must free to be useful. */
 const usefulOctets = 8 * mebibyte;
 
-/** What must have come beside the heap. A collection costs as much as fifty calls, and honest callers send such octets too. */
+/**
+ * The growth outside the heap, which honest callers cause, too, that justifies a collection: it costs as much as 50
+ * calls.
+ */
 const worthwhileExternalOctets = 8 * mebibyte;
 
-/** What must have come soon after such a collection: only a flood sends so much. malloc keeps what was taken at once. */
+/** The growth that justifies another one soon afterwards: only a flood is so fast, and malloc keeps a peak. */
 const floodedExternalOctets = 4 * mebibyte;
 
-/** How soon after a collection that is. */
+/** How soon after a collection `floodedExternalOctets` applies. */
 const floodMilliseconds = 300;
 
-/** The time between two collections of that, which would otherwise double the work of a flood of bodies. */
+/** The least time between two such collections, which would otherwise double the cost of a flood of bodies. */
 const dropMilliseconds = 100;
 
 /** Collects garbage when the process is short of memory, and frees memory outside the heap, which V8 hardly counts. */
@@ -111,8 +114,8 @@ export class Collection {
   }
 
   /**
-   * Collects what is beside the heap, even while the process is busy. A field of a request is such a string, which only
-   * a full collection frees, and V8 makes none for tens of mebibytes of them. malloc keeps what they took.
+   * Frees memory outside the heap, even while the process is busy. Strings such as header fields are there: only a full
+   * collection frees them, for which V8 waits until they have tens of mebibytes, and malloc keeps what they took.
    */
   dropExternal(now: number): void {
     const external = this.#process.external();
@@ -125,7 +128,7 @@ export class Collection {
     this.#externalBefore = this.#process.external();
   }
 
-  /** Collects because memory is short, unless that was of no use a moment ago. @returns Whether it has. */
+  /** Collects because memory is short, unless the last collection was too recent. @returns Whether it has. */
   relieve(now: number): boolean {
     const { usefulMilliseconds, vainMilliseconds } = relief;
     const pause = this.#freed >= usefulOctets ? usefulMilliseconds : vainMilliseconds;
@@ -138,10 +141,7 @@ export class Collection {
   }
 }
 
-/**
- * The octets that this process holds; `undefined` while it cannot tell, because no descriptor is left with which
- * to read them.
- */
+/** The octets that this process occupies; `undefined` if no file descriptor is left for reading them. */
 function heldOctets(): number | undefined {
   try {
     return process.memoryUsage.rss();

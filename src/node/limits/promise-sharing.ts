@@ -8,7 +8,7 @@ export const sharePromises: WorkSharing = (capacity, longestMilliseconds) => {
   async function begin(work: () => Promise<void>): Promise<void> {
     const { promise: mine, resolve } = Promise.withResolvers<void>();
     const ended = new AbortController();
-    // This runs before the request that did the work continues, because that may join again at once.
+    // Runs before the caller that did the work continues, because it may join again at once.
     const end = (): void => {
       if (underWay === mine) underWay = undefined;
       resolve();
@@ -32,15 +32,14 @@ export const sharePromises: WorkSharing = (capacity, longestMilliseconds) => {
   };
 };
 
-/** The longest wait of a request for work that it could do without: half a second, in parts. */
+/** The longest wait for work that a request can do without: half a second, in parts. */
 const parts = { count: 20, milliseconds: 25 };
 
 /**
- * Waits for work, at most half a second of an idle event loop; the work goes on. It rejects if the work rejects
- * meanwhile.
+ * Waits for work, about half a second at most; the work goes on afterwards. It rejects if the work rejects meanwhile.
  *
- * A busy process wakes late. Each part counts as one, however late its timer is, so that work which needs the event
- * loop gets its passes too: what is late for that reason alone must refuse nobody.
+ * Timers of a busy process fire late. So the wait is a fixed number of short timers, which lets the work have its ticks
+ * of the event loop: it is not given up only because the process is busy.
  */
 export async function waitBriefly(work: Promise<void>, wait: Pause = pause): Promise<void> {
   const inParts: Pause = async (milliseconds, signal) => {

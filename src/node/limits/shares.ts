@@ -1,16 +1,16 @@
 import { CallerAddress } from "../../foundation/caller-address.ts";
 
-/** How much there is of each kind, such as connections, octets, or requests that wait. */
+/** Amounts by kind, such as connections, octets, or waiting requests. */
 type Amounts<Kind extends string> = Record<Kind, number>;
 
-/** What all addresses of one network have together. */
+/** The sum of the amounts of all addresses of a network. */
 interface Network<Kind extends string> {
   readonly prefix: string;
   addresses: number;
   readonly amounts: Amounts<Kind>;
 }
 
-/** What one address has, and what its network has. */
+/** The amounts of an address and of its network. */
 export interface Share<Member, Kind extends string> {
   readonly address: string;
   readonly network: Readonly<Network<Kind>>;
@@ -26,10 +26,10 @@ interface OpenShare<Member, Kind extends string> extends Share<Member, Kind> {
 }
 
 /**
- * Counts what callers hold: by address, by network, and in all. Whoever bounds something counts it here, and finds here
- * who has most of it.
+ * Counts what callers hold: by address, by network, and in all. Every limit on callers counts here, and finds here who
+ * has most.
  *
- * A share is open for as long as an amount of it is not zero. Members are things of one kind that are looked for one
+ * A share is open while one of its amounts is not zero. Its members are the things of one kind that must be found one
  * by one, such as the requests of an address.
  */
 export class Shares<Member extends { readonly address: string }, Kind extends string> {
@@ -38,28 +38,28 @@ export class Shares<Member extends { readonly address: string }, Kind extends st
   readonly #networks = new Map<string, Network<Kind>>();
   readonly #shares = new Map<string, OpenShare<Member, Kind>>();
 
-  /** @param nothing Zero of each kind. */
+  /** @param nothing The kinds, each with 0. */
   constructor(nothing: Readonly<Amounts<Kind>>) {
     this.#nothing = nothing;
     this.#inAll = { ...nothing };
   }
 
-  /** How much there is of a kind in all. */
+  /** The amount of a kind over all addresses. */
   inAll(kind: Kind): number {
     return this.#inAll[kind];
   }
 
-  /** All open shares: the one that was opened, or moved back, longest ago is first. */
+  /** All open shares, in the order in which they were opened or moved back. */
   all(): Iterable<Share<Member, Kind>> {
     return this.#shares.values();
   }
 
-  /** The share of an address, as it is now. */
+  /** The share of an address now; an empty one if it has none. It must not be kept. */
   of(address: string): Share<Member, Kind> {
     return this.#shares.get(address) ?? this.#emptyShare(address);
   }
 
-  /** Adds to an amount of an address, or takes from it. */
+  /** Changes an amount of an address by a positive or negative number. */
   count(address: string, kind: Kind, change: number): void {
     const share = this.#shares.get(address) ?? this.#open(address);
     share.amounts[kind] += change;
@@ -68,20 +68,20 @@ export class Shares<Member extends { readonly address: string }, Kind extends st
     if (share.amounts[kind] === 0 && isEmpty(share)) this.#close(share);
   }
 
-  /** Adds a member, which counts as one of the kind. */
+  /** Adds a member, and 1 to the amount of the kind. */
   add(member: Member, kind: Kind): void {
     this.count(member.address, kind, 1);
     this.#shares.get(member.address)?.members.add(member);
   }
 
-  /** Removes a member, and takes one of the kind. @returns Whether it was one. */
+  /** Removes a member, and 1 from the amount of the kind. @returns Whether it was a member. */
   remove(member: Member, kind: Kind): boolean {
     const isMember = this.#shares.get(member.address)?.members.delete(member) ?? false;
     if (isMember) this.count(member.address, kind, -1);
     return isMember;
   }
 
-  /** Makes a share the last one of {@link all}. */
+  /** Moves a share to the end of {@link all}. */
   moveBack(address: string): void {
     const share = this.#shares.get(address);
     if (share && this.#shares.delete(address)) this.#shares.set(address, share);
@@ -129,7 +129,7 @@ export class Shares<Member extends { readonly address: string }, Kind extends st
 const isEmpty = ({ amounts }: Share<unknown, string>): boolean =>
   Object.values(amounts).every((amount) => amount === 0);
 
-/** Whether a share is larger than another: by its network, and between equal ones by its address. */
+/** Whether a share is larger than another: by its network's amount, or for equal ones by its address's. */
 export function isLarger<Kind extends string>(
   kind: Kind,
   one: Share<unknown, Kind>,
@@ -140,8 +140,8 @@ export function isLarger<Kind extends string>(
 }
 
 /**
- * Whether a share is larger by two: in its network, or by its address where both are of one network. So one can go from
- * it to the other, and the other is no larger afterwards.
+ * Whether a share is larger by at least two: its network's amount, or its address's within one network. Then one can
+ * pass from it to the other without making the other larger.
  */
 export function isLargerByTwo<Kind extends string>(
   kind: Kind,
@@ -153,7 +153,7 @@ export function isLargerByTwo<Kind extends string>(
   return more.amounts[kind] > less.amounts[kind] + 1;
 }
 
-/** Finds the one that is before all others for which `isSuch` holds; of equal ones the first. */
+/** Finds the foremost element by `isBefore` for which `isSuch` holds; of equal ones the first. */
 export function foremost<Each>(
   all: Iterable<Each>,
   isBefore: (one: Each, other: Each) => boolean,
@@ -165,7 +165,7 @@ export function foremost<Each>(
   return found;
 }
 
-/** Finds the first one for which `isSuch` holds. */
+/** Finds the first element for which `isSuch` holds. */
 export function first<Each>(
   all: Iterable<Each>,
   isSuch: (each: Each) => boolean,

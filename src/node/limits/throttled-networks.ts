@@ -2,21 +2,21 @@ import { CallerAddress } from "../../foundation/caller-address.ts";
 import type { Limits } from "./limits.ts";
 import type { Shares } from "./shares.ts";
 
-/** A connection whose requests at once can be bounded. */
+/** A connection whose concurrent requests can be bounded. */
 interface Throttleable {
   readonly from: string;
   readonly address: string;
   readonly allow: (requests: number) => void;
 }
 
-/** The requests that a connection may have at once after a request of its network was refused at the limit of streams. */
+/** How many concurrent requests a connection of a throttled network may have at first. */
 const throttledRequests = 8;
 
-/** A network whose connections could open more than this share of all streams begins throttled. */
+/** A network is throttled at once if its connections could open more than this share of all streams. */
 const muchShare = 0.25;
 
 /**
- * Throttles networks: their connections may have only eight requests at once, and twice as many after each sweep.
+ * Throttles networks: their connections may have only eight concurrent requests, and twice as many after each sweep.
  * Refusing thousands of requests takes the process seconds in which it serves nobody else, while requests that wait at
  * their callers cost nothing. Gateways are never throttled. Neither is an address with far fewer connections than the
  * others of its network, because its callers may have sent more requests than eight before they learn of the limit.
@@ -27,7 +27,7 @@ export class ThrottledNetworks {
   readonly #shares: Pick<Shares<Throttleable, "connections">, "of" | "largest">;
   readonly #requests = new Map<string, number>();
 
-  /** @param all The established connections, as they change. */
+  /** @param all The established connections, a live collection. */
   constructor(
     limits: Limits,
     all: Iterable<Throttleable>,
@@ -70,7 +70,7 @@ export class ThrottledNetworks {
     if (address === from && requests > throttledRequests) this.#allow(network, throttledRequests);
   }
 
-  /** Allows each network twice as many as before. */
+  /** Doubles the requests that each throttled network may have. */
   sweep(): void {
     for (const [network, requests] of [...this.#requests]) this.#allow(network, 2 * requests);
   }

@@ -1,15 +1,15 @@
 /** What the peer of a connection has sent so far. */
 export interface ReadOctets {
   readonly octetsRead: () => number;
-  /** The octets read with what TLS adds to them. */
+  /** The octets read, with TLS's overhead. */
   readonly sealedOctetsRead: () => number;
 }
 
-/** Where a connection stood at the last sweep, and what has come since. */
+/** How much a connection had sent at the last sweep, and what has come since. */
 export interface Traffic {
-  /** All octets that had come by then. */
+  /** All octets up to the last sweep. */
   readonly octets: number;
-  /** The same with TLS around them. */
+  /** The same with TLS's overhead. */
   readonly sealed: number;
   /** Those since then. */
   requests: number;
@@ -20,7 +20,7 @@ export interface Traffic {
 /** The most octets that a peer may send in a second, and for each request that came in it. */
 const plausibleOctets = { aSecond: 256 * 1024, aRequest: 96 * 1024 };
 
-/** Begins to count a connection's traffic from what it has sent so far. */
+/** Begins a new count of a connection's traffic, after what it has sent so far. */
 export const trafficOf = ({ octetsRead, sealedOctetsRead }: ReadOctets): Traffic => ({
   octets: octetsRead(),
   sealed: sealedOctetsRead(),
@@ -29,10 +29,10 @@ export const trafficOf = ({ octetsRead, sealedOctetsRead }: ReadOctets): Traffic
 });
 
 /**
- * Finds whether a peer has sent more than its requests explain: octets, or TLS records. A record with one octet takes
- * OpenSSL as long as one with a thousand.
+ * Finds whether a peer has sent more than its requests explain: octets, or TLS records. A record with one octet costs
+ * OpenSSL as much as one with a thousand.
  *
- * @returns `undefined` for a peer that has not.
+ * @returns What is too much; `undefined` for nothing.
  */
 export function abuseIn(
   { octetsRead, sealedOctetsRead }: ReadOctets,

@@ -5,7 +5,7 @@ import { waitBriefly } from "./promise-sharing.ts";
 /** The headers of a request, as Node gives them. */
 export type ArrivedHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** Authenticates a credential. @returns The name of the listed gateway whose it is; `undefined` for any other. */
+/** Authenticates a credential. @returns The name of its listed gateway; `undefined` if it belongs to none. */
 export type AuthenticateGateway = (authorization: string) => Promise<string | undefined>;
 
 /** The cached outcome of the authentication of a credential. */
@@ -15,23 +15,23 @@ interface Verdict {
   readonly until: number;
 }
 
-/** A gateway's credential is authenticated again after so many milliseconds, and stays trusted meanwhile. */
+/** After how many milliseconds a gateway's credential is authenticated again, while it stays trusted. */
 const renewal = 30_000;
 const memory = { gateway: 60_000, other: 5_000 };
 
-/** The most credentials that are cached for one gateway, whose pods each have one, and for all callers that are none. */
+/** The most cached credentials of one gateway, whose pods each have one, and of all callers that are no gateway. */
 const maximumOfProxy = 64;
 
-/** An IPv6 address with its zone is shorter. */
+/** Longer than an IPv6 address with its zone. */
 const longestAddress = 64;
 
 /** Longer credentials are ignored: a token is shorter by far, and any caller can send a long one. */
 const maximumLength = 4096;
 
 /**
- * The gateways that forward calls, which are trusted to name the address of their caller. A call through one counts by
- * the address of the caller, and all calls through one gateway are one network. To be trusted, a peer needs a
- * credential that the CA accepts from a listed gateway. Outcomes are cached: 60 seconds for a gateway, five for others.
+ * The gateways that forward calls, which are trusted to name the address of their caller. A call through one is counted
+ * to the caller's address, and all calls through one gateway are one network. To be trusted, a peer needs a credential
+ * that the CA accepts from a listed gateway. Outcomes are cached: 60 seconds for a gateway, five for others.
  */
 export class TrustedProxies {
   readonly #authenticate: AuthenticateGateway;
@@ -39,15 +39,15 @@ export class TrustedProxies {
   readonly #verdicts = new Map<string, Verdict>();
   readonly #judging = new Set<string>();
 
-  /** @param clock In milliseconds; it never goes back. */
+  /** @param clock Monotonic, in milliseconds. */
   constructor(prove: AuthenticateGateway, clock: () => number) {
     this.#authenticate = prove;
     this.#clock = clock;
   }
 
   /**
-   * Finds the gateway that forwarded a request, and the address by which the request counts. It reads only the cache:
-   * `undefined` also for a gateway whose credential has not been authenticated yet.
+   * Finds the gateway that forwarded a request, and the address to which the request is counted, in the cache alone.
+   * @returns `undefined` also for a gateway whose credential has not been authenticated yet.
    */
   proxyOf(
     headers: ArrivedHeaders,
@@ -69,7 +69,7 @@ export class TrustedProxies {
     if (credential === undefined || this.#judging.has(credential)) return undefined;
     const verdict = this.#verdictOn(credential);
     if (verdict && this.#clock() < verdict.renewAt) return undefined;
-    // It waits briefly only: the issuer of the credential may be slow, and the request may not be a gateway's at all.
+    // Waits only briefly, because the credential's issuer may be slow, and the request may not be a gateway's.
     return () => waitBriefly(this.#judge(credential));
   }
 

@@ -4,9 +4,9 @@ import type { WorkSharing } from "../../foundation/shared-work.ts";
 import type { FairQueue, Work } from "./fair-queue.ts";
 import { sharePromises } from "./promise-sharing.ts";
 
-/** The turn of a request: its permit of the fair queue. The queue may take it for another address while the work goes on. */
+/** The turn of a request in the fair queue, which may give it to another address while the work goes on. */
 export class Turn implements Work {
-  /** The turn of the current request, so that code deep in the call stack can give it up while it waits. */
+  /** The turn of the current request, so that code deep in the call stack can give it up during a wait. */
   static readonly #current = new AsyncLocalStorage<Turn>();
   readonly #queue: FairQueue;
   readonly address: string;
@@ -50,7 +50,7 @@ export class Turn implements Work {
     return wasHeld;
   }
 
-  /** Ends the wait for the turn, and every later one: the request is over, though some of its work may still wait. */
+  /** Ends this and every later wait for the turn, because the request is over, although some of its work may go on. */
   end(): void {
     this.#isOver = true;
     // The queue would otherwise keep the request in memory until its turn comes.
@@ -63,8 +63,8 @@ export class Turn implements Work {
   }
 
   /**
-   * Waits for the response of another service: an issuer, an API server, a store. The turn goes to other requests
-   * meanwhile, so that a service that never responds blocks nobody. Afterwards it waits for a new turn.
+   * Waits for another service, such as an issuer, an API server or a store, without the turn of the current request, so
+   * that a service that never responds blocks nobody. Afterwards it waits for a new turn.
    *
    * @param after For waits that are usually short: how many milliseconds the turn is kept before it is given back.
    * @throws CaError `request-abandoned` if the request is refused or ends meanwhile.
