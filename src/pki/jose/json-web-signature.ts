@@ -52,8 +52,8 @@ export const JsonWebSignature = {
   },
 
   /**
-   * Requires that a key of the issuer signed the token. A key that cannot be imported has signed nothing, but
-   * the other candidates may have.
+   * Requires that a key of the issuer signed the token. A key that cannot be imported is skipped, and
+   * the next candidate tried.
    *
    * @param keys Must return only keys that allow the algorithm of the token.
    * @throws CaError `credential-rejected` (`key`, `signature`), `key-provider-unreachable`.
@@ -93,7 +93,7 @@ function parseJsonObject(part: string): JsonObject {
   return value as JsonObject;
 }
 
-/** One buffer for all parts, longer than any token: each part is read before the next is decoded. */
+/** A buffer for one part at a time, longer than any token: each part is read before the next is decoded. */
 const decoded = new Uint8Array(16 * 1024);
 
 function parsePart(part: string): Bytes {

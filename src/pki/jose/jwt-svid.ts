@@ -39,7 +39,7 @@ export const JwtSvid = {
   },
 
   /**
-   * Requires a JWT-SVID for an audience, signed by a key of its own trust domain.
+   * Verifies a JWT-SVID for an audience, and returns its claims. A key of the trust domain of its `sub` must have signed it.
    *
    * @param keysOf The keys of a trust domain; `undefined` for one that is not trusted.
    * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`, `audience`, `issuer`,

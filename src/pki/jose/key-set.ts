@@ -40,7 +40,7 @@ interface PublishedKey {
 /** The public keys of an issuer that Rampart can use. */
 export type KeySet = readonly PublishedKey[];
 
-/** A JWK Set with what Rampart makes of it. */
+/** A JWK Set, with its keys separated into usable and unusable ones. */
 export interface JudgedKeySet {
   readonly usable: KeySet;
   readonly unusable: readonly UnusableKey[];
@@ -49,11 +49,11 @@ export interface JudgedKeySet {
 /** A key for signatures that Rampart cannot use. */
 export interface UnusableKey {
   readonly keyId: string | undefined;
-  /** The reason, to be read behind the key's id. */
+  /** Why it cannot be used, as a phrase that follows the key's id. */
   readonly fault: string;
 }
 
-/** Words for keys that cannot be used. */
+/** Formats unusable keys for people. */
 export const UnusableKey = {
   /** The beginning of a key's id, for tables and sentences. */
   shortId: (keyId: string | undefined): string => keyId?.slice(0, 12) ?? "-",

@@ -55,7 +55,7 @@ export const RegisteredClaims = {
 const maximumTextLength = 1024;
 const maximumAudiences = 64;
 
-/** NumericDate (RFC 7519 §2), up to the year 9999. */
+/** Whether a claim is a NumericDate (RFC 7519 §2), up to the year 9999. */
 function isInstant(value: unknown): value is number {
   return typeof value === "number" && value >= 0 && value <= 253402300799;
 }

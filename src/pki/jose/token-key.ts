@@ -67,10 +67,10 @@ export const TokenKey = {
    */
   plan(keys: readonly StatedTokenKey[], terms: TokenKeyTerms, now: Date): TokenKeyPlan {
     const { algorithm, propagationSeconds } = terms;
-    // A relying party may keep the set of a key that is gone, and would not know a first one after it.
+    // A relying party may still have the set of a retired key, and would not know a new first key after it.
     const forgotten = publishedAheadSeconds + propagationSeconds;
     const old = keys.filter(({ schedule }) => addSeconds(schedule.retiresAt, forgotten) <= now);
-    // A reader that misses the old keys and does not see a new one yet would take the store for empty.
+    // To a reader without the old keys that does not see a new one yet, the store would seem to be empty.
     const isFollowed = keys.some((key) => !old.includes(key) && key.schedule.publishedFrom <= now);
     const prune = isFollowed || algorithm === undefined ? old.map(({ id }) => id) : [];
     const live = keys.filter(

@@ -6,7 +6,7 @@ import { Oid } from "../encoding/object-identifiers.ts";
 /** The tag of a URI among GeneralNames. */
 export const uriName: number = Tag.contextPrimitive(6);
 
-/** An extension (RFC 5280 §4.1). Its value consists of these elements. */
+/** Encodes an extension (RFC 5280 §4.1). Its value consists of these elements. */
 export const extension = (oid: Bytes, isCritical: boolean, ...value: Bytes[]): Bytes =>
   derSequence(oid, ...(isCritical ? [derTrue] : []), derElement(Tag.octetString, ...value));
 
@@ -54,7 +54,7 @@ const names: readonly (readonly [ExtensionName, Bytes])[] = [
 export interface CertificateExtensions
   extends Readonly<Record<ExtensionName, Extension | undefined>> {
   readonly hasUnknown: boolean;
-  /** A verifier must reject a certificate with an unknown critical extension (RFC 5280 §4.2). */
+  /** Whether an unknown extension is critical: then a verifier must reject the certificate (RFC 5280 §4.2). */
   readonly hasUnknownCritical: boolean;
 }
 
@@ -89,7 +89,7 @@ export function readExtensions(fields: DerReader): CertificateExtensions {
   return readExtensionList(list);
 }
 
-/** {@link readExtensions} of the content of an Extensions, as a request has it. */
+/** Like {@link readExtensions}, for the content of an Extensions alone, as in a request. */
 export function readExtensionList(list: DerReader): CertificateExtensions {
   const found = nothingFound();
   const unknown: Bytes[] = [];

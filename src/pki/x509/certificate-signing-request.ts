@@ -12,7 +12,7 @@ import { fromX509Signature } from "../signature-reader.ts";
 import { version0 } from "./request-to-be-signed.ts";
 import { SubjectPublicKey } from "./subject-public-key.ts";
 
-/** The PEM of a CSR for an RSA-4096 key has about 1.7 kB. */
+/** The longest PEM. That of a CSR for an RSA-4096 key has about 1.7 kB. */
 const maximumPemLength = 16 * 1024;
 
 /** The labels of a CSR in PEM. */
@@ -28,7 +28,7 @@ interface SignedRequest {
   readonly signature: Bytes;
 }
 
-/** PKCS#10 (RFC 2986). */
+/** Parses CSRs (PKCS#10, RFC 2986). */
 export const CertificateSigningRequest = {
   /**
    * Reads the public key of a CSR (PKCS#10, RFC 2986) and verifies that its sender holds the private key.
@@ -54,7 +54,7 @@ export const CertificateSigningRequest = {
   },
 
   /**
-   * Reads the public key of a CSR (DER) of this CA's own, whose signature it does not verify.
+   * Reads the public key of a CSR (DER) that this CA itself has made. The signature is not verified.
    * @throws DerError for any other octets.
    */
   readKey(der: Bytes): SubjectPublicKey {

@@ -29,7 +29,7 @@ export interface Certificate {
   readonly toBeSigned: ToBeSigned;
   /** The whole TBSCertificate, which the signature covers. */
   readonly signedBytes: Bytes;
-  /** The octets of the signature, as X.509 carries it. Nobody has verified it. */
+  /** The octets of the signature in the encoding of X.509, unverified. */
   readonly signature: Bytes;
 }
 

@@ -27,7 +27,7 @@ interface IntermediateContent {
 
 /** Issues intermediates. */
 export const Intermediate = {
-  /** Issues an intermediate. @throws Error as {@link issue} does. */
+  /** Lints and signs an intermediate. @throws Error if the bytes break a clause. */
   issue(
     signer: CertificateSigner,
     { rights, publicKey, validity }: IntermediateContent,

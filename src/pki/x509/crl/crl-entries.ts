@@ -13,7 +13,7 @@ export interface CrlEntries {
 /** Reads the entries of CRLs. */
 export const CrlEntries = {
   /**
-   * Reads a CRL. Nobody verifies its signature here: an operator's file that names a certificate as revoked
+   * Reads a CRL. Its signature is not verified: an operator's file that names a certificate as revoked
    * is reason enough to refuse the certificate.
    *
    * @throws DerError

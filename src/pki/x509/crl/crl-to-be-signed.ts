@@ -48,13 +48,13 @@ export interface CrlContent {
 const enumerated = 0x0a;
 const version2 = Hex.parseLiteral("020101");
 
-/** Enough for the fields of a TBSCertList, except the names and the entries. */
+/** Octets that suffice for the fields of a TBSCertList, except the names and the entries. */
 const fixedRoom = 256;
 
-/** A time, a reason, and the headers of an entry whose serial number has 20 octets. */
+/** Octets that suffice for an entry: a serial number of 20 octets, a time, a reason, and headers. */
 const entryRoom = 64;
 
-/** crlEntryExtensions by reason. RFC 5280 §5.3.1 wants no code for `unspecified`. */
+/** The encoded crlEntryExtensions of each reason; none for `unspecified`, for which RFC 5280 §5.3.1 wants no code. */
 const entryExtensions: ReadonlyMap<string, Bytes> = new Map(
   Object.entries(RevocationReason.codes).map(([reason, code]) => {
     const value = derElement(enumerated, Uint8Array.of(code));
@@ -65,7 +65,7 @@ const entryExtensions: ReadonlyMap<string, Bytes> = new Map(
 
 /**
  * The TBSCertList of an authority (RFC 5280 §5.1): version 2, with authority key identifier and CRL
- * number. An authority revokes its own certificates alone.
+ * number. An authority revokes only its own certificates.
  */
 export function crlToBeSigned(
   { signatureAlgorithm, issuerName, authorityKeyIdentifier }: LeafProfile,

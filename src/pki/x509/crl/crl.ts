@@ -133,7 +133,7 @@ function readCrlExtensions(list: DerReader): CrlExtensions {
   return found;
 }
 
-/** RFC 5280 §5.2.3: of at most 20 octets. */
+/** Reads a CRL number of at most 20 octets (RFC 5280 §5.2.3). */
 function readNumber(value: DerReader): bigint {
   const octets = value.unsignedInteger();
   value.finish();

@@ -135,7 +135,7 @@ function readLinted(toBeSigned: Bytes, intent: CrlIntent): LintedCrl {
   };
 }
 
-/** The value of the next extension, which must be this one and not critical. */
+/** Reads the value of the next extension. @throws DerError unless it has this identifier and is not critical. */
 function extensionValue(extensions: DerReader, oid: Bytes): DerReader {
   const next = extensions.enter(Tag.sequence);
   next.literal(oid);

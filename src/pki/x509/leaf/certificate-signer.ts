@@ -17,7 +17,7 @@ import {
   servingToBeSigned,
 } from "./to-be-signed.ts";
 
-/** A CA's certificate with its key open, and what every certificate that it signs repeats of it. */
+/** A CA's certificate with its key open, and the fields that every certificate that it signs repeats. */
 export interface CertificateSigner {
   readonly certificate: Certificate;
   readonly signingKey: SigningKey;
@@ -61,13 +61,13 @@ export const CertificateSigner = {
 
 /** Issues leaves. */
 export const Leaf = {
-  /** Issues an X509-SVID. */
+  /** Lints and signs an X509-SVID. @throws Error if the bytes break a clause. */
   issue: (signer: CertificateSigner, content: LeafContent): Promise<Leaf> =>
     issue(signer, { kind: "leaf", ...content }, (issued) =>
       leafToBeSigned(signer.profile, { ...content, ...issued }),
     ),
 
-  /** Issues a serving certificate. */
+  /** Lints and signs a serving certificate. @throws Error if the bytes break a clause. */
   issueServing: (signer: CertificateSigner, content: ServingContent): Promise<Leaf> =>
     issue(signer, { kind: "serving", spiffeId: "", ...content }, (issued) =>
       servingToBeSigned(signer.profile, { ...content, ...issued }),
