@@ -14,17 +14,16 @@ import type { HashName, SignatureAlgorithm, SignatureScheme } from "../pki/signa
 import { Certificate } from "../pki/x509/certificate.ts";
 
 /**
- * `node:crypto` on the thread that calls it: Node's WebCrypto hands every operation to a thread
- * pool, which costs more than most operations.
+ * Uses `node:crypto` on the calling thread, because Node's WebCrypto uses a thread pool for every operation, which
+ * costs more than most operations.
  *
- * Keys are passed bare and ECDSA signatures as DER: on Node 24, an options object around the key costs
- * as much again as signing does. A `KeyObject` can always be exported, so each one stays in the
- * closure of the function that uses it.
+ * Keys are passed bare and ECDSA signatures as DER: on Node 24, an options object around the key costs as much again as
+ * signing does. A `KeyObject` can always be exported, so each one stays in the closure of the function that uses it.
  */
 export const nodeCryptoProvider: CryptoProvider = {
   dsaEncoding: "der",
   verify: (spki, scheme, signature, bytes) => {
-    // A KeyObject for a key that is used once costs half as much as the verification itself.
+    // PEM, because creating a KeyObject costs half as much as a verification.
     const input = verificationInput(Pem.format("PUBLIC KEY", spki), scheme);
     try {
       return verify(digestOf(scheme), bytes, input, signature);
@@ -41,7 +40,7 @@ export const nodeCryptoProvider: CryptoProvider = {
 };
 
 /**
- * Imports a private key and overwrites its octets with zeros, even when the import fails.
+ * Imports a private key, and overwrites `pkcs8` with zeros even if the import fails.
  *
  * @param pkcs8 PKCS#8, DER.
  * @throws Error for what is not a private key of the algorithm.
@@ -49,7 +48,7 @@ export const nodeCryptoProvider: CryptoProvider = {
 export function takeSigningKey(pkcs8: Bytes, algorithm: SignatureAlgorithm): SigningKey {
   try {
     const key = createPrivateKey({ key: bufferOf(pkcs8), format: "der", type: "pkcs8" });
-    // WebCrypto refuses a key of another type or curve here; node:crypto would use it.
+    // Only for its check: WebCrypto refuses a key of another type or curve, which node:crypto would use.
     key.toCryptoKey(algorithm.importParameters, false, ["sign"]);
     const digest = digestOf(algorithm);
     return { algorithm, dsaEncoding: "der", sign: (bytes) => sign(digest, bytes, key) };
@@ -58,7 +57,7 @@ export function takeSigningKey(pkcs8: Bytes, algorithm: SignatureAlgorithm): Sig
   }
 }
 
-/** PSS needs parameters. For every other scheme, node:crypto takes the bare key. */
+/** The key, with parameters for PSS; every other scheme takes the bare key. */
 function verificationInput(key: string, { signParameters }: SignatureScheme) {
   if (typeof signParameters === "string" || !("saltLength" in signParameters)) return key;
   const { saltLength } = signParameters;
@@ -80,11 +79,11 @@ const digestOf = ({ hash }: SignatureScheme): string | null => (hash ? digests[h
 
 interface OpenSslReading {
   readonly verifier: X509Certificate;
-  /** Its key, which is on its curve. */
+  /** The certificate's public key, which OpenSSL has found to be on its curve. */
   readonly verifyingKey: KeyObject;
 }
 
-/** Reads a certificate with OpenSSL, which most verifiers are or descend from. @throws DerError */
+/** Reads a certificate with OpenSSL, which most verifiers use or descend from. @throws DerError */
 export function readWithOpenSsl(der: Bytes): OpenSslReading {
   try {
     const verifier = new X509Certificate(der);
@@ -96,13 +95,13 @@ export function readWithOpenSsl(der: Bytes): OpenSslReading {
 }
 
 /**
- * Requires that OpenSSL reads an authority's certificate with all its extensions, and takes it for one.
+ * Requires that OpenSSL reads an authority's certificate with all its extensions, and accepts it as a CA's.
  *
  * @throws DerError
  */
 function requireReadable(der: Bytes): void {
   const { verifier } = readWithOpenSsl(der);
-  // A root of version 1 has no extension that says so.
+  // A root of version 1 has no extension that marks it as a CA's.
   const { version } = Certificate.parse(der).toBeSigned;
   if (!verifier.ca && version !== 1)
     throw new DerError("OpenSSL does not take it for an authority's");

@@ -13,7 +13,7 @@ export class ReplaceableWork<C, Work extends EndableWork> {
     this.#current = current;
   }
 
-  /** @param begin Rejects for a configuration with which the work cannot begin, and leaves nothing behind. */
+  /** Begins the first work. @param begin Rejects if it cannot begin, and then leaves nothing running. */
   static async open<C, Work extends EndableWork>(
     first: C,
     begin: (configuration: C, before?: Work) => Promise<Work>,
@@ -23,13 +23,13 @@ export class ReplaceableWork<C, Work extends EndableWork> {
 
   readonly current = (): Work => this.#current;
 
-  /** Begins the work of another configuration, then ends the former. */
+  /** Begins the work of another configuration, then ends the former one. If `begin` rejects, the former stays. */
   readonly reconfigure = async (next: C): Promise<readonly string[]> => {
     const before = this.#current;
     const begun = await this.#begin(next, before);
     this.#current = begun;
     await before.end();
-    // The program may have ended meanwhile.
+    // The program may have been closed meanwhile.
     if (this.#isEnded) await begun.end();
     return [];
   };

@@ -9,18 +9,18 @@ import type { ListenAddress } from "./files/places.ts";
 import { listenInPlaintext } from "./http/listener.ts";
 import { createMonitoringRoutes } from "./http/routes.ts";
 
-/** What a server takes from the process that runs it. */
+/** What a server needs from the process that runs it. */
 export interface ServerContext extends ProgramContext {
   readonly log: EventLog;
-  /** The timeout of requests to issuers and API servers, which has a default. */
+  /** The timeout of requests to issuers and API servers, if not the default. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
-  /** Waits for a load of the store, by default for a moment. */
+  /** Waits for a load of the store; by default half a second at most. */
   readonly waitForLoad?: ((load: Promise<void>) => Promise<void>) | undefined;
-  /** At least 0 and less than 1; by default the platform's random numbers. */
+  /** Returns a number from 0 to below 1; by default `Math.random`. */
   readonly random?: (() => number) | undefined;
   /** Imports the CA in `IMPORT_DIRECTORY`. */
   readonly importPluggedIn?: PluggedInImport | undefined;
-  /** The words of a verb as somebody types them for this CA. */
+  /** Adds to the words of a command what it needs to act on this CA. */
   readonly wordsFor?: ((words: string) => string) | undefined;
   /** Present in each of several processes that form one server. */
   readonly peerProcesses?: PeerProcesses | undefined;
@@ -29,11 +29,11 @@ export interface ServerContext extends ProgramContext {
 /**
  * Imports the CA in a directory, unless the store has its certificate already.
  *
- * @throws OperatorError for one that an import refuses.
+ * @throws OperatorError for a CA that is refused.
  */
 export type PluggedInImport = (mint: Mint, directory: string, now: Date) => Promise<void>;
 
-/** A running program that takes RPCs. `address` resolves once it has a certificate. */
+/** A running program that serves RPCs. `address` resolves once it has a certificate. */
 export interface RunningServer<C> extends RunningProgram<C> {
   readonly address: Promise<AddressInfo>;
 }
@@ -52,14 +52,14 @@ export interface FollowingProgram<C> {
   readonly start: (first: C, context: ServerContext) => Promise<RunningProgram<C>>;
 }
 
-/** A program that works by itself, and how it shows that. */
+/** The port and readiness of a program that serves no calls. */
 interface Unreached {
   readonly listen: ListenAddress;
   readonly readiness: () => Readiness;
   readonly readyWhen: string;
 }
 
-/** Opens the only port of a program that takes no calls: probes and metrics. @returns Where it is. */
+/** Opens the only port of a program that serves no calls, for probes and metrics. @returns Its address. */
 export async function monitorWork(
   program: Program<ServerContext>,
   { listen, readiness, readyWhen }: Unreached,

@@ -14,7 +14,7 @@ export const servingKeys = {
   LIMITS: limitsTable,
 };
 
-/** The files of the serving certificate and its key. Giving only one of them is a mistake and is refused. */
+/** The files of the serving certificate and its key, if any. @throws ConfigurationError for only one of them. */
 export function certificateFilesOf({
   TLS_CERTIFICATE_FILE: certificate,
   TLS_KEY_FILE: key,

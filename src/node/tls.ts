@@ -9,14 +9,13 @@ import type { Peer } from "../transport/rpc/rpc.ts";
 
 /** A certificate that a server presents, with its private key. */
 export interface ServingCertificate {
-  /** PEM: the certificate, then its intermediates. */
+  /** The certificate, then its intermediates, PEM. */
   readonly chainPem: string;
   readonly keyPem: string;
 }
 
 /**
- * Loads the serving certificate at `now`: the same object until it changes. It rejects while there is none, and a
- * server that has one then continues with it.
+ * Loads the serving certificate at `now`: the same object until it changes. If it rejects, a server keeps its last one.
  */
 export type ServingCertificateSource = (now: Date) => Promise<ServingCertificate>;
 
@@ -30,11 +29,11 @@ export interface CertificateFiles {
 
 /** Reads certificates. */
 export const CertificateFiles = {
-  /** A certificate in files that another program replaces. Each call reads the files anew. */
+  /** Creates a source from files that another program replaces. Each call reads them anew. */
   read({ certificate, key }: CertificateFiles): ServingCertificateSource {
     let current: ServingCertificate | undefined;
     return async () => {
-      // One after the other: where both are missing, each call names the same one.
+      // One after the other, so that each call names the same file if both are missing.
       const chainPem = await SmallFile.read(certificate, maximumOctets);
       const keyPem = await SmallFile.read(key, maximumOctets);
       if (chainPem !== current?.chainPem || keyPem !== current.keyPem)
@@ -44,7 +43,7 @@ export const CertificateFiles = {
   },
 };
 
-/** Two fifths of the remaining life, so that there is time for several attempts before half of it has passed. */
+/** When to renew a certificate: after two fifths of its remaining life, so that several attempts fit into half. */
 export function renewalOf(notAfter: Date, now: Date): Date {
   return new Date(now.getTime() + 0.4 * (notAfter.getTime() - now.getTime()));
 }
@@ -52,11 +51,11 @@ export function renewalOf(notAfter: Date, now: Date): Date {
 /** The certificate of a TLS server, and the roots to which its clients' certificates must lead. */
 export interface ServerCredentials {
   readonly certificate: ServingCertificate;
-  /** PEM, one after the other; empty when no client certificate can be verified. */
+  /** PEM, concatenated; empty if no client certificate can be verified. */
   readonly clientRoots: string;
 }
 
-/** AES-GCM alone: ztunnel accepts no other, and every other client has it (docs/explanation/istio.md#clients). */
+/** AES-GCM alone: ztunnel accepts no other, and every other client supports it (docs/explanation/istio.md#clients). */
 const cipherSuites = [
   "TLS_AES_256_GCM_SHA384",
   "TLS_AES_128_GCM_SHA256",
@@ -67,8 +66,8 @@ const cipherSuites = [
 ].join(":");
 
 /**
- * HTTP/2 or HTTP/1.1, over the versions and groups of the process (tls-policy.ts). The server requests a client certificate without requiring
- * one, and the handshake succeeds either way. So the listener must judge each certificate (`clientOf`).
+ * The options of a TLS server, with the versions and groups of the process (tls-policy.ts). It requests a client
+ * certificate, and the handshake succeeds with any or none, so the listener must judge each by {@link clientOf}.
  *
  * Sessions are not resumed, because a resumed one would keep the verdict of its first handshake.
  */
@@ -76,7 +75,7 @@ export function tlsOptions({ certificate, clientRoots }: ServerCredentials): Tls
   return {
     cert: certificate.chainPem,
     key: certificate.keyPem,
-    // Never absent, because without roots Node would trust those of the public Web.
+    // Never absent, because Node would then trust public roots.
     ca: clientRoots === "" ? [] : clientRoots,
     requestCert: true,
     rejectUnauthorized: false,
@@ -94,7 +93,7 @@ export interface ClientVerification {
   readonly log: EventLog;
 }
 
-/** What the client of a connection has shown, and its certificate if that is acceptable. */
+/** What the client of a connection has shown, and its certificate if it is acceptable. */
 export interface Client extends Pick<Peer, "clientCertificate"> {
   readonly shown: "nothing" | "acceptable" | "unacceptable";
 }

@@ -33,38 +33,38 @@ import {
 
 interface BucketLogParts extends LogParts {
   readonly objects: ConditionalObjects;
-  /** Rejects unless the bucket decides between two writers. */
+  /** Rejects unless the bucket lets only one of two concurrent writers replace an object. */
   readonly prove?: () => Promise<void>;
   /** The shard that this process appends to first; by default any. */
   readonly firstShard?: number | undefined;
 }
 
-/** How often a write is attempted: with many appending processes, others come first again and again. */
+/** How often a write is attempted: with many processes, others may come first repeatedly. */
 const maximumAttempts = 30;
 
 /**
- * So many callers wait without their turns. Further ones keep theirs, so that callers who go and come again while a
+ * How many callers wait without their turns. Further ones keep theirs, so that callers who hang up and retry while a
  * bucket is slow do not fill memory, or the batch that the others wait for.
  */
 const waitingAside = 256;
 
-/** To so many staged entries none is added, because memory has them. */
+/** How many entries may be staged before no more are accepted, because they are in memory. */
 const maximumStaged = 32_768;
 
 /**
- * A process leaves its shard once others have overtaken it there more than a third as often as not, the sooner the
- * shorter it was alone: so a process that comes leaves the shard to the one that was there.
+ * A process leaves its shard once others have overtaken it in more than a quarter of its writes. The longer it was
+ * alone there, the later it leaves, so that a new process leaves the shard to the old one.
  */
 const longestPatience = 16;
 const overtakingCosts = 3;
 
-/** The shards of others are looked at so often, or every second publication. */
+/** How often the shards of other processes are examined, or at every second publication if that is rarer. */
 const shortestLookSeconds = 15;
 
 /**
- * The log in a bucket, of any number of shards that any number of processes append to. A process keeps to one shard while
- * no other process writes there, and to the next one then. Of two writers to one shard the bucket lets one come first, and
- * the other begins anew: an entry is durable, and its certificate may go out, once its write is confirmed.
+ * The log in a bucket, with any number of shards, to which any number of processes append. A process keeps to one shard
+ * until other processes write there, and then moves to the next. Of two concurrent writers, the bucket refuses one,
+ * which reads the shard again. An entry is durable, and its certificate may be issued, once its write is confirmed.
  */
 export class BucketLog {
   readonly issuanceLog: IssuanceLog;
@@ -103,17 +103,17 @@ export class BucketLog {
   /** @throws OperatorError for a bucket that does not decide between two writers, FetchError. */
   readonly prove = async (): Promise<void> => this.#parts.prove?.();
 
-  /** Publishes the staged entries of all shards. It is for processes without timers. */
+  /** Publishes the staged entries of all shards. For processes without timers, which do not call {@link begin}. */
   readonly publish = async (): Promise<void> => {
     const results = await Promise.allSettled(this.#shards.map((each) => each.publish()));
     for (const each of results) if (each.status === "rejected") throw each.reason;
   };
 
   /**
-   * Opens the log, and publishes its own shard at intervals, and those of others whose process does not.
+   * Opens the log, and publishes its own shard at intervals, and other shards whose processes do not.
    *
-   * @returns What ends it.
-   * @throws OperatorError if the log must not go on. A bucket or a key service may be away.
+   * @returns What ends this.
+   * @throws OperatorError if the log must not continue. An unreachable bucket or key service is no error.
    */
   async begin(): Promise<() => Promise<void>> {
     const { configuration, pause } = this.#parts;
@@ -157,21 +157,21 @@ export class BucketLog {
     this.#own = (this.#own + Math.ceil(Math.random() * others)) % this.#shards.length;
   }
 
-  /** Publishes the shards whose processes have left entries since the last look. It does not reject. */
+  /** Publishes the shards whose processes have left entries unpublished since the last look. Never rejects. */
   async finishOthers(): Promise<void> {
     const others = this.#shards.filter((each) => each !== this.#ownShard);
     await Promise.allSettled(others.map((each) => each.finish()));
   }
 }
 
-/** A log as it was read from the bucket, and the sequencer that continues it. */
+/** A log as read from the bucket, and the sequencer that continues it. */
 interface OpenedLog {
   readonly stage: ObjectStage;
   readonly objects: LogObjects;
   readonly sequencer: Sequencer;
 }
 
-/** One shard of a log in a bucket, as one process knows it. */
+/** One shard of a log in a bucket, as seen by this process. */
 class Shard {
   readonly #parts: BucketLogParts;
   readonly #origin: string;
@@ -179,20 +179,20 @@ class Shard {
   readonly #overtaken: () => void;
   readonly #opening = new SingleFlight<OpenedLog>();
   readonly #publishing = new SingleFlight<void>();
-  /** The stage that this process has seen last. The log must not have less ever after. */
+  /** The last stage that this process has seen. Later ones must extend it. */
   #seen: ObjectStage | undefined;
   #hasKey = false;
-  /** The version of the stage at the last look, and that which was published then. */
+  /** The version of the stage at the last look, and the version that was last published. */
   #looked: string | undefined;
   #finished: string | undefined;
-  /** Why it takes no entry, as the end of a sentence. */
+  /** Why it accepts no entry, as the end of a sentence. */
   #refused: string | undefined;
   #trouble: string | undefined;
 
-  /** @param overtaken Called when another process has come first. */
+  /** @param overtaken Called when another process has written first. */
   constructor(parts: BucketLogParts, number: number, overtaken: (shard: Shard) => void) {
     const { objects } = parts;
-    // The first one was the only one once, and has no folder of its own.
+    // The first shard has no folder of its own, because it once was the only one.
     const prefix = number === 0 ? "" : `${number}/`;
     this.#parts = parts;
     this.#origin = `${parts.configuration.origin}/${number}`;
@@ -214,7 +214,7 @@ class Shard {
   readonly read = async (path: string): Promise<Uint8Array<ArrayBuffer> | undefined> =>
     (await this.#objects.read(path))?.octets;
 
-  /** Appends an entry once, whatever becomes of the answers to its writes. @throws CaError `log-unavailable` */
+  /** Appends an entry exactly once, even if answers to its writes are lost. @throws CaError `log-unavailable` */
   async append(...[entry, authorities]: Parameters<Sequencer["append"]>): Promise<LogPosition> {
     const attempted: number[] = [];
     try {
@@ -245,17 +245,17 @@ class Shard {
   /** Reads the log, or begins it. @throws LogRefusal, FetchError, CaError */
   readonly open = (): Promise<void> => this.#withLog(async () => {});
 
-  /** Publishes the staged entries, and finds out whether a bucket that has failed takes entries again. */
+  /** Publishes the staged entries. After a failure, it also finds out whether the bucket accepts writes again. */
   readonly publish = (): Promise<void> => this.#publishing.join(() => this.#publishOnce());
 
-  /** Begins the log, or publishes what another process has left: nobody has written since the last look. */
+  /** Begins the log, or publishes entries that another process has left: its stage is the same as at the last look. */
   async finish(): Promise<void> {
     const stored = await this.#objects.read(stagePath);
     const isLeft = stored !== undefined && stored.version === this.#looked;
     this.#looked = stored?.version;
     if (!stored) await this.open();
     const isUnfinished = isLeft && this.#finished !== stored.version;
-    // What it says of troubles must end with them, whoever writes.
+    // With troubles it publishes too, so that they end once the bucket works, whoever writes.
     if (stored && !isUnfinished && this.troubles.length === 0) return;
     await this.publish();
   }
@@ -264,13 +264,13 @@ class Shard {
     const looked = this.#looked;
     try {
       await this.#withLog(async ({ sequencer, stage, objects }) => {
-        // The sequencer does not know what other processes append meanwhile.
+        // The sequencer does not see what other processes append.
         if (!(await stage.isCurrent())) throw new Overtaken("another process writes the log");
         if (this.#refused !== undefined) stage.save({});
         if (sequencer.isBehind) await sequencer.publish();
         await stage.commit();
         this.#refused = undefined;
-        // Not only when it begins: the process that has begun the log may have ended before.
+        // Not only by the process that began the log, which may have ended before.
         if (!this.#hasKey) await LogObjects.publishVerifierKey(objects, sequencer);
         this.#hasKey = true;
       });
@@ -284,7 +284,7 @@ class Shard {
     }
   }
 
-  /** Repeats work while other processes write first. After any other failure the log is read again as well. */
+  /** Repeats work while other processes write first. After any failure, the log is read again. */
   async #withLog<T>(work: (opened: OpenedLog) => Promise<T>): Promise<T> {
     const attempt = async (): Promise<T> => {
       const open = () => this.#open();
@@ -342,7 +342,7 @@ class Shard {
   }
 
   /**
-   * A bucket that was rolled back is in order in itself, and going on from there would fork the log.
+   * Refuses a bucket that was rolled back: it is consistent in itself, but continuing from there would fork the log.
    *
    * @throws LogError if the log lacks entries that were in it.
    */
@@ -363,7 +363,7 @@ class Shard {
 const stagedIn = ({ end, batches }: ObjectStage): number =>
   (end() ?? 0) - (batches(0)[0]?.first ?? 0);
 
-/** The root over the first entries of a tree, of which a larger one is published. @throws LogError */
+/** The root of the first `size` entries of a larger, published tree. @throws LogError */
 async function rootOf(tree: Frontier, size: number, read: LogObjects["read"]): Promise<Hash> {
   if (tree.size === size) return tree.root();
   return LogProof.rootAt(
@@ -373,7 +373,7 @@ async function rootOf(tree: Frontier, size: number, read: LogObjects["read"]): P
   );
 }
 
-/** Whether a log has an entry at an index, in its stage or in a full tile. */
+/** Whether a log has this entry at an index, in its stage or in a full bundle. */
 async function hasEntry(
   { stage, objects }: OpenedLog,
   index: number,
@@ -389,7 +389,7 @@ async function hasEntry(
   return found !== undefined && Bytes.equal(found, hashEntry(entry));
 }
 
-/** A stage is shorter, because full bundles have its entries. */
+/** Longer than a stage, whose entries move to bundles once these are full. */
 const maximumOctets = 32 * 1024 * 1024;
 
 /** Opens the log in a bucket. @throws OperatorError when the roots of its service cannot be read. */
@@ -398,7 +398,7 @@ export async function openBucketLog(
   parts: Omit<BucketLogParts, "objects" | "prove">,
 ): Promise<BucketLog> {
   const fetch = await NodeFetch.trustingFile(place.rootsFile);
-  // A log has more objects than a list takes.
+  // A prefix of its own, because a log has more objects than a list may have.
   const probes = { ...place, prefix: `${place.prefix}probes/` };
   const space = new BucketSpace(probes, fetch, parts.clock);
   const objects = bucketObjects(place, fetch, parts.clock);

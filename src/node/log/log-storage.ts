@@ -18,10 +18,10 @@ const ownershipIn = (folder: string): FileOwnership => ({
 });
 
 /**
- * The published objects of a log as files. An object is flushed, then gets its name if the name is free. So a
- * reader sees a whole object or none, and no object is ever overwritten but the checkpoint.
+ * The published objects of a log as files. An object is flushed, then gets its name if the name is free. So a reader
+ * sees a complete object or none, and no object but the checkpoint is ever overwritten.
  *
- * @param parent The folder of the log, which is there; the folders between it and an object are made.
+ * @param parent The folder of the log, which must exist; the folders below it are created.
  * @param flush Flushes the names in a folder.
  */
 export function fileObjects(
@@ -79,11 +79,11 @@ export interface SqliteStage extends LogStage {
   readonly close: () => void;
 }
 
-/** The batches that a reader gets at once: sixteen of a mebibyte at the most. */
+/** How many batches are read at once, each of at most a mebibyte. */
 const batchesAtOnce = 16;
 
 /**
- * The stage of a log in an SQLite database of this process alone.
+ * Opens the stage of a log in an SQLite database, which it locks for this process.
  *
  * @throws Error with `code` when the file is locked, is no database, or cannot be written.
  */

@@ -25,7 +25,7 @@ import { PublishedLog } from "../../transport/http/log-routes.ts";
 import { StoreOwner } from "../files/store-owner.ts";
 import { fileObjects, openSqliteStage, readObject, type SqliteStage } from "./log-storage.ts";
 
-/** What every log of a server is made of. */
+/** What each log of a server needs. */
 export interface LogParts {
   readonly configuration: LogConfiguration;
   readonly trustDomain: TrustDomain;
@@ -37,14 +37,14 @@ export interface LogParts {
 
 interface NodeLogParts extends LogParts {
   readonly storeDirectory: string;
-  /** Each process that serves has a log of its own. */
+  /** The number of this process's log: each serving process has its own. */
   readonly shard: number;
 }
 
-/** 0x00 (RFC 6962 §2.1), and room for the longest entry behind it. */
+/** A reused buffer: 0x00 (RFC 6962 §2.1), then the entry. */
 const leaf = new Uint8Array(1 + maximumEntryOctets);
 
-/** The leaf hash by OpenSSL, which takes a tenth of the time of JavaScript. */
+/** The leaf hash, by OpenSSL, in a tenth of JavaScript's time. */
 export function hashEntry(entry: Uint8Array): Hash {
   leaf.set(entry, 1);
   return new Uint8Array(hash("sha256", leaf.subarray(0, 1 + entry.length), "buffer"));
@@ -92,8 +92,8 @@ export class NodeLog {
   }
 
   /**
-   * Opens the log of this process: a SQLite stage, and files below the directory of the store. Until a key service
-   * has unwrapped the KEK, the log takes no entry.
+   * Opens the log of this process: a SQLite stage, and files below the directory of the store. Until a key service has
+   * unwrapped the KEK, the log accepts no entry.
    *
    * @throws OperatorError if the log must not continue, or another process has it open.
    */
@@ -117,7 +117,7 @@ export class NodeLog {
     return log;
   }
 
-  /** Publishes what is staged, and closes the storage. */
+  /** Publishes staged entries, and closes the storage. A second call waits for the first. */
   readonly end = (): Promise<void> => {
     this.#ended ??= this.#endOnce();
     return this.#ended;
@@ -137,7 +137,7 @@ export class NodeLog {
     return why && `the issuance log takes no entry: ${why}`;
   }
 
-  /** Opens once, for all who ask, and again after a failure. */
+  /** Opens the sequencer once, and again after a failure. */
   #open(): Promise<Sequencer> {
     const open = () =>
       this.#openOnce().catch((error: unknown) => {
@@ -184,11 +184,11 @@ function openStage(folder: string): SqliteStage {
   }
 }
 
-/** Its key service will open the KEK again; the lease has logged why it does not now. */
+/** Whether an error means that the KEK is unavailable for now, whose reason the lease has logged. */
 export const isAway = (error: unknown): boolean =>
   error instanceof CaError && error.refusal.reason === "kek-unavailable";
 
-/** The stage and the objects of a log, and its name. */
+/** The stage and the objects of a log, and its origin. */
 interface OpenedStorage {
   readonly origin: string;
   readonly stage: LogStage;
@@ -197,7 +197,7 @@ interface OpenedStorage {
 }
 
 /**
- * Opens the sequencer of a log, once the KEK is held that unseals its keys.
+ * Opens the sequencer of a log, after it has acquired the KEK that unseals its keys.
  *
  * @param mayBegin Whether an empty log may begin on the configuration's inception date.
  * @throws LogRefusal, LogError, and CaError while the KEK is unavailable.
@@ -223,7 +223,7 @@ export async function openSequencer(
   });
 }
 
-/** The error of a log that must not go on, for the operator who starts it. */
+/** Converts the error of a log that must not continue to OperatorError; others stay. */
 export function toOperatorError(error: unknown): unknown {
   if (error instanceof LogRefusal) return new OperatorError(error.message);
   if (error instanceof LogError) return new OperatorError(`LOG_WITNESSES: ${error.message}`);

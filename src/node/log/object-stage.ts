@@ -17,18 +17,19 @@ import { Tile } from "../../tlog/tile.ts";
 
 type Octets = Uint8Array<ArrayBuffer>;
 
-/** The octets of one object, and the version that a write of it may name. */
+/** The octets of an object, and its version, which a write may require. */
 interface VersionedOctets {
   readonly octets: Octets;
   readonly version: string;
 }
 
-/** Objects that many processes write, of whose writes to one version at most one is confirmed. */
+/** Objects that many processes write. Of several writes that replace one version, at most one is confirmed. */
 export interface ConditionalObjects {
   readonly read: (path: string) => Promise<VersionedOctets | undefined>;
   /**
-   * @param octets They may change once this has settled.
-   * @returns The version of what it has written; `undefined` if another write came before.
+   * Replaces `version`, or creates the object.
+   * @param octets May be changed once this has settled.
+   * @returns The new version; `undefined` if another write came first.
    */
   readonly write: (
     path: string,
@@ -37,7 +38,7 @@ export interface ConditionalObjects {
   ) => Promise<string | undefined>;
 }
 
-/** Another process has written to the log meanwhile, so that this one's copy of it is outdated. */
+/** Another process has written to the log meanwhile, so this process's copy of it is outdated. */
 export class Overtaken extends Error {
   override readonly name = "Overtaken";
 }
@@ -45,7 +46,7 @@ export class Overtaken extends Error {
 /** The path of the stage below the prefix of its log. */
 export const stagePath = "stage.json";
 
-/** More staged entries are never in bundles: `BucketLog` adds none long before. */
+/** More staged entries than a stage may have in bundles: `BucketLog` accepts no more long before. */
 const maximumBundled = 65_536;
 
 const index = z.int().check(z.minimum(0));
@@ -57,7 +58,7 @@ const stageSchema = z.strictObject({
   key: z.string(),
   head: z.string(),
   named: z.optional(z.string()),
-  /** The staged entries that are stored in full bundles already. */
+  /** The indexes of staged entries that are already in full bundles. */
   bundled: z.optional(
     z
       .strictObject({ from: bundleEdge, to: bundleEdge })
@@ -71,13 +72,13 @@ const stageSchema = z.strictObject({
 type StageForm = z.infer<typeof stageSchema>;
 type Save = readonly [texts: Partial<StagedTexts>, deleteUpTo: number | undefined];
 
-/** What a stage holds: its texts, and the entries that are not published whole. */
+/** The content of a stage: its texts, and the entries that are not completely published. */
 export interface StageContent {
   readonly texts: StagedTexts | undefined;
   readonly batches: readonly StagedBatch[];
 }
 
-/** What a stage works with. */
+/** What a stage needs. */
 interface StageMeans {
   readonly hashEntry: HashEntry;
   readonly pause?: Pause | undefined;
@@ -86,15 +87,15 @@ interface StageMeans {
 const nothing: StageContent = { texts: undefined, batches: [] };
 
 /**
- * After a write of several entries, the next one waits until as many more have come, because their callers may ask again
- * at once: at most for the time of that write, and no longer than this. Each write costs money and time to sign.
+ * After a write of several entries, the next write waits until as many have come again, because their callers may call
+ * again at once: at most as long as that write took, and this time. Each write costs money and time to sign.
  */
 const longestRestMilliseconds = 50;
 
 /**
- * The stage of a log in one object. It changes in memory, and its owner answers nobody before {@link commit} has
- * written it: only over the version that was read, so that of two processes one alone goes on. Entries that fill a
- * bundle are stored there, and no write of the stage repeats them.
+ * The stage of a log in one object. It changes in memory, and its owner must not answer callers before {@link commit}
+ * has written it, which replaces only the version that was read, so that of two processes only one continues. Entries
+ * that fill a bundle are moved there, and are not written with the stage again.
  *
  * Once a write has failed, the stage in memory may differ from the object: its owner reads another one.
  */
@@ -103,24 +104,24 @@ export class ObjectStage implements LogStage {
   readonly #means: StageMeans;
   readonly #writer = randomUUID();
   #content = nothing;
-  /** The content that the object has, as far as this process knows. */
+  /** The content of the object, as far as this process knows. */
   #confirmed = nothing;
   #version: string | undefined;
-  /** The bundles between these indexes have been written or read. */
+  /** The entries between these indexes are in bundles that were written or read. */
   #bundledFrom = 0;
   #bundledUpTo = 0;
-  /** What was saved since the last write. Entries of this process cannot be moved behind entries of another one. */
+  /** What was saved since the last write, to be applied to another process's stage; entries cannot be moved so. */
   #saved: Save[] = [];
   #changes = 0;
   #lastAppend = 0;
   #durable = 0;
-  /** The last commit, and up to which change it makes durable. */
+  /** The last commit, and the number of the last change that it makes durable. */
   #commit: { readonly wanted: number; readonly done: Promise<void> } | undefined;
   #failure: Error | undefined;
   #isOutdated = false;
   readonly #writes = new SingleFlight<void>();
   readonly #bundling = new SingleFlight<void>();
-  /** The pause after the last write, and its end. */
+  /** The pause after the last write, and what ends it early. */
   #rest = Promise.resolve();
   #endRest = new AbortController();
   /** The entries that wait for the next write, and how many of them end the pause. */
@@ -133,19 +134,19 @@ export class ObjectStage implements LogStage {
     this.#means = means;
   }
 
-  /** @throws LogError for an object of another form, or without its bundles. */
+  /** Reads the stage; empty if the object does not exist. @throws LogError if it is malformed or lacks its bundles. */
   static async read(objects: ConditionalObjects, means: StageMeans): Promise<ObjectStage> {
     const stage = new ObjectStage(objects, means);
     await stage.#read();
     return stage;
   }
 
-  /** What is durable. */
+  /** The content that is durable. */
   get confirmed(): StageContent {
     return this.#confirmed;
   }
 
-  /** Whether a sequencer that knows this stage must not go on with it. */
+  /** Whether a sequencer must not continue with this stage. */
   get isOutdated(): boolean {
     return this.#isOutdated;
   }
@@ -155,7 +156,7 @@ export class ObjectStage implements LogStage {
     return this.#failure instanceof Overtaken;
   }
 
-  /** Has nobody append to this stage any more. */
+  /** Makes this stage outdated, so that nothing is appended to it any more. */
   abandon(): void {
     this.#isOutdated = true;
   }
@@ -178,7 +179,7 @@ export class ObjectStage implements LogStage {
 
   readonly end = (): number | undefined => endOf(this.#content.batches);
 
-  /** Counts an entry that waits to be appended. The last one for which the pause is made ends it. */
+  /** Counts an entry that waits to be appended. Once there are as many as the pause waits for, it ends. */
   expectEntry(): void {
     if (++this.#waiting >= this.#enough) this.#endRest.abort("enough");
   }
@@ -197,7 +198,7 @@ export class ObjectStage implements LogStage {
     this.#changes++;
   };
 
-  /** Runs work once no write is under way, so that what comes meanwhile forms one batch. */
+  /** Runs work once no write is under way and the pause is over, so that entries that come meanwhile form one batch. */
   readonly nextTurn = (work: () => void): void => {
     const begin = async (): Promise<void> => {
       await this.#writes.underWay?.catch(() => {});
@@ -215,14 +216,14 @@ export class ObjectStage implements LogStage {
   }
 
   /**
-   * Makes everything durable that has changed before this call. Entries that others have appended meanwhile do no harm
-   * to a head, which covers those before them: it is written beside them unless it is no longer the one that was read.
+   * Makes all earlier changes durable. If others have only appended meanwhile, a changed head is written beside their
+   * entries, which it does not cover, unless they have changed the head, too.
    *
    * @throws Overtaken, and errors of the objects, after which the write may have happened.
    */
   commit(): Promise<void> {
     const wanted = this.#changes;
-    // One promise for all callers of a batch: what each of them keeps in memory meanwhile, V8 copies.
+    // One promise for all callers of a batch, because what each keeps in memory meanwhile costs V8 copies.
     if (this.#commit?.wanted !== wanted) this.#commit = { wanted, done: this.#commitUpTo(wanted) };
     return this.#commit.done;
   }
@@ -264,7 +265,7 @@ export class ObjectStage implements LogStage {
     let version = await this.#objects.write(stagePath, octets, this.#version);
     const took = performance.now() - begun;
     if (version === undefined) {
-      // The conflict may be with this very write, whose first answer was lost.
+      // The conflict may be with this very write, whose first response was lost.
       const stored = await this.#objects.read(stagePath);
       if (!stored || parse(stored.octets).writer !== writer) return false;
       version = stored.version;
@@ -287,8 +288,8 @@ export class ObjectStage implements LogStage {
   }
 
   /**
-   * Serializes the stage into one buffer for all writes, of which one is under way at a time. A string of all entries, and
-   * a buffer for each write, would have V8 collect its old space several times in a second.
+   * Serializes the stage into one buffer for all writes, of which one is under way at a time. With a string of all
+   * entries, or a buffer for each write, V8 would collect its old space several times a second.
    */
   #format(writer: string): Octets {
     const { texts = { key: "", head: "" }, batches } = this.#content;
@@ -310,7 +311,7 @@ export class ObjectStage implements LogStage {
     return this.#body.fill([...parts, closing]);
   }
 
-  /** Writes the bundles that are full. A confirmed entry keeps its index, so they are those of every publication. */
+  /** Writes full bundles. They will not change, because a confirmed entry keeps its index. */
   async #writeBundles(): Promise<void> {
     for (;;) {
       const { batches } = this.#confirmed;
@@ -325,13 +326,13 @@ export class ObjectStage implements LogStage {
       );
       const octets = Tile.formatBundle(entries);
       const stored = await create(this.#objects, bundlePath(first), octets);
-      // Another bundle is a matter for the publication, which refuses it.
+      // If there is a different bundle, leaves it to the publication, which refuses it.
       if (stored !== octets && !(stored && Bytes.equal(stored, octets))) return;
       this.#bundledUpTo = next;
     }
   }
 
-  /** @returns Whether the saved texts may be written over what others have written since. */
+  /** Reads what others have written since, and applies the saved texts to it. @returns Whether that is possible. */
   async #absorb(): Promise<boolean> {
     const mine = this.#confirmed;
     const hasAppended = (): boolean => this.#lastAppend > this.#durable;
@@ -383,7 +384,7 @@ export class ObjectStage implements LogStage {
 /** The end of the JSON of a stage. */
 const closing = "]}";
 
-/** Octets of texts in a buffer that the next texts overwrite. */
+/** Encodes texts into one buffer, which the next texts overwrite. */
 class ReusedBuffer {
   #buffer = Buffer.allocUnsafeSlow(0);
 
@@ -401,7 +402,7 @@ const endOf = (batches: readonly StagedBatch[]): number | undefined => {
   return last && last.first + last.count;
 };
 
-/** The beginning of the first bundle of which every entry is at this index or after it. */
+/** The index at which the first bundle begins that has no entry before `from`. */
 const bundleEnd = (from: number): number => Math.ceil(from / Tile.fullWidth) * Tile.fullWidth;
 
 const bundlePath = (first: number): string =>
@@ -437,8 +438,8 @@ async function create(
 }
 
 /**
- * The published objects of a log beside its stage. Nothing is published before the stage has what it commits to, and
- * a checkpoint replaces only the one that was read with the stage: a slow process never puts an older one back.
+ * The published objects of a log beside its stage. Nothing is published before the stage that commits to it is written.
+ * A checkpoint replaces only the one that was read with the stage, so that a slow process cannot restore an older one.
  */
 export function publishedObjects(objects: ConditionalObjects, stage: ObjectStage): LogObjects {
   let checkpoint: string | undefined;
@@ -458,7 +459,7 @@ export function publishedObjects(objects: ConditionalObjects, stage: ObjectStage
       const version = await objects.write(path, octets, checkpoint);
       if (version === undefined) {
         const stored = await objects.read(path);
-        // The lost answer to this very write, or another process that has published the same.
+        // It is no conflict if the response to this very write was lost, or another process has published the same.
         if (!stored || !Bytes.equal(stored.octets, octets))
           throw new Overtaken("another process publishes the log");
         checkpoint = stored.version;

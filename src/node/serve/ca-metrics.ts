@@ -14,7 +14,7 @@ type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" |
 
 type Reason = NonNullable<AuditEvent["reason"]>;
 
-/** How a call that was not signed counts. A reason that is new does not compile until it stands here. */
+/** How a call without a certificate is counted. A new reason does not compile until it is listed here. */
 const errorsByReason: Readonly<Record<Reason, SignError | "authentication">> = {
   "credential-missing": "authentication",
   "credential-rejected": "authentication",
@@ -142,8 +142,8 @@ const authorityGauges: readonly AuthorityGauge[] = [
 ];
 
 /**
- * Gauges of the authorities: whether a certificate could be issued now, when roots expire, and how long the
- * one that signs will. Without a readable store the CA is not ready, and the others are NaN.
+ * Adds gauges: whether a certificate could be issued now, when roots expire, and until when the signing authority
+ * signs. Without a readable store the CA is not ready, and the others are NaN.
  */
 export function addAuthorityGauges(
   registry: Registry,
@@ -162,7 +162,7 @@ export function addAuthorityGauges(
       throw error;
     }
   };
-  // The processes of one server read one store.
+  // Not a sum, because the processes of a server read the same store.
   const shared = { aggregator: "first" } as const;
   Metrics.addReadGauge(registry, {
     ...shared,
@@ -176,7 +176,7 @@ export function addAuthorityGauges(
   }
 }
 
-/** When this process may hold its KEK no longer; NaN for a KEK without a lease. */
+/** Adds the gauge of the time until which this process may hold its KEK; NaN for a KEK without a lease. */
 export function addKekGauge(registry: Registry, { until }: HeldKeks): void {
   Metrics.addReadGauge(registry, {
     name: "rampart_kek_held_until_timestamp",

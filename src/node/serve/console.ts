@@ -19,7 +19,7 @@ interface ServeConsoleParts {
   readonly wordsFor: ServerContext["wordsFor"];
 }
 
-/** The console on the monitoring port. Where a credential is configured, it is needed here too. */
+/** Creates the console for the monitoring port. If credentials are configured, they are required here, too. */
 export function serveConsole(parts: ServeConsoleParts): Console {
   const { configuration, composition, counts, push } = parts;
   const { certificateAuthority, issuers, accessKeys } = composition;
@@ -42,7 +42,7 @@ export function serveConsole(parts: ServeConsoleParts): Console {
   return Console.create({ status, guard, clock, log, script, hasTrailers: true, wordsFor });
 }
 
-/** Loaded when a browser asks for it: few processes ever show their console. */
+/** Loaded on the first request, because few processes ever show their console. */
 const script: ConsoleScript = {
   path: scriptPath,
   integrity: scriptIntegrity,
@@ -52,7 +52,7 @@ const script: ConsoleScript = {
   },
 };
 
-/** The sentence about the calls that a process counts. */
+/** The sentence that says which calls are counted. */
 export function countedCalls(peerProcesses: PeerProcesses | undefined): string {
   return peerProcesses
     ? "Calls of this process alone: each of the others counts its own, behind its monitoring port."

@@ -3,10 +3,7 @@ import type { Credential } from "../../kubernetes/client.ts";
 
 type Credentials = ReadonlyMap<string, Credential>;
 
-/**
- * Credentials whose places may change under those who use them: a watch that outlives a change of the
- * configuration reads its token from the new place.
- */
+/** Credentials that follow the configuration: a watch that outlives a change reads its token from the new place. */
 export class CurrentCredentials {
   #current: Credentials = new Map();
   readonly #steady = new Map<string, Credential>();
@@ -15,7 +12,7 @@ export class CurrentCredentials {
     return this.#current;
   }
 
-  /** Has these count from now on. @returns The same names, with credentials that follow every change. */
+  /** Replaces the credentials. @returns Credentials under the same names that follow every later change. */
   use(current: Credentials): Credentials {
     this.#current = current;
     return new Map([...current.keys()].map((name) => [name, this.#steadyOf(name)]));

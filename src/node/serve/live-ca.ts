@@ -29,7 +29,7 @@ import { ownCertificate } from "./serving-certificate.ts";
 import { bucketQuotas } from "./token-buckets.ts";
 import { tracedCa } from "./traced-parts.ts";
 
-/** The parts of a CA that follow its configuration. A call uses those of one configuration alone. */
+/** The parts of a CA that a change of its configuration replaces. A call uses those of one configuration alone. */
 interface CaParts {
   readonly configuration: ServeConfiguration;
   readonly composition: Composition;
@@ -55,7 +55,7 @@ export class LiveCa {
   readonly #credentials: CurrentCredentials;
   readonly #platform: Platform;
   #current: CaParts;
-  /** The CA for parts that outlive a change: it reads what is current. */
+  /** The CA for parts that outlive a change: each use goes to the current one. */
   readonly certificateAuthority: CertificateAuthority;
 
   private constructor(first: ServeConfiguration, opened: OpenedMeans) {
@@ -83,9 +83,9 @@ export class LiveCa {
   readonly current = (): CaParts => this.#current;
 
   /**
-   * Has another configuration count for every call from now on. Calls under way end on the former one.
+   * Applies another configuration to all later calls. Calls under way end with the former one.
    *
-   * @returns The keys of which a part needs a restart.
+   * @returns Keys whose change is applied only in part until a restart.
    * @throws ConfigurationError Then nothing has changed.
    */
   async reconfigure(next: ServeConfiguration): Promise<readonly string[]> {
@@ -117,7 +117,7 @@ export class LiveCa {
       context.telemetry?.spans,
     );
     const { issuance } = certificateAuthority;
-    // A push outlives a change of the revocations, so it reads the source that counts now.
+    // A push outlives a change of the revocations, so it reads the CRLs of the current CA.
     const crls = followingCrls(
       certificateAuthority,
       () => this.#current.composition.certificateAuthority,
@@ -148,7 +148,7 @@ export class LiveCa {
   }
 }
 
-/** What a CA has opened before it is composed for the first time. */
+/** What is opened before a CA is composed for the first time. */
 interface OpenedMeans {
   readonly means: LiveCaMeans;
   readonly stores: CaStores;
@@ -161,7 +161,7 @@ const withCredentials = (ca: Configuration, credentials: CurrentCredentials): Co
   clusterCredentials: credentials.use(ca.clusterCredentials),
 });
 
-/** A CA that reads its parts anew for each use. Those that need a restart are the first ones. */
+/** A CA that delegates each use to the current one, except parts that need a restart. */
 function following(current: () => CertificateAuthority): CertificateAuthority {
   const first = current();
   return {
@@ -177,7 +177,7 @@ function following(current: () => CertificateAuthority): CertificateAuthority {
   };
 }
 
-/** The CRLs of the CA that is current. Whether there are any is decided at the start. */
+/** The CRLs of the current CA; `undefined` if there were none at the start, because that needs a restart. */
 function followingCrls(
   { crls: first }: CertificateAuthority,
   current: () => CertificateAuthority,
@@ -185,7 +185,7 @@ function followingCrls(
   return first && ((now) => (current().crls ?? first)(now));
 }
 
-/** A new push would ask every cluster anew. */
+/** The push of the former configuration, if its targets are the same: a new one would ask every cluster anew. */
 function samePush({ ca }: ServeConfiguration, before?: CaParts): RecurringPush | undefined {
   const isSame = before && isDeepStrictEqual(pushedTo(ca), pushedTo(before.configuration.ca));
   return isSame ? before.push : undefined;
@@ -218,7 +218,7 @@ function servingCertificate(
     : ownCertificate({ ...servingNames, authorities, leafLifetimes, issuanceLog });
 }
 
-/** Whether signers have joined or left: their stores are opened at the start. */
+/** Whether signers were added or removed, which needs a restart, because their stores are opened at the start. */
 function unopenedSigners({ named }: CaStores, { signers }: Configuration): boolean {
   return signers.length !== named.size || signers.some(({ name }) => !named.has(name));
 }

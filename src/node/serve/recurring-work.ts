@@ -26,9 +26,9 @@ interface RotatedParts {
 }
 
 /**
- * Rotates every signer by the configuration of that moment, in the turn of this replica.
+ * Creates a run that rotates every signer by the current configuration, in this replica's turn.
  *
- * @returns A run that says when the next is due.
+ * @returns The run, which returns the seconds until the next one.
  */
 export function rotationOf(
   current: () => RotatedParts,
@@ -40,7 +40,7 @@ export function rotationOf(
   return async () => {
     const { composition, configuration, push } = current();
     const { mint, signerMints } = composition;
-    // Chance takes up to a tenth, so that replicas that started together do not ask the store together.
+    // Up to a tenth less at random, so that replicas that started together do not ask the store together.
     const seconds = rotationSeconds(configuration.ca.phaseLengths) * (1 - random() / 10);
     if (peerProcesses?.rotates() === false) return seconds;
     try {
@@ -63,14 +63,14 @@ function pluggedInOf(
   return followPluggedIn(importDirectory, importPluggedIn, log);
 }
 
-/** Short enough for every phase of a schedule, and for an operator who waits for a rotation. */
+/** The seconds between rotations: short enough for every phase of a schedule, and for an operator who waits for one. */
 function rotationSeconds({ longestLeafSeconds, signingSeconds }: PhaseLengths): number {
   return Math.min(longestRotationSeconds, longestLeafSeconds / 8, signingSeconds / 8);
 }
 
 /**
- * Imports what another program puts into a directory, as istiod does with `cacerts`. What cannot be
- * imported is logged once, in one line, and nothing else changes.
+ * Imports the CA that another program puts into a directory, as istiod does with `cacerts`. One that cannot be imported
+ * is logged once, and changes nothing.
  */
 export function followPluggedIn(
   directory: string,
@@ -91,9 +91,9 @@ export function followPluggedIn(
   };
 }
 
-/** The delivery of roots and CRLs into clusters, as it recurs. */
+/** The recurring delivery of roots and CRLs into clusters. */
 export interface RecurringPush extends PushReport {
-  /** The CRLs, which follow the roots. */
+  /** The delivery of CRLs, which follows that of roots. */
   readonly crls: PushReport;
   /** Starts a run, unless one is under way. */
   readonly begin: () => void;
@@ -101,7 +101,7 @@ export interface RecurringPush extends PushReport {
   readonly end: () => Promise<void>;
 }
 
-/** A run ends before the next rotation starts another, a minute later. */
+/** So that a run ends before the next rotation starts another, a minute later. */
 const limits: PushLimits = {
   requests: 10_000,
   seconds: 50,
@@ -126,7 +126,7 @@ export function pushRoots(
   const isIdle = roots.clusters.length === 0 && crls.clusters.length === 0;
   const ending = new AbortController();
   const pushes = new SingleFlight<unknown>();
-  // What a process delivered while it rotated grows old once another rotates, and metrics add the two up.
+  // Nothing while another process rotates: the outcomes would be outdated, and metrics would add them up.
   const ofRotating = ({ clusters, outcomes }: PushReport) => ({
     clusters,
     outcomes: () => (peerProcesses?.rotates() === false ? [] : outcomes()),
@@ -138,7 +138,7 @@ export function pushRoots(
       if (ending.signal.aborted || isIdle) return;
       const { signal } = ending;
       const push = async (): Promise<void> => {
-        // Another replica may have delivered more than this one had read before its turn.
+        // Read anew, because another replica may have delivered newer roots before this turn.
         await source.issuance.authorities.renew(clock());
         await deliver(clock(), signal);
       };

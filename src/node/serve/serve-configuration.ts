@@ -56,7 +56,7 @@ export const ServeConfiguration = {
   keys: Object.keys(serveSchema.shape) satisfies readonly string[],
 
   /**
-   * The keys that count only after a restart: those of ports and stores, those that other machines rely on, and
+   * The keys whose changes only a restart applies: those of ports and stores, those that other machines rely on, and
    * those that decide how authorities are opened. docs/how-to/reload.md explains each.
    */
   restartKeys: [
@@ -127,9 +127,9 @@ export const ServeConfiguration = {
       diagnosticRpcs: form.DIAGNOSTIC_RPCS,
       limits: form.LIMITS,
       perMinute: { caller: form.CALLER_QUOTA, issuer: form.ISSUER_QUOTA },
-      /** The log of this process: each of several processes has its own. */
+      /** The number of this process's log: each of several processes has its own. */
       logShard: 0,
-      /** Where the tools of a cloud leave its credentials. */
+      /** The variables in which the tools of a cloud find its credentials. */
       environment,
     };
   },
@@ -138,7 +138,7 @@ export const ServeConfiguration = {
 /** The configuration of `rampart serve`: that of every CA, and its own. */
 export type ServeConfiguration = Readonly<ReturnType<typeof ServeConfiguration.parse>>;
 
-/** Names of hosts, and the SPIFFE ID by which others federate by https_spiffe. */
+/** Splits names into host names and the SPIFFE ID, under which others federate by https_spiffe. */
 function servingNamesOf(names: readonly string[], { trustDomain }: Configuration): ServingNames {
   const [spiffeId, another] = names.filter(SpiffeId.isWorkload);
   const dnsNames = names.filter((name) => !SpiffeId.isWorkload(name));
@@ -150,14 +150,14 @@ function servingNamesOf(names: readonly string[], { trustDomain }: Configuration
   ]);
 }
 
-/** Refuses keys that need a store with one reader if several replicas may read it. */
+/** Refuses a propagation interval of 0 if several replicas may read the store. */
 function requireOneReader({ kind }: StorePlace, { phaseLengths }: Configuration): void {
   if (kind === "directory" || phaseLengths.propagationSeconds !== 0) return;
   const { shortestSeconds } = propagationOf[kind];
   throw new ConfigurationError([`PROPAGATION_INTERVAL: must be at least ${shortestSeconds}s`]);
 }
 
-/** Where authorities are their own roots, one that was imported and has retired would come back. */
+/** Refuses `IMPORT_DIRECTORY` unless roots are offline: a retired imported authority would be imported again. */
 function requirePlugged(directory: string | undefined, { authorityRoot }: Configuration): void {
   if (directory === undefined || authorityRoot === "offline") return;
   throw new ConfigurationError(['IMPORT_DIRECTORY: is for AUTHORITY_ROOT = "offline" alone']);
@@ -181,7 +181,7 @@ function withFiles(
   ]);
 }
 
-/** The credential for a key service may be JSON in lines. */
+/** How to read the file of a credential: that of a key service may be JSON with several lines. */
 const readerOf = (name: string) =>
   keyServiceCredential.test(name)
     ? async (file: string) => (await SmallFile.read(file, 32_768)).trim()

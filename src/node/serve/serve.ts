@@ -41,10 +41,10 @@ import { addPushGauges, longestRotationSeconds, rotationOf } from "./recurring-w
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { tracedCrypto } from "./traced-parts.ts";
 
-/** Reading a few files is cheap, and a watch costs nothing. */
+/** Short, because reading a few files is cheap. */
 const longestRefreshSeconds = 2;
 
-/** A whole CA in this process: its wire over TLS, its authorities in a store, and a timer that rotates them. */
+/** Runs a complete CA in this process: RPCs over TLS, authorities in a store, and their rotation by a timer. */
 export function serve(
   configuration: ServeConfiguration,
   context: ServerContext,
@@ -86,7 +86,7 @@ interface Storage {
   readonly keys: Awaited<ReturnType<typeof openKeysHere>>;
   readonly issuanceLog: ServedLog | undefined;
   readonly useToken: Platform["useToken"];
-  /** Aborts once no call needs what a watch keeps current. */
+  /** Aborts once no call needs what watches keep current. */
   readonly watching: AbortSignal;
 }
 
@@ -119,7 +119,7 @@ async function openStorage(
   return { ...storage, issuanceLog, watching: signal };
 }
 
-/** Opens the log where the configuration has it. A pod of a StatefulSet begins with the shard of its ordinal. */
+/** Opens the log of the configuration. A pod of a StatefulSet begins with the shard of its ordinal. */
 async function openLog(
   { store, logPlace, logShard }: ServeConfiguration,
   parts: LogParts,
@@ -138,11 +138,11 @@ const closedPort = { isOpen: false, reasons: [] };
 
 interface Opened extends Pick<Storage, "stores"> {
   readonly live: LiveCa;
-  /** The port of callers, once it is there. */
+  /** The port of callers, once it is created. */
   readonly callers: { port?: RenewingListener };
 }
 
-/** Opens the ports, and begins the rotation once nothing can keep the server from its start. */
+/** Opens the ports, and begins the rotation once the start cannot fail any more. */
 async function openPorts(
   configuration: ServeConfiguration,
   program: Program<ServerContext>,
@@ -206,7 +206,7 @@ function openForCallers(
   });
 }
 
-/** The means of Node: its stores, its HTTP client, and its cryptography. */
+/** The {@link Platform} on Node: its stores, its HTTP client, and its cryptography. */
 function platformHere(
   { log, clock, telemetry, fetchTimeoutMilliseconds, waitForLoad = waitBriefly }: ServerContext,
   {
@@ -268,7 +268,7 @@ function routesOf(
   };
 }
 
-/** The console that is current when it is asked. */
+/** Delegates each request to the console of the current configuration. */
 function pageOf({ current }: LiveCa): OperatorPage {
   const rpcs = [...current().consoleRpcs.rpcs.keys()].map((path): [string, Rpc] => [
     path,

@@ -22,17 +22,17 @@ export interface ServingNames {
 interface OwnCertificate extends ServingNames {
   readonly authorities: Authorities;
   readonly leafLifetimes: LeafLifetimes;
-  /** Absent where nothing is logged. */
+  /** Absent if nothing is logged. */
   readonly issuanceLog?: IssuanceLog | undefined;
 }
 
-/** A caller that does not wait for the next bundle asks for it as often. */
+/** How long callers may take to learn a new root: the refresh interval of those without long polling. */
 const learningSeconds = 300;
 
 /**
- * A serving certificate of the authority that signs, with a fresh key. It is renewed before half of its life is over,
- * and when another authority signs: at once if the bundle has lost the root, else after a while. A taint publishes a root
- * that signs at once, and callers learn of it by a connection that they accept.
+ * The source of a serving certificate from the signing authority, with a fresh key. It is renewed before half of its
+ * life is over, and when another authority signs: at once if the bundle has lost the old root, else after five minutes.
+ * A taint publishes a root that signs at once, and callers learn of it by a connection that they accept.
  */
 export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
   let current: ServingCertificate | undefined;
@@ -46,7 +46,7 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
       const why = reasons.join("; ");
       throw new CaError({ reason: "no-signing-authority", why }, why);
     }
-    // A clock that was set back makes a certificate one of the future.
+    // After the clock was set back, the current certificate may not be valid yet.
     if (current && validFrom <= now && now < renewAt) {
       if (issuer.authority.id === issuerId) return current;
       followedAt ??= now;
@@ -69,7 +69,7 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
   };
 }
 
-/** A certificate that is in use but not in the log would look like a thief's. */
+/** Logs the certificate, because one that is in use but not in the log would look stolen. */
 async function recordOwn(
   log: IssuanceLog,
   certificate: Bytes,
@@ -80,7 +80,7 @@ async function recordOwn(
   await log.record({ certificate, at: now }, { view, signal, audit: {} });
 }
 
-/** No token is the proof of an SVID of the CA itself, so nothing renews by it. */
+/** The proof of the CA's own SVID in the log. No token has it, so nothing can renew by it. */
 const ownProof = IdentityProof.issuerDigest("the CA itself");
 
 async function issue(

@@ -2,8 +2,8 @@ import type { Quotas } from "../../ca/issuance/quotas.ts";
 import type { QuotaName } from "../../foundation/errors.ts";
 
 /**
- * Takes a token from the bucket of a key, and is 0, or the seconds until an empty bucket has one. Time goes on
- * with the latest instant alone: an older one releases nothing.
+ * Takes a token from the bucket of a key.
+ * @returns 0, or the seconds until an empty bucket has a token. An older instant counts as the latest one.
  */
 type TokenBuckets = (key: string, instant: Date) => number;
 
@@ -25,7 +25,7 @@ export function bucketQuotas(
   return { caller: quota("caller"), issuer: quota("issuer") };
 }
 
-/** Makes a time that never goes back, of a clock that may: it then continues from where it was. */
+/** Creates a clock that never goes back from one that may: then it continues from where it was. */
 export function forwardTime(clock: () => Date): () => Date {
   let read = clock().getTime();
   let time = read;
@@ -39,13 +39,13 @@ export function forwardTime(clock: () => Date): () => Date {
 
 const minute = 60_000;
 
-/** A bucket that is not full takes about 200 bytes. */
+/** The most buckets that are not full, each of about 200 bytes. */
 const maximumBuckets = 20_000;
 
 /** The least time between two searches for buckets that are full again. */
 const sweepMilliseconds = 1000;
 
-/** Milliseconds: the sum of many intervals is not exact. */
+/** Tolerated milliseconds, because the sum of many intervals is not exact. */
 const inexact = 1;
 
 const ownerOf = (key: string): string => key.split(" ", 1)[0] ?? "";
@@ -56,11 +56,11 @@ const shared = "";
 /**
  * One token bucket for each key: it holds what a key may take in a minute, and fills in a minute.
  *
- * A bucket is the instant at which it will be full again, and a full one need not be remembered. When too
- * many are not full, all other keys share one, so that a flood of keys gets less and not more. The keys of one
- * owner, which is what stands before the first space, have no more buckets than are left for all others.
+ * A bucket is stored as the instant at which it will be full again, and full ones are not stored. When too many are
+ * stored, all other keys share one, so that a flood of keys gets less and not more. The keys of one owner (the text
+ * before the first space) have no more buckets than are left for all others.
  *
- * @param perMinute May change: a bucket then has the same part of another whole.
+ * @param perMinute May change. Buckets then keep the same fraction of their size.
  */
 export function createTokenBuckets(
   perMinute: () => number,

@@ -2,7 +2,7 @@ import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import type { Spans } from "../../program/telemetry.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
 
-/** A CA that records how long it verifies the credential of a call, and how long its log takes an entry. */
+/** Wraps a CA so that spans record how long it verifies a credential, and how long its log takes for an entry. */
 export function tracedCa(ca: CertificateAuthority, spans: Spans | undefined): CertificateAuthority {
   if (!spans) return ca;
   const { issuanceLog: log } = ca.issuance;
@@ -16,7 +16,7 @@ export function tracedCa(ca: CertificateAuthority, spans: Spans | undefined): Ce
   };
 }
 
-/** A provider whose keys record how long they sign. */
+/** Wraps a provider so that spans record how long its keys sign. */
 export function tracedCrypto(provider: CryptoProvider, spans: Spans | undefined): CryptoProvider {
   if (!spans) return provider;
   return {

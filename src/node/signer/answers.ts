@@ -42,7 +42,7 @@ import type { SignerConfiguration, SignerName } from "./signer-configuration.ts"
 /** The kinds of request that a signer answers, as metrics name them. */
 type RequestKind = "pod" | "service" | "cert-manager";
 
-/** Counts how the signer has dealt with a request. */
+/** Counts the outcome of a request. */
 export type Answered = (kind: RequestKind, outcome: "issued" | "denied" | "failed") => void;
 
 interface AnswerContext {
@@ -55,9 +55,9 @@ interface AnswerContext {
   readonly signal: AbortSignal;
   /** The roots that the CA publishes, PEM; `undefined` before it has answered. */
   readonly roots: () => string | undefined;
-  /** What keeps the CA from being asked. */
+  /** Why the CA cannot be asked. */
   readonly caFaults: () => readonly string[];
-  /** The API server serves the collection no longer. */
+  /** Called when the API server no longer serves the collection. */
   readonly gone?: () => void;
 }
 
@@ -122,7 +122,7 @@ function serviceQueue(
       return true;
     }
     if (!mayAskCa()) return false;
-    // First, so that no certificate is issued that the API server does not take.
+    // Decided first, so that no certificate is issued whose approval the API server refuses.
     if (!request.isApproved) await decide(client, request, approval);
     await answerServiceCertificate(client, request, await certificateFor(admitted));
     const dnsNames = admitted.dnsNames.join(",");
@@ -138,7 +138,7 @@ function serviceQueue(
   return watchedQueue(context, { listing, keep, octetsOf, ownerOf, answer });
 }
 
-/** Where certificates come from, and for which trust domain. */
+/** The source of certificates, and their trust domain. */
 interface Issuance {
   readonly trustDomain: TrustDomain;
   readonly certificate: CertificateSource;
@@ -173,7 +173,7 @@ function certManagerQueue(
     if (!(issuer && judge))
       return wait(request, "there is no such issuer, or its signer is unknown");
     const roots = context.roots();
-    // Before the signature of the CSR, which every poll would verify again.
+    // Checked before the CSR's signature, which every poll would verify again.
     if (roots === undefined) return wait(request, waitsForCa);
     const judged = await judge(request);
     if ("reason" in judged) return end(request, judged);
@@ -199,7 +199,7 @@ const deniedByApprover = {
   message: "The CertificateRequest was denied by an approval controller",
 } as const;
 
-/** The requester may be a tenant, so the fault itself is in the log alone. */
+/** Without the fault itself, because the requester may be a tenant. */
 const waitsForCa = "waits for the CA; the log of rampart signer says why";
 
 function noteCertManagerAnswer(
@@ -240,9 +240,9 @@ const backlog = { items: 2_000, octets: 16 * 1024 * 1024, restSeconds: 15 };
 interface WatchedRequests<Request> {
   readonly listing: Listing;
   readonly keep: (object: unknown) => readonly [string, Request | undefined] | undefined;
-  /** What a request takes of the memory: a text beyond Latin-1 has two octets for each character. */
+  /** The octets of memory of a request: text beyond Latin-1 has two octets for each character. */
   readonly octetsOf: (request: Request) => number;
-  /** The namespace of a request. Namespaces get turns and shares of the memory. */
+  /** The namespace of a request. Namespaces take turns and have shares of the memory. */
   readonly ownerOf: (request: Request) => string;
   readonly answer: Answer<Request>;
 }
@@ -288,10 +288,10 @@ function watchedQueue<Request>(
 /** How often the queues are polled for requests that are due. */
 const pollSeconds = 0.25;
 
-/** How long an API server without PodCertificateRequests is left alone. */
+/** How long until an API server without a collection is asked again. */
 const absenceSeconds = 15;
 
-/** How often the conditions of issuers are compared with what is known. */
+/** How often the conditions of issuers are updated. */
 const reportSeconds = 2;
 
 /** Answers the requests for all signer names, until the signal aborts. */
@@ -331,7 +331,7 @@ export function answerRequests(
       await Promise.all(running.map(({ end }) => end()));
     }),
     pending: () => queues.reduce((sum, queue) => sum + queue.pending(), 0),
-    /** The faults that keep requests from being answered. */
+    /** Why requests cannot be answered. */
     reasons: () =>
       queues.flatMap((queue) => {
         const reason = queue.trouble();
@@ -375,8 +375,8 @@ function servedCertManagerQueue(
 export type SignerWork = Readonly<ReturnType<typeof answerRequests>>;
 
 /**
- * A queue whose collection may not be served yet, or no longer: an API server has PodCertificateRequests by a feature
- * gate, an update takes the version away that a watch had, and cert-manager may come later.
+ * A queue whose collection may not be served yet, or no longer: PodCertificateRequests need a feature gate, an update
+ * may remove the watched version, and cert-manager may be installed later.
  *
  * @param absence What is logged while it is not served.
  */

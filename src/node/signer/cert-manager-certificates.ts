@@ -31,8 +31,8 @@ export type CertManagerCertificates = (
 ) => Promise<AllowedRequest | CertManagerStatus>;
 
 /**
- * Creates the judge of the requests for a signer name. A SPIFFE ID becomes an X509-SVID; DNS names alone become a serving
- * certificate. Every name must be allowed by a rule, and nothing else may be requested.
+ * Creates the function that judges the requests for a signer name. A SPIFFE ID becomes an X509-SVID; DNS names alone
+ * become a serving certificate. Every name must be allowed by a rule, and nothing else may be requested.
  */
 export function certManagerCertificates(
   { cert_manager, maximumSeconds }: Pick<SignerName, "cert_manager" | "maximumSeconds">,
@@ -61,9 +61,9 @@ export function certManagerCertificates(
 }
 
 /**
- * Compares the certificate of the CA with what was allowed.
+ * Compares the CA's certificate with what was allowed.
  *
- * @returns The fault of a certificate that lacks a DNS name: only a rule of the CA gives one to a SPIFFE ID.
+ * @returns The answer if a DNS name is missing, which a SPIFFE ID gets only by a rule of the CA; else `undefined`.
  * @throws Error for the certificate of another workload.
  */
 export function issuedFault(
@@ -87,8 +87,8 @@ const failed = ({ reason: fault, message }: Fault): CertManagerStatus => ({
 });
 
 /**
- * Whom the certificate is for, as far as the request shows it. cert-manager creates requests of every namespace by its own
- * account, and istio-csr those of every workload: these accounts are nobody's holder.
+ * The metadata about the certificate's holder, as far as the request shows it. The accounts of cert-manager and
+ * istio-csr, which create the requests of others, are no holders.
  */
 function holderOf(
   { namespace, requester }: CertManagerRequest,

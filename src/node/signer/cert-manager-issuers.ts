@@ -73,7 +73,7 @@ interface IssuerReference {
 interface IssuerContext {
   readonly client: KubernetesClient;
   readonly signers: readonly SignerName[];
-  /** What keeps the CA from being asked. */
+  /** Why the CA cannot be asked. */
   readonly caFaults: () => readonly string[];
   readonly clock: () => Date;
   readonly signal: AbortSignal;
@@ -87,8 +87,8 @@ interface Health {
 }
 
 /**
- * The issuers of a cluster, as they were last seen, and what the CA has said of each. Their conditions are for people:
- * requests wait for none of them.
+ * The issuers of a cluster, and the CA's last refusal for each. Their conditions are only for people: no request waits
+ * for them.
  */
 export class Issuers {
   readonly #context: IssuerContext;
@@ -96,7 +96,7 @@ export class Issuers {
     readonly kind: ObjectKind;
     readonly issuers: WatchedCollection<Issuer>;
   }[];
-  /** By the UID of the issuer. */
+  /** The CA's last refusals, by the UID of the issuer. */
   readonly #refusals = new Map<string, string>();
 
   constructor(context: IssuerContext) {
@@ -119,7 +119,7 @@ export class Issuers {
     return found?.get(`${namespace}/${name}`) ?? found?.get(`/${name}`);
   }
 
-  /** Notes whether the CA has answered a request of an issuer, or why it refused. */
+  /** Records that the CA has answered a request of an issuer, or why it refused. */
   note({ metadata }: Issuer, error?: unknown): void {
     if (error === undefined) this.#refusals.delete(metadata.uid);
     else if (error instanceof ConnectError && error.code !== Code.Unavailable) {
@@ -127,7 +127,7 @@ export class Issuers {
     }
   }
 
-  /** Writes the condition of each issuer whose condition has changed. Rejects with the first failure. */
+  /** Writes the changed conditions of issuers. Rejects with the first failure. */
   async report(): Promise<void> {
     const { client, clock } = this.#context;
     this.#forgetDeleted();
@@ -181,7 +181,7 @@ function sentenceOf({ namespaces, requester, identities, dns_names }: CertManage
 
 const longestMessage = 1000;
 
-/** The condition of an issuer; `undefined` if it has this one already. */
+/** The condition to write for an issuer; `undefined` if it already has it. */
 function conditionOf(
   { metadata: { generation: observedGeneration }, status: { conditions } }: Issuer,
   { isReady, reason, message: whole }: Health,

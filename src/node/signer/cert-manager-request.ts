@@ -14,13 +14,13 @@ export interface CertManagerRequest {
   readonly name: string;
   readonly uid: string;
   readonly issuer: { readonly kind: string; readonly name: string };
-  /** PEM, as the requester wrote it. */
+  /** The CSR, PEM, as the requester wrote it. */
   readonly csrPem: string;
   readonly isCa: boolean;
   readonly usages: readonly string[];
   /** `undefined` if the requester leaves it to the issuer. */
   readonly seconds: number | undefined;
-  /** Who has created the request: true only where cert-manager's webhook writes it. */
+  /** The creator of the request, which is reliable only if cert-manager's webhook writes it. */
   readonly requester: BoundAccount | undefined;
   readonly isDenied: boolean;
   /** Whether its status already says that it waits. */
@@ -35,9 +35,9 @@ export type CertManagerStatus =
   | { readonly reason: "Failed"; readonly fault: string; readonly message: string }
   | {
       readonly reason: "Issued";
-      /** PEM, the leaf first, no root. */
+      /** The certificate chain, PEM, the leaf first, no root. */
       readonly chain: string;
-      /** PEM. */
+      /** The CA's roots, PEM. */
       readonly roots: string;
     };
 
@@ -108,7 +108,7 @@ const requestKind = {
 
 const group = encodeURIComponent(`spec.issuerRef.group=${issuerGroup}`);
 
-/** The requests to issuers of Rampart, in all namespaces. cert-manager has the selector from 1.20 on. */
+/** Lists the requests to issuers of Rampart, in all namespaces. cert-manager has the selector from 1.20 on. */
 export const certManagerListing: Listing = {
   path: `${collectionOf(requestKind)}?fieldSelector=${group}`,
   pageSize: 100,
@@ -146,7 +146,7 @@ function statusJson(status: CertManagerStatus, lastTransitionTime: string): obje
   if (status.reason === "Pending") return { conditions: [ready] };
   const failureTime = lastTransitionTime;
   if (status.reason === "Denied") return { conditions: [ready], failureTime };
-  // istio-csr looks at Ready alone, and the controller of Certificates at both.
+  // istio-csr reads Ready alone, and cert-manager's controller of Certificates both.
   const invalid = condition("InvalidRequest", true, status.fault, status.message);
   return { conditions: [ready, invalid], failureTime };
 }

@@ -9,7 +9,7 @@ export interface LeaseName {
   readonly name: string;
 }
 
-/** client-go's default. A holder that has not renewed for as long has lost the lease. */
+/** client-go's default. A holder that has not renewed for this long has lost the lease. */
 export const leaseSeconds = 15;
 
 const leaseSchema = z.object({
@@ -27,7 +27,7 @@ const leaseSchema = z.object({
 
 const apiVersion = "coordination.k8s.io/v1";
 
-/** The place of a lease in an API server. @throws FetchError */
+/** Stores a lease in an API server. Its functions throw FetchError. */
 export function leaseObject(send: SendRequest, { namespace, name }: LeaseName): LeasePlace {
   const collection = `/apis/${apiVersion}/namespaces/${namespace}/leases`;
   const path = `${collection}/${name}`;
@@ -64,7 +64,7 @@ function parseLease(json: unknown): Lease & { readonly version: string } {
 }
 
 function specOf({ holder, seconds, acquireTime, transitions }: Lease, now: Date): object {
-  // Kubernetes writes these instants with six decimals.
+  // With six decimals, as Kubernetes' MicroTime requires.
   const instant = now.toISOString().replace("Z", "000Z");
   return {
     holderIdentity: holder,

@@ -9,7 +9,7 @@ export interface ObjectKind {
 }
 
 interface NamedObject {
-  /** Absent for an object of the cluster. */
+  /** Absent for a cluster-scoped object. */
   readonly namespace?: string | undefined;
   readonly name: string;
   readonly uid: string;
@@ -20,8 +20,8 @@ export const collectionOf = ({ apiVersion, plural }: ObjectKind): string =>
   `/apis/${apiVersion}/${plural}`;
 
 /**
- * Writes the status of an object, by a server-side apply of the members that it has. The UID goes along, so that no later
- * object of the same name gets the status.
+ * Writes the given members of an object's status by server-side apply. It sends the UID, so that no later object of the
+ * same name gets the status.
  *
  * @throws FetchError with status 404 or 409 if the object is gone, 422 for a status that the API server refuses.
  */
@@ -42,5 +42,5 @@ export async function applyStatus(
   if (answer === undefined) throw new FetchError("has no such request any more", { status: 404 });
 }
 
-/** Kubernetes writes instants without a fraction. */
+/** An instant without a fraction, as Kubernetes writes it. */
 export const instant = (date: Date): string => date.toISOString().replace(/\.\d+Z$/, "Z");

@@ -9,7 +9,7 @@ import { applyStatus, instant } from "./object-status.ts";
 
 /** The public key of a request, and the proof that the requester has its private key. */
 export type RequestedKey =
-  /** A PKCS#10 request, DER. All of it but key and signature is empty or unverified. */
+  /** A PKCS#10 request, DER. Everything but key and signature is empty or unverified. */
   | { readonly pkcs10: Bytes }
   /** SubjectPublicKeyInfo, DER, and a signature over the pod's UID, in base64: Kubernetes before 1.36. */
   | { readonly publicKey: Bytes; readonly signature: string };
@@ -34,7 +34,7 @@ export interface PodCertificateRequest {
   readonly hasAnnotations: boolean;
 }
 
-/** The answer to a request. Each is final. */
+/** The answer to a request, which is final. */
 export type PodCertificateStatus =
   | {
       readonly type: "Issued";
@@ -57,7 +57,7 @@ export type PodCertificatesVersion = "v1" | "v1beta1";
 
 /** The API server takes any text of this length as the UID of a pod. */
 const uid = z.string().check(z.minLength(1), z.maxLength(128));
-/** An API server writes `null` for the form that a request does not have. */
+/** An API server may write `null` for the absent one of the two forms. */
 const base64 = z._default(z.nullable(z.string().check(z.maxLength(64 * 1024))), null);
 const conditions = z._default(z.nullable(z.array(z.object({ type: z.string() }))), null);
 
@@ -149,7 +149,7 @@ export function podCertificateListing(version: PodCertificatesVersion, signer: s
 }
 
 /**
- * Answers a request. Its UID goes along, so that no later request of the same name gets the answer.
+ * Answers a request. It sends the UID, so that no later request of the same name gets the answer.
  *
  * @throws FetchError with status 404 or 409 if the request is gone, 422 for an answer that is refused.
  */

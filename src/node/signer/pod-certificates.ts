@@ -26,8 +26,8 @@ import {
 /**
  * Judges a PodCertificateRequest by itself and the configuration.
  *
- * @returns The answer to a request that gets no certificate. For any other a function, which asks the CA; it rejects
- *   while there is no answer.
+ * @returns The answer to a request that gets no certificate, else a function that asks the CA and rejects while it has
+ *   no answer.
  */
 export type PodCertificates = (
   request: PodCertificateRequest,
@@ -36,8 +36,8 @@ export type PodCertificates = (
 /**
  * Answers with the X509-SVID of the pod's account, or denies by the policy of this signer.
  *
- * A denial is for ever, also for a pod that runs: the kubelet takes its certificate away. So only what the
- * request itself or the configuration rules out is denied. A refusal of the CA may be mended, and rejects.
+ * A denial is final, and the kubelet then removes the certificate of a running pod. So a request is denied only if the
+ * request itself or the configuration rules it out. A refusal of the CA, which may be corrected, rejects.
  */
 export function podCertificates(
   { maximumSeconds }: Pick<SignerName, "maximumSeconds">,
@@ -58,7 +58,7 @@ export function podCertificates(
     const spiffeId = SpiffeId.ofWorkload(trustDomain, request.account);
     const ask: CertificateAsk = {
       csrPem: proved.csrPem,
-      // Kubernetes counts from notBefore, which the CA backdates.
+      // Less the backdating, because Kubernetes measures from notBefore.
       requestedSeconds: Math.min(request.maximumSeconds, maximumSeconds) - Validity.backdateSeconds,
       metadata: {
         ImpersonatedIdentity: spiffeId,
@@ -82,7 +82,7 @@ const denied = (reason: string, message: string): PodCertificateStatus => ({
   message,
 });
 
-/** The CA would refuse it, and the request would wait for ever. */
+/** Failed here, because the CA would refuse it, and the request would wait for ever. */
 const noPodUid: PodCertificateStatus = {
   type: "Failed",
   reason: "InvalidPodUid",
@@ -99,7 +99,7 @@ interface ProvedKey {
   readonly metadata: JsonObject;
 }
 
-/** The CA verifies the same proof again. Here it only decides between a denial and a request. */
+/** Verifies the proof of possession. The CA does so again; here it decides between a denial and a request. */
 async function provedKey(
   key: RequestedKey,
   podUid: string,
@@ -137,7 +137,7 @@ async function provedByUid(
   return { publicKey, csrPem, metadata: { ProofOfPossession: signature } };
 }
 
-/** The middle of the life, when the authority that signs by then is in every bundle, and agents renew too. */
+/** The answer with a certificate, to be refreshed at half of its life: by then the next root is in every bundle. */
 function issued(chain: readonly string[], spiffeId: string): PodCertificateStatus {
   const leaf = new X509Certificate(chain[0] ?? "");
   if (!SpiffeId.isNamedBy(leaf.subjectAltName, spiffeId)) {
@@ -148,7 +148,7 @@ function issued(chain: readonly string[], spiffeId: string): PodCertificateStatu
   return { type: "Issued", certificateChain: chain.join(""), notBefore, notAfter, beginRefreshAt };
 }
 
-/** The type of a key; `undefined` for a type that Kubernetes does not have. */
+/** Kubernetes' name of a key's type; `undefined` for a type that it does not have. */
 function podKeyTypeOf(key: SubjectPublicKey): PodKeyType | undefined {
   switch (key.algorithm) {
     case "EC-P256":

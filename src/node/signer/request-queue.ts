@@ -6,17 +6,16 @@ import { Semaphore } from "../../foundation/shared-work.ts";
 import type { WatchedCollection } from "../../kubernetes/watch.ts";
 
 interface QueueParts<Request> {
-  /** The requests by key, as a watch keeps them. An answered one is removed before the watch hears of it. */
+  /** The requests by key, kept by a watch. The queue removes an answered one before the watch reports it. */
   readonly requests: Pick<WatchedCollection<Request>, "items" | "hasAll" | "fault">;
   /**
    * Answers a request.
-   *
-   * @param mayAskCa Called before the CA is asked. While it says no, the request has to wait for the CA.
+   * @param mayAskCa Called before the CA is asked; if it returns `false`, the request must wait for the CA.
    * @returns Whether the request has its answer.
    * @throws FetchError of the API server; any other error is the CA's.
    */
   readonly answer: (request: Request, now: Date, mayAskCa: () => boolean) => Promise<boolean>;
-  /** Whose request it is: the requests of all have turns. */
+  /** The owner of a request. Owners take turns. */
   readonly ownerOf: (request: Request) => string;
   /** Called for each failure. The next attempt follows by itself. */
   readonly failed: (detail: string, key: string) => void;
@@ -29,10 +28,10 @@ interface Attempts {
 }
 
 const atOnce = 8;
-/** How many requests are answered before newer ones are considered, whose owners may have had no turn. */
+/** How many requests are answered before newer ones are considered, whose owners may not have had a turn yet. */
 const inRound = 32;
 
-/** The failures of the CA, or of the API server, since its last answer. */
+/** Counts the failures of the CA, or of the API server, since its last answer. */
 class Outage {
   #failures = 0;
   #pausedUntil = new Date(0);
@@ -56,13 +55,13 @@ class Outage {
 }
 
 /**
- * Answers requests until each has its answer. A request that fails is tried again with growing pauses. A
- * failure of the API server pauses all requests, for as long as it asks; one of the CA pauses those that need it.
+ * Answers requests until each has its answer. A request that fails is tried again with growing pauses. A failure of the
+ * API server pauses all requests, at least for as long as it asks; one of the CA pauses those that need it.
  */
 export class RequestQueue<Request> {
   readonly #parts: QueueParts<Request>;
   readonly #attempts = new Map<string, Attempts>();
-  /** The requests that need the CA, so that none is judged again while it is away. */
+  /** The requests that need the CA, so that none of them is judged again while it is unreachable. */
   readonly #needCa = new Set<string>();
   readonly #ofCa = new Outage();
   readonly #ofServer = new Outage();
@@ -71,7 +70,7 @@ export class RequestQueue<Request> {
     this.#parts = parts;
   }
 
-  /** Answers every request that is due. Rejects only by a defect. */
+  /** Attempts every request that is due. Rejects only for a defect. */
   async work(): Promise<void> {
     const { items } = this.#parts.requests;
     for (const known of [this.#attempts, this.#needCa])
@@ -79,7 +78,7 @@ export class RequestQueue<Request> {
     const tried = new Set<string>();
     const attempts = new Semaphore(atOnce);
     for (;;) {
-      // An API server may show ever other names while this one answers.
+      // Bounds memory, because an API server may show ever new names during this loop.
       for (const key of tried) if (!items.has(key)) tried.delete(key);
       const due = this.#due(tried).slice(0, inRound);
       if (due.length === 0) return;
@@ -88,7 +87,7 @@ export class RequestQueue<Request> {
     }
   }
 
-  /** The first request of each owner, then the second of each, and so on. */
+  /** The due requests in turns: the first of each owner, then the second of each, and so on. */
   #due(tried: ReadonlySet<string>): readonly [string, Request][] {
     const { requests, ownerOf, clock } = this.#parts;
     const now = clock();
@@ -115,7 +114,7 @@ export class RequestQueue<Request> {
     return this.#parts.requests.hasAll();
   }
 
-  /** The fault that keeps requests from being answered or seen; `undefined` since the last answer or refusal. */
+  /** Why requests are not answered or seen; `undefined` after an answer or refusal. */
   trouble(): string | undefined {
     const why = this.#parts.requests.fault();
     const unseen = why && `new requests are not seen: the API server ${why}`;
@@ -164,7 +163,7 @@ export class RequestQueue<Request> {
 const statusOf = (error: unknown): number | undefined =>
   error instanceof FetchError ? error.status : undefined;
 
-/** The request was deleted, or replaced by another one of its name. */
+/** Whether the request was deleted, or replaced by another one of its name. */
 const isGone = (error: unknown): boolean => [404, 409].includes(statusOf(error) ?? 0);
 
 const codesAboutRequest: readonly Code[] = [
@@ -173,13 +172,13 @@ const codesAboutRequest: readonly Code[] = [
   Code.ResourceExhausted,
 ];
 
-/** Whether another request may succeed meanwhile. */
+/** Whether an error concerns this request alone, so that others may succeed. */
 function isAboutRequest(error: unknown): boolean {
   if (error instanceof ConnectError) return codesAboutRequest.includes(error.code);
   return [400, 422].includes(statusOf(error) ?? 0);
 }
 
-/** The sentence of the API server itself may quote what it was sent. */
+/** Used instead of the API server's own message, which may quote the request. */
 const mayLackRight =
   ", as it does where the account of this program may not `sign` for the signer name";
 

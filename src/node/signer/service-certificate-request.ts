@@ -15,7 +15,7 @@ export interface ServiceCertificateRequest {
   readonly uid: string;
   /** The bearer of the token that created the request; `undefined` for a user that is not a ServiceAccount. */
   readonly requester: BoundAccount | undefined;
-  /** PEM, as the requester wrote it. */
+  /** The CSR, PEM, as the requester wrote it. */
   readonly csrPem: string;
   readonly usages: readonly string[];
   /** `undefined` if the requester leaves it to the signer. */
@@ -32,13 +32,13 @@ export interface SigningDecision {
   readonly message: string;
 }
 
-/** One more than the longest name of Kubernetes, so that a name which was cut to it is none. */
+/** One more than the longest name of Kubernetes, so that a longer name cut to it is not a valid one. */
 const longestName = 254;
 
 /** The length in base64 of a CSR of 16 KiB of PEM. */
 const longestRequest = 22 * 1024;
 
-/** Who has created a request, as an API server or its webhook notes it. */
+/** The creator of a request, as an API server or a webhook records it. */
 export const requesterSchema = z.object({
   username: z._default(z.string(), ""),
   extra: z._default(z.nullable(z.record(z.string(), z.array(z.string()))), null),
@@ -46,7 +46,7 @@ export const requesterSchema = z.object({
 
 const requestSchema = z.object({
   metadata: z.object({
-    /** Kubernetes takes any segment of a path. */
+    /** Kubernetes accepts any segment of a path. */
     name: z.string().check(z.regex(/^(?!\.\.?$)[^/%]{1,1024}$/)),
     uid: z.string().check(z.minLength(1), z.maxLength(64)),
   }),
@@ -93,15 +93,15 @@ export function parseServiceCertificateRequest(
   return [metadata.name, request];
 }
 
-/** The PEM of a request; no PEM for one that is too long, because many of them must not fill the memory. */
+/** The decoded PEM of a request; empty for one that is too long, so that many of them do not fill the memory. */
 export function requestedPem(base64: string): string {
   const octets = Base64.parse(base64.length > longestRequest ? "" : base64);
-  // A text that is no UTF-8 is no PEM either, and is refused as such.
+  // Not strict, because text that is no UTF-8 is refused later as invalid PEM.
   return new TextDecoder().decode(octets);
 }
 
 /**
- * The account that has created a request, with the pod of its token (KEP-4193); `undefined` for a user that is no
+ * The account that created a request, with the pod of its token (KEP-4193); `undefined` for a user that is no
  * ServiceAccount.
  */
 export function requesterOf({
@@ -128,7 +128,7 @@ const requestKind = {
   plural: "certificatesigningrequests",
 };
 
-/** How a signer lists the requests that name it. */
+/** Lists the requests that name a signer. */
 export function serviceCertificateListing(signer: string): Listing {
   const selector = encodeURIComponent(`spec.signerName=${signer}`);
   return {
@@ -140,7 +140,7 @@ export function serviceCertificateListing(signer: string): Listing {
 }
 
 /**
- * Notes a decision on a request.
+ * Writes a decision on a request.
  *
  * @throws FetchError with status 404 or 409 if the request is gone.
  */

@@ -20,7 +20,7 @@ interface AdmittedRequest {
   readonly requester: BoundAccount;
 }
 
-/** The certificates of services: what Istio's chiron did. */
+/** Issues serving certificates to services, as Istio's Chiron did. */
 export interface ServiceCertificates {
   /**
    * Judges a request by the configuration alone. A request that is not admitted gets no certificate, even if somebody
@@ -35,7 +35,7 @@ export interface ServiceCertificates {
   readonly certificateFor: (request: AdmittedRequest) => Promise<string>;
 }
 
-/** Creates the part of a signer that issues serving certificates to services, by the rules of its configuration. */
+/** Creates {@link ServiceCertificates} by the rules of a signer's configuration. */
 export function serviceCertificates(
   { services, maximumSeconds }: Pick<SignerName, "services" | "maximumSeconds">,
   certificate: CertificateSource,
@@ -93,7 +93,7 @@ function ruleOf({ account, dns_names }: ServicePolicy): Rule {
   };
 }
 
-/** What is wrong with the key of a CSR. The CA verifies the same again: here it decides between a denial and a request. */
+/** What is wrong with the key of a CSR, if anything. The CA checks it again; here it decides on a denial. */
 export async function keyFaultOf(csrPem: string): Promise<Fault | undefined> {
   try {
     await CertificateSigningRequest.parse(csrPem, nodeCryptoProvider);
@@ -147,7 +147,7 @@ function dnsNamesIn(csrPem: string): readonly string[] {
     const isDns = names.every(({ type, value }) => type === "dns" && DnsName.is(value));
     return isDns ? [...new Set(names.map(({ value }) => value))] : [];
   } catch {
-    // @peculiar/x509 has no error of its own for what it cannot read.
+    // Any error, because @peculiar/x509 has no class of its own for malformed input.
     return [];
   }
 }

@@ -2,12 +2,12 @@ import { X509Certificate } from "node:crypto";
 import { createTtlCache } from "../../foundation/caches.ts";
 import type { CertificateSource } from "../gateway/certificate-source.ts";
 
-/** More than the requests that are answered while the API server is away. */
+/** More than the certificates that are issued while the API server is unreachable. */
 const maximumRemembered = 1000;
 
 /**
- * Remembers what the CA has signed for a request of Kubernetes, for half of the certificate's life. When its status could
- * not be written, or the answer to that was lost, the same request with the same key gets the same certificate again.
+ * Remembers what the CA has signed for a request of Kubernetes, for half of the certificate's life. So if the status
+ * could not be written, or its response was lost, the same request with the same key gets the same certificate again.
  */
 export function signingOnce(
   clock: () => Date,

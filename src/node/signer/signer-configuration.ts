@@ -38,7 +38,7 @@ const podPolicy = z.strictObject({
   authority: z._default(z.string().check(z.regex(/^[a-z0-9.-]{0,63}$/, "must be a name")), ""),
 });
 
-/** Which certificates a signer issues to pods. */
+/** The rules for certificates that a signer issues to pods. */
 export type PodPolicy = z.output<typeof podPolicy>;
 
 const servicePolicy = z.strictObject({
@@ -51,9 +51,9 @@ export type ServicePolicy = z.output<typeof servicePolicy>;
 
 const certManagerPolicy = z
   .strictObject({
-    /** Of the requests. */
+    /** The namespaces of the requests, as globs. */
     namespaces: globs(namespaceForm, "namespace"),
-    /** Whose requests; absent for those of all accounts, each of which may have its own SPIFFE ID. */
+    /** The account of the requests; absent for all accounts, each of which may have its own SPIFFE ID. */
     requester: z.optional(NameForm.account),
     /** The namespaces whose SPIFFE IDs the requester may have. */
     identities: z._default(globList(namespaceForm, "namespace"), []),
@@ -105,7 +105,7 @@ const signers = z.array(signer).check(
 const schema = z.strictObject({
   ...accessKeys,
   SIGNERS: signers,
-  // The names of ServiceAccounts and Leases have one form.
+  // Names of Leases have the same form as those of ServiceAccounts.
   LEASE: z.prefault(
     parsedText(ServiceAccount.parseName, "must be <namespace>/<name of a Lease>"),
     "istio-system/rampart-signer",
@@ -117,7 +117,7 @@ const schema = z.strictObject({
 /** The names of all keys, in the order of the table in docs/how-to/signers.md. */
 export const signerKeys: readonly string[] = Object.keys(schema.shape);
 
-/** The keys that count only after a restart. */
+/** The keys whose changes only a restart applies. */
 export const signerRestartKeys: readonly string[] = ["MONITORING_LISTEN"];
 
 /**

@@ -58,8 +58,8 @@ export const signer: FollowingProgram<SignerConfiguration> = {
 };
 
 /**
- * Each configuration has its own candidate for the lease. The next one takes the lease within two seconds after the
- * former has released it, so that requests are answered by one configuration at a time.
+ * Begins the work of one configuration, with a candidate of its own for the lease. It acquires the lease within two
+ * seconds after the former candidate has released it, so that one configuration at a time answers requests.
  */
 async function beginSigning(
   configuration: SignerConfiguration,
@@ -84,7 +84,7 @@ async function beginSigning(
     ownFault === undefined ? [] : [`the signer's own token: ${ownFault}`];
   const roots = (): string | undefined => bundle.current()?.pem;
   const caFaults = (): readonly string[] => [...bundle.faults(), ...ownFaults()];
-  // It outlives a lost lease, which the outage that loses a status may cost as well.
+  // Kept when the lease is lost, because the same outage may lose a status.
   const once = signingOnce(clock);
   const leadership = new Leadership({
     candidate: LeaseCandidate.create(leaseObject(client.send, lease), identity, leaseSeconds),
@@ -105,7 +105,7 @@ async function beginSigning(
     isLeading: () => leadership.isLeading(),
     pending: () => (leadership.isLeading() ? (current?.pending() ?? 0) : 0),
     reasons: () => {
-      // The next probe has it: a token that expired shows nowhere else until somebody requests a certificate.
+      // Reported by the next probe, because otherwise an expired token would show only when a certificate is requested.
       void ownAuthorization().then(({ fault }) => {
         ownFault = fault;
       });
@@ -118,7 +118,7 @@ async function beginSigning(
 
 type Signing = Readonly<Awaited<ReturnType<typeof beginSigning>>>;
 
-/** A process that waits for the lease is ready to take it, unless it cannot ask for it. */
+/** A process that waits for the lease is ready, unless it cannot ask for the lease. */
 function readinessOf({ isLeading, reasons }: Signing): Readiness & { readonly leading: boolean } {
   const faults = reasons();
   return { ready: faults.length === 0, leading: isLeading(), reasons: faults };
@@ -165,10 +165,10 @@ interface Election {
 }
 
 /**
- * Does its work while this process holds the lease. It asks for the lease from its construction until {@link end}. A
- * holder that cannot renew it stops before another process may begin.
+ * Works while this process holds the lease, for which it asks from its construction until {@link end}. A holder that
+ * cannot renew it stops before another process may begin.
  *
- * Two leaders at once are no danger: an answer is final, so the API server takes one of two.
+ * Two leaders at once would do no harm: an answer is final, so the API server accepts one of two.
  */
 export class Leadership {
   readonly #election: Election;
@@ -190,12 +190,12 @@ export class Leadership {
     return this.#running !== undefined;
   }
 
-  /** What kept the last question for the lease from an answer. */
+  /** Why the last request for the lease failed; empty if it did not. */
   faults(): readonly string[] {
     return this.#faults;
   }
 
-  /** Ends the work, and lets another process begin at once. */
+  /** Ends the work, and releases the lease so that another process begins at once. */
   async end(): Promise<void> {
     const { candidate, clock } = this.#election;
     await this.#campaigning.end();

@@ -1,6 +1,6 @@
 import { FetchError } from "../../foundation/fetch.ts";
 
-/** An object in a list of a bucket: its whole key, and its ETag without quotes. */
+/** An object in a list of a bucket: its full key, and its ETag without quotes. */
 export interface ListedObject {
   readonly name: string;
   readonly version: string;
@@ -13,12 +13,12 @@ export interface ObjectPage {
   readonly next: string;
 }
 
-/** The answer to `ListObjectsV2`. @throws FetchError */
+/** Parses the answer to `ListObjectsV2`. @throws FetchError */
 export function parsePage(text: string): ObjectPage {
   const list = parseXml(text);
   const truncated = textOf(list, "IsTruncated");
   const next = textOf(list, "NextContinuationToken");
-  // Without its end, a list is not whole.
+  // A list that does not say whether it is truncated is incomplete.
   const isWhole = truncated === "false" || (truncated === "true" && next !== "");
   if (list.name !== "ListBucketResult" || !isWhole || next.length > 4096) throw notListed();
   const isEncoded = textOf(list, "EncodingType") === "url";
@@ -47,16 +47,16 @@ function decoded(key: string): string {
   }
 }
 
-/** The error for a response that is no list of objects. */
+/** Creates the error for a response that is no list of objects. */
 export const notListed = (): FetchError => new FetchError("answered something else than a list");
 
-/** The version in an entity tag, which some services write without its quotes; empty for no tag. */
+/** The version in an entity tag, which some services write without quotes; empty for no tag. */
 export function versionOf(entityTag: string): string {
   const [, , version = ""] = /^(?:W\/)?("?)([!#-~]{1,128})\1$/.exec(entityTag) ?? [];
   return version;
 }
 
-/** The code of an error, such as `SlowDown`. The rest of it may quote the request, and is dropped. @throws FetchError */
+/** The code in an error, such as `SlowDown`. The rest, which may quote the request, is dropped. @throws FetchError */
 export function parseErrorCode(text: string): string {
   const error = parseXml(text);
   const code = error.name === "Error" ? textOf(error, "Code") : "";
@@ -77,7 +77,7 @@ interface OpenElement {
   text: string;
 }
 
-/** Deeper than any answer of S3. */
+/** More levels than any answer of S3 has. */
 const maximumDepth = 16;
 
 const declaration = /^\ufeff?(?:<\?xml [^?<>]{0,200}\?>)?\s*/;
@@ -87,10 +87,10 @@ const piece =
   /<(\/?)((?:[A-Za-z_][\w.-]*:)?([A-Za-z_][\w.-]*))((?:\s+[\w.:-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))*)\s*(\/?)>([^<]*)/y;
 
 /**
- * Parses the subset of XML that S3 answers: elements, attributes and text. It refuses document types, entities
- * of their own, comments and everything else.
+ * Parses the subset of XML that S3 answers: elements, attributes and text. It refuses document types, own entities,
+ * comments and everything else.
  *
- * @param text Its length is bounded already.
+ * @param text Must have a bounded length.
  * @throws FetchError
  */
 export function parseXml(text: string): XmlElement {
@@ -148,7 +148,7 @@ function refuse(): never {
 
 const malformed = (): FetchError => new FetchError("answered something else than XML of S3");
 
-/** The text of the only child of a name; empty where there is none. @throws FetchError for two, or one with children. */
+/** The text of the only child of a name; empty without one. @throws FetchError for two, or one with children. */
 function textOf({ children }: XmlElement, name: string): string {
   const [first, second] = children.filter((child) => child.name === name);
   if (second || first?.children[0]) throw malformed();

@@ -24,24 +24,24 @@ import type { BucketPlace } from "./store-place.ts";
 /** One request for an object of a bucket, or for the bucket itself. */
 interface BucketRequest {
   readonly method: "GET" | "PUT" | "DELETE";
-  /** The name of the object, of which no character needs an escape; empty for the bucket. */
+  /** The name of the object, without characters that need an escape; empty for the bucket. */
   readonly name: string;
   readonly query?: Readonly<Record<string, string>>;
-  /** What a PUT replaces: the object of this version, or nothing. */
+  /** What a PUT replaces: the object of this version, or for `undefined` none. Absent, it is unconditional. */
   readonly replaces?: { readonly version: string | undefined };
   readonly body?: string | Uint8Array<ArrayBuffer>;
-  /** Ends the request before its time is up. */
+  /** Aborts the request before its timeout. */
   readonly signal?: AbortSignal;
 }
 
-/** The answer to a request: done, or no object has the name, or the condition does not hold. */
+/** The answer to a request: done, or no object has the name (`missing`), or the condition failed (`conflict`). */
 export type BucketAnswer =
   | { readonly outcome: "done"; readonly version: string; readonly octets: Uint8Array | undefined }
   | { readonly outcome: "missing" | "conflict" };
 
 /**
- * Sends one signed request to a service that may be slow, away, broken or hostile. Time and size of the
- * answer are bounded, and no redirect is followed.
+ * Sends one signed request to a service that may be slow, unreachable, broken or hostile. Time and size of the answer
+ * are bounded, and no redirect is followed.
  *
  * @param maximumOctets The longest answer that is read; the octets of a longer one are `undefined`.
  * @throws FetchError
@@ -51,7 +51,7 @@ export type SendToBucket = (
   maximumOctets?: number,
 ) => Promise<BucketAnswer>;
 
-/** More than an error has, or the answer to a PUT. */
+/** Enough for an error, or for the answer to a PUT. */
 const usualMaximumOctets = 65_536;
 
 /** Creates the function that signs a request to a bucket, sends it, and bounds the time of its response. */
@@ -95,7 +95,7 @@ export function createBucketClient(
     try {
       return await answerTo(request, maximumOctets, signal);
     } finally {
-      // A timeout of the platform would fire later all the same, and make an error with its stack.
+      // A platform's timeout signal would still fire later, and create an error with its stack.
       clearTimeout(timer);
     }
   };
@@ -110,7 +110,7 @@ async function octetsOf(response: Response, maximum: number): Promise<Uint8Array
   }
 }
 
-/** The URL of a request, and what `fetch` takes beside it: signed are the condition and the octets of the body. */
+/** The arguments of `fetch` for a request. The signature covers its condition and the octets of its body. */
 async function signed(
   { url: place, region, credentials }: Pick<BucketPlace, "url" | "region" | "credentials">,
   { method, name, query, replaces, body = "" }: BucketRequest,
@@ -135,7 +135,7 @@ async function signed(
   return [url.href, { method, headers, ...(method === "PUT" && { body }) }];
 }
 
-/** RFC 3986 reserves more than `encodeURIComponent` escapes. AWS signs the digits of an escape in upper case. */
+/** Escapes like AWS: more characters than `encodeURIComponent`, as RFC 3986 reserves them, with upper-case digits. */
 const escaped = (part: string): string =>
   encodeURIComponent(part).replace(
     /[!'()*]/g,
@@ -180,7 +180,7 @@ function faultOf(
   return new FetchError(sentence(), { status, retryAfterSeconds });
 }
 
-/** A thousand objects with the longest names and owners. */
+/** Enough for a thousand objects with the longest names and owners. */
 const maximumPageOctets = 4 * 1024 * 1024;
 
 const pageSize = 1000;

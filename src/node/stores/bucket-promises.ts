@@ -11,10 +11,10 @@ import type { BucketPlace } from "./store-place.ts";
 /** `ConditionalRequestConflict`: another request for the object is under way. */
 const requestConflict = 409;
 
-/** R2 refuses a second write to one name within a second. */
+/** R2 refuses a second write to one name within a second, so a write needs several attempts. */
 const attempts = 6;
 
-/** A client of a bucket that reads whole objects, and repeats what the service fails for a moment. */
+/** Creates a client of a bucket that reads consistent objects, and repeats requests after transient failures. */
 export function createSteadyClient(
   place: BucketPlace,
   fetch: Fetch,
@@ -28,14 +28,14 @@ export function createSteadyClient(
 }
 
 /**
- * So many writers race for one object. A service that checks and then writes lets several of them pass; one that has
- * them wait for each other answers so many in time.
+ * How many writers race for one object: enough for several to succeed at a service that checks before it writes, and
+ * few enough for one that serializes them to answer in time.
  */
 const racers = 4;
 
 /**
- * Writes, reads, lists and removes an object of its own, to see whether a service keeps the promises of the port, also
- * between writers at once.
+ * Writes, reads, lists and removes an object of its own, to verify that a service keeps the promises of
+ * {@link ObjectSpace}, also between concurrent writers.
  *
  * @param service The service's name in sentences.
  * @throws OperatorError for a broken promise, FetchError for a service that cannot be asked.
@@ -68,7 +68,7 @@ export async function requirePromises(space: ObjectSpace, service: string): Prom
     require(!isBack, "creates an object with If-Match, so that what one replica removes comes back");
   } catch (error) {
     const removal = space.remove(key).catch(() => {});
-    // A service that has not answered would answer neither, and its process has to start.
+    // Not awaited if the service did not answer, because it would not answer this either, and the start must go on.
     if (!isSilence(error)) await removal;
     const isRefusal = error instanceof FetchError && error.status === notImplemented;
     throw isRefusal ? broken("implements no conditional writes") : error;
@@ -78,10 +78,10 @@ export async function requirePromises(space: ObjectSpace, service: string): Prom
 const consequence = "so that replicas would undo each other's writes";
 
 /**
- * Has writers write an object at once.
+ * Lets several writers write an object at once.
  *
- * @returns What was confirmed: a service refuses a writer that it would have to keep waiting.
- * @throws The failure of a writer where none was confirmed.
+ * @returns The confirmed values. A service may refuse a writer instead of keeping it waiting.
+ * @throws The failure of a writer if no write was confirmed.
  */
 async function race(space: ObjectSpace, key: string, version?: string): Promise<string[]> {
   const values = Array.from({ length: racers }, (_, i) => `${i} after ${version ?? "nothing"}`);
@@ -100,22 +100,22 @@ const notImplemented = 501;
 const isSilence = (error: unknown): boolean =>
   error instanceof FetchError && error.status === undefined;
 
-/** An object that is no record. Its folder is part of docs/how-to/s3.md. */
+/** The key of an object that is no record. docs/how-to/s3.md names its folder. */
 const probeKey = (): string => `probes/${randomUUID()}`;
 
 const maximumReads = 40;
-/** The longest body of a write that shows how tags are made: a digest of a log's stage costs as much as its signature. */
+/** The longest body whose digest is computed after a write: for a log's stage that costs as much as signing. */
 const maximumDigested = 65_536;
-/** So often in a row a service answers the same, about a second long, whose tags are no digests. */
+/** After how many equal answers in a row, about a second, a tag counts as no digest. */
 const readsInARow = 7;
 
 /**
- * A service that keeps tags apart from octets may answer the tag of the next write beside the octets of the last. Who
- * then replaces that version has undone the write. So a tag that is not the digest of its octets is read again, unless
- * the service makes its tags in another way, as with keys in KMS, which its answers to writes show.
+ * Reads an object again if its tag is not the digest of its octets. A service that stores tags apart from octets may
+ * answer the octets of one write with the tag of the next, and who replaces that version undoes the next write.
+ * Services whose tags are no digests, such as with keys in KMS, are recognized by their answers to writes.
  */
 function withWholeReads(send: SendToBucket, pause: Pause = systemPause): SendToBucket {
-  // OpenSSL has no MD5 under FIPS.
+  // Under FIPS, OpenSSL lacks MD5.
   const canDigest = !getFips();
   let hasDigests = canDigest;
   async function readWhole(...request: Parameters<SendToBucket>): Promise<BucketAnswer> {

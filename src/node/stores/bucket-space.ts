@@ -19,7 +19,7 @@ import {
 import { named } from "./retries.ts";
 import type { BucketPlace } from "./store-place.ts";
 
-/** How long a list may take with all that it reads. Where it is not enough, the next one reads the rest. */
+/** How long a list may take, with the objects that it reads. The next list reads the rest. */
 const listMilliseconds = 30_000;
 
 const maximumReads = 16;
@@ -27,13 +27,13 @@ const maximumReads = 16;
 type Objects = ReadonlyMap<string, StoredObject>;
 
 interface BucketOptions {
-  /** How old a `recent` list may be; by default each is requested. */
+  /** How old a `recent` list may be; by default every list is requested anew. */
   readonly recentSeconds?: number;
   readonly pause?: Pause | undefined;
 }
 
 /**
- * Opens the objects of a bucket. Whoever gives the credential may be away for a moment, as the bucket may.
+ * Opens the objects of a bucket. The bucket and the source of the credential may be unreachable for now.
  *
  * @throws OperatorError when the roots or the credential cannot be read.
  */
@@ -50,14 +50,14 @@ export async function openBucket(
 }
 
 /**
- * The objects of a bucket below a prefix as an {@link ObjectSpace}. The service decides between two writers, by
- * conditions on the entity tag: it creates a name once, and replaces only the version that a writer names. The
- * first write of a process proves that the service does so. A list is one request for each thousand objects, and
- * one for each object that is new or has changed. A request that the service fails for a moment is repeated.
+ * The objects of a bucket below a prefix as an {@link ObjectSpace}. The service decides between concurrent writers, by
+ * conditions on the entity tag: it creates a name once, and replaces only the version that a writer names. Before its
+ * first write, a process tests that the service does so. A list is one request for each thousand objects, and one for
+ * each new or changed object. Requests are repeated after transient failures.
  *
- * Each object begins with a number of its own write. So its entity tag changes with every write, and a writer
- * whose answer was lost knows its object again. A service that still shows the version that it does not let anybody
- * replace is behind its own writes, and a list of it fails until it shows another one.
+ * Each object begins with a random id of its write. So its entity tag changes with every write, and a writer whose
+ * response was lost recognizes its object. If a service still shows a version that it refuses to replace, its reads are
+ * stale, and lists fail until it shows another version.
  *
  * @throws FetchError from every call.
  */
@@ -72,7 +72,7 @@ export class BucketSpace implements ObjectSpace {
   /** When the last list began. */
   #listedAt = 0;
   readonly #proofs = new SingleFlight<OperatorError | undefined>();
-  /** The object that the service refused to replace, and went on to show. */
+  /** The version that the service refused to replace but still shows. */
   #outdated: ListedObject | undefined;
 
   constructor(
@@ -88,12 +88,12 @@ export class BucketSpace implements ObjectSpace {
     this.#recentMilliseconds = 1000 * recentSeconds;
   }
 
-  // The functions of the port are handed on one by one, so they have to keep their object.
+  // Arrow functions, because they are passed on one by one.
 
   readonly read = async (key: string): Promise<StoredObject | undefined> =>
     this.#read(this.#nameOf(key));
 
-  /** A recent list is requested at most once in its time, for all who ask, because each request costs money. */
+  /** A recent list is requested at most once in `recentSeconds` for all callers, because each request costs money. */
   readonly list = async (freshness: Freshness): Promise<Objects> =>
     this.#request(freshness === "recent" && this.#isRecent());
 
@@ -108,8 +108,8 @@ export class BucketSpace implements ObjectSpace {
   };
 
   /**
-   * Many services that are compatible with S3 ignore the conditions of a write: two replicas would then undo each
-   * other's writes. An object of its own shows once in each process whether this one does.
+   * Tests once in each process, by an object of its own, that the service obeys the conditions of a write. Many
+   * services that are compatible with S3 ignore them, so that replicas would undo each other's writes.
    *
    * @throws OperatorError for a service that breaks a promise, FetchError for one that cannot be asked.
    */
@@ -117,7 +117,7 @@ export class BucketSpace implements ObjectSpace {
     const { read, list, remove } = this;
     const write: ObjectSpace["write"] = (key, ...object) =>
       this.#write(this.#nameOf(key), ...object);
-    // A service that was away for a moment has broken no promise.
+    // A transient failure is not remembered, because it breaks no promise.
     const prove = () =>
       requirePromises({ read, list, write, remove }, this.#service).then(
         () => undefined,
@@ -141,7 +141,7 @@ export class BucketSpace implements ObjectSpace {
       this.#outdated = { name, version };
       throw this.#isBehind();
     }
-    // The conflict may be with this very write, whose first answer was lost.
+    // The conflict may be with this very write, whose first response was lost.
     return found?.writeId === writeId;
   }
 
@@ -167,7 +167,7 @@ export class BucketSpace implements ObjectSpace {
     return this.#lists.join(list, () => true);
   }
 
-  /** A list that began before the last write of this process serves nobody after it. */
+  /** Performs a write, and forgets lists that began before its end. */
   async #forgetAfter<T>(act: Promise<T>): Promise<T> {
     try {
       return await act;
@@ -211,7 +211,7 @@ export class BucketSpace implements ObjectSpace {
     if (before?.version === version) return before;
     signal.throwIfAborted();
     const object = await this.#read(name, signal);
-    // Of another version, the list does not say when it changes.
+    // Remembered only in the listed version: for another, the list would not show when it changes.
     if (object?.version === version) this.#known.set(name, object);
     return object;
   }
@@ -225,7 +225,7 @@ export class BucketSpace implements ObjectSpace {
 
 const keyPattern = /^[a-z0-9][a-z0-9._-]*(?:\/[a-z0-9][a-z0-9._-]*)*$/;
 
-/** An object, and the number of the write that made it. */
+/** An object, and the id of the write that made it. */
 interface BucketObject extends StoredObject {
   readonly writeId: string;
 }
@@ -234,7 +234,7 @@ const heading = "rampart object 1 ";
 const pattern = /^rampart object 1 ([0-9a-f-]{36})\n/;
 const maximumObjectOctets = AuthorityStore.maximumRecordOctets + heading.length + 37;
 
-/** An object of any other form counts as empty: readers refuse such a record, and must not overlook it. */
+/** Parses an object. A malformed one is empty, so that readers refuse the record instead of overlooking it. */
 function toObject(answer: BucketAnswer): BucketObject | undefined {
   if (answer.outcome !== "done") return undefined;
   const { octets = new Uint8Array(), version } = answer;

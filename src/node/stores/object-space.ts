@@ -3,29 +3,29 @@ import { AuthorityStore, RecordName } from "../../custody/authority-store.ts";
 /** An object in a service that several machines reach. */
 export interface StoredObject {
   readonly value: string;
-  /** Changes with every write. */
+  /** A text that changes with every write. */
   readonly version: string;
 }
 
 /**
- * How fresh a list has to be: it shows every write that was confirmed before the call (`now`), or may be a
- * few seconds old (`recent`). Either shows all writes of this process.
+ * How fresh a list must be: `now` shows every write that was confirmed before the call; `recent` may be a few seconds
+ * old. Both show all writes of this process.
  */
 export type Freshness = "now" | "recent";
 
 /**
- * Objects by their keys, in a service that several machines reach, such as the Secrets of a namespace or the
- * objects of a bucket. Keys are lower-case paths, such as `authorities/<id>`.
+ * Objects by their keys, in a service that several machines reach, such as the Secrets of a namespace or the objects of
+ * a bucket. Keys are lower-case paths, such as `authorities/<id>`.
  *
- * An implementation promises that a write is durable once it is confirmed, that a reader sees a whole object or
- * none, and that of several writes to one version at most one is confirmed. All of it is bounded: the time of
- * a call, the number of objects, and their sizes. The service is not trusted: it may lose or change anything.
+ * An implementation promises that a write is durable once it is confirmed, that a reader sees a complete object or
+ * none, and that of several writes to one version at most one is confirmed. All of it is bounded: the time of a call,
+ * the number of objects, and their sizes. The service is not trusted: it may lose or change anything.
  *
  * Calls reject when the service does not answer, or refuses. A write that rejects may have happened.
  */
 export interface ObjectSpace {
   readonly list: (freshness: Freshness) => Promise<ReadonlyMap<string, StoredObject>>;
-  /** As fresh as `now`. */
+  /** Reads an object as fresh as `now`; `undefined` if there is none. */
   readonly read: (key: string) => Promise<StoredObject | undefined>;
   /**
    * Creates an object, or replaces the one of this version and no other.
@@ -33,26 +33,25 @@ export interface ObjectSpace {
    * @returns Whether no other write came before.
    */
   readonly write: (key: string, value: string, version?: string) => Promise<boolean>;
-  /** Removes an object of whatever version, if there is one. */
+  /** Removes an object of any version, if there is one. */
   readonly remove: (key: string) => Promise<void>;
 }
 
-/** The most objects that a list has: more than the records of all signers. A longer one is refused. */
+/** The most objects of a list: more than the records of all signers. A longer one is refused. */
 export const maximumObjects = 10_000;
 
-/** The most octets that the values of a list have together. A longer one is refused. */
+/** The most octets of all values of a list. A longer one is refused. */
 export const maximumSpaceOctets: number = 64 * 1024 * 1024;
 
-/** Another writer may come first, but hardly several times in a row. */
+/** How often a write is tried: another writer may come first, but hardly several times in a row. */
 const maximumWrites = 5;
 
 /**
- * The store in an {@link ObjectSpace}, with one object for each record. Several machines may share it. Objects
- * with keys of any other form are ignored.
+ * The store in an {@link ObjectSpace}, with one object for each record. Several machines may share it. Objects with
+ * keys of any other form are ignored.
  *
- * `put` creates a record. Where there is one of the same name, it replaces the very version that it has read,
- * so that of two writers at once neither undoes a write that it has not seen. With the value before, it replaces
- * that one or none.
+ * `put` creates a record. If there is one of the same name, it replaces exactly the version that it has read, so that
+ * no writer undoes a write that it has not seen. With `before`, it replaces the record only if that is its value.
  *
  * @param prefix The beginning of every key, such as `signers/<name>/`.
  */
@@ -90,7 +89,7 @@ function requireLength(value: string): void {
   }
 }
 
-/** Another writer who comes first has the last word: an operator may have deleted the record. */
+/** Replaces an object of value `before`. Another writer who comes first prevails: an operator may have deleted it. */
 async function replace(
   space: ObjectSpace,
   key: string,

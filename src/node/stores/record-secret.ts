@@ -10,7 +10,7 @@ export interface RecordSecret {
   readonly version: string;
 }
 
-/** The type of these Secrets. The API server lists and watches them without all others. */
+/** The type of these Secrets, by which the API server lists and watches only them. */
 const secretType = "rampart.dev/record";
 const dataKey = "record";
 
@@ -47,8 +47,8 @@ function keyOfName(name: string): string | undefined {
 }
 
 /**
- * The object in a Secret; `undefined` for every other object. A value is cut at this length, and one that is
- * missing is empty: readers refuse such a record, and must not overlook it.
+ * The object in a Secret; `undefined` for every other object. A value is cut at `maximumOctets`, and a missing one is
+ * empty, so that readers refuse the record instead of overlooking it.
  */
 export function parseRecordSecret(
   object: unknown,
@@ -59,14 +59,14 @@ export function parseRecordSecret(
   const { metadata, data } = parsed.data;
   const key = keyOfName(metadata.name);
   if (key === undefined) return undefined;
-  // Four characters have three octets. A text that is no base64 counts as empty.
+  // Four characters of base64 are three octets. Malformed base64 counts as empty.
   const cut = (data?.[dataKey] ?? "").slice(0, 4 * Math.ceil(maximumOctets / 3));
   const octets = Base64.parse(cut) ?? new Uint8Array();
   const value = new TextDecoder("utf-8", { ignoreBOM: true }).decode(octets);
   return { key, value, version: metadata.resourceVersion };
 }
 
-/** The Secret to create for an object, or to put in the place of this version. */
+/** The Secret to create for an object, or to replace `resourceVersion` with. */
 export function recordSecret(key: string, value: string, resourceVersion?: string): object {
   const labels = { "app.kubernetes.io/managed-by": "rampart" };
   return {

@@ -3,19 +3,19 @@ import { FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import type { ObjectSpace } from "./object-space.ts";
 
-/** A request waits as long as a load of the store may take, so the attempts take less together. */
+/** When the last attempt must begin: requests wait for a load of the store, so all attempts together take less. */
 const lastAttemptMilliseconds = 4000;
 
-/** Busy, broken for a moment, or restarting. */
+/** The statuses of a service that is busy, restarting or did not answer. */
 const passing: readonly (number | undefined)[] = [undefined, 408, 429, 500, 502, 503, 504];
 
-/** Repeats an act that a service fails for a moment. @throws FetchError, which names the service. */
+/** Repeats an act after transient failures. @throws FetchError, which names the service. */
 type Retries = <T>(act: () => Promise<T>) => Promise<T>;
 
 /** What differs from the retries of an API server. */
 interface RetryOptions {
   readonly pause?: Pause | undefined;
-  /** Another status that passes. */
+  /** Another status that is transient. */
   readonly alsoPassing?: number;
   readonly attempts?: number;
 }
@@ -53,8 +53,8 @@ export function createRetries(
 }
 
 /**
- * An object space that repeats operations after a transient failure of its service. Every act may be repeated: a write that
- * has happened already is not confirmed, and its writer reads what is there.
+ * An object space that repeats operations after a transient failure of its service. Every act may be repeated: a
+ * repeated write that has already happened is a conflict, after which its writer reads the object.
  */
 export function withRetries(space: ObjectSpace, service: string, pause?: Pause): ObjectSpace {
   const attempt = createRetries(service, { pause });
@@ -66,7 +66,7 @@ export function withRetries(space: ObjectSpace, service: string, pause?: Pause):
   };
 }
 
-/** A fault of a service with its name; its cause is the fault without. */
+/** Adds the name of the service to an error, which becomes the `cause`. */
 export const named = (service: string, error: FetchError): FetchError =>
   new FetchError(`${service} ${error.message}`, {
     cause: error,

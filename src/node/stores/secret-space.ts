@@ -23,9 +23,9 @@ import {
 } from "./record-secret.ts";
 
 /**
- * The Secrets of one namespace as an {@link ObjectSpace}. The API server decides between two writers: it
- * creates a name once, and replaces only the version that a writer names. Lists are consistent, because they
- * ask for no older version.
+ * The Secrets of one namespace as an {@link ObjectSpace}. The API server decides between concurrent writers: it creates
+ * a name once, and replaces only the version that a writer names. Lists are consistent, because they do not allow an
+ * older version.
  *
  * @throws FetchError from every call.
  */
@@ -58,7 +58,7 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
       });
       if (json === undefined) return undefined;
       const secret = parseRecordSecret(json, AuthorityStore.maximumRecordOctets);
-      // Not absent: the name is taken by something else, and every write to it would conflict.
+      // Not `undefined`: something else has the name, so every write to it would conflict.
       return secret ?? Promise.reject(foreignSecret(namespace, key));
     },
     write: (key, value, version) => {
@@ -103,7 +103,7 @@ interface SecretWatch {
 /** How long a watched list is trusted after the last event of the watch, as a multiple of `watchSeconds` (bounded staleness). */
 export const stalenessFactor = 1.5;
 
-/** How long an own write counts that the watch has not shown: longer than the API server is behind. */
+/** How long an own write that the watch has not shown is added to lists: longer than watches are behind. */
 const ownWriteSeconds = 8;
 
 /** A write of this process: the value, or `undefined` for an object that it has removed. */
@@ -113,8 +113,8 @@ interface OwnWrite {
 }
 
 /**
- * A space whose recent lists come from a watch, so that replicas see each other's writes within a second and
- * ask for none. After a silence of the API server, each list is a request.
+ * A space whose recent lists come from a watch, so that replicas see each other's writes within a second and ask for
+ * none. If the watch has been silent for too long, each list is a request.
  */
 export class WatchedSecrets implements ObjectSpace {
   readonly #space: ObjectSpace;

@@ -25,7 +25,7 @@ interface DirectoryPlace {
 export interface NamespacePlace {
   readonly kind: "kubernetes";
   readonly namespace: string;
-  /** `undefined` outside of a cluster, where the configuration names no API server. */
+  /** `undefined` outside of a cluster, if the configuration names no API server. */
   readonly apiServer: ApiServerPlace | undefined;
 }
 
@@ -106,7 +106,7 @@ export const propagationOf: Readonly<Record<Kind, Propagation>> = {
   s3: { shortestSeconds: 10, usual: "2m" },
 };
 
-/** The kind of store that the values choose, as far as it is one. */
+/** The kind of store that the values choose; `directory` for any unknown one. */
 export function storeKindOf({ STORE }: Readonly<Record<string, unknown>>): Kind {
   return STORE === "kubernetes" || STORE === "s3" ? STORE : "directory";
 }
@@ -145,7 +145,7 @@ export function storePlaceOf(
 
 type BucketValues = z.infer<z.ZodMiniObject<typeof bucketKeys>>;
 
-/** Services other than AWS take it for their own. */
+/** The region that services other than AWS accept. */
 const regionOfOthers = "us-east-1";
 
 /**
@@ -155,7 +155,7 @@ const regionOfOthers = "us-east-1";
  */
 export function bucketPlaceOf(values: BucketValues, environment: Environment) {
   const { STORE_BUCKET: bucket = "", S3_REGION: given, S3_ENDPOINT: endpoint } = values;
-  // An instance's keys are for AWS, and no other service gets its session token.
+  // The keys of an AWS instance, with a session token, must not be sent to any other service.
   const others = endpoint === undefined ? {} : { AWS_EC2_METADATA_DISABLED: "true" };
   const credentials =
     values.S3_CREDENTIALS_FILE === undefined
@@ -214,20 +214,20 @@ export function logPlaceOf(
   if (store.kind === "directory") return undefined;
   if (store.kind === "kubernetes")
     return refuse("LOG_STORE: is required beside LOG_ORIGIN, such as mesh-log/mesh-1/");
-  // Without a prefix, everything in the bucket is below that of the store.
+  // A store without a prefix has the whole bucket, so the log would be within it.
   if (store.prefix === "")
     return refuse("LOG_ORIGIN: needs STORE_PREFIX, such as mesh-1/, or LOG_STORE");
   return { ...store, prefix: `${store.prefix.slice(0, -1)}-log/${name}` };
 }
 
-/** The objects of a bucket, or those whose names begin alike. */
+/** A bucket with its credentials, and the prefix of the objects in it. */
 export type BucketPlace = Readonly<ReturnType<typeof bucketPlaceOf>>;
 
-/** AWS wants the bucket in the name of the host; other services are sure to take it in the path. */
+/** The URL of a bucket. AWS expects the bucket in the host name; other services accept it in the path. */
 function bucketUrl(values: BucketValues): string {
   const { STORE_BUCKET: bucket = "", S3_REGION: given, S3_ENDPOINT: endpoint } = values;
   const service = endpoint ?? `https://s3.${given}.${AwsKeys.domain(given)}`;
-  // A certificate for *.s3.… has no room for another dot.
+  // A certificate for *.s3.… does not cover a name with another dot.
   const usual = endpoint === undefined && !bucket.includes(".") ? "host" : "path";
   if ((values.S3_ADDRESSING ?? usual) === "path") return `${service}/${bucket}`;
   return service.replace("://", `://${bucket}.`);

@@ -21,11 +21,11 @@ interface Stores {
 
 /** The stores of a server that may be one of several replicas. */
 export interface ReplicaStores extends Stores {
-  /** Does work that only one replica at a time may do. Does nothing while it is done already. */
+  /** Does work that only one replica at a time may do; nothing if a replica is already at it. */
   readonly inTurn: (work: () => Promise<void>) => Promise<void>;
-  /** As `inTurn`, for the delivery to clusters: it takes longer, and rotations do not wait for it. */
+  /** As `inTurn`, for the delivery to clusters, which takes longer and for which rotations do not wait. */
   readonly pushInTurn: (work: () => Promise<void>) => Promise<void>;
-  /** How far a load may be behind the writes of other replicas. */
+  /** By how much loads may lag behind the writes of other replicas. */
   readonly lagSeconds: number;
 }
 
@@ -41,7 +41,7 @@ interface StoresConfiguration {
   readonly ca: { readonly signers: readonly { readonly name: string }[] };
 }
 
-/** Stores that replicas share. */
+/** Opens stores that replicas share. */
 export const ReplicaStores = {
   /** Opens the stores of a server. @throws OperatorError, ConfigurationError */
   async open(
@@ -69,10 +69,7 @@ export const ReplicaStores = {
     };
   },
 
-  /**
-   * The stores in a bucket, each read whenever it is asked, and the proof that its service can hold them.
-   * @throws OperatorError
-   */
+  /** The stores in a bucket, read anew for each load, and `prove`, which tests its service. @throws OperatorError */
   async inBucket(
     place: BucketPlace,
     clock: () => Date,
@@ -81,7 +78,7 @@ export const ReplicaStores = {
     return { ...storesIn(space), prove: () => space.prove() };
   },
 
-  /** The stores in the Secrets of a namespace, each read whenever it is asked. */
+  /** The stores in the Secrets of a namespace, read anew for each load. */
   inSecrets({ send }: Pick<KubernetesClient, "send">, namespace: string, server: string): Stores {
     return storesIn(withRetries(createSecretSpace(send, namespace), serviceOf(server)));
   },
@@ -96,7 +93,7 @@ export const ReplicaStores = {
   },
 };
 
-/** A process that waits for its service starts, and is not ready. @throws OperatorError */
+/** The space of a bucket. If the service is unreachable, the process starts but is not ready. @throws OperatorError */
 async function polledSpace(
   place: BucketPlace,
   pollSeconds: number,
@@ -109,14 +106,14 @@ async function polledSpace(
   return space;
 }
 
-/** Every replica has to be behind for less than the propagation interval. */
+/** An eighth of the propagation interval, because the lag of every replica must be below that interval. */
 const eighthOf = (propagationSeconds: number, longestSeconds: number): number =>
   Math.max(1, Math.min(longestSeconds, Math.floor(propagationSeconds / 8)));
 
-/** Each list costs money. */
+/** Up to 15 seconds, because each list costs money. */
 const pollSecondsOf = (propagationSeconds: number): number => eighthOf(propagationSeconds, 15);
 
-/** Two thirds of the trust in a silent watch. */
+/** How long a watch lasts, which is two thirds of the time for which a silent one is trusted. */
 const watchSecondsOf = (propagationSeconds: number): number => eighthOf(propagationSeconds, 10);
 
 function watchedSpace(
@@ -151,7 +148,7 @@ function shareTurns(
   };
 }
 
-/** Logs why nobody knows whose turn it is. Work that has begun logs its own faults. */
+/** Logs an error of the turn itself. Work that has begun logs its own faults. */
 function reporting(
   log: OperationLog,
   turns: Turns,
@@ -181,10 +178,10 @@ const storesIn = (space: ObjectSpace): Stores => ({
 
 const serviceOf = (server = ""): string => `the API server ${server}`;
 
-/** Most runs of a rotation write nothing, so a look finds out first that nothing could be written. */
+/** How often a store is tested for writing, because most runs of a rotation write nothing. */
 export const pollSeconds = 60;
 
-/** A store, and why it takes no record, as the last write or look has shown. */
+/** A store that remembers why its last write or test failed. */
 export class WatchedStore implements AuthorityStore {
   readonly #store: AuthorityStore;
   readonly #log: OperationLog;
@@ -196,7 +193,7 @@ export class WatchedStore implements AuthorityStore {
     this.#log = log;
   }
 
-  /** One sentence. */
+  /** Why the store cannot be written, in one sentence; `undefined` if the last write succeeded. */
   readonly fault = (): string | undefined => this.#fault;
 
   readonly load: AuthorityStore["load"] = () => this.#store.load();
@@ -207,7 +204,7 @@ export class WatchedStore implements AuthorityStore {
   readonly delete: AuthorityStore["delete"] = (name) =>
     this.#telling(() => this.#store.delete(name));
 
-  /** Tells each time in the log that it takes none, so that an alert lasts as long as that. */
+  /** Tests the store. It logs every failure, so that an alert lasts as long as the fault. */
   readonly poll = async (): Promise<void> => {
     const { tryWriting } = this.#store;
     if (tryWriting) await this.#telling(tryWriting).catch(() => this.#tell());
@@ -224,7 +221,7 @@ export class WatchedStore implements AuthorityStore {
       this.#fault = undefined;
       return done;
     } catch (error) {
-      // `/readyz` is for strangers as well: no path.
+      // Without a path, because anybody may read `/readyz`.
       this.#fault = `the store takes no record (${causeOf(error)})`;
       this.#detail = messageOf(error);
       throw error;

@@ -7,24 +7,25 @@ import type { ObjectSpace } from "./object-space.ts";
 export const longestTurnSeconds = 120;
 
 /**
- * A write that begins in a turn ends within it. A service that is busy may answer its attempts for four seconds,
- * ask for a pause of four more, and take five for the last attempt. The rest is for a request on its way.
+ * The longest duration of a write, because one that begins in a turn must end within it. A service that is busy may
+ * answer its attempts for four seconds, ask for a pause of four more, and take five for the last attempt. The rest is
+ * for the network.
  */
 const longestWriteSeconds = 15;
 
-/** A turn has as long for its work as for its last write. */
+/** A turn allows as much time for its work as for its last write. */
 const shortestTurnSeconds = 2 * longestWriteSeconds;
 
 /**
- * The longest turn. With short schedules it is shorter, because there are no two minutes to wait for a replica that
- * has vanished.
+ * How long a turn lasts: two minutes, or less with short schedules, which cannot wait that long for a replica that has
+ * vanished.
  */
 export const turnSecondsOf = (propagationSeconds: number): number =>
   Math.min(longestTurnSeconds, Math.max(shortestTurnSeconds, propagationSeconds));
 
 /**
- * The part at the end of a turn in which no write begins, unless a write takes longer than that: the clocks of
- * replicas run differently.
+ * The fraction at the end of a turn in which no write begins, because clocks of replicas differ. If a write may take
+ * longer, that is the margin.
  */
 const marginPart = 1 / 4;
 
@@ -44,16 +45,18 @@ interface TurnTaker {
 }
 
 /**
- * The turns of the replicas of one space at one kind of work, by a lease in it: one of them at a time founds,
- * mints and prunes. A replica that slept in its turn, or cannot reach the store, writes nothing when the next
- * one may have begun.
+ * Lets the replicas of a space take turns at one kind of work, by a lease in the space, so that only one at a time
+ * founds, mints and prunes. A replica that was suspended in its turn, or cannot reach the store, writes nothing once
+ * the next turn may have begun.
  */
 export class Turns {
-  /** The space for every read and write of this process. In a turn that has taken too long it refuses to write and to remove. */
+  /**
+   * The space for all reads and writes of this process. In a turn that took too long, it rejects writes and removals.
+   */
   readonly space: ObjectSpace;
   readonly #taker: TurnTaker;
   readonly #candidate: LeaseCandidate;
-  /** The milliseconds in which this replica may write. */
+  /** The time in which this replica may write, in milliseconds of Unix time; absent outside of a turn. */
   #writes: { readonly from: number; readonly until: number } | undefined;
   #isTaken = false;
 
@@ -86,7 +89,7 @@ export class Turns {
    * @throws The error of the work, or of the store: then nobody knows whose turn it is.
    */
   async take(work: () => Promise<void>): Promise<boolean> {
-    // The lease knows a process and not its turns: the end of one would end the other.
+    // A process has one turn at a time, because the lease knows only the process, and ending one would end the other.
     if (this.#isTaken) return false;
     this.#isTaken = true;
     try {
@@ -114,20 +117,20 @@ export class Turns {
     if (!this.#writes) return;
     const { from, until } = this.#writes;
     const now = this.#taker.clock().getTime();
-    // By a clock that was set back, nobody knows how long it took.
+    // If the clock was set back, the elapsed time is unknown.
     if (from <= now && now < until) return;
     throw new Error("this replica took too long: the next one may be at work");
   }
 }
 
-/** A lease that cannot be given up ends by itself, and the work is done. */
+/** Releases the lease. Never rejects: a lease that cannot be released expires. */
 async function release(candidate: LeaseCandidate, now: Date): Promise<void> {
   await candidate.release(now).catch(() => {});
 }
 
 const leaseSchema = z.object({
   holder: z.string().check(z.maxLength(512)),
-  // A hostile store could otherwise stop every rotation.
+  // Bounded, because a hostile store could otherwise stop every rotation.
   seconds: z.int().check(z.minimum(0), z.maximum(longestTurnSeconds)),
   acquireTime: z.string(),
   transitions: z.int(),
