@@ -29,8 +29,8 @@ export interface ReportedParts {
 }
 
 /**
- * Reports the state of an agent. It is ready if it has every certificate and root that it serves, and knows of none
- * that peers refuse.
+ * Reports the state of an agent. It is ready if it has every certificate and root that it serves, and none that peers
+ * are known to refuse.
  */
 export function reportAgent(parts: ReportedParts) {
   const { identities, mounted, feed, trust, revocation, bundle, crlFollower, files, xds, now } =

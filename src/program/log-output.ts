@@ -20,9 +20,9 @@ export const LogOutput = {
   /**
    * Writes the log of a server on the standard streams: info on the standard output, the rest on the standard error.
    *
-   * A server goes on without its log. A line that cannot be written, because the reader is gone, the reader of a pipe has
-   * stalled or the disk is full, is dropped and counted. Once the stream takes lines again, `log-lines-lost` says how many
-   * there were. From the first call on, a fault of these streams does not end the process.
+   * A server continues without its log. A line that cannot be written, because the reader is gone, the reader of a pipe
+   * has stalled or the disk is full, is dropped and counted. Once the stream takes lines again, `log-lines-lost` says
+   * how many there were. From the first call on, a fault of these streams does not end the process.
    */
   open({ stdout, stderr }: Streams, clock: () => Date): LogOutput {
     const out = new LineStream(stdout, clock);

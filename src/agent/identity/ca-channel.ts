@@ -137,7 +137,7 @@ class Sessions extends Http2SessionManager {
 
 const unconnected = new Error("a new session has no connection yet");
 
-/** What the agent knows of the certificates of both sides of a connection. */
+/** Decides which certificates a connection trusts and shows, by what the agent has learned of roots and revocations. */
 export interface ConnectionTrust {
   /** The roots to trust for a connection, given those in its file. */
   readonly rootsFor: (file: readonly X509Certificate[]) => readonly X509Certificate[];

@@ -10,7 +10,7 @@ import type { IstiodSettings } from "../configuration/xds-settings.ts";
 import { type ConnectionTrust, readConnectionTls } from "../identity/ca-channel.ts";
 import { readToken } from "../identity/token.ts";
 
-/** The clock of the connection, and what the agent knows of the certificates in its files. */
+/** The clock of the connection, and which certificates of its files may be used. */
 export interface ConnectionPorts {
   readonly clock: () => Date;
   readonly pause: Pause;

@@ -35,7 +35,7 @@ const sessionLimits = {
   maxHeaderListPairs: 64,
   maxOutstandingPings: 4,
   maxSettings: 16,
-  /** High, because a throttled peer goes on as before until it has read its new limit. */
+  /** High, because a throttled peer sends as much as before until it has read its new limit. */
   maxSessionInvalidFrames: 200,
   maxSessionRejectedStreams: 100,
   streamResetBurst: 200,

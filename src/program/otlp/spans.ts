@@ -17,7 +17,7 @@ interface Call {
   noted: Members;
 }
 
-/** The codes of gRPC by number; then those that OpenTelemetry's conventions count as errors of the server. */
+/** The codes of gRPC by number; then those that are errors of the server by OpenTelemetry's conventions. */
 const codes =
   "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED".split(
     " ",
