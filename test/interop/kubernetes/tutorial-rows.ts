@@ -157,7 +157,8 @@ ${fetchRoot}
 cmp east.pem ca-cert.pem
 openssl req -x509 -newkey rsa:2048 -nodes -keyout other.key -out west.pem -subj /O=cluster.local
 cat east.pem west.pem > roots.pem`);
-  for (const block of others) await terminal.type(block);
+  // kubectl refuses to restart a deployment twice in one second of the clock.
+  for (const block of others) await terminal.type(`${block}\nsleep 1`);
   const { data, type } = await call("GET", "/api/v1/namespaces/istio-system/secrets/cacerts");
   const files = Object.entries(data as Readonly<Record<string, string>>).map(
     ([name, text]) => [name, Buffer.from(text, "base64").toString("utf8")] as const,
