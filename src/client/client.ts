@@ -54,7 +54,10 @@ export interface ClientOptions {
 const platform: ClientPorts = { clock: () => new Date(), random: Math.random, pause };
 const platformFetch: Fetch = (url, init) => globalThis.fetch(url, init);
 
-/** Gets certificates and tokens for one workload. Its methods throw {@link ClientError}, and what `token` throws. */
+/**
+ * Gets certificates and tokens for one workload. Its methods throw {@link ClientError}, and whatever
+ * {@link ClientOptions.token} throws.
+ */
 export interface Client {
   /** Gets an X509-SVID for a new key. */
   issue(): Promise<X509Svid>;

@@ -83,7 +83,7 @@ export const Configuration = {
   /**
    * Reads a configuration. The function is long because each value that it returns says what it means.
    *
-   * @param values Keys and values as the platform has them: text, or tables for `ISSUERS`.
+   * @param values Keys and values as the platform has them: text, or tables for keys such as `ISSUERS`.
    * @throws ConfigurationError
    */
   parse(values: Readonly<Record<string, unknown>>, propagation: Propagation = kvPropagation) {

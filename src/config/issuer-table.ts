@@ -250,7 +250,7 @@ const tables = z.array(table).check(
   }),
 );
 
-/** Parses the tables of issuers. */
+/** The schema of `ISSUERS`. */
 export const IssuerTable = {
   /** `ISSUERS`: a list of tables, or the same as JSON in a text. */
   schema: z.pipe(jsonText, tables),

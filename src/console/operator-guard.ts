@@ -70,8 +70,8 @@ export const OperatorGuard = {
 const addressPattern = /^(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 
 /**
- * Whether another site's page has sent the request, other than by a link. It could not read the response, which costs
- * work.
+ * Whether a page of another site sent the request, other than by a link. That page could not read the response, so the
+ * work for it would be wasted.
  */
 export function isFromElsewhere(headers: Headers): boolean {
   const site = headers.get("sec-fetch-site");

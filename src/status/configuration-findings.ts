@@ -40,7 +40,7 @@ export function configurationFindings({
   ];
 }
 
-/** Findings about accounts that a table names in a role, in namespaces for which its issuer may not vouch. */
+/** Finds accounts to which a table gives a role although its issuer may not vouch for their namespaces. */
 function refusedAccounts(table: IssuerTable): Finding[] {
   const { issuer, namespaces, trusted_node_accounts, gateways, cluster_signers } = table;
   const isServed = nameAllowList(namespaces);
@@ -90,7 +90,7 @@ function overlapFindings(issuers: readonly VouchingIssuer[]): readonly Finding[]
 
 function overlapOf(table: VouchingIssuer, other: VouchingIssuer) {
   if (table.cluster === other.cluster) return undefined;
-  // If both tables map claims to accounts, the operator has written the accounts.
+  // If both tables have `subjects`, the operator has chosen each account, so an overlap is intended.
   if (table.subjects && other.subjects) return undefined;
   for (const one of table.namespaces) {
     for (const another of other.namespaces) {

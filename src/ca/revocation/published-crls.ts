@@ -170,9 +170,9 @@ export class SignedCrls {
   }
 }
 
-/** Who issues the CRLs, and which are missing. */
+/** Which authorities' leaves may be revoked, and which CRLs are missing. */
 export const PublishedCrls = {
-  /** Every authority whose leaves may be revoked. */
+  /** Every authority whose leaves may be revoked, even if it may not sign CRLs ({@link UnsignedCrl.maySign}). */
   issuersIn: ({ crlIssuers, apart }: AuthorityView): readonly OpenAuthority[] => [
     ...crlIssuers,
     ...apart,

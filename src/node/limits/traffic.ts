@@ -17,7 +17,7 @@ export interface Traffic {
   controlFrames: number;
 }
 
-/** The most octets that a peer may send in a second, and for each request that came in it. */
+/** The most octets that a peer plausibly sends in a second, and in addition for each request in that second. */
 const plausibleOctets = { aSecond: 256 * 1024, aRequest: 96 * 1024 };
 
 /** Begins a new count of a connection's traffic, after what it has sent so far. */

@@ -373,7 +373,7 @@ export class ObjectStage implements LogStage {
     );
   }
 
-  /** A batch without its entries before an index, which a bundle has. */
+  /** A batch without the entries before `from`, which are in a bundle already. */
   #cut(batch: StagedBatch, from: number): StagedBatch {
     if (batch.first >= from) return batch;
     const entries = StagedBatch.entries(batch).slice(from - batch.first);

@@ -136,7 +136,7 @@ function namesBelowFaults(
 /** ztunnel's verifier (rustls-webpki) builds no path with more. */
 const maximumIntermediates = 6;
 
-/** One line for each rule that a certificate of the path breaks. */
+/** One line for each rule that a path breaks; empty if none. It verifies no signatures: `findPath` has done so. */
 export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now: Date): string[] {
   const [authority] = path;
   const intermediates = path.length - 1;

@@ -2,13 +2,13 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { concatBytes } from "../../foundation/octets.ts";
 import { Deadline } from "./deadline.ts";
 
-/** The body of a request, in time and within bounds. */
+/** The limits of a request's body, and the errors for exceeding them. */
 export const RequestBody = {
   /** The longest body of a request: a CSR of at most 16 KiB, a number, and a little metadata. */
   maximumOctets: 65_536,
 
   /**
-   * A body within the time that a caller has to send it.
+   * Waits for a body for at most ten seconds. It does not check the size.
    *
    * @param signal Aborted when the caller has hung up or its deadline has passed.
    * @throws ConnectError DeadlineExceeded.

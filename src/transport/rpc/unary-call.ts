@@ -67,7 +67,7 @@ export function parseMessage<Schema extends DescMessage>(
   }
 }
 
-/** The error as the caller sees it. A fault becomes an internal error without its message. */
+/** Returns a ConnectError as it is. Any other error, even a CaError, becomes an internal error without its message. */
 export function asConnectError(error: unknown): ConnectError {
   return error instanceof ConnectError ? error : new ConnectError("internal error", Code.Internal);
 }

@@ -182,7 +182,8 @@ function findingsIn(
 }
 
 /**
- * The least part of its lifetime that a CRL has left: one is made in each quarter, so at a half a delivery was missed.
+ * The part of its lifetime that a current CRL has left at least. A new one is made every quarter, so with half of it
+ * left a delivery was missed.
  */
 const oldestShare = 1 / 2;
 

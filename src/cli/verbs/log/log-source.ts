@@ -39,7 +39,7 @@ export interface LogSource {
   readonly announcedKey: () => Promise<string | undefined>;
   /** The names of the shards below this prefix; empty if it is a shard itself. */
   readonly shardsBelow: () => Promise<readonly string[]>;
-  /** The URLs of the other shards of the same CA, or of those below this prefix. */
+  /** The URLs of the other shards beside this one; if there are none, of the shards below `url`. */
   readonly otherShards: () => Promise<readonly string[]>;
 }
 

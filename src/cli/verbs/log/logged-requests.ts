@@ -18,7 +18,7 @@ interface LoggedRequest {
   readonly isVague?: boolean | undefined;
 }
 
-/** Equal requests, counted together: only their times and their last tokens differ. */
+/** Equal requests, counted together: only their times and `provedAt` may differ. */
 export interface PastRequest extends LoggedRequest {
   readonly count: number;
   /** The place of the first one: `entry 17`, or `line 3` of an audit trail. */

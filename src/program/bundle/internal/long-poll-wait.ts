@@ -25,6 +25,7 @@ export class LongPollWait {
   #grantedSeconds: number;
   #earlyAnswers = 0;
 
+  /** @param longestSeconds At most 300 are used. */
   constructor(longestSeconds: number) {
     this.#longestSeconds = Math.min(longestIdleSeconds, longestSeconds);
     this.#seconds = this.#longestSeconds;
