@@ -1,4 +1,5 @@
 import { Backoff } from "../../foundation/backoff.ts";
+import { isSetBack } from "../../foundation/caches.ts";
 import { SingleFlight } from "../../foundation/shared-work.ts";
 
 interface Refresh<T> {
@@ -37,15 +38,15 @@ export function createRefreshing<T>({
     }
   }
 
-  /** Whether the clock has been set back by a minute since the fetch: the value may not be valid yet. */
-  const isSetBack = (now: Date): boolean =>
-    value !== undefined && failures === 0 && now.getTime() < value.at.getTime() - 60_000;
-
-  const nextFetch = (): Date => (value && failures === 0 ? dueAt(value.of, value.at) : retryAt);
+  /** A value that was fetched before the clock was set back may not be valid yet. */
+  const isDue = (now: Date): boolean =>
+    value && failures === 0
+      ? now >= dueAt(value.of, value.at) || isSetBack(value.at, now)
+      : now >= retryAt;
 
   return async (now) => {
     // One fetch serves all concurrent callers, so that they cannot flood the CA.
-    if (now >= nextFetch() || isSetBack(now)) await renewals.join(() => renew(now));
+    if (isDue(now)) await renewals.join(() => renew(now));
     if (value) return value.of;
     throw failure;
   };
