@@ -78,7 +78,7 @@ interface Endpoint {
   readonly trusted: string;
 }
 
-type Federated = Pick<Awaited<ReturnType<typeof startFederated>>, "client">;
+type Federated = Pick<Awaited<ReturnType<typeof startFederated>>, "client" | "event">;
 
 /** The root of `other.test` that the Workload API serves, or `undefined` if there is none. */
 async function foreignRoot({ client }: Federated): Promise<string | undefined> {
@@ -88,6 +88,18 @@ async function foreignRoot({ client }: Federated): Promise<string | undefined> {
     return der && new X509Certificate(der).subject;
   }
   throw new Error("the stream has ended");
+}
+
+/** Expects that an agent says that it cannot read the bundle, and sends nothing to the server of the endpoint. */
+async function expectNoRequest(start: (listener: RequestListener) => Promise<Federated>) {
+  let isRequested = false;
+  const agent = await start((_, response) => {
+    isRequested = true;
+    response.end(bundleOf(1, rootOf(0)));
+  });
+  await agent.event("bundle-unread");
+  expect(await foreignRoot(agent)).toBeUndefined();
+  expect(isRequested).toBe(false);
 }
 
 /** The ids of the keys for tokens of `other.test` that the Workload API serves. */
@@ -202,14 +214,7 @@ test.each<[string, () => Partial<Endpoint>]>([
   ["whose root file is empty", () => ({ trusted: "" })],
   ["whose root file has no certificate", () => ({ trusted: "-----BEGIN X-----\n" })],
 ])("a server %s gets no request", async (_, changes) => {
-  let isRequested = false;
-  const agent = await startFederated((_, response) => {
-    isRequested = true;
-    response.end(bundleOf(1, rootOf(0)));
-  }, changes());
-  await agent.event("bundle-unread");
-  expect(await foreignRoot(agent)).toBeUndefined();
-  expect(isRequested).toBe(false);
+  await expectNoRequest((answer) => startFederated(answer, changes()));
 });
 
 /** Starts an agent that is federated by https_spiffe, with the bundle of the first root in its file. */
@@ -285,12 +290,5 @@ test.each<[string, () => Partial<SvidEndpoint>]>([
     () => ({ signer: evil, first: bundleOf(1, evil.certificate) }),
   ],
 ])("https_spiffe: a server %s gets no request", async (_, changes) => {
-  let isRequested = false;
-  const agent = await startBySvid((_, response) => {
-    isRequested = true;
-    response.end(bundleOf(1, rootOf(0)));
-  }, changes());
-  await agent.event("bundle-unread");
-  expect(await foreignRoot(agent)).toBeUndefined();
-  expect(isRequested).toBe(false);
+  await expectNoRequest((answer) => startBySvid(answer, changes()));
 });

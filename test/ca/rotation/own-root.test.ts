@@ -25,6 +25,16 @@ const day = 86_400;
 const [leaf, propagation] = [10 * day, 600];
 const root = await createCa("O=company,CN=root");
 
+/** Has a CA trust the root of another one, for longer than the leaves of the old root live. @returns The other CA. */
+async function trustAnother(ca: RunningCa): Promise<TestCa> {
+  await renew(ca);
+  const next = await createCa("O=company,CN=next");
+  const [{ der } = { der: new Uint8Array() }] = readCertificates({ name: "n", text: next.pem });
+  await trustRoot(ca.mint, der, ca.now());
+  ca.pass(40 * day);
+  return next;
+}
+
 const start = (values: Readonly<Record<string, unknown>> = {}) =>
   startCa({
     AUTHORITY_ROOT: "offline",
@@ -131,11 +141,7 @@ test("a key is certified once, even if the record of its authority does not open
 
 test("a root that leaves before every reader sees the intermediate is a new one to verifiers", async () => {
   const ca = await start();
-  await renew(ca);
-  const next = await createCa("O=company,CN=next");
-  const [{ der } = { der: new Uint8Array() }] = readCertificates({ name: "n", text: next.pem });
-  await trustRoot(ca.mint, der, ca.now());
-  ca.pass(40 * day);
+  const next = await trustAnother(ca);
   const [additional] = (await openStore(ca.mint)).additionalRoots;
   if (!additional) throw new Error("no additional root");
   const leaves = addSeconds(ca.now(), propagation / 2);
@@ -150,11 +156,7 @@ test("a root that leaves before every reader sees the intermediate is a new one 
 
 test("a root that every verifier has by now is no new one: its first intermediate signs once it is published", async () => {
   const ca = await start();
-  await renew(ca);
-  const next = await createCa("O=company,CN=next");
-  const [{ der } = { der: new Uint8Array() }] = readCertificates({ name: "n", text: next.pem });
-  await trustRoot(ca.mint, der, ca.now());
-  ca.pass(40 * day);
+  const next = await trustAnother(ca);
   const installed = ca.now();
   const id = await renew(ca, next);
   const { authorities } = await openStore(ca.mint);

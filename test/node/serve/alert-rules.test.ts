@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { type ExposedMetric, expositions } from "../../testkit/observability/expositions.ts";
+import { expectExplainedAndApart, type Panel } from "../../testkit/observability/panels.ts";
 import { metricNamesIn } from "../../testkit/observability/promql.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -16,22 +17,15 @@ interface Rule {
   readonly labels?: { readonly severity?: string };
 }
 
-interface Panel {
-  readonly id: number;
-  readonly type: string;
-  readonly title: string;
-  readonly description?: string;
-  readonly targets?: readonly { readonly expr: string }[];
-  readonly gridPos: Readonly<Record<"x" | "y" | "w" | "h", number>>;
-}
-
 const groups: readonly { readonly name: string; readonly rules: readonly Rule[] }[] = parse(
   read("deploy/observability/rules.yaml"),
 ).groups;
 const rules = groups.flatMap((group) => group.rules);
 const recorded = new Set(rules.flatMap(({ record }) => record ?? []));
 const alerts = rules.filter(({ alert }) => alert !== undefined);
-const panels: readonly Panel[] = JSON.parse(read("deploy/observability/dashboard.json")).panels;
+const panels: readonly Panel<"expr">[] = JSON.parse(
+  read("deploy/observability/dashboard.json"),
+).panels;
 
 let exposed: ReadonlyMap<string, readonly ExposedMetric[]>;
 
@@ -88,11 +82,6 @@ describe("the dashboard", () => {
   });
 
   test("explains every panel, and draws none over another", () => {
-    expect(drawn.filter(({ description }) => !description)).toEqual([]);
-    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
-      Array.from({ length: w * h }, (_, i) => `${x + (i % w)},${y + Math.floor(i / w)}`),
-    );
-    expect(new Set(cells).size).toBe(cells.length);
-    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    expectExplainedAndApart(panels);
   });
 });

@@ -4,20 +4,14 @@ import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
 import { countingInDataset } from "../../../src/worker/bindings.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { expectExplainedAndApart, type Panel } from "../../testkit/observability/panels.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const file = join(root, "deploy/observability/worker-dashboard.json");
 
-interface Panel {
-  readonly id: number;
-  readonly type: string;
-  readonly title: string;
-  readonly description?: string;
-  readonly targets?: readonly { readonly query: string }[];
-  readonly gridPos: Readonly<Record<"x" | "y" | "w" | "h", number>>;
-}
-
-const { panels }: { readonly panels: readonly Panel[] } = JSON.parse(readFileSync(file, "utf8"));
+const { panels }: { readonly panels: readonly Panel<"query">[] } = JSON.parse(
+  readFileSync(file, "utf8"),
+);
 const drawn = panels.filter(({ type }) => type !== "row");
 
 interface Point {
@@ -93,11 +87,6 @@ describe("the dashboard for Workers", () => {
   });
 
   test("explains every panel, and draws none over another", () => {
-    expect(drawn.filter(({ description }) => !description)).toEqual([]);
-    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
-      Array.from({ length: w * h }, (_, i) => `${x + (i % w)},${y + Math.floor(i / w)}`),
-    );
-    expect(new Set(cells).size).toBe(cells.length);
-    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    expectExplainedAndApart(panels);
   });
 });
