@@ -286,13 +286,13 @@ metadata:
   {{- include "rampart.metadata" $ | nindent 2 }}
 spec:
   scaleTargetRef: { apiVersion: apps/v1, kind: Deployment, name: {{ $name }} }
-  minReplicas: {{ $scale.minReplicas }}
-  maxReplicas: {{ $scale.maxReplicas }}
+  minReplicas: {{ $scale.minReplicas | default 2 }}
+  maxReplicas: {{ $scale.maxReplicas | default 4 }}
   metrics:
     - type: Resource
       resource:
         name: cpu
-        target: { type: Utilization, averageUtilization: {{ $scale.cpuPercent }} }
+        target: { type: Utilization, averageUtilization: {{ $scale.cpuPercent | default 70 }} }
 {{- end }}
 {{- end }}
 

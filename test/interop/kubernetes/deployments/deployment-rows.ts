@@ -12,6 +12,7 @@ import { ServeConfiguration } from "../../../../src/node/serve/serve-configurati
 import { parseSignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { runWell } from "../../../testkit/programs/child-process.ts";
+import { lastingFolder } from "../../../testkit/temporary-folder.ts";
 import { until } from "../../../testkit/time/until.ts";
 import type { Outcome } from "../../outcomes.ts";
 import { fromGoProxy } from "../../software.ts";
@@ -22,6 +23,7 @@ import { operatorKinds } from "./operator-kinds.ts";
 import {
   applyStrictly,
   buildKustomization,
+  chartWith,
   essence,
   type KubernetesObject,
   refusalOf,
@@ -111,6 +113,7 @@ const rows: readonly Row<Tools>[] = [
   ["a release's certificate names its own Service", namesOwnService],
   ["the chart's routes and autoscalers are ones that a cluster takes", routesAndScales],
   ["the chart refuses what cannot run", refusesValues],
+  ["the chart takes the values of its first release, without any newer key", reusesValues],
   ["every object is one of Kubernetes 1.34 to 1.37", fitsSchemas],
 ];
 
@@ -334,6 +337,44 @@ async function refusesValues({ helm }: Tools): Promise<void> {
     [{ issuers, serve, monitoring: { rules: { runbookUrl: "runbooks" } } }, /runbookUrl/],
   ];
   for (const [values, reason] of cases) assert.match(await refusalOf(helm, values), reason);
+}
+
+/** The values that the first chart had. Every other one is newer, and templates must do without it. */
+const ofEveryProgram = "configuration environment resources";
+const firstValues: Readonly<Record<string, string>> = {
+  image: "repository tag digest pullPolicy pullSecrets",
+  trustDomain: "",
+  issuers: "",
+  serve: `${ofEveryProgram} enabled inceptionDate servingNames kekSecret storage plaintextPort`,
+  gateway: `${ofEveryProgram} enabled replicas upstream cluster deliverRoots`,
+  distribute: `${ofEveryProgram} enabled upstream clusterTrustBundles`,
+  signer: `${ofEveryProgram} enabled replicas upstream signers`,
+  monitoring: "serviceMonitor",
+  podDisruptionBudget: "enabled",
+  networkPolicy: "enabled callers monitoring",
+};
+
+function withoutNewer(values: Json): Json {
+  const kept = Object.entries(firstValues).map(([name, keys]) => {
+    const value = values[name];
+    const members = Object.entries(value as object).filter(([key]) =>
+      keys.split(" ").includes(key),
+    );
+    return [name, keys === "" ? value : Object.fromEntries(members)];
+  });
+  return Object.fromEntries(kept);
+}
+
+async function reusesValues({ helm }: Tools): Promise<void> {
+  const older = await chartWith(join(await lastingFolder(), "chart"), withoutNewer);
+  const { runbookUrl: _, labels: __, ...rules } = everything.monitoring.rules;
+  const unlabelled = { ...everything, monitoring: { ...everything.monitoring, rules } };
+  for (const values of [asInBases, everything, unlabelled, routed, withSecrets, withBucket]) {
+    const [before, now] = await Promise.all(
+      [older, undefined].map((chart) => renderChart(helm, "mesh", namespace, values, chart)),
+    );
+    assert.deepEqual(before, now);
+  }
 }
 
 async function fitsSchemas({ helm, kustomize }: Tools): Promise<void> {

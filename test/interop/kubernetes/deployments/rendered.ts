@@ -1,5 +1,6 @@
+import { cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parseAllDocuments } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { run, runWell } from "../../../testkit/programs/child-process.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";
 
@@ -30,20 +31,29 @@ const objectsIn = (yaml: string): readonly KubernetesObject[] =>
     .filter((object) => object !== null);
 
 /** The words of `helm template` for a release. */
-const templateWords = (release: string, namespace: string): string[] => [
-  ...["template", release, chart, "--namespace", namespace, "--kube-version", "1.36.0"],
+const templateWords = (release: string, namespace: string, folder = chart): string[] => [
+  ...["template", release, folder, "--namespace", namespace, "--kube-version", "1.36.0"],
   ...["--values", "-"],
 ];
 
-/** Renders the chart with values. */
+/** Renders the chart with values, or another chart of a folder. */
 export async function renderChart(
   helm: string,
   release: string,
   namespace: string,
   values: object,
+  folder: string = chart,
 ): Promise<readonly KubernetesObject[]> {
   const input = JSON.stringify(values);
-  return objectsIn(await runWell(helm, templateWords(release, namespace), { input }));
+  return objectsIn(await runWell(helm, templateWords(release, namespace, folder), { input }));
+}
+
+/** Copies the chart with other values by default, as `helm upgrade --reuse-values` has those of the older release. */
+export async function chartWith(folder: string, values: (own: Json) => object): Promise<string> {
+  await cp(chart, folder, { recursive: true });
+  const file = join(folder, "values.yaml");
+  await writeFile(file, JSON.stringify(values(parse(await readFile(file, "utf8")))));
+  return folder;
 }
 
 /** What helm says of values that the chart refuses. */
