@@ -23,6 +23,7 @@ import { addChangeOptions, addDeploymentOptions, typedSeconds } from "../termina
 import type { Terminal } from "../terminal/terminal.ts";
 import { formatInstant } from "../terminal/text.ts";
 import { findByIdPrefix } from "./authority/requirements.ts";
+import { requireEffect } from "./authority/rotation.ts";
 import {
   formatAuthorities,
   printStoreSummary,
@@ -149,18 +150,20 @@ function requireAddable(
 /**
  * Schedules the removal of an additional root from the trust bundle, after a confirmation. It is final: the root cannot
  * be added again.
- * @throws OperatorError if no root, or more than one, has the prefix `id`.
+ * @throws OperatorError if no root, or more than one, has the prefix `id`; and if it is out of the bundle by then anyway.
  */
 export async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
   const { mint, now } = session;
-  const { additionalRoots, taints } = await openToWrite(session);
+  const store = await openToWrite(session);
+  const { additionalRoots, taints, storedTaints } = store;
   // Applies the existing taints first, because a removal that is scheduled can only be moved to an earlier time.
   const root = findByIdPrefix(Taint.apply(additionalRoots, taints), id, "additional root");
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
+  const taint = AdditionalRoot.retire(root, at, now);
+  requireEffect({ authorities: additionalRoots, taints: storedTaints }, taint);
   const question = `Remove ${root.id} from the trust bundle at ${formatInstant(at)}? Verifiers refuse its certificates from then on.`;
   await confirmIn(session, question, options);
-  const taint = AdditionalRoot.retire(root, at, now);
   await Mint.recordTaint(mint, taint);
   await printStoreSummary(session);
-  printTaintedAuthorities(session, taint);
+  printTaintedAuthorities(session, store, taint);
 }

@@ -136,17 +136,18 @@ export async function taint(session: Session, id: string, options: TaintOptions)
   }
   const recorded = { ...store, taints: store.storedTaints };
   const decided = createTaint(recorded, subject.id, options.root, mint.phaseLengths, now);
-  const refusal = refusalOf(recorded, decided);
-  if (refusal !== undefined) {
+  try {
+    requireEffect(recorded, decided);
+  } catch (refusal) {
     // An interrupted run may have recorded the taint without the rotation.
     if (!session.isDry) await Rotation.rotate(mint, now);
-    throw new OperatorError(refusal);
+    throw refusal;
   }
   await confirmIn(session, taintQuestion(session, store, decided), options);
   await Mint.recordTaint(mint, decided);
   const faults = await Rotation.rotate(mint, now).then(() => 0, countFaults);
   await printStoreSummary(session);
-  printTaintedAuthorities(session, decided);
+  printTaintedAuthorities(session, store, decided);
   if (!session.isDry) terminal.noticeNext([planStep, backupStep, doctorStep]);
   if (faults > 0) {
     throw new OperatorError(
@@ -182,17 +183,20 @@ function tokenGapSentence(keys: OpenedStore["tokenKeys"], now: Date): string {
   return " No token is issued until a new key has been published for 25 hours.";
 }
 
-/** A taint that changes nothing is refused, because nothing ever deletes the record of a taint. */
-function refusalOf(
-  { authorities, taints }: OpenedStore,
+/**
+ * Refuses a taint that changes nothing, because nothing ever deletes the record of a taint.
+ * @throws OperatorError if the root leaves no earlier by it.
+ */
+export function requireEffect(
+  { authorities, taints }: Parameters<typeof createTaint>[0],
   { id, taintedAt, retiresAt }: Taint,
-): string | undefined {
+): void {
   const left = Taint.apply(authorities, taints).find((each) => each.id === id)?.schedule.retiresAt;
-  if (left && left <= taintedAt) return `${id} has left the trust bundle already`;
+  if (left && left <= taintedAt) throw new OperatorError(`${id} has left the trust bundle already`);
   if (left && left <= retiresAt && taints.some((taint) => taint.id === id)) {
-    return `${id} is tainted already, and its root leaves ${formatInstant(left)}`;
+    const when = formatInstant(left);
+    throw new OperatorError(`${id} is tainted or removed already, and leaves the bundle ${when}`);
   }
-  return undefined;
 }
 
 function taintQuestion({ mint, place, now }: Session, store: OpenedStore, taint: Taint): string {

@@ -1,3 +1,4 @@
+import type { OpenedStore } from "../../../ca/opened-store.ts";
 import type { ConfiguredTaint, Taint } from "../../../pki/authority/taint.ts";
 import { AuthorityStatus } from "../../../status/authorities.ts";
 import { openStore, type Session } from "../../session/session.ts";
@@ -35,18 +36,26 @@ export const doctorStep: NextCommand = [
 ];
 
 /**
- * Prints the line of the configuration that keeps a taint in force even if the store loses or withholds it; nothing in
- * a dry run.
+ * Prints the line of the configuration that keeps a new taint, and the earlier ones, in force even if the store loses or
+ * withholds them; nothing in a dry run.
  */
 export function printTaintedAuthorities(
   { terminal, isDry, mint }: Session,
-  { id, retiresAt }: Taint,
+  { authorities, additionalRoots, storedTaints }: OpenedStore,
+  taint: Taint,
 ): void {
   if (isDry) return;
+  const present = new Set([...authorities, ...additionalRoots].map(({ id }) => id));
+  const isEarlier = ({ id }: Taint): boolean => present.has(id) && id !== taint.id;
+  const stated = [...storedTaints.filter(isEarlier), taint];
   const others = mint.configuredTaints.filter(
-    ({ idPrefix, rootUntil }) => !id.startsWith(idPrefix) || (rootUntil && rootUntil < retiresAt),
+    ({ idPrefix, rootUntil }) =>
+      !stated.some(
+        ({ id, retiresAt }) => id.startsWith(idPrefix) && !(rootUntil && rootUntil < retiresAt),
+      ),
   );
-  const line = formatTaintedAuthorities([...others, { idPrefix: id, rootUntil: retiresAt }]);
+  const tables = stated.map(({ id, retiresAt }) => ({ idPrefix: id, rootUntil: retiresAt }));
+  const line = formatTaintedAuthorities([...others, ...tables]);
   terminal.print(`
 Anybody who can write to the store can withhold this taint, and an older backup does not have it. Put
 this line into the configuration, where it counts whatever the store says: in rampart.toml above all
