@@ -73,6 +73,7 @@ const tables = {
       bundles: [{ sequence: 123_456, isCurrent: true, namespaces: 90, since: at }],
       withoutBundle: 10,
       without: Array.from({ length: 10 }, (_, i) => `${"n".repeat(60)}-${i}`),
+      unread: 10,
     },
     {
       cluster,
@@ -82,6 +83,7 @@ const tables = {
       bundles: [],
       withoutBundle: 0,
       without: [],
+      unread: 0,
     },
   ]),
 };

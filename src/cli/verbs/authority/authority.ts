@@ -32,6 +32,7 @@ import {
   type LoginChoice,
 } from "../cluster/cluster-inspection.ts";
 import { reportDeliveries, rootReach } from "../cluster/delivery-report.ts";
+import { oldRoots } from "../cluster/old-roots.ts";
 import { addExport, addRestore } from "./backup.ts";
 import { addDocuments } from "./documents.ts";
 import { addImport, addInstall } from "./install.ts";
@@ -57,7 +58,7 @@ export function authorityCommand(terminal: Terminal): Command {
   });
   addLoginOptions(addDeploymentOptions(planning))
     .description(
-      "show what happens next and when, what a taint would do, and which clusters have the next root",
+      "show what happens next and when, what a taint would do, and which clusters have the next root and old ones",
     )
     .option("--json", "print JSON")
     .action(inSession(terminal, showPlan));
@@ -99,7 +100,12 @@ async function showPlan(session: Session, options: PlanOptions): Promise<void> {
     options,
   );
   const deliveries = await reportDeliveries(inspections, session.currentView);
-  const plan = planOf(store, { deliveries, rootReach: rootReach(store, inspections, now) }, now);
+  const clusters = {
+    deliveries,
+    rootReach: rootReach(store, inspections, now),
+    oldRoots: await oldRoots(store, inspections, session.currentView, now),
+  };
+  const plan = planOf(store, clusters, now);
   terminal.answer(planJson(plan), options, () => formatPlan(terminal, plan));
   requireAllOpen(store);
   // The exit code tells a script that a person has to act.

@@ -12,16 +12,18 @@ import {
   formatReach,
   type RootReach,
 } from "../cluster/delivery-report.ts";
+import { formatOldRoots, type OldRoot } from "../cluster/old-roots.ts";
 import { formatAuthorities } from "./store-summary.ts";
 
 type Plan = ReturnType<typeof planOf>;
 
-/** Collects the plan of the rotation: what comes when, what a taint would do, and which clusters have the next root. */
+/** Collects the plan of the rotation: what comes when, what a taint would do, and which clusters have which roots. */
 export function planOf(
   store: OpenedStore,
   clusters: {
     readonly deliveries: readonly DeliveryReport[];
     readonly rootReach: RootReach | undefined;
+    readonly oldRoots: readonly OldRoot[];
   },
   now: Date,
 ) {
@@ -36,7 +38,7 @@ export function planOf(
 
 /** Formats the plan of the rotation for a terminal: what comes when, and what a taint would do. */
 export function formatPlan(screen: Screen, plan: Plan): string {
-  const { authorities, needsAttention, nextStep, deliveries, rootReach, now } = plan;
+  const { authorities, needsAttention, nextStep, deliveries, rootReach, oldRoots, now } = plan;
   const events = plan.events.map(({ at, id, event }) => [formatInstant(at), shortId(id), event]);
   const taints = plan.onTaint.map((taint) => [
     shortId(taint.id),
@@ -53,6 +55,7 @@ export function formatPlan(screen: Screen, plan: Plan): string {
     formatTable(screen, taintHeadings, taints),
     ...(deliveries.length > 0 ? [formatDeliveries(screen, deliveries)] : []),
     ...(rootReach ? [formatReach(rootReach)] : []),
+    ...(oldRoots.length > 0 ? [formatOldRoots(screen, oldRoots)] : []),
   ].join("\n\n");
 }
 
@@ -79,19 +82,8 @@ const daysUntil = (at: Date, now: Date): number =>
   Math.floor((at.getTime() - now.getTime()) / 86_400_000);
 
 /** The plan of the rotation as `--json` prints it. */
-export function planJson(plan: Plan): object {
-  const { now, authorities, needsAttention, nextStep, ...others } = plan;
-  const { events, onTaint, deliveries, rootReach } = others;
-  return {
-    now,
-    authorities,
-    needsAttention,
-    ...(nextStep && { nextStep: stepJson(nextStep, now) }),
-    events,
-    onTaint,
-    deliveries,
-    rootReach,
-  };
+export function planJson({ name: _, unopened: __, nextStep, ...plan }: Plan): object {
+  return { ...plan, ...(nextStep && { nextStep: stepJson(nextStep, plan.now) }) };
 }
 
 function stepJson(step: NextStep, now: Date): object {

@@ -1,7 +1,7 @@
 import type { AuthorityView } from "../../../ca/authority-view.ts";
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { PushOutcome } from "../../../delivery/push-to-cluster.ts";
-import { HeldRoots } from "../../../delivery/root-config-map.ts";
+import { type ClusterRoots, HeldRoots } from "../../../delivery/root-config-map.ts";
 import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import type { NumberedBundle } from "../../../pki/authority/trust-bundle.ts";
 import { Base64 } from "../../../pki/encoding/base64.ts";
@@ -27,6 +27,8 @@ export interface DeliveryReport {
   readonly withoutBundle: number;
   /** The names of the first ten namespaces without a bundle. */
   readonly without: readonly string[];
+  /** How many of `withoutBundle` have a ConfigMap without roots or without Istio's label. */
+  readonly unread: number;
 }
 
 const maximumNames = 10;
@@ -55,7 +57,7 @@ export function reportDelivery(
   bundle: NumberedBundle | undefined,
 ): DeliveryReport {
   if (typeof roots === "string") {
-    const nothing = { namespaces: 0, bundles: [], withoutBundle: 0, without: [] };
+    const nothing = { namespaces: 0, bundles: [], withoutBundle: 0, without: [], unread: 0 };
     return { cluster, issuer, fault: roots, ...nothing };
   }
   const { namespaces, held } = roots;
@@ -73,6 +75,7 @@ export function reportDelivery(
     ),
     withoutBundle: without.length,
     without: without.slice(0, maximumNames),
+    unread: without.filter((each) => held.has(each)).length,
   };
 }
 
@@ -98,7 +101,7 @@ function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined
  */
 export function formatDeliveries(screen: Screen, reports: readonly DeliveryReport[]): string {
   const rows = reports.flatMap((report) => {
-    const { cluster, fault, namespaces, withoutBundle, without } = report;
+    const { cluster, fault, namespaces, withoutBundle, without, unread } = report;
     if (fault !== undefined) return [[cluster, "-", "-", "-", `cannot be inspected: ${fault}`]];
     const some = report.bundles.map((each) => [
       cluster,
@@ -109,7 +112,8 @@ export function formatDeliveries(screen: Screen, reports: readonly DeliveryRepor
     if (withoutBundle === 0) return some;
     const more = withoutBundle > without.length ? ", …" : "";
     const lacking = [cluster, "none", `${withoutBundle} of ${namespaces}`, "-"];
-    return [...some, [...lacking, `${without.join(", ")}${more}`]];
+    const note = unread > 0 ? ` (${unread} not labelled istio.io/config=true, or empty)` : "";
+    return [...some, [...lacking, `${without.join(", ")}${more}${note}`]];
   });
   return formatTable(screen, ["CLUSTER", "BUNDLE", "NAMESPACES", "SINCE", ""], rows, [""]);
 }
@@ -172,14 +176,10 @@ function reachIn(
   if (typeof found === "string") {
     return { cluster, fault: found, namespaces: 0, having: 0, lacking: [] };
   }
-  const { namespaces, held } = found;
-  const verdicts = new Map<string, boolean>();
-  const lacking = namespaces.filter((namespace) => {
-    const pem = held.get(namespace)?.pem ?? "";
-    const has = verdicts.get(pem) ?? hasAll(pem, roots);
-    verdicts.set(pem, has);
-    return !has;
-  });
+  const { namespaces } = found;
+  const lacking = byRoots(found).flatMap((each) =>
+    roots.every((root) => each.roots.has(root)) ? [] : each.same,
+  );
   return {
     cluster,
     fault: undefined,
@@ -190,12 +190,12 @@ function reachIn(
 }
 
 /**
- * Whether a PEM text has all roots (base64). Line breaks may differ, as long as the boundaries have lines of their own:
- * no proxy reads base64 beside a boundary, as YAML's `>` folds it.
+ * Groups namespaces by the roots (base64) that they have. Line breaks may differ, as long as the boundaries have lines of
+ * their own: no proxy reads base64 beside a boundary, as YAML's `>` folds it.
  */
-function hasAll(pem: string, roots: readonly string[]): boolean {
-  const present = new Set(Pem.certificates(pem));
-  return roots.every((root) => present.has(root));
+export function byRoots({ namespaces, held }: ClusterRoots<HeldRoots>) {
+  const byPem = Map.groupBy(namespaces, (namespace) => held.get(namespace)?.pem ?? "");
+  return [...byPem].map(([pem, same]) => ({ roots: new Set(Pem.certificates(pem)), same }));
 }
 
 /** Says in sentences whether the root of the next authority has reached every cluster. */

@@ -1,8 +1,11 @@
+import { createHash } from "node:crypto";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { stringify } from "yaml";
+import { Mint } from "../../../../src/ca/mint.ts";
 import { OpenedStore } from "../../../../src/ca/opened-store.ts";
+import { trustRoot } from "../../../../src/ca/rotation/adopt.ts";
 import {
   type ClusterInspection,
   inspectClusters,
@@ -14,10 +17,13 @@ import {
   reportDelivery,
   rootReach,
 } from "../../../../src/cli/verbs/cluster/delivery-report.ts";
+import { formatOldRoots, oldRoots } from "../../../../src/cli/verbs/cluster/old-roots.ts";
 import { rootTargets } from "../../../../src/config/cluster-access.ts";
 import { ClusterPush } from "../../../../src/delivery/cluster-push.ts";
 import { PushContent } from "../../../../src/delivery/push-content.ts";
-import type { NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
+import { AdditionalRoot, type NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
+import { Pem } from "../../../../src/pki/encoding/pem.ts";
+import { addSeconds, wholeSeconds } from "../../../../src/pki/x509/validity.ts";
 import { NodeFetch } from "../../../../src/program/http/http-client.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
 import { configurationOf } from "../../../testkit/configuration.ts";
@@ -28,6 +34,7 @@ import {
   watchedToken,
 } from "../../../testkit/kubernetes/watched-api.ts";
 import { startTlsServer } from "../../../testkit/network/loopback-tls.ts";
+import { createRoot } from "../../../testkit/pki/foreign-root.ts";
 import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
 import { plainScreen } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
@@ -105,6 +112,7 @@ describe("the bundle of a cluster", () => {
         bundles: [{ sequence, isCurrent: true, namespaces: 3, since: ca.now() }],
         withoutBundle: 0,
         without: [],
+        unread: 0,
       },
     ]);
   });
@@ -125,6 +133,17 @@ describe("the bundle of a cluster", () => {
       ["a", expect.stringMatching(/^\d+, another$/), "1 of 3", "2026-11-21 12:00Z"],
       ["a", "none", "1 of 3", "-", "web"],
     ]);
+  });
+
+  test("is none in a ConfigMap without Istio's label, and the row says so", async () => {
+    await push();
+    const held = api.configMapIn("shop");
+    if (held) api.put({ ...held, metadata: { ...held.metadata, labels: {} } });
+    api.remove("ConfigMap", "istio-ca-root-cert", "web");
+    const shown = formatDeliveries(plainScreen(), await reports(await look()));
+    expect(shown).toMatch(
+      /a +none +2 of 3 +- +shop, web \(1 not labelled istio.io\/config=true, or empty\)$/,
+    );
   });
 
   test("is recognised by its content, whatever the annotations say", async () => {
@@ -381,6 +400,62 @@ describe("the root of the authority that signs next", () => {
       isEverywhere: false,
       clusters: [{ having: 2, lacking: ["shop"] }],
     });
+  });
+});
+
+describe("an old root", () => {
+  const opened = async () => OpenedStore.open(await ca.store.load(), ca.mint);
+  const view = async () => ca.certificateAuthority.issuance.authorities.at(ca.now());
+
+  /** The old roots beside that of the namesake CA, which is one in every namespace with the CA's bundle. */
+  async function old() {
+    const [namesake] = (await opened()).additionalRoots;
+    const found = await oldRoots(await opened(), await look(), view, ca.now());
+    expect(found.map(({ sha256 }) => sha256)).toContain(namesake?.id);
+    return found.filter(({ sha256 }) => sha256 !== namesake?.id);
+  }
+
+  const foreignRoot = () => createRoot({ notAfter: addSeconds(ca.now(), 1e8) });
+
+  test("is none that signs now or next", async () => {
+    await push();
+    await prepareSuccessor();
+    await push();
+    expect(await old()).toEqual([]);
+  });
+
+  test("is listed with its departure, and still where a cluster has it afterwards", async () => {
+    const root = await foreignRoot();
+    const at = wholeSeconds(addSeconds(ca.now(), 7200));
+    await trustRoot(ca.mint, root, ca.now());
+    ca.pass(3600);
+    await push();
+    const sha256 = createHash("sha256").update(root).digest("hex");
+    const clusters = { a: 3 };
+    const added = (await opened()).additionalRoots.find(({ id }) => id === sha256);
+    expect(await old()).toEqual([{ sha256, leavesAt: added?.schedule.retiresAt, clusters }]);
+    if (added) await Mint.recordTaint(ca.mint, AdditionalRoot.retire(added, at, ca.now()));
+    expect(await old()).toEqual([{ sha256, leavesAt: at, clusters }]);
+    ca.pass(3600);
+    const left = await old();
+    expect(left).toEqual([{ sha256, leavesAt: undefined, clusters }]);
+    expect(formatOldRoots(plainScreen(), left).split("\n")).toEqual([
+      expect.stringMatching(/^OLD ROOT/),
+      expect.stringMatching(/^[0-9a-f]{12} +not in it +a \(3\)$/),
+      expect.stringMatching(/^Who has an unexpired certificate of another CA/),
+    ]);
+    await push();
+    expect(await old()).toEqual([]);
+  });
+
+  test("that the CA never had is listed, unless its own bundle cannot be read", async () => {
+    await push();
+    const held = api.configMapIn("shop");
+    const data = { "root-cert.pem": Pem.format("CERTIFICATE", await foreignRoot()) };
+    if (held) api.put({ ...held, data } as typeof held);
+    expect(await old()).toMatchObject([{ leavesAt: undefined, clusters: { a: 1 } }]);
+    const blind = await oldRoots(await opened(), await look(), async () => undefined, ca.now());
+    expect(blind).toMatchObject([{ leavesAt: expect.any(Date), clusters: { a: 2 } }]);
   });
 });
 
