@@ -79,8 +79,8 @@ test.each([
     const [secret] = await stream.secrets();
     const leaf = new X509Certificate((secret && pemsOf(secret)[0]) ?? "");
     expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
-    expect(await event("bundle-read")).toMatchObject({ outcome: expect.any(String), roots: 1 });
-    expect(await event("revocation-lists-used")).toMatchObject({ lists: 1 });
+    expect(await event("bundle-read")).toMatchObject({ outcome: expect.any(String), roots: 2 });
+    expect(await event("revocation-lists-used")).toMatchObject({ lists: 2 });
     expect(events.filter(({ level }) => level !== "info")).toEqual([]);
   },
 );
@@ -93,7 +93,7 @@ test("a node agent behind a gateway follows the bundle and the CRLs", async () =
     ...(await environment(folder, await startGateway())),
     RAMPART_WORKLOADS: `${folder}/workloads`,
   });
-  expect(await event("bundle-read")).toMatchObject({ roots: 1 });
+  expect(await event("bundle-read")).toMatchObject({ roots: 2 });
 });
 
 // Like Istio's virtual machine, it has a token for the first start and the certificate alone after a reboot.

@@ -106,7 +106,7 @@ export async function spansExported(program: string): Promise<readonly string[]>
   const ca = await serveCa(
     { ISSUERS: [{ issuer, jwks: jwksOf(key) }] },
     undefined,
-    false,
+    "both",
     telemetry,
   );
   ending.defer(ca.end);

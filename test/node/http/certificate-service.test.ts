@@ -18,7 +18,9 @@ afterAll(async () => {
 async function startServe(): Promise<ReviewingService> {
   const key = await createTokenKey("ES256", "k1");
   // One caller makes most of the calls of the contract.
-  served = await serveCa({ ...api.values(key), CALLER_QUOTA: 1_000_000 });
+  const values = { ...api.values(key), CALLER_QUOTA: 1_000_000 };
+  // The contract counts one root.
+  served = await serveCa(values, undefined, "tenant");
   client = connectHttp2(`https://127.0.0.1:${served.port}`, {
     ca: await served.bundle(),
     servername: servedName,

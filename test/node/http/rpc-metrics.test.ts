@@ -90,7 +90,7 @@ describe("the metrics", () => {
     expect(expiry - left).toBeGreaterThanOrEqual(before - 1);
     expect(expiry - left).toBeLessThanOrEqual(after + 1);
     expect(await seriesValue("rampart_signs_until_timestamp")).toBeLessThan(expiry);
-    expect(await seriesValue("rampart_trust_bundle_roots")).toBe(1);
+    expect(await seriesValue("rampart_trust_bundle_roots")).toBe(2);
     expect(await seriesValue("rampart_ready")).toBe(1);
     expect(
       await seriesValue('rampart_operations_total{event="authority-minted",level="info"}'),

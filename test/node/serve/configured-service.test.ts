@@ -47,7 +47,7 @@ async function openService(): Promise<ConfigurableService> {
 }
 
 async function startOne(values: Readonly<Record<string, unknown>>): Promise<RunningService> {
-  const ca = await serveCa(values, undefined, true);
+  const ca = await serveCa(values, undefined, "nobody");
   served.push(ca);
   const roots = await ca.bundle();
   return {

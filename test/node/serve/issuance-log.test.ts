@@ -38,11 +38,9 @@ async function issueOnce(ca: ServedCa, key: TokenKey): Promise<void> {
 
 test("serve logs its authority, its own certificate and those of its callers, and serves the log", async () => {
   const key = await createTokenKey("ES256", "k1");
-  const ca = await serveCa({
-    LOG_ORIGIN,
-    LOG_READERS: readerToken,
-    ISSUERS: [{ issuer, jwks: jwksOf(key) }],
-  });
+  const ISSUERS = [{ issuer, jwks: jwksOf(key) }];
+  const values = { LOG_ORIGIN, LOG_READERS: readerToken, ISSUERS };
+  const ca = await serveCa(values, undefined, "tenant");
   try {
     await issueOnce(ca, key);
     expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0`, logIndex: 2 });
@@ -80,7 +78,7 @@ async function serveInBucket(key: TokenKey, values: Readonly<Record<string, unkn
     ISSUERS: [{ issuer, jwks: jwksOf(key) }],
     ...values,
   };
-  return { api, ca: await serveCa(complete), values: complete };
+  return { api, ca: await serveCa(complete, undefined, "tenant"), values: complete };
 }
 
 test("serve logs into a bucket, whatever its store, and publishes at its end", async () => {

@@ -65,7 +65,7 @@ test("is not ready while no issuer's keys can be had, before any caller has come
     { ISSUERS: [{ issuer: "https://a.test", jwks_uri: issuer.origin }] },
     time,
     // The keys of the other tenant are there.
-    true,
+    "nobody",
   );
   const reason = "no issuer's keys can be had: that of cluster Kubernetes answered with status 503";
   await eventually(async () =>

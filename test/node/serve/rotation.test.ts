@@ -42,7 +42,7 @@ let served: ServedCa;
 async function serveSince(lives: number): Promise<void> {
   time = createVirtualTime(addSeconds(new Date(), -lives * leafDays * 86_400));
   const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
-  served = await serveCa({ ...values, ISSUERS }, time);
+  served = await serveCa({ ...values, ISSUERS }, time, "tenant");
 }
 
 /** Moves on by so many lives of a leaf. */

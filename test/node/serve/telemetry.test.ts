@@ -25,7 +25,7 @@ async function spansOf(
   );
   const key = await createTokenKey("ES256", "k1");
   const values = { LOG_ORIGIN: "log.example.com/2026", ISSUERS: [{ issuer, jwks: jwksOf(key) }] };
-  const ca = await serveCa(values, undefined, false, telemetry);
+  const ca = await serveCa(values, undefined, "both", telemetry);
   onTestFinished(ca.end);
   const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
   const client = nativeClient(ca.port, servedName, { roots: await ca.bundle() });

@@ -1,3 +1,5 @@
+import { FileStore } from "../../../src/node/files/file-store.ts";
+import { openKeysHere } from "../../../src/node/key-service/key-custody.ts";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
@@ -8,6 +10,7 @@ import { createEventRecorder, type EventRecorder } from "../log/event-recorder.t
 import { lastingFolder } from "../temporary-folder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import type { VirtualTime } from "../time/virtual-time.ts";
+import { addNamesake } from "./namesake.ts";
 import { patientLimits } from "./patient-limits.ts";
 
 /** `rampart serve` in this process, on free ports of the loopback address. */
@@ -40,13 +43,13 @@ export const unchangedConfiguration: ConfigurationStatus = {
 /**
  * @param values Keys of `rampart.toml`. The others have values that work.
  * @param time The server's clock and pauses. TLS itself reads the machine's clock.
- * @param isAlone Has no other tenant beside those of `ISSUERS`.
+ * @param beside Who stands beside the CA: another tenant, and a CA of the same name, unless the store or KEK is the test's.
  * @param telemetry Where it exports what it measures.
  */
 export async function serveCa(
   { LIMITS: limits, ISSUERS, ...values }: Readonly<Record<string, unknown>>,
   time?: VirtualTime,
-  isAlone = false,
+  beside: "both" | "tenant" | "nobody" = "both",
   telemetry?: Telemetry,
 ): Promise<ServedCa> {
   const clock = time?.clock ?? (() => new Date());
@@ -60,10 +63,11 @@ export async function serveCa(
     INCEPTION_DATE: clock().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     ...values,
-    ISSUERS: isAlone ? ISSUERS : withTenantBeside(ISSUERS as readonly object[]),
+    ISSUERS: beside === "nobody" ? ISSUERS : withTenantBeside(ISSUERS as readonly object[]),
     LIMITS: { ...patientLimits, ...Object(limits) },
   };
-  const server = await serve(ServeConfiguration.parse(complete), {
+  const configuration = ServeConfiguration.parse(complete);
+  const server = await serve(configuration, {
     log,
     clock,
     pause: time?.pause,
@@ -74,10 +78,18 @@ export async function serveCa(
     waitForLoad: (load) => load,
   });
   const monitoringPort = server.monitoringAddress.port;
+  const { port } = await (time?.passWhile(server.address) ?? server.address);
+  const keepsKeysHere = ["STORE", "STORE_DIRECTORY", "KEK"].every((key) => !(key in values));
+  if (keepsKeysHere && beside === "both") {
+    const { ca, environment } = configuration;
+    const { keks } = await openKeysHere(ca, environment, { log, clock });
+    const store = await FileStore.open(storeDirectory);
+    await addNamesake({ store, keks: keks.ring(), trustDomain: ca.trustDomain }, clock());
+  }
   return {
     server,
     log,
-    port: (await (time?.passWhile(server.address) ?? server.address)).port,
+    port,
     monitoringPort,
     storeDirectory,
     bundle: async () => (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text(),

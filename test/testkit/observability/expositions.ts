@@ -72,7 +72,7 @@ export async function startScraped(collector = "http://127.0.0.1:9"): Promise<Sc
   const kubernetes = { server: "http://127.0.0.1:9", credential, deliver_roots: true };
   const pushed = { issuer: "https://a.test", cluster: "a", jwks, kubernetes };
   const values = { ISSUERS: [pushed], [credential]: "token" };
-  const served = await serveCa(values, undefined, false, await telemetryOf("serve"));
+  const served = await serveCa(values, undefined, "both", await telemetryOf("serve"));
   const gateway = await runGateway(
     parseGatewayConfiguration({
       ...away,

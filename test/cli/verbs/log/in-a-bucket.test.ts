@@ -129,7 +129,7 @@ beforeAll(async () => {
   const { POLICY, ...served } = values;
   const { KEK } = environment;
   const secrets = { KEK, LOG_READERS: readerToken, CONSOLE_TOKENS: consoleToken };
-  ca = await serveCa({ ...served, ...secrets }, undefined, true);
+  ca = await serveCa({ ...served, ...secrets }, undefined, "nobody");
   await configure(
     { ...values, MONITORING_LISTEN: `127.0.0.1:${ca.monitoringPort}` },
     "rampart.toml",
@@ -246,7 +246,7 @@ describe("of a CA whose log is in a bucket,", () => {
     expect(restoring).toMatchObject({ code: 0 });
     await ca.end();
     const { KEK } = environment;
-    ca = await serveCa({ ...elsewhere, KEK, LOG_READERS: readerToken }, undefined, true);
+    ca = await serveCa({ ...elsewhere, KEK, LOG_READERS: readerToken }, undefined, "nobody");
     // Its serving certificate is in the log. It denies what the backup denies.
     await expect(issue("shop:web")).rejects.toThrow("no certificate");
     await eventually(async () => {
