@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { isSetBack } from "../foundation/caches.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { KubernetesClient } from "../kubernetes/client.ts";
@@ -27,16 +28,16 @@ export function createClusterTrustBundle(
 ): RootDelivery {
   const name = `${signerName.replace("/", ":")}:root-cert`;
   let applied = "";
-  let tried = "";
-  let due = new Date(0);
+  let tried = { pem: "", at: new Date(0) };
+  let due = tried.at;
   return {
     stateOf: ({ pem }) => {
       const isThere = applied === pem;
       return { delivered: isThere ? [name] : [], pending: isThere ? [] : [name], hasAll: true };
     },
     deliver: async ({ pem }, now) => {
-      if (tried === pem && now < due) return;
-      tried = pem;
+      if (tried.pem === pem && now < due && !isSetBack(tried.at, now)) return;
+      tried = { pem, at: now };
       due = addSeconds(now, retrySeconds);
       try {
         await apply(client, { name, signerName, trustBundle: pem }, signal);

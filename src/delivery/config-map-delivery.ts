@@ -1,4 +1,5 @@
 import { Backoff } from "../foundation/backoff.ts";
+import { isSetBack } from "../foundation/caches.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { KubernetesClient, type SendRequest } from "../kubernetes/client.ts";
 import { WatchedCollection } from "../kubernetes/watch.ts";
@@ -95,7 +96,8 @@ export class ConfigMapDelivery implements RootDelivery {
     const { hasAll, pending } = this.stateOf(bundle);
     const due = pending.filter((each) => {
       const before = this.#attempts.get(each);
-      return (before?.pem !== bundle.pem || now >= before.next) && mayHave(each, bundle);
+      const isDue = before?.pem !== bundle.pem || now >= before.next || isSetBack(before.last, now);
+      return isDue && mayHave(each, bundle);
     });
     for (let i = 0; hasAll && i < due.length; i += atOnce) {
       await Promise.all(due.slice(i, i + atOnce).map((each) => this.apply(each, bundle, now)));

@@ -82,6 +82,12 @@ test("the same bundle is applied again every five minutes", async () => {
   expect(requests).toHaveLength(4);
 });
 
+test("the bundle is applied again once the clock was set back", async () => {
+  const { deliver, requests } = deliveryTo(asApplied);
+  for (const seconds of [0, -60, -3600, -3599]) await deliver(bundle, addSeconds(start, seconds));
+  expect(requests).toHaveLength(2);
+});
+
 describe("the bundle is pending, and applied again every fifteen seconds, while the API server", () => {
   test.each<[string, SendRequest]>([
     ["is away", () => Promise.reject(new FetchError("did not answer"))],

@@ -219,6 +219,16 @@ test("after two quiet minutes the pauses begin with the shortest again", async (
   expect(writes()).toHaveLength(5);
 });
 
+test("a clock that is set back prolongs no pause", async () => {
+  api.put(namespaceOf("a"));
+  await seen(["a"]);
+  api.instead = ({ method }, response) =>
+    method === "PATCH" && Boolean(response.writeHead(403).end());
+  for (const seconds of [0, 1, 2, -3600, -3599.5])
+    await delivery.deliver(bundle, addSeconds(start, seconds));
+  expect(writes()).toHaveLength(3);
+});
+
 test("a namespace that refuses the bundle delays no other", async () => {
   for (const name of ["sealed", "shop"]) api.put(namespaceOf(name));
   await seen(["sealed", "shop"]);

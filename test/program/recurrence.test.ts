@@ -120,3 +120,21 @@ test("without a value all callers are refused, and the next one fetches again", 
   fetches.at(-1)?.resolve("value");
   expect([await next, fetches.length]).toEqual(["value", 2]);
 });
+
+test.each([true, false])(
+  "a clock that was set back after a failure ends its pause (with a value: %s)",
+  async (has) => {
+    const { kept, fetches } = keep();
+    if (has) {
+      const first = kept(at(-10));
+      fetches[0]?.resolve("value");
+      await first;
+    }
+    const failed = kept(at(0)).catch(() => "none");
+    fetches.at(-1)?.reject(new Error("away"));
+    expect(await failed).toBe(has ? "value" : "none");
+    const next = kept(at(-3600));
+    fetches.at(-1)?.resolve("of now");
+    expect(await next).toBe("of now");
+  },
+);

@@ -1,10 +1,15 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { createAskWitnesses, type WitnessAnswer } from "../../src/tlog/ask-witnesses.ts";
+import {
+  askConfigured,
+  createAskWitnesses,
+  type WitnessAnswer,
+} from "../../src/tlog/ask-witnesses.ts";
 import type { Tree } from "../../src/tlog/merkle.ts";
 import { Checkpoint } from "../../src/tlog/note/checkpoint.ts";
 import { formatNote, formatSignature } from "../../src/tlog/note/note.ts";
 import { LogPolicy } from "../../src/tlog/note/policy.ts";
 import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { createCosigner, standInWitness } from "../testkit/tlog/stand-in-witness.ts";
 import { GrownTree } from "../testkit/tlog/trees.ts";
 
@@ -115,5 +120,30 @@ describe("a publisher", () => {
     const { ask: askAll, refused } = asking(post);
     expect(await askAll(await signed(grown.grow(7).tree))).toEqual([]);
     expect(refused).toEqual([expect.stringMatching(/^w1: /)]);
+  });
+});
+
+describe("a configuration of witnesses", () => {
+  const line = (name: string, url: string) =>
+    `witness ${name} ${VerifierKey.format(cosigner.key)} ${url}\n`;
+
+  test("gives a witness five seconds, and follows it nowhere", async () => {
+    const inits: (RequestInit | undefined)[] = [];
+    const ask = askConfigured(`${line("w1", "https://w1.test")}quorum w1`, {
+      fetch: async (_, init) => {
+        inits.push(init);
+        return new Response(null, { status: 307, headers: { location: "https://w2.test" } });
+      },
+      read: async () => undefined,
+      log: createEventRecorder(),
+    });
+    expect(await ask?.(await signed(new GrownTree().grow(0).tree))).toEqual([]);
+    expect(inits).toMatchObject([{ redirect: "manual", signal: expect.any(AbortSignal) }]);
+  });
+
+  test.each([0, 1])("needs a URL for each (%d has none)", (without) => {
+    const lines = [0, 1].map((i) => line(`w${i}`, i === without ? "" : "https://w.test"));
+    const means = { fetch, read: async () => undefined, log: createEventRecorder() };
+    expect(() => askConfigured(`${lines.join("")}quorum w0`, means)).toThrow("without a URL");
   });
 });

@@ -125,6 +125,12 @@ test("accepts a note with sixteen signatures of strangers", async () => {
   expect((await openCheckpointText(many, logKey)).size).toBe(7);
 });
 
+test("the text of a note may have an empty line", () => {
+  const text = "first\n\nsecond\n";
+  const whole = `${text}\n${vectors.cosignature}\n`;
+  expect(parseNote(whole).text).toBe(text);
+});
+
 test("formats what it has parsed", () => {
   const whole = `${note}${vectors.cosignature}\n`;
   expect(formatNote(parseNote(whole))).toBe(whole);

@@ -1,4 +1,5 @@
 import { createClient } from "@connectrpc/connect";
+import { isSetBack } from "../../foundation/caches.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { waitFor } from "../../foundation/pause.ts";
@@ -30,7 +31,7 @@ interface JwtSvidsPorts {
 /** The state of one identity's tokens for some audiences. */
 interface TokenState {
   held?: HeldToken | undefined;
-  failure?: { readonly error: unknown; readonly until: number } | undefined;
+  failure?: { readonly error: unknown; readonly at: Date } | undefined;
   readonly renewals: SingleFlight<void>;
 }
 
@@ -75,7 +76,7 @@ export class JwtSvids {
     const now = this.#ports.clock();
     const held = this.#usable(state, now);
     if (held && now < held.renewsAt) return held;
-    if (!state.failure || now.getTime() >= state.failure.until) {
+    if (!isRecent(state.failure?.at, now)) {
       const renewal = state.renewals.join(() => this.#renew(state, spiffeId, wanted));
       await (held ? waitFor(renewal, deadlineMilliseconds) : renewal);
     }
@@ -123,7 +124,7 @@ export class JwtSvids {
       const fault = error instanceof IssuanceError ? error.fault : "defect";
       // The CA answered and refuses the token now, so the cached one must not be given out either.
       if (fault !== "authority-unreachable") state.held = undefined;
-      state.failure = { error, until: clock().getTime() + failureMilliseconds };
+      state.failure = { error, at: clock() };
       const detail = messageOf(error);
       log.operation({ event: "token-not-obtained", level: "warning", ...about, fault, detail });
     } finally {
@@ -159,6 +160,9 @@ export class JwtSvids {
     return { ...svid, token, renewsAt };
   }
 }
+
+const isRecent = (at: Date | undefined, now: Date): boolean =>
+  at !== undefined && now.getTime() < at.getTime() + failureMilliseconds && !isSetBack(at, now);
 
 function readAnswer(token: string, now: Date): JwtSvid {
   try {

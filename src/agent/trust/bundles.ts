@@ -4,23 +4,24 @@ import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { Subscribers } from "../subscribers.ts";
 
-/** More keys than a CA withdraws during the life of one token. */
+/** More keys of one trust domain than it withdraws during the life of one token. */
 const maximumWithdrawn = 100;
 
 /** The keys for JWT-SVIDs of the own trust domain and of federated ones, each from its own bundle. */
 export class JwtBundles {
   readonly changes: Subscribers = new Subscribers();
   readonly #keys = new Map<TrustDomain, KeySet>();
-  readonly #withdrawn = new Set<string>();
+  readonly #withdrawn = new Map<TrustDomain, Set<string>>();
 
   update(trustDomain: TrustDomain, keys: KeySet): void {
     const before = this.#keys.get(trustDomain);
     if (before && namesOf(before) === namesOf(keys)) return;
     this.#keys.set(trustDomain, keys);
-    for (const { keyId = "" } of before ?? []) this.#withdrawn.add(`${trustDomain} ${keyId}`);
-    for (const { keyId = "" } of keys) this.#withdrawn.delete(`${trustDomain} ${keyId}`);
-    const [oldest = ""] = this.#withdrawn;
-    if (this.#withdrawn.size > maximumWithdrawn) this.#withdrawn.delete(oldest);
+    const withdrawn = this.#withdrawn.get(trustDomain) ?? new Set();
+    for (const { keyId = "" } of before ?? []) withdrawn.add(keyId);
+    for (const { keyId = "" } of keys) withdrawn.delete(keyId);
+    for (const oldest of withdrawn) if (withdrawn.size > maximumWithdrawn) withdrawn.delete(oldest);
+    this.#withdrawn.set(trustDomain, withdrawn);
     this.changes.notify();
   }
 
@@ -29,9 +30,9 @@ export class JwtBundles {
     return this.#keys.get(trustDomain);
   }
 
-  /** Whether a newer bundle lacks a key that one had: verifiers refuse its tokens, or soon will. Remembers 100 keys. */
+  /** Whether a newer bundle lacks a key that one had: verifiers refuse its tokens, or soon will. Remembers 100 of each domain. */
   isWithdrawn(trustDomain: TrustDomain, keyId: string): boolean {
-    return this.#withdrawn.has(`${trustDomain} ${keyId}`);
+    return this.#withdrawn.get(trustDomain)?.has(keyId) === true;
   }
 
   /** A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys have no `use`, whose `jwt-svid` some skip. */

@@ -105,7 +105,7 @@ class CrlsBeforeRoots {
   readonly #configMaps: ConfigMapDelivery;
   readonly #listedBy: Date;
   #crls: NumberedBundle | undefined;
-  #waiting: { readonly pem: string; readonly until: Date };
+  #waiting: { readonly pem: string; readonly since: Date };
 
   constructor(current: UpstreamTrust["crls"], { client, log, clock, signal }: DeliveryTarget) {
     this.#current = current;
@@ -113,7 +113,7 @@ class CrlsBeforeRoots {
     this.#configMaps = new ConfigMapDelivery(client, ConfigMapName.ofCrls, log, signal, { digest });
     this.progress = new DeliveryProgress(current, [this.#configMaps]);
     this.#listedBy = addSeconds(clock(), firstListSeconds);
-    this.#waiting = { pem: "", until: clock() };
+    this.#waiting = { pem: "", since: clock() };
   }
 
   /** As {@link DeliveryProgress.begin}. */
@@ -131,8 +131,10 @@ class CrlsBeforeRoots {
   readonly order = {
     mayHave: (namespace: string, { pem }: NumberedBundle): boolean => {
       const now = this.#clock();
-      if (this.#waiting.pem !== pem) this.#waiting = { pem, until: addSeconds(now, crlSeconds) };
-      return !this.#holdsOthers(namespace) || now >= this.#waiting.until;
+      // If the clock was set back, the time is counted anew.
+      if (this.#waiting.pem !== pem || now < this.#waiting.since)
+        this.#waiting = { pem, since: now };
+      return !this.#holdsOthers(namespace) || now >= addSeconds(this.#waiting.since, crlSeconds);
     },
     /** Delivers CRLs together with roots, because after an outage their own retries may pause for longer. */
     beside: async (namespace: string, now: Date): Promise<void> => {

@@ -23,7 +23,8 @@ export function createRefreshing<T>({
 }: Refresh<T>): (now: Date) => Promise<T> {
   let value: { readonly of: T; readonly at: Date } | undefined;
   let failure: unknown;
-  let retryAt = new Date(0);
+  let failedAt = new Date(0);
+  let retryAt = failedAt;
   let failures = 0;
   const renewals = new SingleFlight<void>();
 
@@ -33,16 +34,17 @@ export function createRefreshing<T>({
       failures = 0;
     } catch (error) {
       failure = error;
+      failedAt = now;
       retryAt = new Date(now.getTime() + Backoff.milliseconds(Backoff.usual.outage, ++failures));
       if (value) failed(error);
     }
   }
 
-  /** A value that was fetched before the clock was set back may not be valid yet. */
+  /** If the clock was set back, the value may not be valid yet, and no pause is as long as planned. */
   const isDue = (now: Date): boolean =>
     value && failures === 0
       ? now >= dueAt(value.of, value.at) || isSetBack(value.at, now)
-      : now >= retryAt;
+      : now >= retryAt || isSetBack(failedAt, now);
 
   return async (now) => {
     // One fetch serves all concurrent callers, so that they cannot flood the CA.

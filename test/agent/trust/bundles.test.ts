@@ -26,6 +26,16 @@ test("a key that comes back into its bundle is good again", () => {
   expect(bundles.isWithdrawn(own, "k1")).toBe(false);
 });
 
+test("a hundred withdrawn keys of each trust domain are remembered, the latest, whoever withdraws more", () => {
+  const bundles = new JwtBundles();
+  for (const each of [keys("mine"), keys("next")]) bundles.update(own, each);
+  const names = (first: number) => Array.from({ length: 100 }, (_, i) => `k${first + i}`);
+  for (const first of [0, 100, 200]) bundles.update(foreign, keys(...names(first)));
+  const isKept = (name: string) => bundles.isWithdrawn(foreign, name);
+  expect([names(0).some(isKept), names(100).every(isKept)]).toEqual([false, true]);
+  expect(bundles.isWithdrawn(own, "mine")).toBe(true);
+});
+
 test("a key of the same name and other material is another one, of which readers hear", () => {
   const bundles = new JwtBundles();
   let changes = 0;

@@ -130,6 +130,29 @@ test("are known before the first roots are, however late the CA answers for them
   expect(trust.roots()).toEqual(trust.published.current());
 });
 
+test("that cannot be listed keep roots waiting for ten seconds, and the program is not ready", async () => {
+  let isRefused = false;
+  api.instead = ({ url = "" }, response) => {
+    if (!url.includes("istio-ca-crl")) return false;
+    isRefused = true;
+    return Boolean(response.writeHead(403).end("{}"));
+  };
+  const readiness = await start();
+  await eventually(() => expect(isRefused).toBe(true));
+  await askedAgain();
+  expect(api.configMapIn("shop")).toBeUndefined();
+  aheadSeconds = 10;
+  for (const name of ["default", "shop"])
+    await eventually(() => expect(api.configMapIn(name)).toBeDefined());
+  await eventually(async () => {
+    const { ready, reasons } = await readiness();
+    expect([ready, reasons.every((each: string) => each.startsWith("CRLs: "))]).toEqual([
+      false,
+      true,
+    ]);
+  });
+});
+
 test("are delivered only where an operator wants it", async () => {
   const readiness = await start({});
   await eventually(async () => expect(await readiness()).toMatchObject({ ready: true }));

@@ -125,11 +125,23 @@ test("distribute gives a new root to no namespace that refuses its CRL, for a mi
   ca.publish([a, b], `${listOfA}${listOfB}`);
   await ca.asked();
   api.put(namespaceOf("empty"));
-  const rootsOfEmpty = () => Object(api.configMapIn("empty")?.data)["root-cert.pem"];
-  await eventually(() => expect(rootsOfEmpty()).toBe(pemOf(a, b)));
+  const rootsIn = (namespace: string) => Object(api.configMapIn(namespace)?.data)["root-cert.pem"];
+  await eventually(() => expect(rootsIn("empty")).toBe(pemOf(a, b)));
   expect(held()).toEqual({ roots: pemOf(a), lists: listOfA });
   now = addSeconds(crlTime, 60);
   await eventually(() => expect(held()).toEqual({ roots: pemOf(a, b), lists: listOfA }));
+  // The next root waits as long, although the time of the former is over.
+  const third = await createCrlAuthority();
+  ca.publish([a, b, third], `${listOfA}${listOfB}${await third.crl()}`);
+  await eventually(() => expect(rootsIn("empty")).toBe(pemOf(a, b, third)));
+  expect(held().roots).toBe(pemOf(a, b));
+  now = addSeconds(crlTime, -60);
+  api.put(namespaceOf("later"));
+  await eventually(() => expect(rootsIn("later")).toBe(pemOf(a, b, third)));
+  expect(held().roots).toBe(pemOf(a, b));
+  // The clock was set back, and a minute passes by it.
+  now = crlTime;
+  await eventually(() => expect(held().roots).toBe(pemOf(a, b, third)));
 });
 
 test("distribute delivers a CRL before its root after an outage, whatever the pauses between its tries", async () => {

@@ -21,13 +21,16 @@ const clientCertificate = await signClientLeaf(
 );
 
 /** Forwards a call with both credentials, and tells which of them the CA saw. */
-async function forwarded(codes: readonly (Code | "ok")[], at = now) {
-  const credentials = async () => ({ authorization: "Bearer gateway", clusterid: "g" });
+async function forwarded(
+  codes: readonly (Code | "ok")[],
+  at = now,
+  credentials = async () => ({ authorization: "Bearer gateway", clusterid: "g" }),
+) {
   const outcomes: string[] = [];
   const forwarding = {
     slowCalls: new SlowCalls(),
     credentials,
-    ownAuthorization: credentials,
+    ownAuthorization: async () => ({ authorization: "Bearer gateway" }),
     trustDomain: clusterLocal,
     log: createEventRecorder(),
     clock: () => at,
@@ -64,6 +67,12 @@ test("any other refusal is the caller's, and its token is not shown", async () =
     const refused = { seen: ["certificate"], code, outcomes: ["refused"] };
     expect(await forwarded([code, "ok"])).toEqual(refused);
   }
+});
+
+test("a defect of the gateway's own credential is not hidden behind its callers' tokens", async () => {
+  const defect = () => Promise.reject(new TypeError("a defect"));
+  const { seen, code, outcomes } = await forwarded(["ok"], now, defect);
+  expect([seen, code, outcomes]).toEqual([[], Code.Unavailable, ["failed"]]);
 });
 
 test("a certificate that has ended since its connection began is not shown", async () => {

@@ -75,6 +75,18 @@ test("the message of a native gRPC call and its answer are forwarded without bei
   ]);
 });
 
+test("an exchange of a token goes on with the name of its cluster, and with no other credential", async () => {
+  const answer = rawResponse("200 OK", "application/json", '{"access_token":"t"}');
+  const { client, heard } = await startForwarding((socket) => socket.write(answer));
+  const type = "application/x-www-form-urlencoded";
+  const headers = { "content-type": type, clusterid: "team", authorization: "Bearer x" };
+  const form = { method: "POST", headers, body: "subject_token=s" };
+  const response = await client.send(new Request(`${origin}/token`, form));
+  expect(await response.json()).toEqual({ access_token: "t" });
+  expect(heard[0]).toMatch(/\r\nclusterid: team\r\n/i);
+  expect(heard[0]).not.toMatch(/\r\nauthorization:/i);
+});
+
 test("a call that another gateway has forwarded goes no further", async () => {
   const { call, heard, log } = await startForwarding((socket) => socket.write(granted));
   const response = await call(empty, { "x-rampart-forwards": "certificate" });

@@ -2,12 +2,19 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
+import { create, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, onTestFinished, test } from "vitest";
+import {
+  IstioCertificateRequestSchema,
+  IstioCertificateResponseSchema,
+} from "../../../src/gen/istio/v1/auth/ca_pb.ts";
+import { certificatesFrom } from "../../../src/node/gateway/certificate-source.ts";
 import {
   openUpstream,
   rememberedAuthorization,
   tokenInFile,
+  type Upstream,
   type UpstreamCall,
 } from "../../../src/node/gateway/upstream.ts";
 import {
@@ -245,4 +252,39 @@ test("a gateway reads its own token again after some seconds, and after its cloc
   expect(await shownAfter(4, "second")).toBe("first");
   expect(await shownAfter(1, "second")).toBe("second");
   expect(await shownAfter(-3600, "third")).toBe("third");
+});
+
+describe("a certificate for a program itself", () => {
+  function sourceAt(certChain: string[]) {
+    const asked: [MessageShape<typeof IstioCertificateRequestSchema>, UpstreamCall][] = [];
+    const upstream: Pick<Upstream, "createCertificate"> = {
+      createCertificate: async (octets, call) => {
+        asked.push([fromBinary(IstioCertificateRequestSchema, octets), call]);
+        const answer = create(IstioCertificateResponseSchema, { certChain });
+        return toBinary(IstioCertificateResponseSchema, answer);
+      },
+    };
+    const ending = new AbortController();
+    const own = async () => ({ authorization: "Bearer own", clusterid: "c" });
+    const source = certificatesFrom(upstream as Upstream, own, ending.signal);
+    return { source, asked, ending };
+  }
+  const request = { csrPem: "csr", metadata: {} };
+
+  test("is asked for with the lifetime that is wanted, and comes without its root", async () => {
+    const { source, asked, ending } = sourceAt(["leaf", "intermediate", "root"]);
+    expect(await source({ ...request, requestedSeconds: 77 })).toEqual(["leaf", "intermediate"]);
+    expect(asked).toMatchObject([
+      [
+        { csr: "csr", validityDuration: 77n },
+        { headers: { authorization: "Bearer own", clusterid: "c" }, timeoutMs: 20_000 },
+      ],
+    ]);
+    ending.abort();
+    expect(asked[0]?.[1].signal?.aborted).toBe(true);
+  });
+
+  test("that comes without a root is none", async () => {
+    await expect(sourceAt(["leaf"]).source(request)).rejects.toThrow("without a root");
+  });
 });
