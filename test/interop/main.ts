@@ -2,9 +2,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { cpus } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import { leaveShell } from "../testkit/programs/environment.ts";
 import { optionsOf } from "../testkit/programs/options.ts";
 import { lastingFolder } from "../testkit/temporary-folder.ts";
@@ -15,7 +17,18 @@ const here = import.meta.dirname;
 leaveShell("interop");
 
 /** What takes longest begins first, so that the other suites run beside it. */
-const longest = ["pages", "agent", "own-root", "kubernetes", "native-grpc"];
+const longest = [
+  "kubernetes",
+  "s3",
+  "agent",
+  "runtimes",
+  "package",
+  "pages",
+  "outages",
+  "places",
+  "own-root",
+  "foreign-tokens",
+];
 
 /** These run `npm start`, which has ports of its own, so none of them runs beside another. */
 const startingRampart: readonly string[] = ["pages", "log", "package"];
@@ -72,25 +85,44 @@ const folder = await lastingFolder();
 const waiting = optionsOf("npm run test:interop -- [suite …]", suites);
 const outcomesOf = new Map<string, Outcome[]>();
 
-const running = new Set<string>();
+const running = new Map<string, Promise<void>>();
 
-/** Runs one suite after the other, until none waits that may run beside the others. */
-async function runSuites(): Promise<void> {
-  for (let name = nextSuite(); name !== undefined; name = nextSuite()) {
-    running.add(name);
-    outcomesOf.set(name, await runSuite(name, folder));
-    running.delete(name);
-  }
-}
-
+/** The next suite that may run beside the others. */
 function nextSuite(): string | undefined {
   const isTaken = startingRampart.some((name) => running.has(name));
   const at = waiting.findIndex((name) => !(isTaken && startingRampart.includes(name)));
   return at < 0 ? undefined : waiting.splice(at, 1)[0];
 }
 
-// Most suites wait for certificates that run out, so two of them share the machine.
-await Promise.all([runSuites(), runSuites()]);
+/** Runs a suite beside those that run. */
+function begin(name: string): void {
+  const ended = runSuite(name, folder).then((outcomes) => {
+    outcomesOf.set(name, outcomes);
+    running.delete(name);
+  });
+  running.set(name, ended);
+}
+
+/** What the cores have done since the machine began, in milliseconds. */
+function coreTimes(): { readonly idle: number; readonly all: number } {
+  const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
+  const times = cpus().map((core) => core.times);
+  return {
+    idle: sum(times.map(({ idle }) => idle)),
+    all: sum(times.flatMap((each) => Object.values(each))),
+  };
+}
+
+// Most suites wait for certificates that run out: two share the machine, and two more what those leave idle.
+for (let before = coreTimes(), isIdle = false; waiting.length > 0; ) {
+  const name = running.size < (isIdle ? 4 : 2) ? nextSuite() : undefined;
+  if (name !== undefined) begin(name);
+  if (name === undefined || running.size >= 2) await sleep(5000);
+  const now = coreTimes();
+  isIdle = now.idle - before.idle > (now.all - before.all) / 3;
+  before = now;
+}
+await Promise.all(running.values());
 const outcomes = [...outcomesOf.keys()].toSorted().flatMap((name) => outcomesOf.get(name) ?? []);
 console.log(`\n${tableOf(outcomes)}\n`);
 const missing = outcomes.filter((outcome) => outcome.missing !== undefined).length;
