@@ -1,4 +1,4 @@
-import { keepRootCrls } from "../ca/revocation/root-crls.ts";
+import { keepRootCrls } from "../ca/revocation/keep-root-crls.ts";
 import type { HeldKeks } from "../custody/kek.ts";
 import { awsKey } from "../custody/key-service/aws-kms.ts";
 import { azureKey } from "../custody/key-service/azure-key-vault.ts";

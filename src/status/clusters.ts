@@ -1,5 +1,6 @@
 import type { TokenIssuer } from "../authn/token-issuer.ts";
-import { outcomesByCluster, type PushReport } from "../delivery/cluster-push.ts";
+import type { PushReport } from "../delivery/cluster-push.ts";
+import { outcomesByCluster } from "../delivery/outcomes-by-cluster.ts";
 import type { PushOutcome } from "../delivery/push-to-cluster.ts";
 import { Finding } from "./finding.ts";
 

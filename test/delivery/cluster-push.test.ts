@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootTargets } from "../../src/config/cluster-access.ts";
-import { ClusterPush, outcomesByCluster } from "../../src/delivery/cluster-push.ts";
+import { ClusterPush } from "../../src/delivery/cluster-push.ts";
+import { outcomesByCluster } from "../../src/delivery/outcomes-by-cluster.ts";
 import { PushContent } from "../../src/delivery/push-content.ts";
 import type { PushLimits } from "../../src/delivery/push-to-cluster.ts";
 import { rootConfigMap } from "../../src/delivery/root-config-map.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { SingleFlight } from "../../src/foundation/shared-work.ts";
+import { SingleFlight } from "../../src/foundation/single-flight.ts";
 import { CoalescedWork, LatestWrites } from "../../src/program/coalesced-work.ts";
 
 /** Work that ends when it is told to, one piece after the other. */

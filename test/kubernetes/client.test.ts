@@ -1,12 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { AnswerTooLong, type Fetch, FetchError } from "../../src/foundation/fetch.ts";
-import {
-  KubernetesClient,
-  type SendRequest,
-  writeUnlessConflict,
-} from "../../src/kubernetes/client.ts";
+import { KubernetesClient, type SendRequest } from "../../src/kubernetes/client.ts";
 import { watchEvents } from "../../src/kubernetes/internal/watch-events.ts";
 import { Listing } from "../../src/kubernetes/list-pages.ts";
+import { writeUnlessConflict } from "../../src/kubernetes/object-write.ts";
 
 const token = "token-of-a-test";
 const never = new AbortController().signal;

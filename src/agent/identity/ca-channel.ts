@@ -8,7 +8,7 @@ import {
   createGrpcWebTransport,
   Http2SessionManager,
 } from "@connectrpc/connect-node";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { SingleFlight } from "../../foundation/single-flight.ts";
 import { PemFile, parseCertificates } from "../../program/files/pem-file.ts";
 import { type ClientTls, connectSession, judgedBy, TlsAgent } from "../../program/http/tunnel.ts";
 import { SystemRoots } from "../../program/system-roots.ts";

@@ -1,8 +1,8 @@
 import { messageOf } from "../../foundation/errors.ts";
 import { type OperationalEvent, OperationLog } from "../../foundation/events.ts";
-import { InterruptibleSleep } from "../../foundation/pause.ts";
+import { InterruptibleSleep } from "../../foundation/interruptible-sleep.ts";
 import { RenewalPlan } from "../../foundation/renewal-plan.ts";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { SingleFlight } from "../../foundation/single-flight.ts";
 import { TraceContext } from "../../foundation/trace-context.ts";
 import { SerialNumber } from "../../pki/encoding/serial-number.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";

@@ -1,7 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
-import { InterruptibleSleep } from "../../foundation/pause.ts";
+import { InterruptibleSleep } from "../../foundation/interruptible-sleep.ts";
 import { RenewalPlan } from "../../foundation/renewal-plan.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { AtomicFile } from "../../program/files/atomic-file.ts";

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { SingleFlight } from "../../foundation/single-flight.ts";
 import type { SocketAddress } from "../../foundation/socket-address.ts";
 import { parseNoMore } from "../../program/http/http-exchange.ts";
 import { Runtime } from "../../program/runtime.ts";

@@ -1,6 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import type { OperationLog } from "../../foundation/events.ts";
-import { InterruptibleSleep, waitFor } from "../../foundation/pause.ts";
+import { InterruptibleSleep } from "../../foundation/interruptible-sleep.ts";
+import { waitFor } from "../../foundation/pause.ts";
 import { SerialNumber } from "../../pki/encoding/serial-number.ts";
 import { Crl } from "../../pki/x509/crl/crl.ts";
 import { crlsPem } from "../../program/bundle/crl-document.ts";

@@ -1,4 +1,5 @@
-import { InterruptibleSleep, type Pause } from "../../foundation/pause.ts";
+import { InterruptibleSleep } from "../../foundation/interruptible-sleep.ts";
+import type { Pause } from "../../foundation/pause.ts";
 import { RenewalPlan } from "../../foundation/renewal-plan.ts";
 import { ClientError } from "./client-error.ts";
 import type { TrustBundle } from "./trust-bundle.ts";

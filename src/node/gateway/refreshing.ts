@@ -1,6 +1,6 @@
 import { Backoff } from "../../foundation/backoff.ts";
 import { isSetBack } from "../../foundation/caches.ts";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { SingleFlight } from "../../foundation/single-flight.ts";
 
 interface Refresh<T> {
   readonly fetch: () => Promise<T>;

@@ -1,7 +1,7 @@
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { Registry } from "prom-client";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { SingleFlight } from "../../foundation/single-flight.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { Runtime } from "../../program/runtime.ts";
 import { issuingPaths } from "../../transport/http/paths.ts";

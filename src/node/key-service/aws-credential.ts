@@ -5,7 +5,7 @@ import { ServiceCall } from "../../custody/key-service/service-call.ts";
 import { isSafeToFetch } from "../../foundation/addresses.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import type { Members } from "../../foundation/json.ts";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { SingleFlight } from "../../foundation/single-flight.ts";
 import { fingerprintOf } from "../../pki/encoding/bytes.ts";
 import { SmallFile, TokenFile } from "../../program/files/small-file.ts";
 import type { Environment } from "../files/places.ts";

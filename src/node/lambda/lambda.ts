@@ -5,7 +5,7 @@ import { Composition } from "../../config/composition.ts";
 import { Configuration } from "../../config/configuration.ts";
 import { ConfigurationError } from "../../foundation/errors.ts";
 import type { WriteLine } from "../../foundation/events.ts";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { SingleFlight } from "../../foundation/single-flight.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
 import { EnvironmentProxies } from "../../program/http/proxies.ts";
 import { CaRoutes } from "../../transport/http/routes.ts";

@@ -10,7 +10,7 @@ import { logKeysFor } from "../../custody/log-key.ts";
 import { CaError, causeOf, messageOf, OperatorError } from "../../foundation/errors.ts";
 import { OperationLog } from "../../foundation/events.ts";
 import type { Pause } from "../../foundation/pause.ts";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { SingleFlight } from "../../foundation/single-flight.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
 import { Recurrence } from "../../program/recurrence.ts";

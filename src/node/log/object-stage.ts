@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import * as z from "zod/mini";
 import { JsonBounds, parseJson } from "../../foundation/json.ts";
 import { type Pause, pause as systemPause } from "../../foundation/pause.ts";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { SingleFlight } from "../../foundation/single-flight.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import { Bytes } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../../tlog/log-error.ts";

@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import { FetchError } from "../../foundation/fetch.ts";
-import { type SendRequest, writeUnlessConflict } from "../../kubernetes/client.ts";
+import type { SendRequest } from "../../kubernetes/client.ts";
+import { writeUnlessConflict } from "../../kubernetes/object-write.ts";
 import type { Lease, LeasePlace } from "../lease.ts";
 
 /** A Lease (`coordination.k8s.io/v1`), by which several processes agree on the one that works. */

@@ -1,11 +1,8 @@
 import { AuthorityStore } from "../../custody/authority-store.ts";
 import { FetchError } from "../../foundation/fetch.ts";
-import {
-  KubernetesClient,
-  type SendRequest,
-  writeUnlessConflict,
-} from "../../kubernetes/client.ts";
+import { KubernetesClient, type SendRequest } from "../../kubernetes/client.ts";
 import { Listing } from "../../kubernetes/list-pages.ts";
+import { writeUnlessConflict } from "../../kubernetes/object-write.ts";
 import { WatchedCollection } from "../../kubernetes/watch.ts";
 import {
   maximumObjects,

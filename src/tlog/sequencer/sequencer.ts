@@ -1,5 +1,5 @@
 import { messageOf } from "../../foundation/errors.ts";
-import { SingleFlight } from "../../foundation/shared-work.ts";
+import { SingleFlight } from "../../foundation/single-flight.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { Checkpoint } from "../note/checkpoint.ts";
 import { formatNote, type NoteSignature, parseNote } from "../note/note.ts";

@@ -1,5 +1,5 @@
 import { planCrl } from "../../../src/ca/revocation/crl-plan.ts";
-import { rootCrlLengths } from "../../../src/ca/revocation/root-crls.ts";
+import { rootCrlLengths } from "../../../src/ca/revocation/keep-root-crls.ts";
 import { isRenewalDue } from "../../../src/custody/key-service/service-root.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import { RotationStep, rootSince, Succession } from "../../../src/pki/authority/rotation.ts";
