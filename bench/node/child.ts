@@ -1,4 +1,4 @@
-import { EventLog } from "../../src/ca/issuance/audit-event.ts";
+import { EventLog } from "../../src/ca/issuance/event-log.ts";
 import { WriteLine } from "../../src/foundation/events.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { serve } from "../../src/node/serve/serve.ts";

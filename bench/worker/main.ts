@@ -1,4 +1,5 @@
-import { type AuditEvent, EventLog } from "../../src/ca/issuance/audit-event.ts";
+import type { AuditEvent } from "../../src/ca/issuance/audit-event.ts";
+import { EventLog } from "../../src/ca/issuance/event-log.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { issueToken } from "../../src/ca/issuance/issue-token.ts";
 import { Mint, mintTokenKey } from "../../src/ca/mint.ts";
@@ -6,7 +7,7 @@ import { Composition, type Platform } from "../../src/config/composition.ts";
 import { Configuration } from "../../src/config/configuration.ts";
 import { WriteLine } from "../../src/foundation/events.ts";
 import { Schedule } from "../../src/pki/authority/schedule.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import worker from "../../src/worker/main.ts";

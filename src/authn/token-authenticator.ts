@@ -1,4 +1,5 @@
-import { CaError, type Refusal, rejectCredential } from "../foundation/errors.ts";
+import { CaError, rejectCredential } from "../foundation/errors.ts";
+import type { Refusal } from "../foundation/refusal.ts";
 import type { BoundAccount, BoundNode, BoundObject } from "../kubernetes/pods.ts";
 import { JsonWebSignature } from "../pki/jose/json-web-signature.ts";
 import { RegisteredClaims } from "../pki/jose/registered-claims.ts";

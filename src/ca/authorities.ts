@@ -6,7 +6,7 @@ import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shar
 import type { Taint } from "../pki/authority/taint.ts";
 import { AuthorityView, unrecordedTaintsAt } from "./authority-view.ts";
 import { LoadClock, type LoadTimes, longestLoadSeconds } from "./internal/load-clock.ts";
-import type { EventLog } from "./issuance/audit-event.ts";
+import type { EventLog } from "./issuance/event-log.ts";
 import { Mint } from "./mint.ts";
 import {
   assemble,

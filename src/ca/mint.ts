@@ -16,7 +16,7 @@ import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { UnsignedCrl } from "../pki/x509/crl/signed-crl.ts";
 import type { CertificateSigner } from "../pki/x509/leaf/certificate-signer.ts";
 import { addSeconds, wholeSeconds } from "../pki/x509/validity.ts";
-import type { EventLog } from "./issuance/audit-event.ts";
+import type { EventLog } from "./issuance/event-log.ts";
 import { type OpenedStore, openRecordOrThrow } from "./opened-store.ts";
 import { type CrlLifetime, planCrl } from "./revocation/crl-plan.ts";
 import type { UpstreamAuthority } from "./upstream-authority.ts";

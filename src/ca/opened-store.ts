@@ -22,7 +22,7 @@ import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { OpenTokenKey, StatedTokenKey, TokenKey } from "../pki/jose/token-key.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { Denial } from "./denial.ts";
-import type { EventLog } from "./issuance/audit-event.ts";
+import type { EventLog } from "./issuance/event-log.ts";
 
 /** A record, opened or refused. */
 export type OpenedRecord =

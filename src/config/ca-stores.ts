@@ -1,5 +1,5 @@
 import { Authorities } from "../ca/authorities.ts";
-import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { EventLog } from "../ca/issuance/event-log.ts";
 import { type BundlePart, uniteBundles } from "../ca/issuance/signers.ts";
 import type { Mint } from "../ca/mint.ts";
 import type { StorePolicy } from "../ca/opened-store.ts";

@@ -6,8 +6,9 @@ import {
 } from "../authn/certificate-verifier.ts";
 import { acceptingForwardedCertificates } from "../authn/forwarded-certificate.ts";
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
+import { keyFaultFinder } from "../authn/key-faults.ts";
 import { createTokenAuthenticator } from "../authn/token-authenticator.ts";
-import { TokenIssuer } from "../authn/token-issuer.ts";
+import type { TokenIssuer } from "../authn/token-issuer.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/issuance/identity-policy.ts";
 import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
@@ -118,7 +119,7 @@ export const Composition = {
         kekFault: stores.keks.fault,
         storeFault: platform.storeFault,
         port: platform.port,
-        keyFault: TokenIssuer.keyFaultFinder(issuers, platform.waitBriefly),
+        keyFault: keyFaultFinder(issuers, platform.waitBriefly),
       },
       crls: crlsOf(own, configuration, means),
       publishedLog: platform.publishedLog,

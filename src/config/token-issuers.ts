@@ -2,7 +2,7 @@ import { IssuerKeys, type KeyFetchFailed, type KeyFetching } from "../authn/issu
 import { createSubjectMapping, type SubjectMapping } from "../authn/subject-claims.ts";
 import type { NodeAuthorizer, TokenIssuer } from "../authn/token-issuer.ts";
 import { TokenReview } from "../authn/token-review.ts";
-import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { EventLog } from "../ca/issuance/event-log.ts";
 import { NodeReach } from "../ca/issuance/identity-policy.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import { DocumentFetch, type Fetching } from "../foundation/fetch.ts";

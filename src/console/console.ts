@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { EventLog } from "../ca/issuance/event-log.ts";
 import { CaError } from "../foundation/errors.ts";
 import { Base64 } from "../pki/encoding/base64.ts";
 import { LogSearchError } from "../status/log-search-error.ts";

@@ -1,4 +1,4 @@
-import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { EventLog } from "../ca/issuance/event-log.ts";
 import { messageOf } from "../foundation/errors.ts";
 import type { PushContent } from "./push-content.ts";
 import {

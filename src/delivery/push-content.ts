@@ -1,5 +1,5 @@
 import type { Authorities } from "../ca/authorities.ts";
-import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { EventLog } from "../ca/issuance/event-log.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import { Base64 } from "../pki/encoding/base64.ts";
 import { Bytes } from "../pki/encoding/bytes.ts";

@@ -1,5 +1,5 @@
 import type { AddressInfo } from "node:net";
-import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { EventLog } from "../ca/issuance/event-log.ts";
 import type { Mint } from "../ca/mint.ts";
 import type { Readiness } from "../foundation/events.ts";
 import type { PeerProcesses } from "../program/metrics.ts";

@@ -1,7 +1,7 @@
 import { constants } from "node:crypto";
 import type { TLSSocket, TlsOptions } from "node:tls";
 import { parseClientCertificate } from "../authn/client-certificate.ts";
-import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { EventLog } from "../ca/issuance/event-log.ts";
 import { CaError } from "../foundation/errors.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { SmallFile } from "../program/files/small-file.ts";

@@ -1,4 +1,5 @@
-import type { AuditEvent, EventLog } from "../ca/issuance/audit-event.ts";
+import type { AuditEvent } from "../ca/issuance/audit-event.ts";
+import type { EventLog } from "../ca/issuance/event-log.ts";
 import { type Effect, Policy } from "../ca/policy/policy.ts";
 import type { PolicyTable, RuleTable } from "../ca/policy/rule.ts";
 import type { FoundEntries } from "./log-search.ts";

@@ -1,5 +1,5 @@
 import type { Authenticator } from "../authn/caller.ts";
-import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { EventLog } from "../ca/issuance/event-log.ts";
 import type { Issuance } from "../ca/issuance/issue-certificate.ts";
 import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import type { PublishedLog } from "./http/log-routes.ts";

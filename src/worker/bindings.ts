@@ -1,7 +1,7 @@
-import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { EventLog } from "../ca/issuance/event-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
-import type { QuotaName } from "../foundation/errors.ts";
 import { OperationLog } from "../foundation/events.ts";
+import type { QuotaName } from "../foundation/refusal.ts";
 
 /** What a CA lacks on this platform, in a sentence, which docs/tutorials/worker.md repeats. */
 export const workerLimits =

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { EventLog } from "../ca/issuance/audit-event.ts";
+import { EventLog } from "../ca/issuance/event-log.ts";
 import { Rotation } from "../ca/rotation/rotate.ts";
 import { createPushes } from "../config/cluster-access.ts";
 import { Composition } from "../config/composition.ts";
@@ -10,9 +10,9 @@ import type { PushLimits } from "../delivery/push-to-cluster.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import { WriteLine } from "../foundation/events.ts";
 import type { Fetching } from "../foundation/fetch.ts";
-import { webCryptoProvider } from "../pki/crypto-provider.ts";
 import { Base64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
+import { webCryptoProvider } from "../pki/web-crypto.ts";
 import { CaRoutes } from "../transport/http/routes.ts";
 import type { Peer } from "../transport/rpc/rpc.ts";
 import {

@@ -4,8 +4,8 @@ import { CertificateVerifier } from "../../src/authn/certificate-verifier.ts";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { CaError, rejectCredential } from "../../src/foundation/errors.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { TrustDomain } from "../../src/pki/spiffe-id.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 

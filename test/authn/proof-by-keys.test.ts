@@ -2,7 +2,7 @@ import { base64url } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
-import type { Refusal } from "../../src/foundation/errors.ts";
+import type { Refusal } from "../../src/foundation/refusal.ts";
 import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { wholeSeconds } from "../../src/pki/x509/validity.ts";
 import { tokenIssuer } from "../testkit/callers/token-issuers.ts";

@@ -2,7 +2,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { TokenReview } from "../../src/authn/token-review.ts";
-import type { Refusal } from "../../src/foundation/errors.ts";
+import type { Refusal } from "../../src/foundation/refusal.ts";
 import { backoffSeconds } from "../../src/kubernetes/cluster-api.ts";
 import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { IdentityProof } from "../../src/pki/x509/leaf/identity-proof.ts";

@@ -4,7 +4,7 @@ import { LoadClock } from "../../src/ca/internal/load-clock.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { Statement } from "../../src/custody/statement.ts";
 import type { SharedWork } from "../../src/foundation/shared-work.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {

@@ -5,7 +5,7 @@ import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-s
 import type { KekRing } from "../../src/custody/kek.ts";
 import { WorkSharing } from "../../src/foundation/shared-work.ts";
 import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { signerOf } from "../testkit/ca/loaded-authorities.ts";
 import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";

@@ -1,4 +1,4 @@
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { describeWithdrawal } from "../contract/withdrawal/withdrawal.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 

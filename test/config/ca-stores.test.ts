@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { foundIfEmpty, Rotation } from "../../src/ca/rotation/rotate.ts";
 import { CaStores, refreshSecondsOf, type StorePlatform } from "../../src/config/ca-stores.ts";
 import type { Configuration } from "../../src/config/configuration.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createMemoryStore, type MemoryStore } from "../testkit/ca/memory-store.ts";
 import { configurationOf, randomKek } from "../testkit/configuration.ts";

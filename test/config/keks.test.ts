@@ -5,7 +5,7 @@ import type { KekRing } from "../../src/custody/kek.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
 import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { configurationOf, randomKek } from "../testkit/configuration.ts";
 import { clusterLocal, tenDays } from "../testkit/pki/certificates.ts";
 

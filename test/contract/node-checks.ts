@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
 import type { ClusterIssuer, TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { createIdentityPolicy, NodeReach } from "../../src/ca/issuance/identity-policy.ts";
-import type { Refusal } from "../../src/foundation/errors.ts";
+import type { Refusal } from "../../src/foundation/refusal.ts";
 import { type Pods, podsKnownSeconds } from "../../src/kubernetes/pods.ts";
 import { SpiffeId, TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";

@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { CaError, OperatorError } from "../../src/foundation/errors.ts";
-import { type CryptoProvider, webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { Bytes } from "../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../src/pki/encoding/der-reader.ts";
 import { CaCertificate } from "../../src/pki/path/certification-path.ts";
 import { VerifiedAuthority } from "../../src/pki/path/verified-authority.ts";
 import { ecdsa } from "../../src/pki/signature-algorithm.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { Certificate, parseToBeSigned } from "../../src/pki/x509/certificate.ts";
 import { isSignedByKey, isSignedWith } from "../../src/pki/x509/certificate-signature.ts";
 import { SubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";

@@ -7,7 +7,7 @@ import {
   parseAuthorityRecord,
 } from "../../src/custody/authority-record.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { describeOpenedKeys } from "../contract/opened-keys.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";

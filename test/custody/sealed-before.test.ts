@@ -8,7 +8,7 @@ import { KeyedStatement } from "../../src/custody/keyed-statement.ts";
 import { logKeysFor } from "../../src/custody/log-key.ts";
 import type { StatementName } from "../../src/custody/record-kinds.ts";
 import { Statement } from "../../src/custody/statement.ts";
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { VerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 

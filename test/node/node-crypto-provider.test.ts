@@ -1,11 +1,11 @@
 import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { nodeCryptoProvider, takeSigningKey } from "../../src/node/node-crypto-provider.ts";
-import { webCryptoProvider, webSigningKey } from "../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../src/pki/encoding/bytes.ts";
 import { type SignatureAlgorithm, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
 import { fromX509Signature } from "../../src/pki/signature-reader.ts";
 import { toX509Signature } from "../../src/pki/signature-writer.ts";
+import { webCryptoProvider, webSigningKey } from "../../src/pki/web-crypto.ts";
 import { describeOpenedKeys } from "../contract/opened-keys.ts";
 import { expectNothingExportable } from "../testkit/reachable-keys.ts";
 

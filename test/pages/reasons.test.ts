@@ -5,7 +5,7 @@ const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
 test("the page for troubles has a row for every reason of a refusal, and for no other", () => {
-  const reasons = [...read("src/foundation/errors.ts").matchAll(/\| \{ reason: "([\w-]+)"/g)];
+  const reasons = [...read("src/foundation/refusal.ts").matchAll(/\| \{ reason: "([\w-]+)"/g)];
   const rows = read("docs/how-to/troubleshoot.md").split("## A caller gets no certificate")[1];
   const table = rows?.split("\n## ")[0]?.split("\n") ?? [];
   const named = table

@@ -1,6 +1,7 @@
 import { inspect, isDeepStrictEqual } from "node:util";
 import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
-import { type CryptoProvider, webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 
 /** Every provider, by name. */
 export const cryptoProviders: readonly (readonly [string, CryptoProvider])[] = [

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { CaError, OperatorError, type Refusal } from "../../src/foundation/errors.ts";
+import { CaError, OperatorError } from "../../src/foundation/errors.ts";
+import type { Refusal } from "../../src/foundation/refusal.ts";
 import type { Outcome } from "../contract/rpc-calls.ts";
 import type { AuditLine } from "./log/event-recorder.ts";
 import { eventually } from "./time/eventually.ts";

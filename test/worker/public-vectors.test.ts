@@ -1,4 +1,4 @@
-import { webCryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { holdToLimbo, holdToWycheproof } from "../contract/public-vectors.ts";
 import wycheproof from "../vectors/wycheproof.json" with { type: "json" };
 

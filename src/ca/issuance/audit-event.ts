@@ -1,6 +1,5 @@
 import type { TokenSubject } from "../../authn/subject-claims.ts";
-import { CaError, type Refusal } from "../../foundation/errors.ts";
-import { OperationalEvent, OperationLog, type WriteLine } from "../../foundation/events.ts";
+import type { Refusal } from "../../foundation/refusal.ts";
 import type { Circumstances } from "../policy/circumstances.ts";
 import type { Effect } from "../policy/policy.ts";
 
@@ -73,46 +72,3 @@ export interface AuditEvent {
   logEntry?: string;
   durationMilliseconds?: number;
 }
-
-/** The circumstances of one request. */
-export interface RequestContext {
-  readonly now: Date;
-  /** Aborted when the caller no longer waits for the answer. */
-  readonly signal: AbortSignal;
-  /** Each step fills in what it establishes. */
-  readonly audit: AuditEvent;
-}
-
-/** Refuses to sign for a caller that has hung up or is out of time. */
-export function requireWaitingCaller(signal: AbortSignal): void {
-  if (!signal.aborted) return;
-  throw new CaError(
-    { reason: "request-abandoned" },
-    "the caller is gone, or its deadline has passed",
-  );
-}
-
-/** Takes the events of a CA. It neither throws nor waits. */
-export interface EventLog extends OperationLog {
-  readonly audit: (event: AuditEvent) => void;
-}
-
-/** The level of each outcome. A refusal is expected; a fault is not. */
-const levels: Readonly<Record<AuditEvent["outcome"], OperationalEvent["level"]>> = {
-  issued: "info",
-  refused: "warning",
-  failed: "error",
-};
-
-/** Creates logs. */
-export const EventLog = {
-  /** Creates the log of a CA, or of a program in front of one. */
-  create(clock: () => Date, write: WriteLine): EventLog {
-    return {
-      ...OperationLog.create(clock, write),
-      // Written as `info` whatever the outcome, so that one stream has the whole audit trail.
-      audit: (event) =>
-        write(OperationalEvent.formatLine(clock(), levels[event.outcome], event), "info"),
-    };
-  },
-};

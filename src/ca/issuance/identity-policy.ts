@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import type { Caller } from "../../authn/caller.ts";
 import type { NodeAuthorizer } from "../../authn/token-issuer.ts";
-import type { Refusal } from "../../foundation/errors.ts";
 import { CaError } from "../../foundation/errors.ts";
+import type { Refusal } from "../../foundation/refusal.ts";
 import { objectName, podUid } from "../../kubernetes/names.ts";
 import type { BoundAccount, Pods } from "../../kubernetes/pods.ts";
 import { ServiceAccount, SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";

@@ -17,7 +17,7 @@ import type { AuthorityView } from "../authority-view.ts";
 import { type DeniableRequest, type Denial, requireNotDenied } from "../denial.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Hindrances } from "../readiness.ts";
-import { type AuditEvent, type RequestContext, requireWaitingCaller } from "./audit-event.ts";
+import type { AuditEvent } from "./audit-event.ts";
 import { holderOf, type IdentityPolicy } from "./identity-policy.ts";
 import { grantedOrder, grantedTo } from "./internal/granted.ts";
 import type { IssuanceLog } from "./issuance-log.ts";
@@ -29,6 +29,7 @@ import {
   type TokenPolicy,
 } from "./product.ts";
 import { type Quotas, requireQuotas } from "./quotas.ts";
+import { type RequestContext, requireWaitingCaller } from "./request-context.ts";
 import { requireFirstUse, type UseToken } from "./single-use.ts";
 
 /** A caller's request. Nobody has verified anything in it. */

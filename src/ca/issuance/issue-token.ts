@@ -7,12 +7,12 @@ import { type OpenTokenKey, TokenKey } from "../../pki/jose/token-key.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { addSeconds, earlier, Validity, wholeSeconds } from "../../pki/x509/validity.ts";
 import type { AuthorityView } from "../authority-view.ts";
-import { type RequestContext, requireWaitingCaller } from "./audit-event.ts";
 import { holderOf } from "./identity-policy.ts";
 import { grantedTo } from "./internal/granted.ts";
 import { type Issuance, requireUndenied } from "./issue-certificate.ts";
 import type { TokenPolicy, TokenProduct } from "./product.ts";
 import { requireQuotas } from "./quotas.ts";
+import { type RequestContext, requireWaitingCaller } from "./request-context.ts";
 import { requireFirstUse } from "./single-use.ts";
 
 /** A caller's request for a token. Nobody has verified anything in it. */

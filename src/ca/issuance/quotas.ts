@@ -1,5 +1,6 @@
 import type { Caller } from "../../authn/caller.ts";
-import { CaError, type QuotaName } from "../../foundation/errors.ts";
+import { CaError } from "../../foundation/errors.ts";
+import type { QuotaName } from "../../foundation/refusal.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 
 /**

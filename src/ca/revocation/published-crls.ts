@@ -10,7 +10,7 @@ import { UnsignedCrl } from "../../pki/x509/crl/signed-crl.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
-import type { EventLog } from "../issuance/audit-event.ts";
+import type { EventLog } from "../issuance/event-log.ts";
 import { type CrlLengths, crlPeriodAt, planCrl } from "./crl-plan.ts";
 import { type RootCrl, rootCrlsIn } from "./root-crls.ts";
 

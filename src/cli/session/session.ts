@@ -1,5 +1,5 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
-import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/event-log.ts";
 import type { Mint } from "../../ca/mint.ts";
 import { OpenedStore } from "../../ca/opened-store.ts";
 import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream-authority.ts";

@@ -1,5 +1,5 @@
 import type { AuthorityView } from "../../ca/authority-view.ts";
-import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/event-log.ts";
 import { CaStores } from "../../config/ca-stores.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { Kek } from "../../custody/kek.ts";

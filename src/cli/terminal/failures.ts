@@ -1,4 +1,4 @@
-import { EventLog } from "../../ca/issuance/audit-event.ts";
+import { EventLog } from "../../ca/issuance/event-log.ts";
 import { UpstreamError } from "../../ca/upstream-authority.ts";
 import { ConfigurationError, OperatorError } from "../../foundation/errors.ts";
 import type { OperationalEvent } from "../../foundation/events.ts";

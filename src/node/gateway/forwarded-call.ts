@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Registry } from "prom-client";
 import { parseClientCertificate } from "../../authn/client-certificate.ts";
 import { ForwardingHeaders } from "../../authn/forwarding-headers.ts";
-import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/event-log.ts";
 import { CaError, messageOf, OperatorError, rejectCredential } from "../../foundation/errors.ts";
 import type { OperationalEvent } from "../../foundation/events.ts";
 import { RequestId, TraceContext } from "../../foundation/trace-context.ts";

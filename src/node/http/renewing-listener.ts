@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/event-log.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { errorCode } from "../../program/files/small-file.ts";

@@ -1,6 +1,6 @@
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { Registry } from "prom-client";
-import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/event-log.ts";
 import { SingleFlight } from "../../foundation/single-flight.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { Runtime } from "../../program/runtime.ts";

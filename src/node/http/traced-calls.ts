@@ -1,4 +1,4 @@
-import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/event-log.ts";
 import { Members } from "../../foundation/json.ts";
 import type { Spans } from "../../program/telemetry.ts";
 import type { RpcResponse, RpcService } from "../../transport/rpc/rpc.ts";

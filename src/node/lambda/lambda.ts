@@ -1,4 +1,4 @@
-import { EventLog } from "../../ca/issuance/audit-event.ts";
+import { EventLog } from "../../ca/issuance/event-log.ts";
 import { Rotation } from "../../ca/rotation/rotate.ts";
 import { createPushes } from "../../config/cluster-access.ts";
 import { Composition } from "../../config/composition.ts";

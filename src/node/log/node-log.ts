@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/event-log.ts";
 import { IssuanceLog } from "../../ca/issuance/issuance-log.ts";
 import { recordingIn } from "../../ca/issuance/record-issuance.ts";
 import type { LogConfiguration } from "../../config/optional-parts.ts";

@@ -1,6 +1,7 @@
 import type { Registry } from "prom-client";
 import type { AuthorityView } from "../../ca/authority-view.ts";
-import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
+import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/event-log.ts";
 import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
 import { type Hindrances, readinessIn } from "../../ca/readiness.ts";
 import type { HeldKeks } from "../../custody/kek.ts";

@@ -1,5 +1,5 @@
 import type { Quotas } from "../../ca/issuance/quotas.ts";
-import type { QuotaName } from "../../foundation/errors.ts";
+import type { QuotaName } from "../../foundation/refusal.ts";
 
 /**
  * Takes a token from the bucket of a key.

@@ -1,11 +1,12 @@
 import { OperatorError } from "../../foundation/errors.ts";
-import { type SigningKey, webSigningKey } from "../crypto-provider.ts";
+import type { SigningKey } from "../crypto-provider.ts";
 import { type Bytes, Hex } from "../encoding/bytes.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 import { SerialNumber } from "../encoding/serial-number.ts";
 import { type PostQuantumKey, SignatureAlgorithm } from "../signature-algorithm.ts";
 import { toX509Signature } from "../signature-writer.ts";
 import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
+import { webSigningKey } from "../web-crypto.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
 import {
   certificateAndCrlSigning,

@@ -1,6 +1,6 @@
-import { type PublicJwk, publicJwk } from "../crypto-provider.ts";
 import { Base64 } from "../encoding/base64.ts";
 import type { Bytes } from "../encoding/bytes.ts";
+import { type PublicJwk, publicJwk } from "../web-crypto.ts";
 import { Certificate } from "../x509/certificate.ts";
 
 /** One root as a JWK of a SPIFFE bundle: no `kid`, exactly one certificate (X509-SVID §6.2). */

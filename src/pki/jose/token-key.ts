@@ -1,6 +1,6 @@
 import { byPublication, type Schedule, type ScheduledAuthority } from "../authority/schedule.ts";
-import { publicJwk } from "../crypto-provider.ts";
 import { type Bytes, fingerprintOf } from "../encoding/bytes.ts";
+import { publicJwk } from "../web-crypto.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { addSeconds, later, wholeSeconds } from "../x509/validity.ts";
 

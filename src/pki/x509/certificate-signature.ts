@@ -1,4 +1,4 @@
-import { type CryptoProvider, type SigningKey, webCryptoProvider } from "../crypto-provider.ts";
+import type { CryptoProvider, SigningKey } from "../crypto-provider.ts";
 import { Bytes, Hex } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import { DerBuilder } from "../encoding/internal/der-builder.ts";
@@ -11,6 +11,7 @@ import {
 } from "../signature-algorithm.ts";
 import { fromX509Signature } from "../signature-reader.ts";
 import { prependX509Signature } from "../signature-writer.ts";
+import { webCryptoProvider } from "../web-crypto.ts";
 import type { Certificate } from "./certificate.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 

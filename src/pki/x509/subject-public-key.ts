@@ -1,6 +1,7 @@
 import { sha1 } from "@noble/hashes/legacy.js";
 import { sha256 } from "@noble/hashes/sha2.js";
-import { CaError, type SubjectKeyFault } from "../../foundation/errors.ts";
+import { CaError } from "../../foundation/errors.ts";
+import type { SubjectKeyFault } from "../../foundation/refusal.ts";
 import { Bytes, Hex } from "../encoding/bytes.ts";
 import { DerReader, Tag } from "../encoding/der-reader.ts";
 import type { SubjectKeyAlgorithm } from "../signature-algorithm.ts";

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { ForwardingHeaders } from "../../authn/forwarding-headers.ts";
-import type { Refusal } from "../../foundation/errors.ts";
 import { RetryAfter } from "../../foundation/headers.ts";
+import type { Refusal } from "../../foundation/refusal.ts";
 
 /**
  * The error that a caller receives for a refusal. Its code answers one question, because Istio's clients

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { type AuditEvent, EventLog } from "../../../src/ca/issuance/audit-event.ts";
+import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
+import { EventLog } from "../../../src/ca/issuance/event-log.ts";
 import { parseLogLine } from "../../testkit/log/log-lines.ts";
 
 const time = new Date("2026-11-21T12:00:00Z");

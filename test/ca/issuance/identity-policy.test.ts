@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../../src/authn/caller.ts";
 import { createIdentityPolicy, NodeReach } from "../../../src/ca/issuance/identity-policy.ts";
-import type { Refusal } from "../../../src/foundation/errors.ts";
-
 import { nameAllowList } from "../../../src/foundation/globs.ts";
+import type { Refusal } from "../../../src/foundation/refusal.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
 import { Pods, podsKnownSeconds } from "../../../src/kubernetes/pods.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";

@@ -4,7 +4,8 @@ import { SignedCrls } from "../../../src/ca/revocation/published-crls.ts";
 import { WorkSharing } from "../../../src/foundation/shared-work.ts";
 import { sharePromises } from "../../../src/node/limits/promise-sharing.ts";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import {

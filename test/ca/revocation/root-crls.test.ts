@@ -6,7 +6,7 @@ import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { clusterLocal, createKekRing } from "../../testkit/ca/sealed-authorities.ts";
 import { openStore } from "../../testkit/ca/tainted-ca.ts";

@@ -9,9 +9,10 @@ import { type UpstreamAuthority, UpstreamError } from "../../../src/ca/upstream-
 import { Configuration } from "../../../src/config/configuration.ts";
 import { upstreamOf } from "../../../src/config/internal/upstream.ts";
 import { IntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
-import { type CryptoProvider, webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
-import type { QuotaName } from "../../../src/foundation/errors.ts";
+import type { QuotaName } from "../../../src/foundation/refusal.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
 import { endOf } from "../../testkit/refusal.ts";
 import {

@@ -1,6 +1,6 @@
 import { X509Certificate } from "@peculiar/x509";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Refusal } from "../../../src/foundation/errors.ts";
+import type { Refusal } from "../../../src/foundation/refusal.ts";
 
 import {
   clusterLocal,

@@ -1,10 +1,10 @@
 import { generateKeyPairSync } from "node:crypto";
 import type { ImportedAuthority } from "../../../src/cli/verbs/import/verify.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { SignatureAlgorithm } from "../../../src/pki/signature-algorithm.ts";
 import { SpiffeId, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { webSigningKey } from "../../../src/pki/web-crypto.ts";
 import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";

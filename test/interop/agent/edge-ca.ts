@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Composition } from "../../../src/config/composition.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/new-taint.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";

@@ -6,7 +6,7 @@ import { Composition } from "../../../src/config/composition.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { FileStore } from "../../../src/node/files/file-store.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { crlDocument } from "../../../src/program/bundle/crl-document.ts";
 import { MeshCrls } from "../../../src/program/bundle/crls.ts";
 import { parseCertificates } from "../../../src/program/files/pem-file.ts";

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { EventLog } from "../../../src/ca/issuance/audit-event.ts";
+import { EventLog } from "../../../src/ca/issuance/event-log.ts";
 import {
   distribute,
   parseDistributeConfiguration,

@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { Composition } from "../../../src/config/composition.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { FileStore } from "../../../src/node/files/file-store.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import {

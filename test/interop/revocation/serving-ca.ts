@@ -5,7 +5,7 @@ import { Composition } from "../../../src/config/composition.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { FileStore } from "../../../src/node/files/file-store.ts";
 import type { Departure } from "../../../src/pki/authority/new-taint.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { randomKek } from "../../testkit/configuration.ts";

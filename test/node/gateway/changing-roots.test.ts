@@ -6,7 +6,7 @@ import { Configuration } from "../../../src/config/configuration.ts";
 import { FileStore } from "../../../src/node/files/file-store.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";

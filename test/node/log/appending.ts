@@ -1,4 +1,4 @@
-import { EventLog } from "../../../src/ca/issuance/audit-event.ts";
+import { EventLog } from "../../../src/ca/issuance/event-log.ts";
 import { Kek } from "../../../src/custody/kek.ts";
 import { NodeLog } from "../../../src/node/log/node-log.ts";
 import { TrustDomain } from "../../../src/pki/spiffe-id.ts";

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { CaStores } from "../../../src/config/ca-stores.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { ReplicaStores } from "../../../src/node/stores/stores.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";

@@ -6,8 +6,8 @@ import {
   type OpenAuthority,
   SigningAuthority,
 } from "../../../src/pki/authority/signing-authority.ts";
-import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { SignatureAlgorithm } from "../../../src/pki/signature-algorithm.ts";
+import { webSigningKey } from "../../../src/pki/web-crypto.ts";
 import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";

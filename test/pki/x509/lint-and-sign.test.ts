@@ -1,7 +1,7 @@
 import { createPublicKey, verify } from "node:crypto";
 import { expect, test } from "vitest";
-import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { SignatureAlgorithm } from "../../../src/pki/signature-algorithm.ts";
+import { webSigningKey } from "../../../src/pki/web-crypto.ts";
 import { lintAndSign } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { lint } from "../../../src/pki/x509/leaf/internal/lint.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";

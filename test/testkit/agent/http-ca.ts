@@ -7,7 +7,7 @@ import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { Composition } from "../../../src/config/composition.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/new-taint.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../ca/memory-store.ts";
 import { addNamesake } from "../ca/namesake.ts";

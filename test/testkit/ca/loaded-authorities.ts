@@ -3,7 +3,7 @@ import type { LoadTimes } from "../../../src/ca/internal/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { sharePromises } from "../../../src/node/limits/promise-sharing.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { istioPhaseLengths } from "./memory-mint.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";

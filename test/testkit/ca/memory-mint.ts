@@ -3,7 +3,7 @@ import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 import { clusterLocal } from "./sealed-authorities.ts";

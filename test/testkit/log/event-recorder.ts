@@ -1,4 +1,4 @@
-import type { EventLog } from "../../../src/ca/issuance/audit-event.ts";
+import type { EventLog } from "../../../src/ca/issuance/event-log.ts";
 import type { OperationalEvent } from "../../../src/foundation/events.ts";
 
 /** An audit event as its line in the log has it. */

@@ -4,9 +4,9 @@ import {
   type OpenAuthority,
   SigningAuthority,
 } from "../../../src/pki/authority/signing-authority.ts";
-import { webSigningKey } from "../../../src/pki/crypto-provider.ts";
 import { SignatureAlgorithm } from "../../../src/pki/signature-algorithm.ts";
 import { SpiffeId, TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { webSigningKey } from "../../../src/pki/web-crypto.ts";
 import type { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";

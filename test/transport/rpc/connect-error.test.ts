@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Refusal } from "../../../src/foundation/errors.ts";
 import { RetryAfter } from "../../../src/foundation/headers.ts";
+import type { Refusal } from "../../../src/foundation/refusal.ts";
 import { toConnectError } from "../../../src/transport/rpc/connect-error.ts";
 
 const at = (millisecond: number): Date => new Date(Date.UTC(2026, 10, 21, 12, 0, 0, millisecond));

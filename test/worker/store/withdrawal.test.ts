@@ -1,6 +1,6 @@
 import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { webCryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { kvStores } from "../../../src/worker/kv-store.ts";
 import { describeWithdrawal } from "../../contract/withdrawal/withdrawal.ts";
 

@@ -5,11 +5,11 @@ import {
   type AuthorityCertificates,
   SigningAuthority,
 } from "../../../pki/authority/signing-authority.ts";
-import { webSigningKey } from "../../../pki/crypto-provider.ts";
 import { CertificationPath } from "../../../pki/path/certification-path.ts";
 import { VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
 import { SignatureAlgorithm } from "../../../pki/signature-algorithm.ts";
 import { SpiffeId, type TrustDomain } from "../../../pki/spiffe-id.ts";
+import { webSigningKey } from "../../../pki/web-crypto.ts";
 import { Leaf } from "../../../pki/x509/leaf/certificate-signer.ts";
 import { IdentityProof } from "../../../pki/x509/leaf/identity-proof.ts";
 import { Validity, wholeSeconds } from "../../../pki/x509/validity.ts";

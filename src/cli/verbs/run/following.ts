@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { Command } from "commander";
-import { EventLog } from "../../../ca/issuance/audit-event.ts";
+import { EventLog } from "../../../ca/issuance/event-log.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { ConfigurationFile } from "../../../node/files/configuration-file.ts";
 import type { FollowingProgram, ServerContext } from "../../../node/server.ts";

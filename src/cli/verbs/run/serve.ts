@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { EventLog } from "../../../ca/issuance/audit-event.ts";
+import { EventLog } from "../../../ca/issuance/event-log.ts";
 import { Configuration } from "../../../config/configuration.ts";
 import type { OperationLog } from "../../../foundation/events.ts";
 import { ConfigurationFile } from "../../../node/files/configuration-file.ts";

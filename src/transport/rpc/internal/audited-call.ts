@@ -1,8 +1,9 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Caller } from "../../../authn/caller.ts";
 import type { AuditEvent } from "../../../ca/issuance/audit-event.ts";
-import { CaError, messageOf, type Refusal } from "../../../foundation/errors.ts";
+import { CaError, messageOf } from "../../../foundation/errors.ts";
 import type { HeaderFields } from "../../../foundation/headers.ts";
+import type { Refusal } from "../../../foundation/refusal.ts";
 import { RequestId, TraceContext } from "../../../foundation/trace-context.ts";
 import type { CertificateAuthority } from "../../certificate-authority.ts";
 import { Peer, type RpcRequest, type RpcResponse, type RpcService } from "../rpc.ts";

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { IssuerKeys, KeyState } from "../../src/authn/issuer-keys.ts";
-import { type ClusterIssuer, type ReviewOrder, TokenIssuer } from "../../src/authn/token-issuer.ts";
+import { keyFaultFinder } from "../../src/authn/key-faults.ts";
+import type { ClusterIssuer, ReviewOrder } from "../../src/authn/token-issuer.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const key = { keyId: "a", algorithms: [] };
@@ -22,7 +23,7 @@ function issuerOf(answer: Answer, cluster: string, looked: string[] = []): Clust
   return { cluster, keys } as unknown as ClusterIssuer;
 }
 
-const faultOf = (...issuers: readonly ClusterIssuer[]) => TokenIssuer.keyFaultFinder(issuers)(now);
+const faultOf = (...issuers: readonly ClusterIssuer[]) => keyFaultFinder(issuers)(now);
 
 test("a CA whose only issuer cannot be asked says so before any caller has come", async () => {
   expect(await faultOf(issuerOf("fails", "a"))).toBe(
@@ -73,7 +74,7 @@ test("an API server that alone decides on tokens has nobody look for keys", asyn
 test("many issuers are asked a few at a time, each in its turn", async () => {
   const looked: string[] = [];
   const issuers = Array.from({ length: 9 }, (_, i) => issuerOf("fails", `${i}`, looked));
-  const fault = TokenIssuer.keyFaultFinder(issuers);
+  const fault = keyFaultFinder(issuers);
   expect([await fault(now), await fault(now)]).toEqual([undefined, undefined]);
   expect(looked).toHaveLength(8);
   expect(await fault(now)).toMatch(/cluster 0 .*, and 8 more fail$/);
@@ -82,7 +83,7 @@ test("many issuers are asked a few at a time, each in its turn", async () => {
 
 test("keys that are here are not looked for", async () => {
   const looked: string[] = [];
-  const fault = TokenIssuer.keyFaultFinder([issuerOf("answers", "a", looked)]);
+  const fault = keyFaultFinder([issuerOf("answers", "a", looked)]);
   await fault(now);
   await fault(now);
   expect(looked).toEqual(["a"]);
