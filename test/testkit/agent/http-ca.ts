@@ -10,7 +10,7 @@ import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../ca/memory-store.ts";
-import { addNamesake } from "../ca/namesake.ts";
+import { addNamesake, changesOfNamesake } from "../ca/namesake.ts";
 import { revokeCertificates } from "../ca/revoke-certificates.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
 import { randomKek, withTenantBeside } from "../configuration.ts";
@@ -73,7 +73,10 @@ export async function startHttpCa(
   });
   const { certificateAuthority, mint } = composition;
   await foundIfEmpty(mint, clock());
-  if (!hasNoNamesake) await addNamesake(mint, clock());
+  if (!hasNoNamesake) {
+    await addNamesake(mint, clock());
+    store.everyOther = await changesOfNamesake(mint, clock());
+  }
   const app = CaRoutes.create(certificateAuthority);
   const folder = await lastingFolder();
   const server = createServer((request, response) => {

@@ -14,6 +14,8 @@ export interface MemoryStore extends AuthorityStore {
   outage: Error | undefined;
   /** Has another process make a change within the n-th read from now, behind what that read has found. */
   readonly changeAmid: (n: number, change: () => Promise<unknown>) => void;
+  /** Has another process make a change within every second read. */
+  everyOther: (() => Promise<unknown>) | undefined;
 }
 
 export function createMemoryStore(...records: readonly StoredRecord[]): MemoryStore {
@@ -22,11 +24,13 @@ export function createMemoryStore(...records: readonly StoredRecord[]): MemorySt
     records: new Map(records.map((record) => [keyOf(record), record.value])),
     loads: 0,
     outage: undefined,
+    everyOther: undefined,
     async load() {
       store.loads++;
       if (store.outage) throw store.outage;
       const found = [...store.records].map(([key, value]) => ({ ...nameOf(key), value }));
       if (store.loads === amid?.load) await amid.change();
+      else if (store.loads % 2 === 0) await store.everyOther?.();
       return found;
     },
     changeAmid: (n, change) => {

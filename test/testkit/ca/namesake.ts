@@ -54,3 +54,24 @@ export async function addNamesake(
   await store.put(await Statement.seal("root", root, sealing));
   await store.put(await Statement.seal("crl", Crl.parse(crl), sealing));
 }
+
+/** Changes of a store that concern nobody: a revocation of a certificate of another CA comes and goes. */
+export async function changesOfNamesake(
+  { store, ...sealing }: Records,
+  now: Date,
+): Promise<() => Promise<unknown>> {
+  const revokedAt = wholeSeconds(now);
+  const content = {
+    authority: "0a",
+    revokedAt,
+    knownFrom: revokedAt,
+    reason: "superseded" as const,
+    certificates: new Map([["0a", addSeconds(revokedAt, year).getTime() / 1000]]),
+  };
+  const record = await Statement.seal("revocation", content, sealing);
+  let isThere = false;
+  return () => {
+    isThere = !isThere;
+    return isThere ? store.put(record) : store.delete(record);
+  };
+}

@@ -19,7 +19,7 @@ import { issuerWithKeys, randomKek, withTenantBeside } from "../configuration.ts
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
-import { addNamesake } from "./namesake.ts";
+import { addNamesake, changesOfNamesake } from "./namesake.ts";
 
 /** A CA from the composition root, over a memory store and a clock that the test moves. */
 export interface RunningCa {
@@ -119,7 +119,10 @@ export async function startCa(
     },
     found: async () => {
       await foundIfEmpty(mint, now);
-      if (!(means.isAlone || means.hasNoNamesake)) await addNamesake(mint, now);
+      if (!(means.isAlone || means.hasNoNamesake)) {
+        await addNamesake(mint, now);
+        store.everyOther = await changesOfNamesake(mint, now);
+      }
       const ahead = new Date(clock().getTime() + 3_600_000);
       // No lease of a KEK reaches as far.
       if (!keyCustody) await certificateAuthority.issuance.authorities.at(ahead);
