@@ -222,7 +222,7 @@ class Shard {
       const index = await this.#withLog(async (opened) => {
         for (const each of attempted) if (await hasEntry(opened, each, entry)) return each;
         const { sequencer, stage } = opened;
-        if (stagedIn(stage) >= maximumStaged) throw IssuanceLog.unavailable("it is not published");
+        if (stage.size >= maximumStaged) throw IssuanceLog.unavailable("it is not published");
         const appending = sequencer.append(entry, authorities);
         stage.expectEntry();
         const result = await appending;
@@ -360,9 +360,6 @@ class Shard {
     if (!isExtended) throw new LogError("consistency", why);
   }
 }
-
-const stagedIn = ({ end, batches }: ObjectStage): number =>
-  (end() ?? 0) - (batches(0)[0]?.first ?? 0);
 
 /** The root of the first `size` entries of a larger, published tree. @throws LogError */
 async function rootOf(tree: Frontier, size: number, read: LogObjects["read"]): Promise<Hash> {

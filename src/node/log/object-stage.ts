@@ -127,7 +127,7 @@ export class ObjectStage implements LogStage {
   /** The entries that wait for the next write, and how many of them end the pause. */
   #waiting = 0;
   #enough = 1;
-  readonly #body = new ReusedBuffer();
+  readonly #body = new StageBody();
 
   private constructor(objects: ConditionalObjects, means: StageMeans) {
     this.#objects = objects;
@@ -178,6 +178,12 @@ export class ObjectStage implements LogStage {
     this.#content.batches.filter(({ first }) => first >= from);
 
   readonly end = (): number | undefined => endOf(this.#content.batches);
+
+  /** How many entries are staged. */
+  get size(): number {
+    const { batches } = this.#content;
+    return (endOf(batches) ?? 0) - (batches[0]?.first ?? 0);
+  }
 
   /** Counts an entry that waits to be appended. Once there are as many as the pause waits for, it ends. */
   expectEntry(): void {
@@ -287,28 +293,12 @@ export class ObjectStage implements LogStage {
     this.#rest = pause(milliseconds, this.#endRest.signal);
   }
 
-  /**
-   * Serializes the stage into one buffer for all writes, of which one is under way at a time. With a string of all
-   * entries, or a buffer for each write, V8 would collect its old space several times a second.
-   */
   #format(writer: string): Octets {
     const { texts = { key: "", head: "" }, batches } = this.#content;
     const [from, to] = [this.#bundledFrom, this.#bundledUpTo];
-    const head: StageForm = {
-      version: 1,
-      writer,
-      ...texts,
-      ...(to > from && { bundled: { from, to } }),
-      batches: [],
-    };
-    const parts = [JSON.stringify(head).slice(0, -closing.length)];
-    for (const { first, count, octets } of batches) {
-      if (first + count <= to) continue;
-      const comma = parts.length === 1 ? "" : ",";
-      parts.push(`${comma}{"first":${first},"count":${count},"octets":"`);
-      parts.push(Base64.format(octets), '"}');
-    }
-    return this.#body.fill([...parts, closing]);
+    const bundled = to > from && { bundled: { from, to } };
+    const inStage = batches.filter(({ first, count }) => first + count > to);
+    return this.#body.format(inStage, { version: 1, writer, ...texts, ...bundled });
   }
 
   /** Writes full bundles. They will not change, because a confirmed entry keeps its index. */
@@ -381,19 +371,47 @@ export class ObjectStage implements LogStage {
   }
 }
 
-/** The end of the JSON of a stage. */
-const closing = "]}";
-
-/** Encodes texts into one buffer, which the next texts overwrite. */
-class ReusedBuffer {
+/**
+ * The JSON of a stage in one buffer for all writes, of which one is under way at a time. It begins with the batches, so
+ * that each is encoded once: encoded for every write, or into new buffers, they keep V8 collecting its old space.
+ */
+class StageBody {
   #buffer = Buffer.allocUnsafeSlow(0);
+  #batches: readonly StagedBatch[] = [];
+  /** Where the last batch ends. */
+  #end = 0;
 
-  fill(parts: readonly string[]): Octets {
-    const length = parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0);
-    if (length > this.#buffer.length) this.#buffer = Buffer.allocUnsafeSlow(2 * length);
-    let at = 0;
-    for (const part of parts) at += this.#buffer.write(part, at);
-    return new Uint8Array(this.#buffer.buffer, 0, at);
+  /** @returns Octets that are valid until the next call. */
+  format(batches: readonly StagedBatch[], rest: Omit<StageForm, "batches">): Octets {
+    const isLonger = this.#batches.every((each, i) => each === batches[i]);
+    if (!isLonger || this.#batches.length === 0) {
+      this.#batches = [];
+      this.#end = this.#write('{"batches":[', 0);
+    }
+    for (const batch of batches.slice(this.#batches.length)) this.#append(batch, batches[0]);
+    this.#batches = batches;
+    const end = this.#write(`],${JSON.stringify(rest).slice(1)}`, this.#end);
+    return new Uint8Array(this.#buffer.buffer, 0, end);
+  }
+
+  #append(batch: StagedBatch, head: StagedBatch | undefined): void {
+    const { first, count, octets } = batch;
+    const comma = batch === head ? "" : ",";
+    this.#end = this.#write(`${comma}{"first":${first},"count":${count},"octets":"`, this.#end);
+    this.#end = this.#write(Base64.format(octets), this.#end);
+    this.#end = this.#write('"}', this.#end);
+  }
+
+  /** @returns Where the text ends. */
+  #write(text: string, at: number): number {
+    const end = at + Buffer.byteLength(text);
+    if (end > this.#buffer.length) {
+      const before = this.#buffer.subarray(0, at);
+      this.#buffer = Buffer.allocUnsafeSlow(2 * end);
+      this.#buffer.set(before);
+    }
+    this.#buffer.write(text, at);
+    return end;
   }
 }
 

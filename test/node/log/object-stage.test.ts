@@ -42,3 +42,24 @@ test("entries stay in the stage while their bundle is there with other octets", 
   ]);
   expect(again.hasBundle(path)).toBe(false);
 });
+
+test("a stage is read as it was written, whichever batches it has lost since the last write", async () => {
+  const objects = new MemoryBucket().process();
+  const stage = await ObjectStage.read(objects, means);
+  let [end, published] = [0, 0];
+  for (let i = 0; i < 60; i++) {
+    const entries = Array.from({ length: 1 + ((i * 7) % 40) }, (_, n) => octetsOf(`${end + n}`));
+    stage.append(StagedBatch.of(end, entries, hashEntry));
+    end += entries.length;
+    if (i % 13 === 12) published = end - (end % Tile.fullWidth);
+    stage.save({ key: "k", head: "–".repeat((i * 31) % 50) }, published);
+    await stage.commit();
+    const again = await ObjectStage.read(objects, means);
+    expect(again.texts()).toEqual(stage.texts());
+    expect(again.end()).toBe(end);
+    expect(again.size).toBeGreaterThanOrEqual(end - published);
+    const read = again.batches(0).flatMap(StagedBatch.entries);
+    expect(read).toEqual(read.map((_, n) => octetsOf(`${end - again.size + n}`)));
+    expect(read).toHaveLength(again.size);
+  }
+});
