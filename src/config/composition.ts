@@ -10,6 +10,7 @@ import { keyFaultFinder } from "../authn/key-faults.ts";
 import { createTokenAuthenticator } from "../authn/token-authenticator.ts";
 import type { TokenIssuer } from "../authn/token-issuer.ts";
 import type { Authorities } from "../ca/authorities.ts";
+import type { idempotentOver } from "../ca/issuance/idempotency.ts";
 import { createIdentityPolicy } from "../ca/issuance/identity-policy.ts";
 import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
@@ -42,6 +43,8 @@ export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatf
   readonly port?: Hindrances["port"];
   /** Absent on a platform where several processes cannot agree on a token's first use at once. */
   readonly useToken?: UseToken | undefined;
+  /** Absent on a platform that does not remember what it has issued. */
+  readonly idempotency?: ReturnType<typeof idempotentOver> | undefined;
 }
 
 /** A configured CA: the part that answers requests, and the mints that the cron rotates. */
@@ -89,10 +92,11 @@ export const Composition = {
     const issuers = tokenIssuers(configuration, means);
     const own = stores.own.authorities;
     const named = new Map([...stores.named].map(([name, { authorities }]) => [name, authorities]));
+    const isRevoked = revokedIn(own, configuration.configuredRevocations);
     const verify = CertificateVerifier.create({
       trustDomain,
       vouchingAt: vouchingIn(own),
-      isRevoked: revokedIn(own, configuration.configuredRevocations),
+      isRevoked,
       issuers,
       cryptoProvider,
     });
@@ -116,6 +120,7 @@ export const Composition = {
         tokens: configuration.tokens,
         issuanceLog: platform.issuanceLog,
         useToken: platform.useToken,
+        idempotency: platform.idempotency?.({ isRevoked, cryptoProvider }),
         kekFault: stores.keks.fault,
         storeFault: platform.storeFault,
         port: platform.port,

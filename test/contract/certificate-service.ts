@@ -30,7 +30,7 @@ export function describeCertificateService(
 
   describe("an issued certificate", () => describeIssuedCertificates(service));
   describe("a refused request", () => describeRefusedRequests(service));
-  describe("a signer of a cluster", () => describeClusterSigners(service));
+  describe("a signer of a cluster", () => describeClusterSigners(service, platform));
   describe("a reviewed token", () => describeReviewedTokens(service));
   describe("the wire", () => {
     describeWireMessages(service);

@@ -101,6 +101,8 @@ export interface ReviewingService extends ServiceUnderTest {
 export interface PlatformUnderTest {
   /** Whether it can answer native gRPC. A platform that cannot refuses it with an explanation. */
   readonly hasTrailers: boolean;
+  /** Whether it remembers what it has issued for a request that a signer of a cluster names. */
+  readonly isIdempotent?: boolean;
   /** The address from which the tests call, where the platform knows it. */
   readonly peer?: string;
 }

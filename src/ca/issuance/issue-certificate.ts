@@ -18,6 +18,7 @@ import { type DeniableRequest, type Denial, requireNotDenied } from "../denial.t
 import type { Policy } from "../policy/policy.ts";
 import type { Hindrances } from "../readiness.ts";
 import type { AuditEvent } from "./audit-event.ts";
+import type { Idempotency, IssuedLeaf } from "./idempotency.ts";
 import { holderOf, type IdentityPolicy } from "./identity-policy.ts";
 import { grantedOrder, grantedTo } from "./internal/granted.ts";
 import type { IssuanceLog } from "./issuance-log.ts";
@@ -69,6 +70,8 @@ export interface Issuance extends Signers, Hindrances {
   readonly issuanceLog?: IssuanceLog | undefined;
   /** Absent on a platform that cannot tell a token's first use. */
   readonly useToken?: UseToken | undefined;
+  /** Absent on a platform that does not remember what it has issued. */
+  readonly idempotency?: Idempotency | undefined;
 }
 
 /**
@@ -96,7 +99,10 @@ export async function issueCertificate(
   noteProduct(audit, order.product);
   const holder = holderOf(caller, spiffeId, order.product, request);
   await requireUndenied(issuance, { caller, spiffeId, holder }, now);
-  if (issuance.quotas) await requireQuotas(issuance.quotas, caller, spiffeId, now);
+  const issueOnce = issuance.idempotency?.(caller, request);
+  const charge = async () =>
+    issuance.quotas && requireQuotas(issuance.quotas, caller, spiffeId, now);
+  if (!issueOnce) await charge();
   const publicKey = await provedKey(request, caller, cryptoProvider);
   const requestedSeconds = requestedSecondsOf(order.product, request, leafLifetimes);
   const keyType = publicKey.algorithm;
@@ -119,17 +125,26 @@ export async function issueCertificate(
   requireWaitingCaller(signal);
   if (caller.singleUse) await requireFirstUse(issuance.useToken, caller, now);
   const content = { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) };
-  const leaf = await issueProduct(issuer, product, content);
-  audit.authority = id;
-  audit.serialNumber = leaf.serialNumber;
-  audit.notAfter = validity.notAfter;
-  if (issuance.issuanceLog) {
-    const { der: certificate } = leaf;
-    const signer = signerNameOf(product);
-    const { evidence } = granted;
-    const issued = { caller, at: now, certificate, spiffeId, signer, holder, evidence };
-    await issuance.issuanceLog.record(issued, { view, signal, audit });
-  }
+  const { notAfter } = validity;
+  const sign = async (): Promise<IssuedLeaf> => {
+    if (issueOnce) await charge();
+    return { ...(await issueProduct(issuer, product, content)), notAfter };
+  };
+  const record = async (leaf: IssuedLeaf, isLogged = false): Promise<IssuedLeaf> => {
+    audit.authority = id;
+    audit.serialNumber = leaf.serialNumber;
+    audit.notAfter = leaf.notAfter;
+    if (issuance.issuanceLog && !isLogged) {
+      const { der: certificate } = leaf;
+      const signer = signerNameOf(product);
+      const { evidence } = granted;
+      const issued = { caller, at: now, certificate, spiffeId, signer, holder, evidence };
+      await issuance.issuanceLog.record(issued, { view, signal, audit });
+    }
+    return leaf;
+  };
+  const issuing = { issuer, product, spiffeId, publicKey, seconds: granted.seconds, now };
+  const leaf = await (issueOnce?.({ ...issuing, sign, record }) ?? record(await sign()));
   audit.outcome = "issued";
   return [Pem.format("CERTIFICATE", leaf.der), ...view.chainPem];
 }

@@ -12,8 +12,8 @@ export interface CertificateAsk {
   /** If absent, the CA grants its default lifetime. */
   readonly requestedSeconds?: number;
   readonly metadata: JsonObject;
-  /** The UID of the object that requests it, which the CA does not see. */
-  readonly request?: string;
+  /** The UID of the object that requests it. If the CA is asked again, it repeats its answer. */
+  readonly request?: string | undefined;
 }
 
 /**
@@ -32,11 +32,11 @@ export function certificatesFrom(
   credentials: GatewayCredentials,
   signal: AbortSignal,
 ): CertificateSource {
-  return async ({ csrPem, requestedSeconds = 0, metadata }) => {
+  return async ({ csrPem, requestedSeconds = 0, metadata, request }) => {
     const asked = create(IstioCertificateRequestSchema, {
       csr: csrPem,
       validityDuration: BigInt(requestedSeconds),
-      metadata,
+      metadata: request === undefined ? metadata : { ...metadata, RequestUid: request },
     });
     const answer = await upstream.createCertificate(
       toBinary(IstioCertificateRequestSchema, asked),

@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import { provedGateway } from "../../authn/forwarded-certificate.ts";
+import { idempotentOver } from "../../ca/issuance/idempotency.ts";
 import type { Platform } from "../../config/composition.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
@@ -30,6 +31,7 @@ import { type Guard, openGuard } from "../limits/guard.ts";
 import { waitBriefly } from "../limits/promise-sharing.ts";
 import { shareAside, Turn } from "../limits/turn.ts";
 import { openBucketLog } from "../log/bucket-log.ts";
+import { issuedCertificatesIn } from "../log/issued-certificates.ts";
 import { type LogParts, NodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
@@ -85,7 +87,8 @@ interface Storage {
   readonly storeFault: () => string | undefined;
   readonly keys: Awaited<ReturnType<typeof openKeysHere>>;
   readonly issuanceLog: ServedLog | undefined;
-  readonly useToken: Platform["useToken"];
+  /** What takes a store in files. */
+  readonly inFiles: Pick<Platform, "useToken" | "idempotency">;
   /** Aborts once no call needs what watches keep current. */
   readonly watching: AbortSignal;
 }
@@ -108,9 +111,9 @@ async function openStorage(
   const polling = Recurrence.start(watched.poll, pollSeconds, () => {}, program.pause);
   program.life.endsWith("the looks at the store", polling.end);
   const keys = await openKeysHere(configuration.ca, configuration.environment, program);
-  const useToken = store.kind === "directory" ? usedTokensIn(store.directory) : undefined;
+  const inFiles = store.kind === "directory" ? rememberingIn(store.directory) : {};
   const stores = { ...opened, store: watched };
-  const storage = { stores, storeFault: watched.fault, keys, useToken };
+  const storage = { stores, storeFault: watched.fault, keys, inFiles };
   if (!ca.log) return { ...storage, issuanceLog: undefined, watching: signal };
   const { trustDomain, log: logged } = ca;
   const parts = { ...program, ...keys, configuration: logged, trustDomain };
@@ -118,6 +121,11 @@ async function openStorage(
   program.life.endsWith("the issuance log", issuanceLog.end);
   return { ...storage, issuanceLog, watching: signal };
 }
+
+const rememberingIn = (directory: string): Storage["inFiles"] => ({
+  useToken: usedTokensIn(directory),
+  idempotency: idempotentOver(issuedCertificatesIn(directory)),
+});
 
 /** Opens the log of the configuration. A pod of a StatefulSet begins with the shard of its ordinal. */
 async function openLog(
@@ -214,7 +222,7 @@ function platformHere(
     storeFault,
     keys,
     issuanceLog,
-    useToken,
+    inFiles,
     watching,
   }: Storage,
 ): Platform {
@@ -234,7 +242,7 @@ function platformHere(
     waitBriefly: waitForLoad,
   };
   const { issuanceLog: appended, publishedLog } = issuanceLog ?? {};
-  return { ...records, ...node, issuanceLog: appended, publishedLog, useToken, log, clock };
+  return { ...records, ...node, issuanceLog: appended, publishedLog, ...inFiles, log, clock };
 }
 
 /** The routes for callers. Each call is answered by the configuration that is current when it begins. */

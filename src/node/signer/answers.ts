@@ -75,7 +75,7 @@ function podQueue(
     const judged = await certificates(request);
     const isAdmitted = typeof judged === "function";
     if (isAdmitted && !mayAskCa()) return false;
-    const status = isAdmitted ? await judged() : judged;
+    const status = isAdmitted ? await judged(now) : judged;
     await answerPodCertificate(client, version, request, status, now);
     const { namespace, name, account, pod, node } = request;
     const about = { signer, namespace, request: name, account: account.name, pod: pod.name, node };

@@ -8,7 +8,7 @@ import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { PodKeyProof } from "../../pki/x509/pod-key-proof.ts";
 import { bitLength, SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
-import { Validity } from "../../pki/x509/validity.ts";
+import { addSeconds, Validity } from "../../pki/x509/validity.ts";
 import type { CertificateAsk, CertificateSource } from "../gateway/certificate-source.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type {
@@ -31,7 +31,7 @@ import {
  */
 export type PodCertificates = (
   request: PodCertificateRequest,
-) => Promise<PodCertificateStatus | (() => Promise<PodCertificateStatus>)>;
+) => Promise<PodCertificateStatus | ((now: Date) => Promise<PodCertificateStatus>)>;
 
 /**
  * Answers with the X509-SVID of the pod's account, or denies by the policy of this signer.
@@ -69,7 +69,10 @@ export function podCertificates(
         ...proved.metadata,
       },
     };
-    return async () => issued(await certificate(ask), spiffeId);
+    return async (now) => {
+      const chain = await certificate({ ...ask, request: request.uid });
+      return issued(isTakenAt(now, chain) ? chain : await certificate(ask), spiffeId);
+    };
   };
 }
 
@@ -136,6 +139,13 @@ async function provedByUid(
   const publicKey = await PodKeyProof.parseKey(csrPem, proof, nodeCryptoProvider);
   return { publicKey, csrPem, metadata: { ProofOfPossession: signature } };
 }
+
+/** The API server refuses a notBefore five minutes off its clock, which may differ from this one. */
+const longestTakenSeconds = 240;
+
+/** Whether the API server still takes a certificate, which may be the answer to an earlier attempt. */
+const isTakenAt = (now: Date, [leafPem = ""]: readonly string[]): boolean =>
+  now < addSeconds(new X509Certificate(leafPem).validFromDate, longestTakenSeconds);
 
 /** The answer with a certificate, to be refreshed at half of its life: by then the next root is in every bundle. */
 function issued(chain: readonly string[], spiffeId: string): PodCertificateStatus {

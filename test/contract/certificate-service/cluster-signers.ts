@@ -13,10 +13,13 @@ import {
 } from "../../testkit/callers/pod-key.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
 import { bearer, type CertificateCall, callWithClient, grpcWeb, protocols } from "../rpc-calls.ts";
-import { issuers, type ServiceUnderTest } from "../service-under-test.ts";
+import { issuers, type PlatformUnderTest, type ServiceUnderTest } from "../service-under-test.ts";
 
 /** The requests of the account of `rampart signer`, over each protocol. */
-export function describeClusterSigners(service: () => ServiceUnderTest): void {
+export function describeClusterSigners(
+  service: () => ServiceUnderTest,
+  { isIdempotent = false }: PlatformUnderTest,
+): void {
   let workload: Workload;
 
   const podKeys = new Map<PodKeyKind, PodKey>();
@@ -69,6 +72,40 @@ export function describeClusterSigners(service: () => ServiceUnderTest): void {
         { type: "dns", value: "a.foo.svc.cluster.local" },
       ]);
     });
+  });
+
+  const chainFor = async (metadata: Metadata, by = {}): Promise<readonly string[]> => {
+    const outcome = await ask(metadata, by);
+    if ("code" in outcome) throw new Error(`refused: ${outcome.code}: ${outcome.message}`);
+    return outcome.certChain;
+  };
+
+  test("gets a certificate for a request that it repeats, the same one where the platform remembers it", async () => {
+    const named = { ...pod, RequestUid: "7c2d9a1e-uid" };
+    const [first, second] = [await chainFor(named), await chainFor(named)];
+    expect(first[0] === second[0]).toBe(isIdempotent);
+    expect(second.slice(1)).toEqual(first.slice(1));
+    const audits = service().takeAudits().slice(-2);
+    expect(audits.map(({ outcome }) => outcome)).toEqual(["issued", "issued"]);
+    expect(new Set(audits.map(({ serialNumber }) => serialNumber)).size).toBe(isIdempotent ? 1 : 2);
+    const others = [{ ...named, RequestUid: "another" }, pod, pod];
+    const chains = [first, ...(await Promise.all(others.map((each) => chainFor(each))))];
+    expect(new Set(chains.map(([leaf]) => leaf)).size).toBe(4);
+  });
+
+  test("is alone in naming a request: a workload and a signer of another cluster get their own", async () => {
+    const RequestUid = "7c2d9a1e-of-two";
+    const workloads = { account: "foo:bar" };
+    const leaves = [
+      await chainFor({ RequestUid }, workloads),
+      await chainFor({ RequestUid }, workloads),
+      await chainFor({ RequestUid, ...pod }),
+      await chainFor(
+        { RequestUid, ImpersonatedIdentity: "spiffe://cluster.local/ns/team-a/sa/bar" },
+        { account: "team-mesh:signer", issuer: issuers.team },
+      ),
+    ];
+    expect(new Set(leaves.map(([leaf]) => leaf)).size).toBe(4);
   });
 
   test.each(podKeyKinds)(

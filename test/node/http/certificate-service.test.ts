@@ -34,4 +34,8 @@ async function startServe(): Promise<ReviewingService> {
   };
 }
 
-describeCertificateService(startServe, { hasTrailers: true, peer: "127.0.0.1" });
+describeCertificateService(startServe, {
+  hasTrailers: true,
+  isIdempotent: true,
+  peer: "127.0.0.1",
+});

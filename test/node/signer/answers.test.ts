@@ -341,6 +341,32 @@ test("ends when its process has lost the lease, and answers nothing after that",
   expect(writes).toEqual([]);
 });
 
+test("signs no second time for a pod whose status was lost, while the API server would take the first", async () => {
+  const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
+  const { client, writes } = memoryApi({ [podPath]: [podRequestJson(spec)] });
+  let lost = 0;
+  let seconds = 0;
+  const losing: KubernetesClient = {
+    ...client,
+    send: async (request) => {
+      const answer = await client.send(request);
+      if (request.method === undefined || lost++ === 4) return answer;
+      // The last loss lasts longer than a notBefore is taken for.
+      if (lost === 4) seconds += 240;
+      throw new FetchError("did not answer");
+    },
+  };
+  const clock = () => new Date(ca.now().getTime() + 1000 * seconds++);
+  start(losing, { pods: {} }, { clock, isAlone: true });
+  await eventually(() => expect(counted).toEqual(["pod issued"]));
+  const chains = writes.map(
+    ({ body }) => (body as { status: { certificateChain: string } }).status.certificateChain,
+  );
+  expect(chains.length).toBe(5);
+  expect(new Set(chains.slice(0, 4)).size).toBe(1);
+  expect(chains[4]).not.toBe(chains[0]);
+});
+
 describe("of cert-manager", () => {
   const requestPath = "/apis/cert-manager.io/v1/certificaterequests";
   const issuers = "/apis/rampart.dev/v1";

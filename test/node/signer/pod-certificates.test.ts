@@ -52,7 +52,7 @@ function answering(changes: Partial<typeof policy> = {}, maximumSeconds = 86_400
 
 async function answerBy(judge: PodCertificates, request: PodCertificateRequest) {
   const judged = await judge(request);
-  return typeof judged === "function" ? judged() : judged;
+  return typeof judged === "function" ? judged(ca.now()) : judged;
 }
 
 const withCsr = async (kind?: Parameters<typeof emptyCsr>[0]) => ({

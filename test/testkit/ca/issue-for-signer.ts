@@ -9,14 +9,15 @@ import type { RunningCa } from "./running-ca.ts";
 
 /** What a CA issues to a signer of a cluster that may sign for everything: the chain without the root. */
 export async function issueFor(
-  { certificateAuthority, now }: RunningCa,
-  { csrPem, requestedSeconds, metadata }: CertificateAsk,
+  { certificateAuthority, now }: Pick<RunningCa, "certificateAuthority" | "now">,
+  { csrPem, requestedSeconds, metadata, request }: CertificateAsk,
+  issuerName = "https://a.test",
 ): Promise<string[]> {
   const trustDomain = TrustDomain.parse("cluster.local");
   const account = ServiceAccount.parse("istio-system", "rampart-signer");
   if (!trustDomain || !account) throw new Error("a name is malformed");
   const mayDoAll = { maySignFor: () => true, mayName: () => true };
-  const issuer = tokenIssuerWithoutKeys("https://a.test", { clusterSigner: () => mayDoAll });
+  const issuer = tokenIssuerWithoutKeys(issuerName, { clusterSigner: () => mayDoAll });
   const proof = {
     provedAt: wholeSeconds(now()),
     issuer: IdentityProof.issuerDigest(issuer.name),
@@ -34,6 +35,7 @@ export async function issueFor(
       certSigner: String(CertSigner),
       dnsNames: (DnsNames as unknown[]).map(String),
       podKeyProof: PodKeyProof.parse(String(PodUid), String(ProofOfPossession)),
+      metadata: { ...metadata, ...(request !== undefined && { RequestUid: request }) },
     },
     {
       now: now(),

@@ -69,6 +69,7 @@ export interface Means {
   readonly keyCustody?: PlatformKeys;
   readonly inBackground?: (work: Promise<void>) => void;
   readonly useToken?: Platform["useToken"];
+  readonly idempotency?: Platform["idempotency"];
 }
 
 /** @param values Keys of the configuration. The others have values that work. */
@@ -97,10 +98,10 @@ export async function startCa(
     fetchTimeoutMilliseconds: hangMilliseconds,
   };
   const clock = means.clock ?? (() => now);
-  const { quotas = unlimited, keyCustody, inBackground, useToken } = means;
+  const { quotas = unlimited, keyCustody, inBackground, useToken, idempotency } = means;
   const publishedLog = means.publishedLog && PublishedLog.publish(means.publishedLog);
   const issuanceLog = means.issuanceLog && recordingIn(means.issuanceLog);
-  const logs = { issuanceLog, publishedLog, keyCustody, inBackground, useToken };
+  const logs = { issuanceLog, publishedLog, keyCustody, inBackground, useToken, idempotency };
   const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas, ...logs };
   const { certificateAuthority, issuers, mint, signerMints } = await Composition.compose(
     configuration,

@@ -1,0 +1,134 @@
+import * as z from "zod/mini";
+import type { Caller } from "../../authn/caller.ts";
+import type { IsRevoked } from "../../authn/certificate-verifier.ts";
+import { createTtlCache } from "../../foundation/caches.ts";
+import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
+import type { CryptoProvider } from "../../pki/crypto-provider.ts";
+import { Bytes, fingerprintOf, Hex } from "../../pki/encoding/bytes.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
+import { Certificate } from "../../pki/x509/certificate.ts";
+import { isSignedWith } from "../../pki/x509/certificate-signature.ts";
+import type { Leaf } from "../../pki/x509/leaf/certificate-signer.ts";
+import type { LeafContent } from "../../pki/x509/leaf/to-be-signed.ts";
+import { addSeconds, earlier } from "../../pki/x509/validity.ts";
+import type { CertificateProduct } from "./product.ts";
+
+/**
+ * Certificates by the requests for which they were issued, for every process that issues in this CA's name, and over a
+ * restart. Nothing in it is trusted. A write is durable once it resolves; of several at once, one is the first.
+ */
+export interface IssuedCertificates {
+  readonly read: (name: string) => Promise<Bytes | undefined>;
+  /** Stores a certificate unless there is one. @returns The one that is there afterwards. */
+  readonly create: (name: string, der: Bytes) => Promise<Bytes | undefined>;
+  readonly remove: (name: string) => Promise<void>;
+}
+
+/** A leaf, and the end of its validity. */
+export interface IssuedLeaf extends Leaf {
+  readonly notAfter: Date;
+}
+
+/** What a request is granted, and the steps that remain. */
+interface Issuing extends Pick<LeafContent, "spiffeId" | "publicKey"> {
+  readonly issuer: OpenAuthority;
+  readonly product: CertificateProduct;
+  readonly seconds: bigint;
+  readonly now: Date;
+  /** Charges the quotas, and signs. */
+  readonly sign: () => Promise<IssuedLeaf>;
+  /** Notes a leaf in the audit event, and logs it unless it is logged. */
+  readonly record: (leaf: IssuedLeaf, isLogged: boolean) => Promise<IssuedLeaf>;
+}
+
+/**
+ * Finds how to issue for a request that a signer of a cluster names by the UID of its object in Kubernetes; `undefined`
+ * for every other call. A signer that has lost the answer, and asks again, gets the same certificate without a charge
+ * to its quotas.
+ */
+export type Idempotency = (
+  caller: Caller,
+  request: { readonly csrPem: string; readonly metadata?: unknown },
+) => ((issuing: Issuing) => Promise<IssuedLeaf>) | undefined;
+
+/** What a stored certificate is verified with. */
+type Verification = { readonly isRevoked: IsRevoked; readonly cryptoProvider: CryptoProvider };
+
+/** How long an answer is repeated, at most until the middle of the certificate's life. */
+const repeatedSeconds = 3600;
+
+/** The certificates of which this process knows that they are logged. */
+const maximumLogged = 1000;
+
+const named = z.object({ RequestUid: z.string().check(z.regex(/^[\x21-\x7e]{1,128}$/)) });
+
+/**
+ * Creates {@link Idempotency} over stored certificates. A repeated request passes every check of a first one. It gets
+ * the same certificate only if it is granted the same, and the authority that has signed it signs now.
+ *
+ * A certificate is stored before it is logged, and logged before it leaves. So if a process ends in between, nothing is
+ * signed anew, but the same certificate may be logged twice.
+ */
+export const idempotentOver =
+  (stored: IssuedCertificates) =>
+  (verification: Verification): Idempotency => {
+    const underWay = new Map<string, Promise<IssuedLeaf>>();
+    const logged = createTtlCache<true>(maximumLogged);
+    const issueOnce = async (name: string, issuing: Issuing): Promise<IssuedLeaf> => {
+      const { now, sign, record } = issuing;
+      const known = await repeatable(await stored.read(name), issuing, verification);
+      if (!known) await stored.remove(name);
+      const signed = known ?? (await sign());
+      const kept = known ? known.der : await stored.create(name, signed.der);
+      const isOwn = kept && Bytes.equal(kept, signed.der);
+      const leaf = isOwn ? signed : await repeatable(kept, issuing, verification);
+      if (!leaf) throw new Error("the store of issued certificates does not keep them");
+      await record(leaf, logged.get(leaf.serialNumber, now) ?? false);
+      logged.set(leaf.serialNumber, true, now, leaf.notAfter);
+      return leaf;
+    };
+    return ({ issuer: { clusterSigner, digest } = {}, ...caller }, request) => {
+      const { RequestUid: uid } = named.safeParse(request.metadata).data ?? {};
+      if (!(uid && digest && clusterSigner?.(caller.account))) return undefined;
+      return (issuing) => {
+        const { issuer, spiffeId, product, seconds } = issuing;
+        const asked = [caller.spiffeId, uid, request.csrPem, spiffeId, product, `${seconds}`];
+        const text = JSON.stringify([...asked, issuer.authority.id]);
+        const name = `${Hex.format(digest)}/${fingerprintOf(new TextEncoder().encode(text))}`;
+        // After the call under way for the same request, so that the certificate is logged once.
+        const before = underWay.get(name) ?? Promise.resolve();
+        const issue = (): Promise<IssuedLeaf> => issueOnce(name, issuing);
+        const mine = before.then(issue, issue);
+        underWay.set(name, mine);
+        return mine.finally(() => underWay.get(name) === mine && underWay.delete(name));
+      };
+    };
+  };
+
+/**
+ * The leaf in a stored certificate; `undefined` if it is malformed, too old or revoked, or has another key, or another
+ * authority has signed it.
+ */
+async function repeatable(
+  der: Bytes | undefined,
+  { issuer: { authority }, publicKey, now }: Issuing,
+  { isRevoked, cryptoProvider }: Verification,
+): Promise<IssuedLeaf | undefined> {
+  if (!der) return undefined;
+  try {
+    const certificate = Certificate.parse(der);
+    const { spki, validity, serialNumber: octets } = certificate.toBeSigned;
+    const { notBefore, notAfter } = validity;
+    const middle = new Date((notBefore.getTime() + notAfter.getTime()) / 2);
+    const serialNumber = Hex.format(octets);
+    const isGood =
+      now < earlier(middle, addSeconds(notBefore, repeatedSeconds)) &&
+      Bytes.equal(spki, publicKey.spki) &&
+      (await isSignedWith(certificate, authority.publicKey, cryptoProvider)) &&
+      !(await isRevoked({ authority: authority.id, serialNumber }, now));
+    return isGood ? { der, serialNumber, notAfter } : undefined;
+  } catch (error) {
+    if (error instanceof DerError) return undefined;
+    throw error;
+  }
+}

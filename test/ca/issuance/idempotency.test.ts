@@ -1,0 +1,247 @@
+import { X509Certificate } from "node:crypto";
+import fc from "fast-check";
+import { beforeEach, describe, expect, test } from "vitest";
+import { idempotentOver } from "../../../src/ca/issuance/idempotency.ts";
+import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
+import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
+import { recordingIn } from "../../../src/ca/issuance/record-issuance.ts";
+import { Statement } from "../../../src/custody/statement.ts";
+import { CaError } from "../../../src/foundation/errors.ts";
+import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
+import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
+import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
+import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
+import { issuedInMemory } from "../../testkit/ca/issued-in-memory.ts";
+import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { taint } from "../../testkit/ca/tainted-ca.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
+
+const [{ csrPem }, other] = [await createWorkload(), await createWorkload()];
+const metadata = { ImpersonatedIdentity: "spiffe://cluster.local/ns/foo/sa/bar" };
+const asked: CertificateAsk = { csrPem, metadata, request: "uid-1" };
+
+const serialOf = ([leafPem = ""]: readonly string[]): string =>
+  new X509Certificate(leafPem).serialNumber;
+
+/** A log that counts the certificates in it, by their serial numbers. */
+function countingLog(step: () => void = () => {}) {
+  const logged: string[] = [];
+  const issuanceLog = {
+    mode: "required",
+    append: async (entry: Bytes) => {
+      step();
+      const der = LogEntry.certificateOf(LogEntry.parse(entry)) ?? "";
+      logged.push(new X509Certificate(der).serialNumber);
+      step();
+      return { origin: "log.test", index: logged.length - 1 };
+    },
+    refusal: () => undefined,
+    troubles: () => [],
+  } as const;
+  return { logged, issuanceLog };
+}
+
+describe("a request that a signer repeats", () => {
+  let ca: RunningCa;
+  let issued: ReturnType<typeof issuedInMemory>;
+  let logged: string[];
+  let fault: Error | undefined;
+  let charges: number;
+
+  beforeEach(async () => {
+    issued = issuedInMemory();
+    charges = 0;
+    fault = undefined;
+    const log = countingLog(() => {
+      if (fault) throw fault;
+    });
+    logged = log.logged;
+    const quotas: Quotas = {
+      caller: () => 0,
+      issuer: () => {
+        charges++;
+        return 0;
+      },
+    };
+    const idempotency = idempotentOver(issued);
+    ca = await startCa({}, { idempotency, quotas, issuanceLog: log.issuanceLog });
+    await ca.found();
+  });
+
+  const ask = (changes: Partial<CertificateAsk> = {}, issuer?: string) =>
+    issueFor(ca, { ...asked, ...changes }, issuer);
+
+  test("gets the same certificate, which is logged and charged once", async () => {
+    const first = await ask();
+    ca.pass(3000);
+    expect(await ask()).toEqual(first);
+    const at = ca.now();
+    expect(await Promise.all([ask(), ask()])).toEqual([first, first]);
+    expect([logged, charges, ca.now()]).toEqual([[serialOf(first)], 1, at]);
+  });
+
+  test("gets one certificate for two calls at once", async () => {
+    const [one, two] = await Promise.all([ask(), ask()]);
+    expect(one).toEqual(two);
+    expect([logged.length, charges]).toEqual([1, 1]);
+  });
+
+  test.each<[string, Partial<CertificateAsk>, string?]>([
+    ["another key", { csrPem: other.csrPem }],
+    ["another UID", { request: "uid-2" }],
+    ["no UID", { request: undefined }],
+    ["a UID that is too long", { request: "u".repeat(129) }],
+    [
+      "another identity",
+      { metadata: { ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" } },
+    ],
+    ["another product", { metadata: { CertSigner: "serving", DnsNames: ["a.foo.svc"] } }],
+    ["another lifetime", { requestedSeconds: 4000 }],
+    ["another cluster", {}, "https://b.test"],
+  ])("is another request with %s", async (_, changes, issuer) => {
+    const first = await ask();
+    const second = await ask(changes, issuer);
+    expect(serialOf(second)).not.toBe(serialOf(first));
+    expect([logged.length, charges]).toEqual([2, 2]);
+    expect(await ask()).toEqual(first);
+  });
+
+  test("gets another certificate an hour later, or once that is revoked", async () => {
+    const first = await ask();
+    ca.pass(3600);
+    const second = await ask();
+    await revokeCertificates(
+      { certificateAuthority: ca.certificateAuthority, mint: ca.mint },
+      [serialOf(second)],
+      ca.now(),
+    );
+    ca.pass(10);
+    const third = await ask();
+    expect(logged).toEqual([first, second, third].map(serialOf));
+    expect(await ask()).toEqual(third);
+  });
+
+  test("gets another one after the middle of a short life", async () => {
+    const first = await ask({ requestedSeconds: 1200 });
+    ca.pass(700);
+    expect(serialOf(await ask({ requestedSeconds: 1200 }))).not.toBe(serialOf(first));
+  });
+
+  test("gets none once a denial is in force", async () => {
+    await ask();
+    const subject = "ns/foo/sa/bar";
+    const denial = { subject, knownFrom: ca.now() };
+    await ca.mint.store.put(await Statement.seal("denial", denial, ca.mint));
+    ca.pass(10);
+    expect(await refusalOf(() => ask())).toMatchObject({ reason: "denied", subject });
+  });
+
+  test("gets one of the successor once its authority was withdrawn", async () => {
+    const first = await ask();
+    await taint(ca, "immediately");
+    ca.pass(10);
+    const second = await ask();
+    expect(serialOf(second)).not.toBe(serialOf(first));
+    expect(await ask()).toEqual(second);
+  });
+
+  test("is logged once the log takes it, with the serial number that it had", async () => {
+    const why = "the disk is full";
+    fault = new CaError({ reason: "log-unavailable", why }, why);
+    expect(await refusalOf(() => ask())).toMatchObject({ reason: "log-unavailable" });
+    const [[name = "", der]] = [...issued.stored] as [[string, Bytes]];
+    expect(name).toMatch(/^[0-9a-f]{32}\/[0-9a-f]{64}$/);
+    fault = undefined;
+    const chain = await ask();
+    expect([serialOf(chain), charges]).toEqual([new X509Certificate(der).serialNumber, 1]);
+    expect(logged).toEqual([serialOf(chain)]);
+  });
+
+  test("gets nothing that somebody put into the store", async () => {
+    const first = await ask();
+    const second = await ask({ csrPem: other.csrPem });
+    const [[name = ""], [, foreign]] = [...issued.stored] as [[string], [string, Bytes]];
+    const damaged = (issued.stored.get(name) ?? new Uint8Array()).slice();
+    damaged[damaged.length - 1] = 1 ^ (damaged.at(-1) ?? 0);
+    for (const planted of [foreign, damaged, new Uint8Array(), new Uint8Array([0x30, 0])]) {
+      issued.stored.set(name, planted);
+      const chain = await ask();
+      for (const each of [first, second]) expect(serialOf(chain)).not.toBe(serialOf(each));
+      expect(await ask()).toEqual(chain);
+    }
+  });
+});
+
+test("a UID is the business of a cluster's signers alone", () => {
+  const issueOnce = idempotentOver(issuedInMemory())({
+    isRevoked: async () => false,
+    cryptoProvider: nodeCryptoProvider,
+  });
+  const caller = { spiffeId: "spiffe://cluster.local/ns/a/sa/b" } as never;
+  expect(issueOnce(caller, { csrPem, metadata: { RequestUid: "uid-1" } })).toBeUndefined();
+});
+
+/** A process that was killed: what it had begun goes no further. */
+class Killed extends Error {}
+
+test("a request has one certificate, wherever signers and CAs are killed, and however they race", async () => {
+  const ca = await startCa();
+  await ca.found();
+  const kills = fc.array(fc.record({ signer: fc.nat(1), ca: fc.nat(1), step: fc.nat(7) }), {
+    maxLength: 12,
+  });
+  const play = async (plays: { signer: number; ca: number; step: number }[]) => {
+    const { stored } = issuedInMemory();
+    const status = new Set<string>();
+    const answered = new Set<string>();
+    let step = (): void => {};
+    const log = countingLog(() => step());
+    const process = () => {
+      const memory = issuedInMemory(stored);
+      const idempotency = idempotentOver({
+        ...memory,
+        read: async (name) => {
+          step();
+          return memory.read(name);
+        },
+        create: async (name, der) => {
+          step();
+          const kept = await memory.create(name, der);
+          step();
+          return kept;
+        },
+      })({ isRevoked: async () => false, cryptoProvider: nodeCryptoProvider });
+      const issuanceLog = recordingIn(log.issuanceLog);
+      const issuance = { ...ca.certificateAuthority.issuance, idempotency, issuanceLog };
+      return { ...ca, certificateAuthority: { ...ca.certificateAuthority, issuance } };
+    };
+    const cas = [process(), process()];
+    const attempt = async (by: number, killedAt: number): Promise<void> => {
+      let steps = 0;
+      step = () => {
+        if (steps++ === killedAt) throw new Killed();
+      };
+      const chain = await issueFor(cas[by] ?? ca, asked);
+      answered.add(serialOf(chain));
+      // Killed between the answer and the status, before or after the write.
+      step();
+      status.add(serialOf(chain));
+      step();
+    };
+    for (const each of plays) {
+      await attempt(each.ca, each.step).catch(() => {
+        // Which process was killed, the CA or the signer, is the same to the request: both begin anew.
+        cas[each.ca] = process();
+      });
+    }
+    step = () => {};
+    const race = [0, 1, 0].map((by) => issueFor(cas[by] ?? ca, asked));
+    for (const chain of await Promise.all(race)) answered.add(serialOf(chain));
+    expect(answered.size).toBe(1);
+    expect(new Set(log.logged)).toEqual(answered);
+    for (const each of status) expect(answered).toContain(each);
+  };
+  await fc.assert(fc.asyncProperty(kills, play), { numRuns: 60 });
+});
