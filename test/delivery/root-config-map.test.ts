@@ -63,3 +63,12 @@ test.each<[string, readonly Answer[]]>([
 ])("a cluster that lists %s is not believed", async (_, namespaces) => {
   await expect(rootsOf(serverOf(namespaces, [[]]))).rejects.toThrow("lists no namespace");
 });
+
+test("a cluster that lists more namespaces than any has is not believed", async () => {
+  const page = (i: number) => Array.from({ length: 250 }, (_, j) => namespaceOf(`n${250 * i + j}`));
+  const send = serverOf(
+    Array.from({ length: 201 }, (_, i) => page(i)),
+    [[]],
+  );
+  await expect(rootsOf(send)).rejects.toThrow("lists too many namespaces");
+});

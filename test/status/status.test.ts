@@ -103,6 +103,7 @@ test("shows a taint with its time, and that nobody signs", async () => {
   const [record] = await mint.store.load();
   const id = record?.id ?? "";
   await Mint.recordTaint(mint, { id, taintedAt: after(2), retiresAt: after(100) });
+  await Mint.recordTaint(mint, { id, taintedAt: after(2.5), retiresAt: after(99) });
   const status = await statusOf(authoritiesOf(mint)).at(after(3));
   const [authority] = status.signers[0]?.authorities ?? [];
   expect(authority).toMatchObject({ isTainted: true, signs: false, taintedAt: after(2) });

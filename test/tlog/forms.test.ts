@@ -136,6 +136,10 @@ describe("a proof in a file", () => {
       (text) => text.replace("index 3\n", `index 3\n${`${"A".repeat(43)}=\n`.repeat(64)}`),
     ],
     ["no end", (text) => text.replace("\n\n", "\n")],
+    [
+      "too long an extra line",
+      (text) => text.replace("index", `extra ${"A".repeat(262_144)}\nindex`),
+    ],
   ])("is refused with %s", async (_, change) => {
     const { text } = await proved();
     expect(() => LogProof.parse(change(text))).toThrow();

@@ -182,6 +182,7 @@ describe("a verifier key is refused", () => {
     ["with another name", vectors.logKey.replace("log.", "lag.")],
     ["of an unknown algorithm", vectors.logKey.replace("+AQ", "+Ag")],
     ["with a short key", "log.rampart.test/a+00000000+AQOh"],
+    ["with a long key", VerifierKey.format(VerifierKey.create("a", "note", new Uint8Array(33)))],
     ["without parts", "log.rampart.test"],
   ])("%s", async (_, bad) => {
     expect(await faultOf(() => VerifierKey.parse(bad))).toBe("form");

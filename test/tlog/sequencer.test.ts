@@ -454,6 +454,17 @@ describe("refuses to go on", () => {
     await expect(Sequencer.open(parts)).rejects.toThrow("are not those of the signed checkpoint");
   });
 
+  test("when the staged entries of the partial bundle are others than those of its tree", async () => {
+    const parts = memoryParts();
+    const log = await Sequencer.open(parts);
+    await appendMany(log, 0, 5);
+    await log.publish();
+    const other = memoryParts();
+    await appendMany(await Sequencer.open(other), 100, 5);
+    parts.stage.rows = other.stage.rows;
+    await expect(Sequencer.open(parts)).rejects.toThrow("the staged entry 0 is missing");
+  });
+
   test("when staged entries are missing", async () => {
     const { parts } = await prepared();
     parts.stage.rows = parts.stage.rows.slice(1);

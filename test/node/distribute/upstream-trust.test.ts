@@ -1,11 +1,17 @@
+import "reflect-metadata/lite";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import * as x509 from "@peculiar/x509";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { pause } from "../../../src/foundation/pause.ts";
 import {
   distribute,
   parseDistributeConfiguration,
 } from "../../../src/node/distribute/distribute.ts";
+import {
+  followUpstreamTrust,
+  type UpstreamTrust,
+} from "../../../src/node/distribute/upstream-trust.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -34,12 +40,16 @@ async function startPublisher() {
     response.writeHead(typeof said === "number" ? said : 200).end(String(said));
   });
   let sequence = 0;
-  const publish = (roots: readonly CrlAuthority[], lists: string | number): void => {
+  const publish = (
+    roots: readonly CrlAuthority[],
+    lists: string | number,
+    number = ++sequence,
+  ): void => {
     const keys = roots.map(({ certificate }) => ({
       use: "x509-svid",
       x5c: [certificate.raw.toString("base64")],
     }));
-    state.bundle = JSON.stringify({ spiffe_sequence: ++sequence, spiffe_refresh_hint: 77, keys });
+    state.bundle = JSON.stringify({ spiffe_sequence: number, spiffe_refresh_hint: 77, keys });
     state.lists = lists;
   };
   /** Waits until it has been asked for both some more times. */
@@ -51,7 +61,7 @@ async function startPublisher() {
       expect(times("/crl.pem")).toBeGreaterThan(lists + 2);
     });
   };
-  return { origin, publish, asked };
+  return { origin, publish, asked, state };
 }
 
 const context = (log = createEventRecorder(), clock = () => crlTime) => ({
@@ -275,4 +285,75 @@ test("a gateway says 404 for CRLs where the CA has none, and 503 before it knows
   ca.publish([a], 404);
   await eventually(async () => expect((await ask("/crl.pem")).status).toBe(404));
   await eventually(async () => expect(await (await ask("/bundle.pem")).text()).toBe(pemOf(a)));
+});
+
+describe("the trust of a CA that is followed", () => {
+  async function follow(upstream: string, former?: UpstreamTrust, clock = () => crlTime) {
+    const log = createEventRecorder();
+    const trust = await followUpstreamTrust({ upstream } as never, context(log, clock), former);
+    onTestFinished(trust.end);
+    const logged = (name: string) => log.operations.filter(({ event }) => event === name);
+    return { trust, logged };
+  }
+  const listed = (trust: UpstreamTrust) =>
+    eventually(() => expect(trust.document()).toHaveLength(1));
+
+  test("is taken over by a follower of the same CA, with its number, and by none of another", async () => {
+    const [ca, other] = await Promise.all([startPublisher(), startPublisher()]);
+    ca.publish([a], listOfA, 7);
+    const { trust: former } = await follow(ca.origin);
+    await listed(former);
+    await eventually(() => expect(former.roots()?.sequence).toBe(7));
+    const { trust: stranger } = await follow(other.origin, former);
+    expect([stranger.published.current(), stranger.document()]).toEqual([undefined, undefined]);
+    const { trust } = await follow(ca.origin, former);
+    expect(trust.roots()).toEqual({ pem: pemOf(a), sequence: 7 });
+    ca.publish([b], listOfB, 6);
+    await ca.asked();
+    expect(trust.roots()).toEqual({ pem: pemOf(a), sequence: 7 });
+  });
+
+  test("has no CRLs before its roots, and keeps those that it has while the CA says 404", async () => {
+    const ca = await startPublisher();
+    ca.state.lists = listOfA;
+    const { trust } = await follow(ca.origin);
+    await listed(trust);
+    expect(trust.crls()).toBeUndefined();
+    ca.publish([a], listOfA);
+    await eventually(() => expect(trust.crls()?.pem).toBe(listOfA));
+    ca.publish([a], 404);
+    await ca.asked();
+    expect([trust.document(), trust.crls()?.pem]).toEqual([[expect.anything()], listOfA]);
+  });
+
+  test("lacks no CRL while that of an only new root may come, and then says so", async () => {
+    const ca = await startPublisher();
+    let now = crlTime;
+    const { trust, logged } = await follow(ca.origin, undefined, () => now);
+    ca.publish([a], listOfA);
+    await eventually(() => expect(trust.crls()?.pem).toBe(listOfA));
+    ca.publish([b], listOfA);
+    await eventually(() => expect(trust.published.current()?.pem).toBe(pemOf(b)));
+    expect([trust.crls()?.pem, logged("crl-not-delivered")]).toEqual(["", []]);
+    now = addSeconds(crlTime, 60);
+    trust.crls();
+    expect(logged("crl-not-delivered")).toHaveLength(1);
+  });
+
+  test("has CRLs that fit into no ConfigMap, and ones that it cannot verify, each time that they come", async () => {
+    const ca = await startPublisher();
+    const { trust, logged } = await follow(ca.origin);
+    const extensions = [new x509.Extension("1.2.3.4", false, new Uint8Array(800_000))];
+    const long = await a.crl({ extensions });
+    for (const times of [1, 2]) {
+      ca.publish([a], long);
+      await eventually(() =>
+        expect(trust.crls()).toMatchObject({ pem: "", sequence: expect.any(Number) }),
+      );
+      expect(logged("crl-not-delivered")).toHaveLength(times);
+      ca.publish([a], `${listOfA}${listOfB}`);
+      await eventually(() => expect(trust.crls()?.pem).toBe(listOfA));
+      expect(logged("crl-refused")).toHaveLength(times);
+    }
+  });
 });

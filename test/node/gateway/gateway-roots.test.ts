@@ -155,6 +155,8 @@ describe("a gateway with READY_WITH_ROOTS", () => {
     expect(await readiness()).toMatchObject([200, { ready: true, roots: { delivered: 2 } }]);
     await gateway?.reconfigure(configurationWith(values));
     expect(await readiness()).toMatchObject([200, { ready: true }]);
+    // The watches of the former configurations have ended.
+    await eventually(() => expect(api.watching()).toBe(0));
   });
 
   test("takes what another CA's roots have reached for nothing", async () => {

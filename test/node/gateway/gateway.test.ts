@@ -104,8 +104,11 @@ async function startSlowPlace(target: number, connections: number) {
   const [held, passed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const kept = new Set<Socket>();
   let isHeld = false;
+  const open = new Set<Socket>();
   const server = createServer((near) => {
     const far = connect(target, "127.0.0.1");
+    open.add(near);
+    near.once("close", () => open.delete(near));
     for (const socket of [near, far]) socket.on("error", () => socket.destroy());
     near.on("close", () => far.destroy());
     far.pipe(near);
@@ -118,7 +121,7 @@ async function startSlowPlace(target: number, connections: number) {
   await once(server.listen(0, "127.0.0.1"), "listening");
   onTestFinished(() => void server.close());
   const { port } = server.address() as AddressInfo;
-  return { port, hold: () => (isHeld = true), held: held.promise, pass: passed.resolve };
+  return { port, hold: () => (isHeld = true), held: held.promise, pass: passed.resolve, open };
 }
 
 beforeEach(() => {
@@ -430,6 +433,8 @@ describe("another configuration", () => {
     slow.pass();
     const statuses = (await Promise.all(exchanged)).map(({ status }) => status);
     expect(statuses).toEqual([400, 400]);
+    // Nothing of the former place is followed, called or kept open any more.
+    await eventually(() => expect(slow.open.size).toBe(0));
   });
 
   test("of the same CA keeps its bundle known while the CA is silent", async () => {

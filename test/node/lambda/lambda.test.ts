@@ -32,6 +32,7 @@ const scheduled = { source: "aws.events", "detail-type": "Scheduled Event" };
 describe("an event", () => {
   test("is a schedule's or a request, never both", () => {
     expect(isScheduled(scheduled)).toBe(true);
+    expect(isScheduled({ ...scheduled, "detail-type": "EC2 Instance State-change" })).toBe(false);
     expect(isScheduled({ ...request, body: JSON.stringify(scheduled) })).toBe(false);
   });
 

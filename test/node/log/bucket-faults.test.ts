@@ -383,6 +383,15 @@ test("a publication ends while entries come, which the next one publishes", asyn
 });
 
 describe("shards", () => {
+  test("are published all by a process without timers, and those without entries begin", async () => {
+    const bucket = new MemoryBucket();
+    const [one, two] = [0, 1].map((firstShard) => start(bucket, { shards: 3, firstShard }));
+    await one?.append("one");
+    await two?.append("two");
+    await one?.publish();
+    expect([...(await audit(bucket, 3)).values()]).toEqual([["one"], ["two"], []]);
+  });
+
   test("each process keeps its own, and two that share one part", async () => {
     const bucket = new MemoryBucket();
     await start(bucket, { shards: 3 }).publish();

@@ -134,6 +134,20 @@ describe("a log in a bucket", () => {
     expect(await published(one)).toEqual(["first", "second", "third", "fourth"]);
   });
 
+  test("begins though its bucket is away, and publishes at its end what is left", async () => {
+    const bucket = new MemoryBucket();
+    const { read } = bucket;
+    bucket.read = () => Promise.reject(new FetchError("did not answer"));
+    const untilEnd: Pause = (_, ending) =>
+      new Promise((resolve) => ending?.addEventListener("abort", () => resolve()));
+    const log = instance(bucket, day, untilEnd);
+    const end = await log.begin();
+    bucket.read = read;
+    await append(log, "first");
+    await end();
+    expect(await published(instance(bucket))).toEqual(["first"]);
+  });
+
   test("is written once for callers who ask again as soon as they are answered", async () => {
     const bucket = new MemoryBucket();
     const untilAborted: Pause = (_, ending) =>

@@ -101,6 +101,7 @@ test("continues where it ended, and publishes when it is closed", async () => {
   const log = await openLog(folder, { today: "2026-12-24" });
   expect(await append(log, 3)).toEqual({ origin: `${logOrigin}/0`, index: 3 });
   await log.end();
+  await log.end();
 });
 
 test("has one writer", async () => {
@@ -128,6 +129,8 @@ test("seals its key anew under the newest KEK, and opens without the older one t
 test("begins on the day of its inception alone", async () => {
   const folder = await temporaryFolder();
   await expect(openLog(folder, { today: "2026-11-22" })).rejects.toThrow("not its inception");
+  // The refused one has left the lock of its stage.
+  await (await openLog(folder)).end();
 });
 
 const folderOf = (store: string) => join(logDirectory(store, logOrigin), "0");

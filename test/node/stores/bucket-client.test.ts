@@ -71,6 +71,17 @@ describe("a bucket that shows a tag before its octets", () => {
     }
   });
 
+  test("is read on while its answers differ", async () => {
+    const { api, space } = await written({ hasOpaqueTags: false });
+    let torn = 0;
+    api.instead = ({ method }, response) => {
+      if (method !== "GET" || ++torn > 9) return false;
+      response.writeHead(200, { etag: '"tag"' }).end(`${torn}`);
+      return true;
+    };
+    expect((await space.read(key))?.value).toBe("second");
+  });
+
   test("is read with the older value if the octets never follow the tag", async () => {
     const { api, space } = await written({ hasOpaqueTags: false });
     api.tornReads = Number.POSITIVE_INFINITY;

@@ -72,6 +72,23 @@ describe("the records in Secrets", () => {
     api.put(secret("rampart-kek", { record: base64("x") }));
     api.put(secret("rampart.authorities.a-b", { record: base64("x") }));
     expect(await space.list("now")).toEqual(new Map());
+    // A write to the name would conflict for ever.
+    await expect(space.read("authorities/ab")).rejects.toThrow("which is no record");
+  });
+
+  test("are listed anew where the API server has forgotten its list, without those that are gone", async () => {
+    const { api, space } = await start();
+    api.put(secret(`rampart.taints.${id}`, { record: base64("new") }));
+    const { metadata, ...gone } = secret("rampart.authorities.ab", { record: base64("gone") });
+    const items = [{ ...gone, metadata: { ...metadata, resourceVersion: "1" } }];
+    let asked = 0;
+    api.instead = (_, response) => {
+      if (++asked > 2) return false;
+      if (asked === 2) response.writeHead(410);
+      response.end(JSON.stringify({ kind: "SecretList", metadata: { continue: "more" }, items }));
+      return true;
+    };
+    expect([...(await space.list("now")).keys()]).toEqual([`taints/${id}`]);
   });
 
   test.each([

@@ -64,6 +64,20 @@ describe("the turns of replicas", () => {
     expect(await join("b").take(async () => {})).toBe(true);
   });
 
+  test("that cannot be given back are done nevertheless", async () => {
+    const { space, clock } = replicas();
+    let isAway = false;
+    const write: typeof space.write = async (...object) => {
+      if (isAway) throw new Error("away");
+      return space.write(...object);
+    };
+    const turns = new Turns({ ...space, write }, { identity: "a", clock, turnSeconds });
+    const work = async (): Promise<void> => {
+      isAway = true;
+    };
+    expect(await turns.take(work)).toBe(true);
+  });
+
   test("pass on from a replica that has vanished, but not before its time", async () => {
     const { join, pass } = replicas();
     await begin(join("a"));

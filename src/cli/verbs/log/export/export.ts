@@ -44,6 +44,7 @@ export class Export implements Disposable {
   #findings = 0;
   #failures = 0;
   #due = 0;
+  #pause = 0;
 
   private constructor(
     terminal: Terminal,
@@ -124,7 +125,8 @@ export class Export implements Disposable {
    */
   async run(sources: readonly ExportSource[]): Promise<number> {
     const early = this.#due - this.#terminal.clock().getTime();
-    if (early > 0) return early;
+    // If the clock was set back, nobody knows how long the collector has had.
+    if (early > 0 && early <= this.#pause) return early;
     try {
       await orOperatorError(this.#finish);
       for (const source of sources) await orOperatorError(() => this.#drain(source));
@@ -142,6 +144,7 @@ export class Export implements Disposable {
       Math.random(),
       Math.min(error.retryAfterSeconds ?? 0, longestWaitSeconds),
     );
+    this.#pause = wait;
     this.#due = this.#terminal.clock().getTime() + wait;
     const seconds = Math.ceil(wait / 1000);
     this.#terminal.complain(`the collector ${error.message}, and is asked again in ${seconds} s`);

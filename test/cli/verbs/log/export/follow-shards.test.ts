@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { Export } from "../../../../../src/cli/verbs/log/export/export.ts";
 import type { ExportedEvent } from "../../../../../src/cli/verbs/log/export/exported-event.ts";
+import { addSeconds } from "../../../../../src/pki/x509/validity.ts";
 import { startLoopbackServer } from "../../../../testkit/network/loopback-server.ts";
 import { startTlsServer } from "../../../../testkit/network/loopback-tls.ts";
 import {
@@ -256,7 +257,9 @@ describe("log follow --to a collector", () => {
 
   test("waits five minutes at most, however long a collector asks for", async () => {
     const { origin: to } = await collector([503, { "retry-after": "86400" }]);
-    using exporting = await Export.open(new MemoryTerminal(), { to, dir: folder.path });
+    let now = new Date();
+    const terminal = new MemoryTerminal({ clock: () => now });
+    using exporting = await Export.open(terminal, { to, dir: folder.path });
     const event: ExportedEvent = {
       uid: "r1",
       subject: "certificate",
@@ -265,7 +268,14 @@ describe("log follow --to a collector", () => {
       fields: {},
     };
     const batch = { events: [event], position: { at: 1, mark: "" } };
-    expect(await exporting.run([{ name: "one", after: async () => batch }])).toBe(300_000);
+    let left = [batch];
+    const run = () => exporting.run([{ name: "one", after: async () => left.pop() }]);
+    expect(await run()).toBe(300_000);
+    left = [batch];
+    now = addSeconds(now, 299);
+    expect(await run()).toBe(1_000);
+    now = addSeconds(now, -3_600);
+    expect([await run(), left]).toEqual([0, []]);
   });
 
   test.each([
