@@ -29,7 +29,13 @@ import { CaStores, type Mints, refreshSecondsOf, type StorePlatform } from "./ca
 import type { Configuration } from "./configuration.ts";
 import { namedSigners } from "./internal/rights.ts";
 import { accessKeysUrl } from "./optional-parts.ts";
-import { type ClusterPlatform, operatorKeys, ReloadPools, tokenIssuers } from "./token-issuers.ts";
+import type { ReusedParts } from "./reload-pool.ts";
+import {
+  type ClusterPlatform,
+  operatorKeys,
+  tokenIssuers,
+  withoutReload,
+} from "./token-issuers.ts";
 
 /** What a CA needs of its platform. */
 export interface Platform extends Omit<ClusterPlatform, "shareWork">, StorePlatform {
@@ -84,7 +90,7 @@ export const Composition = {
    */
   composeOn(stores: CaStores, configuration: Configuration, platform: Platform): Composition {
     const { log, clock, cryptoProvider } = platform;
-    const { pools = ReloadPools.create(), shareWork = WorkSharing.polling(clock) } = platform;
+    const { pools = withoutReload, shareWork = WorkSharing.polling(clock) } = platform;
     const means = { ...platform, pools, shareWork };
     requireSingleUse(configuration, platform);
     const { trustDomain, leafLifetimes } = configuration;
@@ -170,7 +176,7 @@ function longPollLimitsOf(
 function crlsOf(
   authorities: Authorities,
   { crl, configuredRevocations, phaseLengths: { propagationSeconds } }: Configuration,
-  { log, shareWork, pools }: ClusterPlatform & { readonly pools: ReloadPools },
+  { log, shareWork, pools }: ClusterPlatform & { readonly pools: ReusedParts },
 ): CrlSource | undefined {
   if (!crl) return undefined;
   const made = { ...crl, propagationSeconds, authorities, configuredRevocations, shareWork, log };

@@ -1,3 +1,8 @@
+import type { IssuerKeys } from "../authn/issuer-keys.ts";
+import type { TokenReview } from "../authn/token-review.ts";
+import type { CrlSource } from "../ca/revocation/published-crls.ts";
+import type { Pods } from "../kubernetes/pods.ts";
+
 interface Part<T> {
   readonly value: T;
   readonly ending: AbortController;
@@ -57,3 +62,30 @@ function disposeMissing<T>(
 ): void {
   for (const [key, { ending }] of parts) if (!kept.has(key)) ending.abort();
 }
+
+/**
+ * The resources of a CA that survive a reload of the configuration. Otherwise a change of one cluster would drop the
+ * cached keys of an issuer that cannot be reached, list the pods of all clusters again, and sign every CRL again.
+ */
+export interface ReloadPools {
+  readonly keys: ReloadPool<IssuerKeys>;
+  readonly reviews: ReloadPool<TokenReview>;
+  readonly pods: ReloadPool<Pods>;
+  readonly crls: ReloadPool<CrlSource>;
+}
+
+/** What composing a CA takes from pools. */
+export type ReusedParts = {
+  readonly [Kind in keyof ReloadPools]: Pick<ReloadPools[Kind], "of">;
+};
+
+/** Creates pools. */
+export const ReloadPools = {
+  /** Creates empty pools. */
+  create: (): ReloadPools => ({
+    keys: new ReloadPool(),
+    reviews: new ReloadPool(),
+    pods: new ReloadPool(),
+    crls: new ReloadPool(),
+  }),
+};

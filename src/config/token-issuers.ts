@@ -4,7 +4,6 @@ import type { NodeAuthorizer, TokenIssuer } from "../authn/token-issuer.ts";
 import { TokenReview } from "../authn/token-review.ts";
 import type { EventLog } from "../ca/issuance/event-log.ts";
 import { NodeReach } from "../ca/issuance/identity-policy.ts";
-import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import { DocumentFetch, type Fetching } from "../foundation/fetch.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
@@ -23,7 +22,7 @@ import type { Configuration } from "./configuration.ts";
 import { issuerRights, subjectRights } from "./internal/rights.ts";
 import { subjectTableOf } from "./internal/subject-table.ts";
 import type { IssuerTable } from "./issuer-table.ts";
-import { ReloadPool } from "./reload-pool.ts";
+import type { ReusedParts } from "./reload-pool.ts";
 
 /** The means of a platform to reach issuers and clusters. */
 export interface ClusterPlatform {
@@ -33,8 +32,20 @@ export interface ClusterPlatform {
   readonly watchPods?: WatchPods;
   readonly shareWork: WorkSharing;
   /** Present where the configuration may change while a program runs. */
-  readonly pools?: ReloadPools;
+  readonly pools?: ReusedParts;
 }
+
+const madeAnew: { readonly of: <T>(_: unknown, make: (ending: AbortSignal) => T) => T } = {
+  of: (_, make) => make(new AbortController().signal),
+};
+
+/** The parts of a CA whose configuration never changes: each is made anew. */
+export const withoutReload: ReusedParts = {
+  keys: madeAnew,
+  reviews: madeAnew,
+  pods: madeAnew,
+  crls: madeAnew,
+};
 
 /** The most requests that wait for the keys of any issuer at once. */
 const maximumWaiting = 2000;
@@ -49,7 +60,7 @@ export function tokenIssuers(
   { issuers, renewalSeconds, clusterCredentials: credentials }: Configuration,
   platform: ClusterPlatform,
 ): readonly TokenIssuer[] {
-  const { log, fetching, watchPods, pools = ReloadPools.create() } = platform;
+  const { log, fetching, watchPods, pools = withoutReload } = platform;
   const access = { ...fetching, credentials, failed: clusterLog(log) };
   const podsOf = watchPods && watchedPods(access, watchPods);
   const keys = keyFetching(platform, maximumWaiting);
@@ -62,7 +73,7 @@ export function tokenIssuers(
 
 /** The fetched keys of an issuer of tokens for operators, with the same bounds as those of issuers for workloads. */
 export function operatorKeys(issuer: string, url: string, platform: ClusterPlatform): IssuerKeys {
-  const { pools = ReloadPools.create() } = platform;
+  const { pools = withoutReload } = platform;
   return pools.keys.of(["operators", issuer, url], () => {
     const fetching = keyFetching(platform, maximumWaitingOperators);
     return IssuerKeys.published(issuer, { kind: "jwks-uri", url }, fetching);
@@ -88,7 +99,7 @@ interface IssuerContext {
   readonly keys: KeyFetching;
   readonly access: ClusterAccess;
   readonly podsOf: PodsOf | undefined;
-  readonly pools: ReloadPools;
+  readonly pools: ReusedParts;
 }
 
 function tokenIssuer(
@@ -126,7 +137,7 @@ export function subjectMappingOf(table: IssuerTable): SubjectMapping | undefined
 function issuerKeys(
   { issuer, jwks, jwks_uri }: IssuerTable,
   fetching: KeyFetching,
-  { keys }: ReloadPools,
+  { keys }: ReusedParts,
 ): IssuerKeys {
   if (jwks) return IssuerKeys.pinned(jwks);
   const location = jwks_uri
@@ -158,7 +169,7 @@ export interface CheckContext {
   readonly openApi: OpenApi | undefined;
   /** Absent on platforms that look up each pod. */
   readonly podsOf: PodsOf | undefined;
-  readonly pools: ReloadPools;
+  readonly pools: ReusedParts;
 }
 
 /** Decides which workloads the node proxies of an issuer may name. */
@@ -202,25 +213,3 @@ export function reviewOf(
 function placeOf({ issuer, cluster, kubernetes }: IssuerTable): readonly unknown[] {
   return [issuer, cluster, kubernetes?.server, kubernetes?.ca, kubernetes?.credential];
 }
-
-/**
- * The resources of a CA that survive a reload of the configuration. Otherwise a change of one cluster would drop the
- * cached keys of an issuer that cannot be reached, list the pods of all clusters again, and sign every CRL again.
- */
-export interface ReloadPools {
-  readonly keys: ReloadPool<IssuerKeys>;
-  readonly reviews: ReloadPool<TokenReview>;
-  readonly pods: ReloadPool<Pods>;
-  readonly crls: ReloadPool<CrlSource>;
-}
-
-/** Creates pools. */
-export const ReloadPools = {
-  /** Creates empty pools. */
-  create: (): ReloadPools => ({
-    keys: new ReloadPool(),
-    reviews: new ReloadPool(),
-    pods: new ReloadPool(),
-    crls: new ReloadPool(),
-  }),
-};

@@ -1,11 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { apiOpener, type ClusterAccess, clientOf } from "../../src/config/cluster-access.ts";
-import {
-  type CheckContext,
-  nodeAuthorizer,
-  ReloadPools,
-  reviewOf,
-} from "../../src/config/token-issuers.ts";
+import { ReloadPools } from "../../src/config/reload-pool.ts";
+import { type CheckContext, nodeAuthorizer, reviewOf } from "../../src/config/token-issuers.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import type { Fetch } from "../../src/foundation/fetch.ts";
 import type { ClusterApi } from "../../src/kubernetes/cluster-api.ts";

@@ -3,7 +3,7 @@ import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
 import { CaStores } from "../../config/ca-stores.ts";
 import { Composition, type Platform } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { ReloadPools } from "../../config/token-issuers.ts";
+import { ReloadPools } from "../../config/reload-pool.ts";
 import type { Console } from "../../console/console.ts";
 import type { IssuanceCounts } from "../../status/issuance.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";

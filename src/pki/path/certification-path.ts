@@ -142,16 +142,6 @@ function isSameCa(one: CaCertificate, other: CaCertificate): boolean {
   );
 }
 
-/** Reads paths. */
-export const CertificationPath = {
-  /** The certificates in their order, without duplicates. */
-  withoutDuplicates<C extends Certificate>(certificates: readonly C[]): readonly C[] {
-    return certificates.filter(
-      ({ der }, i) => certificates.findIndex((other) => Bytes.equal(other.der, der)) === i,
-    );
-  },
-};
-
 /** Whether one of the other certificates has the same DER. */
 export const isAmong = (certificate: Certificate, others: readonly Certificate[]): boolean =>
   others.some(({ der }) => Bytes.equal(der, certificate.der));

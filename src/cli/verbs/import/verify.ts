@@ -5,7 +5,7 @@ import {
   type AuthorityCertificates,
   SigningAuthority,
 } from "../../../pki/authority/signing-authority.ts";
-import { CertificationPath } from "../../../pki/path/certification-path.ts";
+import { Bytes } from "../../../pki/encoding/bytes.ts";
 import { VerifiedAuthority } from "../../../pki/path/verified-authority.ts";
 import { SignatureAlgorithm } from "../../../pki/signature-algorithm.ts";
 import { SpiffeId, type TrustDomain } from "../../../pki/spiffe-id.ts";
@@ -130,7 +130,7 @@ function readImported(
     () => readImportedRoots(roots),
   );
   if (!authority) throw new Error("a file without a certificate was read");
-  return { authority, others: CertificationPath.withoutDuplicates([...rest, ...others]), anchors };
+  return { authority, others: withoutDuplicates([...rest, ...others]), anchors };
 }
 
 /**
@@ -138,7 +138,7 @@ function readImported(
  * @throws OperatorError for one that is no CA, and for more than eight.
  */
 export function readImportedRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
-  const anchors = CertificationPath.withoutDuplicates(sources.flatMap(readCertificates));
+  const anchors = withoutDuplicates(sources.flatMap(readCertificates));
   const faults = anchors
     .filter((anchor) => !mayBeRoot(anchor))
     .map(({ title }) => `${title}: is no CA, so it is no root`);
@@ -242,4 +242,12 @@ async function issueTrialLeaf(
       isImpersonated: false,
     },
   });
+}
+
+function withoutDuplicates(
+  certificates: readonly ImportedCertificate[],
+): readonly ImportedCertificate[] {
+  return certificates.filter(
+    ({ der }, i) => certificates.findIndex((other) => Bytes.equal(other.der, der)) === i,
+  );
 }
