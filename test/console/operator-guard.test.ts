@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { IssuerKeys } from "../../src/authn/issuer-keys.ts";
 import { isFromElsewhere, OperatorGuard } from "../../src/console/operator-guard.ts";
+import { portGuard } from "../../src/console/port-guard.ts";
 import { KeySet } from "../../src/pki/jose/key-set.ts";
 import {
   type Claims,
@@ -136,8 +137,7 @@ describe("a guard with Cloudflare Access", () => {
 });
 
 describe("the guard of a port without credentials", () => {
-  const ask = (host?: string) =>
-    OperatorGuard.ofPort.require(new Headers(host === undefined ? {} : { host }));
+  const ask = (host?: string) => portGuard.require(new Headers(host === undefined ? {} : { host }));
 
   test.each(["127.0.0.1:15014", "10.0.3.7", "localhost:15014", "[::1]:15014", "[fd00::7]"])(
     "lets in who asks for %s",

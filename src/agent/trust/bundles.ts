@@ -1,5 +1,6 @@
 import type { X509Certificate } from "node:crypto";
-import { KeySet } from "../../pki/jose/key-set.ts";
+import { JwtSvidKeys } from "../../pki/jose/jwt-svid-keys.ts";
+import type { KeySet } from "../../pki/jose/key-set.ts";
 import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { SpiffeBundle } from "../../program/bundle/spiffe-bundle.ts";
 import { Subscribers } from "../subscribers.ts";
@@ -38,7 +39,7 @@ export class JwtBundles {
   /** A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys have no `use`, whose `jwt-svid` some skip. */
   get documents(): Record<string, Uint8Array> {
     const entries = [...this.#keys].map(([trustDomain, keys]) => {
-      const set = { keys: keys.map(KeySet.toJwk) };
+      const set = { keys: keys.map(JwtSvidKeys.toJwk) };
       return [SpiffeId.ofTrustDomain(trustDomain), encoder.encode(JSON.stringify(set))] as const;
     });
     return Object.fromEntries(entries);

@@ -1,7 +1,8 @@
 import type { Context, Hono } from "hono";
 import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
-import { KeySet } from "../../pki/jose/key-set.ts";
+import { JwtSvidKeys } from "../../pki/jose/jwt-svid-keys.ts";
+import type { KeySet } from "../../pki/jose/key-set.ts";
 import { crlsPem } from "../../program/bundle/crl-document.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import { LongPolls, type Waiter } from "../../transport/http/long-poll.ts";
@@ -55,7 +56,7 @@ export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: Tr
       const bundle = await toSpiffeBundle(ders, sequence, trust().published.refreshSeconds());
       const keys = [
         ...bundle.keys,
-        ...jwtKeys.map((key) => ({ ...KeySet.toJwk(key), use: "jwt-svid" })),
+        ...jwtKeys.map((key) => ({ ...JwtSvidKeys.toJwk(key), use: "jwt-svid" })),
       ];
       return PolledEndpoint.representationOf(
         `${JSON.stringify({ ...bundle, keys })}\n`,

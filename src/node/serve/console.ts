@@ -2,6 +2,7 @@ import type { Composition } from "../../config/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { Console, ConsoleScript } from "../../console/console.ts";
 import { OperatorGuard } from "../../console/operator-guard.ts";
+import { portGuard } from "../../console/port-guard.ts";
 import { build } from "../../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
 import type { PeerProcesses } from "../../program/metrics.ts";
@@ -25,7 +26,7 @@ export function serveConsole(parts: ServeConsoleParts): Console {
   const { certificateAuthority, issuers, accessKeys } = composition;
   const guard = configuration.console
     ? OperatorGuard.create(configuration.console, accessKeys)
-    : OperatorGuard.ofPort;
+    : portGuard;
   const status = Status.create({
     configuration,
     issuers,

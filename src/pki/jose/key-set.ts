@@ -95,11 +95,7 @@ export const KeySet = {
   parse(json: unknown): KeySet | undefined {
     const parsed = keySetSchema.safeParse(json);
     if (!parsed.success) return undefined;
-    const keys = parsed.data.keys.flatMap((key) => {
-      const jwk = jwkSchema.safeParse(key);
-      const algorithms = jwk.success ? algorithmsOf(jwk.data) : [];
-      return jwk.success && algorithms.length > 0 ? [publishedKey(jwk.data, algorithms)] : [];
-    });
+    const keys = parsed.data.keys.flatMap((key) => KeySet.usable(key) ?? []);
     return keys.length > 0 ? keys : undefined;
   },
 
@@ -112,17 +108,11 @@ export const KeySet = {
       : "a JWK Set without a usable key for signatures";
   },
 
-  /**
-   * The keys of a SPIFFE bundle for JWT-SVIDs (SPIFFE JWT-SVID §4). Those without an id are ignored, because no
-   * verifier finds them, and those of a kind that no JWT-SVID has, because other verifiers refuse the set.
-   */
-  ofJwtSvids(keys: readonly unknown[]): KeySet {
-    return keys.flatMap((key) => {
-      const { data: jwk } = jwkSchema.safeParse(key);
-      if (!jwk?.kid || jwk.use !== "jwt-svid" || jwk.kty === "OKP") return [];
-      const algorithms = algorithmsOf(jwk);
-      return algorithms.length > 0 ? [publishedKey(jwk, algorithms)] : [];
-    });
+  /** A key with which a token can be verified; `undefined` for every other JSON value. */
+  usable(json: unknown): PublishedKey | undefined {
+    const { data: jwk } = jwkSchema.safeParse(json);
+    const algorithms = jwk ? algorithmsOf(jwk) : [];
+    return jwk && algorithms.length > 0 ? publishedKey(jwk, algorithms) : undefined;
   },
 
   /**
@@ -153,12 +143,6 @@ export const KeySet = {
     return candidates.length > maximumCandidates
       ? candidates.slice(0, maximumCandidates)
       : candidates;
-  },
-
-  /** The public members of a key as a JWK with its id, and with its algorithm if it has exactly one. */
-  toJwk({ keyId, jwk, algorithms }: PublishedKey): object {
-    const [alg, ...others] = algorithms;
-    return { ...jwk, kid: keyId, ...(others.length === 0 && { alg }) };
   },
 };
 

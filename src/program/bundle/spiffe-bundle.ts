@@ -2,7 +2,8 @@ import type { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
 import { inEnglish } from "../../foundation/english.ts";
 import { FetchError, ResponseBody } from "../../foundation/fetch.ts";
-import { KeySet } from "../../pki/jose/key-set.ts";
+import { JwtSvidKeys } from "../../pki/jose/jwt-svid-keys.ts";
+import type { KeySet } from "../../pki/jose/key-set.ts";
 import { mayBeRoot, parseCertificate } from "../files/pem-file.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
@@ -48,7 +49,7 @@ export const SpiffeBundle = {
 const contentOf = ({ roots, jwtKeys }: SpiffeBundle): string =>
   JSON.stringify([
     roots.map((root) => root.fingerprint256).toSorted(),
-    jwtKeys.map((key) => JSON.stringify(KeySet.toJwk(key))).toSorted(),
+    jwtKeys.map((key) => JSON.stringify(JwtSvidKeys.toJwk(key))).toSorted(),
   ]);
 
 /** The CA's trust bundle in SPIFFE's format. */
@@ -89,7 +90,7 @@ export function parseSpiffeBundle(octets: string | Uint8Array): SpiffeBundle {
     sequence,
     refreshSeconds: Math.min(longestRefreshSeconds, Math.max(1, hint)),
     roots: entries.map(({ x5c }) => parseRoot(x5c)),
-    jwtKeys: KeySet.ofJwtSvids(keys),
+    jwtKeys: JwtSvidKeys.in(keys),
   };
 }
 

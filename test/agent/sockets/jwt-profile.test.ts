@@ -5,7 +5,7 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { createJwtProfile } from "../../../src/agent/sockets/workload-api.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
-import { KeySet } from "../../../src/pki/jose/key-set.ts";
+import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
 import {
   createJwtAuthority,
   type JwtAuthority,
@@ -84,7 +84,7 @@ test("the stream has all bundles at once, the federation's too, and again at eac
     );
     if (seen.length === 1) {
       authority.publish(authority.key);
-      authority.jwtBundles.update(trustDomain("other.test"), KeySet.ofJwtSvids([other]));
+      authority.jwtBundles.update(trustDomain("other.test"), JwtSvidKeys.in([other]));
     }
     if (seen.length === 2) authority.publish();
     if (seen.length === 3) break;
@@ -118,7 +118,7 @@ test("a federated token is validated by its own domain's keys alone", async () =
   const seconds = Math.floor(authority.now.getTime() / 1000);
   const sign = (sub: string) => mintToken(foreign, { sub, aud: "a", exp: seconds + 60 });
   const published = [{ ...foreign.publicJwk, use: "jwt-svid" }];
-  authority.jwtBundles.update(trustDomain("other.test"), KeySet.ofJwtSvids(published));
+  authority.jwtBundles.update(trustDomain("other.test"), JwtSvidKeys.in(published));
   const own = { audience: "a", svid: await sign("spiffe://other.test/x") };
   expect((await client.validateJWTSVID(own, options)).spiffeId).toBe("spiffe://other.test/x");
   for (const sub of [subject, "spiffe://third.test/x"]) {

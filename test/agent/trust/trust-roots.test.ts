@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import { KeySet } from "../../../src/pki/jose/key-set.ts";
+import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
 import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
@@ -90,7 +90,7 @@ test("a bundle of a lower number is current while its roots and keys are the sam
   expect(trust.updateFromBundle(bundle(2, b, a))).toBe("unchanged");
   expect(trust.sequence).toBe(3);
   const { publicJwk } = await createTokenKey("ES256", "k");
-  const keys = KeySet.ofJwtSvids([{ ...publicJwk, use: "jwt-svid" }]);
+  const keys = JwtSvidKeys.in([{ ...publicJwk, use: "jwt-svid" }]);
   expect(keys).toHaveLength(1);
   expect(trust.updateFromBundle({ ...bundle(2, a, b), jwtKeys: keys })).toBe("sequence-backwards");
 });

@@ -1,6 +1,6 @@
 import { CaError } from "../../../src/foundation/errors.ts";
 import { JwtSvid, jwtSvidAlgorithms } from "../../../src/pki/jose/jwt-svid.ts";
-import { KeySet } from "../../../src/pki/jose/key-set.ts";
+import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
 import type { Random } from "../../simulation/random.ts";
 import { verifiedByNode } from "../../testkit/callers/token-oracle.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
@@ -40,7 +40,7 @@ export const jwtSvid: Target = {
 };
 
 const published = issuerJwks.keys.map((key) => ({ ...key, use: "jwt-svid" }));
-const keys = KeySet.ofJwtSvids(published);
+const keys = JwtSvidKeys.in(published);
 
 async function verdictOf(text: string): Promise<JwtSvid | string> {
   try {

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createFetchHandler } from "@connectrpc/connect/protocol";
 import { Console, ConsoleScript } from "../../../src/console/console.ts";
-import { OperatorGuard } from "../../../src/console/operator-guard.ts";
+import { portGuard } from "../../../src/console/port-guard.ts";
 import { script } from "../../../src/gen/console/script.ts";
 import { scriptIntegrity, scriptPath } from "../../../src/gen/console/script-name.ts";
 import type { Status } from "../../../src/status/status.ts";
@@ -18,7 +18,7 @@ interface SampleServer extends Disposable {
 export async function serveStatus(status: Status): Promise<SampleServer> {
   const console = Console.create({
     status,
-    guard: OperatorGuard.ofPort,
+    guard: portGuard,
     clock: () => sampleNow,
     log: createEventRecorder(),
     script: {

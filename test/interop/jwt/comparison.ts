@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { JwtSvid } from "../../../src/pki/jose/jwt-svid.ts";
-import { KeySet } from "../../../src/pki/jose/key-set.ts";
+import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
 import { caseRandom } from "../../fuzz/campaign/case-random.ts";
 import { issuerJwks, signedToken, tokenSigners } from "../../fuzz/corpus/tokens.ts";
 import { oneOf } from "../../fuzz/mutation/choice.ts";
@@ -25,7 +25,7 @@ const claims = {
 /** go-spiffe reads no Edwards keys, and takes the algorithm from the key. */
 const signers = tokenSigners.filter(({ header }) => header.alg !== "EdDSA");
 const published = issuerJwks.keys.filter(({ kty }) => kty !== "OKP");
-const keys = KeySet.ofJwtSvids(published.map((key) => ({ ...key, use: "jwt-svid" })));
+const keys = JwtSvidKeys.in(published.map((key) => ({ ...key, use: "jwt-svid" })));
 
 function mutant(caseNumber: number): string {
   const random = caseRandom(seed, "jwt-svid", caseNumber);

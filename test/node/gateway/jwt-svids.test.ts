@@ -6,7 +6,7 @@ import { SlowCalls } from "../../../src/node/gateway/slow-calls.ts";
 import { addTrustRoutes } from "../../../src/node/gateway/trust-routes.ts";
 import { openUpstream } from "../../../src/node/gateway/upstream.ts";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
-import { KeySet } from "../../../src/pki/jose/key-set.ts";
+import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
 import { waiting } from "../../../src/transport/http/long-poll.ts";
 import {
   describeJwtSvids,
@@ -151,7 +151,7 @@ test("a form that is too long is the caller's mistake, and never reaches the CA"
 test("the bundle has the keys of the CA for tokens, and follows them without another root", async () => {
   const app = new Hono();
   const { publicJwk } = key;
-  let jwtKeys = KeySet.ofJwtSvids([{ ...publicJwk, use: "jwt-svid" }]);
+  let jwtKeys = JwtSvidKeys.in([{ ...publicJwk, use: "jwt-svid" }]);
   const bundle = { pem: "", sequence: 7 };
   const published = { jwtKeys: () => jwtKeys, refreshSeconds: () => 60 };
   const trust = { published, roots: () => bundle, asked: Promise.resolve() };

@@ -2,7 +2,8 @@ import { CompactSign, SignJWT } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { JwtSvid, jwtSvidAlgorithms } from "../../../src/pki/jose/jwt-svid.ts";
-import { KeySet } from "../../../src/pki/jose/key-set.ts";
+import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
+import type { KeySet } from "../../../src/pki/jose/key-set.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { verifiedByNode } from "../../testkit/callers/token-oracle.ts";
 import { createTokenKey, type TokenKey } from "../../testkit/callers/tokens.ts";
@@ -26,7 +27,7 @@ beforeAll(async () => {
     keys.set(algorithm, await createTokenKey(algorithm, `key-${algorithm}`));
   }
   const published = [...keys.values()].map((key) => ({ ...key.publicJwk, use: "jwt-svid" }));
-  trusted = KeySet.ofJwtSvids(published);
+  trusted = JwtSvidKeys.in(published);
 });
 
 const keysOf = (domain: TrustDomain) => (domain === "cluster.local" ? trusted : undefined);
@@ -172,7 +173,7 @@ async function forge(header: Readonly<Record<string, unknown>>): Promise<string>
 test("the keys of a bundle are those for JWT-SVIDs, of a kind that has one, with an id", () => {
   const jwk = keys.get("ES256")?.publicJwk;
   const svid = { ...jwk, use: "jwt-svid" };
-  const found = KeySet.ofJwtSvids([
+  const found = JwtSvidKeys.in([
     svid,
     { ...svid, use: "x509-svid" },
     { ...svid, use: "sig" },

@@ -7,7 +7,7 @@ import {
   type CreateJwtSvidRequest,
   JwtSvidService,
 } from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
-import { KeySet } from "../../../src/pki/jose/key-set.ts";
+import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
 import { type Claims, createTokenKey, mintToken, type TokenKey } from "../callers/tokens.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { clusterLocal, workload } from "../pki/certificates.ts";
@@ -75,7 +75,7 @@ export async function createJwtAuthority(impersonates = false): Promise<JwtAutho
     claims: {},
     publish: (...keys) => {
       const published = keys.map(({ publicJwk }) => ({ ...publicJwk, use: "jwt-svid" }));
-      bundles.update(clusterLocal, KeySet.ofJwtSvids(published));
+      bundles.update(clusterLocal, JwtSvidKeys.in(published));
     },
   };
   authority.publish(authority.key);

@@ -1,0 +1,22 @@
+import { Members } from "../../foundation/json.ts";
+import { KeySet } from "./key-set.ts";
+
+/** The keys of a trust domain for JWT-SVIDs (SPIFFE JWT-SVID §4). */
+export const JwtSvidKeys = {
+  /**
+   * Those of a SPIFFE bundle. Keys without an id are ignored, because no verifier finds them, and those of a kind that
+   * no JWT-SVID has, because other verifiers refuse the set.
+   */
+  in(keys: readonly unknown[]): KeySet {
+    return keys
+      .filter((key) => Members.of(key)["use"] === "jwt-svid")
+      .flatMap((key) => KeySet.usable(key) ?? [])
+      .filter(({ keyId, jwk }) => keyId && jwk.kty !== "OKP");
+  },
+
+  /** The public members of a key as a JWK with its id, and with its algorithm if it has exactly one. */
+  toJwk({ keyId, jwk, algorithms }: KeySet[number]): object {
+    const [alg, ...others] = algorithms;
+    return { ...jwk, kid: keyId, ...(others.length === 0 && { alg }) };
+  },
+};
