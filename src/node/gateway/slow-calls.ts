@@ -1,5 +1,5 @@
 import { CallerAddress } from "../../foundation/caller-address.ts";
-import { Shares } from "../limits/shares.ts";
+import { RankedShares } from "../limits/ranked-shares.ts";
 import { Turn } from "../limits/turn.ts";
 import { UpstreamFault } from "./upstream.ts";
 
@@ -21,7 +21,7 @@ const usualMaximum = 96;
 export class SlowCalls {
   readonly #turnMilliseconds: number;
   readonly #maximum: number;
-  readonly #shares = new Shares<SlowCall, "calls">({ calls: 0 });
+  readonly #shares = new RankedShares<SlowCall, "calls">({ calls: 0 });
 
   constructor(turnMilliseconds: number = usualTurnMilliseconds, maximum: number = usualMaximum) {
     this.#turnMilliseconds = turnMilliseconds;

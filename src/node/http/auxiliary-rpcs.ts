@@ -9,6 +9,7 @@ import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { CallerAddress } from "../../foundation/caller-address.ts";
 import { CallTimeout } from "../../foundation/headers.ts";
 import { pause } from "../../foundation/pause.ts";
+import { Shares } from "../../foundation/shares.ts";
 import {
   Health,
   HealthCheckResponse_ServingStatus as Status,
@@ -17,7 +18,6 @@ import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import { readLater } from "../../transport/rpc/fallback.ts";
 import { Peer } from "../../transport/rpc/rpc.ts";
-import { Shares } from "../limits/shares.ts";
 import type { Rpc, Rpcs } from "./routes.ts";
 
 /** Enough for their messages, which have little more than a name. */
@@ -75,7 +75,7 @@ function holdStreams(): HoldStream {
   const held = new Shares<never, "streams">({ streams: 0 });
   return async function* hold({ values }, stream) {
     const address = CallerAddress.of(values.get(Peer.key).address);
-    if (held.of(address).network.amounts.streams >= maximumStreams - held.inAll("streams")) {
+    if (!held.leavesAsMuch(address, "streams", maximumStreams)) {
       throw new ConnectError("too many hold a stream already", Code.ResourceExhausted);
     }
     held.count(address, "streams", 1);

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { CallerAddress } from "../../foundation/caller-address.ts";
 import { type LimitReached, type Limits, longBanMilliseconds } from "./limits.ts";
-import { foremost, isLarger, isLargerByTwo, Shares } from "./shares.ts";
+import { foremost, isLarger, isLargerByTwo, RankedShares } from "./ranked-shares.ts";
 import { ThrottledNetworks } from "./throttled-networks.ts";
 import { abuseIn, type ReadOctets, type Traffic, trafficOf } from "./traffic.ts";
 
@@ -45,7 +45,7 @@ export class Connections {
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #clock: () => number;
-  readonly #shares = new Shares<Connection, "connections">({ connections: 0 });
+  readonly #shares = new RankedShares<Connection, "connections">({ connections: 0 });
   readonly #traffic = new WeakMap<Connection, Traffic>();
   readonly #bans = new Map<string, number>();
   /** All connections, oldest first. */

@@ -1,6 +1,6 @@
 import { type FairLimits, FairQueue } from "./fair-queue.ts";
 import { type Limit, type LimitReached, type Limits, turnTimeLimitOf } from "./limits.ts";
-import { isLargerByTwo, Shares } from "./shares.ts";
+import { isLargerByTwo, RankedShares } from "./ranked-shares.ts";
 import { Turn } from "./turn.ts";
 
 /** A request and its response, and whether their peer delays them. */
@@ -84,7 +84,7 @@ export class Exchanges {
   readonly #reached: LimitReached;
   readonly #clock: () => number;
   readonly #isShort: () => boolean;
-  readonly #shares = new Shares<Progress, "requests" | "octets">({ requests: 0, octets: 0 });
+  readonly #shares = new RankedShares<Progress, "requests" | "octets">({ requests: 0, octets: 0 });
   readonly #turns: FairQueue;
 
   /** @param isShort Whether the process is so short of memory that it accepts no more work. */

@@ -1,5 +1,6 @@
 import { CallerAddress } from "../../foundation/caller-address.ts";
-import { first, foremost, isLarger, isLargerByTwo, type Share, Shares } from "./shares.ts";
+import type { Share } from "../../foundation/shares.ts";
+import { first, foremost, isLarger, isLargerByTwo, RankedShares } from "./ranked-shares.ts";
 
 /** The most work under way and waiting, in all and of one address. */
 export interface FairLimits {
@@ -75,7 +76,7 @@ const longestCheckMilliseconds = 1_000;
 export class FairQueue {
   readonly #limits: () => FairLimits;
   readonly #loop: Loop;
-  readonly #shares = new Shares<Work, Kind>({ waiting: 0, underWay: 0, begunInPass: 0 });
+  readonly #shares = new RankedShares<Work, Kind>({ waiting: 0, underWay: 0, begunInPass: 0 });
   /** When each work began, oldest first. */
   readonly #underWay = new Map<Work, number>();
   readonly #begunInTick: string[] = [];

@@ -1,6 +1,6 @@
 import { CallerAddress } from "../../foundation/caller-address.ts";
 import type { Limits } from "./limits.ts";
-import type { Shares } from "./shares.ts";
+import type { RankedShares } from "./ranked-shares.ts";
 
 /** A connection whose concurrent requests can be bounded. */
 interface Throttleable {
@@ -24,14 +24,14 @@ const muchShare = 0.25;
 export class ThrottledNetworks {
   readonly #limits: Limits;
   readonly #all: Iterable<Throttleable>;
-  readonly #shares: Pick<Shares<Throttleable, "connections">, "of" | "largest">;
+  readonly #shares: Pick<RankedShares<Throttleable, "connections">, "of" | "largest">;
   readonly #requests = new Map<string, number>();
 
   /** @param all The established connections, a live collection. */
   constructor(
     limits: Limits,
     all: Iterable<Throttleable>,
-    shares: Pick<Shares<Throttleable, "connections">, "of" | "largest">,
+    shares: Pick<RankedShares<Throttleable, "connections">, "of" | "largest">,
   ) {
     this.#limits = limits;
     this.#all = all;

@@ -1,4 +1,5 @@
 import { CallerAddress } from "../../foundation/caller-address.ts";
+import { Shares } from "../../foundation/shares.ts";
 import type { Peer } from "../rpc/rpc.ts";
 
 /** The limits of long polls for a changed trust bundle. */
@@ -41,12 +42,9 @@ const maximumOfAddress = 500;
 /** A long poll that is still counted this long after its wait belongs to a request that the platform has dropped. */
 const forgottenSeconds = 10;
 
-/** The key that counts the long polls of a network: it may have at most as many as are left for all others. */
-const networkKey = (address: string): string => `network ${CallerAddress.networkOf(address)}`;
-
-/** The address that a long poll counts for, and when the long poll is taken for forgotten. */
-interface Place {
-  readonly address: string | undefined;
+interface CountedLongPoll extends LongPoll {
+  readonly address: string;
+  /** When it is taken for forgotten. */
   readonly end: number;
 }
 
@@ -55,8 +53,7 @@ export class LongPolls {
   readonly #limits: () => LongPollLimits;
   readonly #waiterOf: WaiterOf;
   readonly #ending: AbortSignal | undefined;
-  readonly #underWay = new Map<LongPoll, Place>();
-  readonly #placesOf = new Map<string, number>();
+  readonly #shares = new Shares<CountedLongPoll, "underWay">({ underWay: 0 });
 
   /**
    * @param limits Read for each caller: a running CA may get others.
@@ -81,46 +78,34 @@ export class LongPolls {
     const seconds = Math.min(wishSeconds, longestSeconds);
     if (seconds < 1 || ending?.aborted || mayWait?.() === false) return undefined;
     if (!this.#makesRoom(address, now)) return undefined;
-    const longPoll: LongPoll = {
+    const longPoll: CountedLongPoll = {
+      address: address ?? "",
+      end: now.getTime() + 1000 * (seconds + forgottenSeconds),
       seconds,
       hold: (hasChanged, caller) => {
         yieldTurn?.();
         const endings = ending ? [caller, ending] : [caller];
         return pollUntil(hasChanged, { seconds, readSeconds, endings });
       },
-      leave: () => this.#leave(longPoll),
+      leave: () => this.#shares.remove(longPoll, "underWay"),
     };
-    const end = now.getTime() + 1000 * (seconds + forgottenSeconds);
-    this.#underWay.set(longPoll, { address, end });
-    this.#count(address, 1);
+    this.#shares.add(longPoll, "underWay");
     return longPoll;
-  }
-
-  #leave(longPoll: LongPoll): void {
-    const place = this.#underWay.get(longPoll);
-    if (place && this.#underWay.delete(longPoll)) this.#count(place.address, -1);
-  }
-
-  #count(address: string | undefined, change: 1 | -1): void {
-    for (const holder of address === undefined ? [] : [address, networkKey(address)]) {
-      const places = (this.#placesOf.get(holder) ?? 0) + change;
-      if (places > 0) this.#placesOf.set(holder, places);
-      else this.#placesOf.delete(holder);
-    }
   }
 
   #makesRoom(address: string | undefined, now: Date): boolean {
     if (this.#hasRoom(address)) return true;
-    for (const [longPoll, { end }] of this.#underWay)
-      if (end < now.getTime()) this.#leave(longPoll);
+    for (const { members } of this.#shares.all())
+      for (const each of members) if (each.end < now.getTime()) each.leave();
     return this.#hasRoom(address);
   }
 
   #hasRoom(address: string | undefined): boolean {
-    const left = maximumLongPolls - this.#underWay.size;
-    if (address === undefined) return left > 0;
-    const places = (holder: string): number => this.#placesOf.get(holder) ?? 0;
-    return places(networkKey(address)) < left && places(address) < maximumOfAddress;
+    if (address === undefined) return this.#shares.inAll("underWay") < maximumLongPolls;
+    return (
+      this.#shares.leavesAsMuch(address, "underWay", maximumLongPolls) &&
+      this.#shares.of(address).amounts.underWay < maximumOfAddress
+    );
   }
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { CallerAddress } from "../../../src/foundation/caller-address.ts";
-import { Shares } from "../../../src/node/limits/shares.ts";
+import { RankedShares } from "../../../src/node/limits/ranked-shares.ts";
 
 interface Thing {
   readonly name: string;
@@ -12,8 +12,8 @@ type Kind = "count" | "octets";
 
 const thing = (name: string, address: string): Thing => ({ name, address });
 
-function sharesOf(...things: readonly Thing[]): Shares<Thing, Kind> {
-  const shares = new Shares<Thing, Kind>({ count: 0, octets: 0 });
+function sharesOf(...things: readonly Thing[]): RankedShares<Thing, Kind> {
+  const shares = new RankedShares<Thing, Kind>({ count: 0, octets: 0 });
   for (const each of things) shares.add(each, "count");
   return shares;
 }
