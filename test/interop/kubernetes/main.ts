@@ -1,5 +1,6 @@
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, report } from "../outcomes.ts";
+import { namedBy } from "../software.ts";
 import { type ControlPlane, startControlPlane } from "./cluster/control-plane.ts";
 import {
   type ControlPlanePrograms,
@@ -18,6 +19,7 @@ import { rootRows } from "./root-rows.ts";
 import { namedRows, playRows, type Row } from "./rows.ts";
 import { certManagerRows } from "./signers/cert-manager-rows.ts";
 import { certificateRows } from "./signers/certificate-rows.ts";
+import { istioCsrRows } from "./signers/istio-csr-rows.ts";
 import { pageRows } from "./signers/page-rows.ts";
 import { serviceRows } from "./signers/service-rows.ts";
 import { betaSignerRows, signerRows } from "./signers/signer-rows.ts";
@@ -71,10 +73,20 @@ async function playOn(version: KubernetesVersion): Promise<Outcome[]> {
     return [{ ...participants, passed: 0, faults: [], missing: programs }];
   const { server } = participants;
   const outcomes = await inCluster(programs, async (plane, folder) => {
-    const wanted = namedRows(rowsOn(version.isBeta), part);
-    const named = wanted.length > 0 ? [await playRows(wanted, await setScene(plane, folder))] : [];
-    const deployments = await playDeployments(plane, server, part);
-    return [...named.map((played) => ({ ...participants, ...played })), ...deployments];
+    const istioCsr = namedBy("RAMPART_ISTIO_CSR");
+    const own = "program" in istioCsr ? istioCsrRows(istioCsr.program) : [];
+    const groups = [
+      { client: "istio-csr", server, wanted: namedRows(own, part) },
+      { ...participants, wanted: namedRows(rowsOn(version.isBeta), part) },
+    ].filter(({ wanted }) => wanted.length > 0);
+    const played: Outcome[] = [];
+    if ("notPlayed" in istioCsr && part === "")
+      played.push({ client: "istio-csr", server, passed: 0, faults: [], ...istioCsr });
+    const scene = groups.length > 0 ? [await setScene(plane, folder)] : [];
+    for (const each of scene)
+      for (const { wanted, ...names } of groups)
+        played.push({ ...names, ...(await playRows(wanted, each)) });
+    return [...played, ...(await playDeployments(plane, server, part))];
   });
   if (namedRows(tutorialRows, part).length === 0) return outcomes;
   return [...outcomes, ...(await inCluster(programs, (...of) => runTutorial(server, ...of)))];

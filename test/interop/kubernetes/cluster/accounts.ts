@@ -20,19 +20,20 @@ export async function mint(
   return (status as { token: string }).token;
 }
 
-/** Creates an account of istio-system with exactly these rights in the cluster. @returns Its token. */
+/** Creates an account with exactly these rights in the cluster. @returns Its token. */
 export async function createAccount(
   { call }: Caller,
   name: string,
   rules: readonly object[],
+  namespace = "istio-system",
 ): Promise<string> {
-  await call("POST", "/api/v1/namespaces/istio-system/serviceaccounts", { metadata: { name } });
+  await call("POST", `/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } });
   const rbac = "/apis/rbac.authorization.k8s.io/v1";
   await call("POST", `${rbac}/clusterroles`, { metadata: { name }, rules });
   await call("POST", `${rbac}/clusterrolebindings`, {
     metadata: { name },
     roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name },
-    subjects: [{ kind: "ServiceAccount", name, namespace: "istio-system" }],
+    subjects: [{ kind: "ServiceAccount", name, namespace }],
   });
-  return mint({ call }, "istio-system", name, { audiences: [] });
+  return mint({ call }, namespace, name, { audiences: [] });
 }

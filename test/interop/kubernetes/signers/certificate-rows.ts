@@ -30,7 +30,7 @@ async function commands(): Promise<string> {
 }
 
 /** The command of a program, which must be there. */
-async function commandOf(found: ReturnType<typeof findHelm>): Promise<string> {
+export async function commandOf(found: ReturnType<typeof findHelm>): Promise<string> {
   const software = await found;
   if ("missing" in software) throw new Error(software.missing);
   return software.program;
@@ -45,7 +45,7 @@ interface CertManager {
 const webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
 
 /** Installs cert-manager by its chart, as the page says, and runs its programs outside of the cluster. */
-async function startCertManager({ plane, folder }: Scene): Promise<CertManager> {
+export async function startCertManager({ plane, folder }: Scene): Promise<CertManager> {
   const file = (name: string): string => join(folder, name);
   const KUBECONFIG = file("kubeconfig-of-certificates");
   await writeKubeconfig(plane, KUBECONFIG);
@@ -238,7 +238,7 @@ async function isDenied(plane: ControlPlane): Promise<void> {
 
 /** The webhook writes who has created a request over what the request says. */
 async function namesTheRequester(plane: ControlPlane): Promise<void> {
-  const username = "system:serviceaccount:cert-manager:istio-csr";
+  const username = "system:serviceaccount:cert-manager:cert-manager-istio-csr";
   const name = await request(plane, await csrFor("shop", "web"), "shop", { username });
   const { spec } = await plane.call("GET", `${collection("shop")}/${name}`);
   assert.equal((spec as { username: string }).username, "admin");
