@@ -79,36 +79,78 @@ export async function foreignRows(folder: string): Promise<readonly Row[] | stri
   ];
 }
 
-/** Starts an agent, and says what it takes once it has its certificate. The emulator takes a part of it. */
+/** The memory options of the agent's unit (docs/reference/limits.md). */
+const agentOptions = "--max-semi-space-size=1 --max-old-space-size=64 --jitless";
+
+/** Has a process write its mappings into a file at a signal: under `qemu-user`, those that the guest has made. */
+const writesMaps = `
+const { readFileSync, writeFileSync } = require("node:fs");
+const maps = () => writeFileSync(process.env.MAPS, readFileSync("/proc/self/maps"));
+if (require("node:worker_threads").isMainThread) process.on("SIGUSR2", maps);
+`;
+
+/** Starts an agent, and says what it takes once it has its certificate, and what of it is not the emulator's. */
 async function agentRests(
   [program, ...words]: readonly [string, ...string[]],
   folder: string,
   { url, token }: Serving,
 ): Promise<void> {
-  const file = join(folder, "agent-token");
-  await writeFile(file, token);
+  const file = (name: string): string => join(folder, name);
+  await writeFile(file("agent-token"), token);
+  await writeFile(file("maps.cjs"), writesMaps);
   const [port = 0] = await freePorts(1);
   const agent = startChild(program, [...words, "agent", "run"], {
     environment: {
+      NODE_OPTIONS: `${agentOptions} --require=${file("maps.cjs")}`,
+      MAPS: file("maps"),
       CA_ADDR: url,
       POD_NAMESPACE: "shop",
       SERVICE_ACCOUNT: "cart",
-      RAMPART_TOKEN_FILE: file,
-      RAMPART_SDS_SOCKET: join(folder, "sds"),
+      RAMPART_TOKEN_FILE: file("agent-token"),
+      RAMPART_SDS_SOCKET: file("sds"),
       RAMPART_STATUS_ADDR: `127.0.0.1:${port}`,
     },
   });
   try {
-    await until("the agent has no certificate", async () => {
+    // An interpreter within an emulator is slow.
+    const seconds = 300;
+    const isReady = async (): Promise<boolean> => {
       const response = await fetch(`http://127.0.0.1:${port}/status`).catch(() => undefined);
       const status = (await response?.json()) as { isReady: boolean } | undefined;
       return status?.isReady === true;
-    });
-    const status = await readFile(`/proc/${agent.process.pid}/status`, "utf8");
-    console.log(`package: an agent on arm64, emulated: ${/VmRSS:\s+(\d+ kB)/.exec(status)?.[1]}`);
+    };
+    await until("the agent has no certificate", isReady, seconds);
+    agent.send("SIGUSR2");
+    let maps = "";
+    const hasMaps = async (): Promise<boolean> => {
+      maps = await readFile(file("maps"), "utf8").catch(() => "");
+      return maps.endsWith("\n");
+    };
+    await until("the agent has not written its mappings", hasMaps, seconds);
+    const smaps = await readFile(`/proc/${agent.process.pid}/smaps`, "utf8");
+    const [own, whole] = [residentIn(smaps, maps), residentIn(smaps, smaps)];
+    assert(own > 0 && own < whole);
+    const besides = `${whole} MiB with its emulator`;
+    console.log(`package: an agent on arm64, emulated: ${own} MiB of its own, ${besides}`);
   } finally {
     await agent.end();
   }
+}
+
+/** The resident MiB of a process in the ranges of these mappings. */
+function residentIn(smaps: string, maps: string): number {
+  const ranges = (text: string) =>
+    [...text.matchAll(/^([0-9a-f]+)-([0-9a-f]+) /gm)].map(([, from, to]) => [
+      Number.parseInt(from ?? "", 16),
+      Number.parseInt(to ?? "", 16),
+    ]);
+  const own = ranges(maps);
+  const kib = smaps.split(/\n(?=[0-9a-f]+-[0-9a-f]+ )/).map((part) => {
+    const [[from = 0, to = 0] = []] = ranges(part);
+    const isOwn = own.some(([first = 0, last = 0]) => from < last && first < to);
+    return isOwn ? Number(/^Rss:\s+(\d+) kB/m.exec(part)?.[1]) : 0;
+  });
+  return Math.round(kib.reduce((sum, each) => sum + each, 0) / 1024);
 }
 
 /** Installs as on an arm64 machine, and has its Node write an executable for it beside this Node. */
