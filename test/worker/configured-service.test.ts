@@ -53,6 +53,7 @@ async function openService(): Promise<ConfigurableService> {
 describe("behind an edge that believes every CA", () =>
   describeCertificateCredentials(openService));
 describe("a Worker", () => describeNodeProxies(openService, () => reviewingApi));
-describe("denials", () => describeDeniedProducts(openService));
+describe("denials", () =>
+  describeDeniedProducts(openService, ["token", "certificate", "forwarded"]));
 describe("tokens of other platforms", () => describeForeignTokens(openService));
 describe("policies", () => describePolicies(openService));

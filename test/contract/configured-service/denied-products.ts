@@ -50,12 +50,10 @@ const others: Readonly<Record<Victim, string>> = {
   token: "token/jti-8",
 };
 
-/**
- * The contract of denials with every product of the CA, over the wire: whom a denial names gets none, however the
- * certificate is asked for, and nobody else is refused.
- */
-export function describeDeniedProducts(open: () => Promise<ConfigurableService>): void {
-  const { start, ask, leafOf, requests, service, authority, key, table } = productRequests(open);
+/** A CA on a platform that is asked for products while a denial stands. Register its hooks in a `describe`. */
+function denials(open: () => Promise<ConfigurableService>) {
+  const asking = productRequests(open);
+  const { start, ask, requests, service } = asking;
 
   beforeEach(() => start());
 
@@ -83,19 +81,31 @@ export function describeDeniedProducts(open: () => Promise<ConfigurableService>)
     return (await isDenied(others[victim], await requests[product](30))) ? "nobody" : "younger";
   }
 
-  test.each(Object.keys(products) as ProductName[])(
-    "what a denial of its holder does to the product %s",
-    async (product) => {
-      const { reason, outcome } = (await ask(await requests[product]())) ?? {};
-      // The first authority of a signer by name is published before it signs.
-      expect(reason ?? outcome).toBe(product === "signer" ? "no-signing-authority" : "issued");
-      const effects: Record<string, string> = {};
-      for (const victim of victims) effects[victim] = await effectOf(product, victim);
-      expect(effects).toEqual((products[product] as DeniedProduct).effects);
-    },
-  );
+  return { ...asking, isDenied, effectOf };
+}
 
-  test.each(Object.keys(askers) as ProductName[])(
+/**
+ * The contract of denials with products of the CA, over the wire: whom a denial names gets none, however the
+ * certificate is asked for, and nobody else is refused.
+ *
+ * @param names The products, by default all: a platform shows how it hands on what a caller proves itself with.
+ */
+export function describeDeniedProducts(
+  open: () => Promise<ConfigurableService>,
+  names: readonly ProductName[] = Object.keys(products) as ProductName[],
+): void {
+  const { start, ask, leafOf, requests, authority, key, isDenied, effectOf } = denials(open);
+
+  test.each(names)("what a denial of its holder does to the product %s", async (product) => {
+    const { reason, outcome } = (await ask(await requests[product]())) ?? {};
+    // The first authority of a signer by name is published before it signs.
+    expect(reason ?? outcome).toBe(product === "signer" ? "no-signing-authority" : "issued");
+    const effects: Record<string, string> = {};
+    for (const victim of victims) effects[victim] = await effectOf(product, victim);
+    expect(effects).toEqual((products[product] as DeniedProduct).effects);
+  });
+
+  test.each(names.filter((name) => name in askers))(
     "a denial of who asks for the product %s",
     async (product) => {
       const asked = await requests[product](30);
@@ -105,6 +115,37 @@ export function describeDeniedProducts(open: () => Promise<ConfigurableService>)
       }
     },
   );
+
+  test("a denial of any issuer that may stand behind a certificate without a proof", async () => {
+    const shop = { jwks: jwksOf(key()), namespaces: ["shop"] };
+    await start({
+      ISSUERS: [
+        { ...shop, issuer, cluster: "alpha" },
+        { ...shop, issuer: "https://b.test", cluster: "beta" },
+      ],
+      SIGNERS: [],
+    });
+    const asked = { leaf: await leafWithoutProof(authority(), cart) };
+    expect(await ask(asked)).toMatchObject({ outcome: "issued" });
+    for (const subject of ["cluster/alpha", "cluster/beta", "issuer/https://b.test"]) {
+      expect([subject, await isDenied(subject, asked)]).toEqual([subject, true]);
+    }
+    expect(await isDenied("cluster/gamma", asked)).toBe(false);
+  });
+
+  test("who holds what a signer asked for gets no other with it, with or without a denial", async () => {
+    const leaf = await leafOf(30, true);
+    const forwarded = forwardedValue(leaf.chainPem, cart);
+    for (const asked of [{ leaf }, { by: gateway, forwarded }]) {
+      expect(await ask(asked)).toMatchObject({ reason: "credential-rejected" });
+      expect(await isDenied("node/node-7", asked)).toBe(false);
+    }
+  });
+}
+
+/** The contract of denials with what a signer of a cluster says of those for whom it asks. */
+export function describeNamedRequesters(open: () => Promise<ConfigurableService>): void {
+  const { start, ask, table, isDenied } = denials(open);
 
   describe("the names that a signer of a cluster gives", () => {
     test.each<[string, Asker]>([
@@ -173,32 +214,6 @@ export function describeDeniedProducts(open: () => Promise<ConfigurableService>)
         reason: "impersonation-denied",
         check: "namespace",
       });
-    }
-  });
-
-  test("a denial of any issuer that may stand behind a certificate without a proof", async () => {
-    const shop = { jwks: jwksOf(key()), namespaces: ["shop"] };
-    await start({
-      ISSUERS: [
-        { ...shop, issuer, cluster: "alpha" },
-        { ...shop, issuer: "https://b.test", cluster: "beta" },
-      ],
-      SIGNERS: [],
-    });
-    const asked = { leaf: await leafWithoutProof(authority(), cart) };
-    expect(await ask(asked)).toMatchObject({ outcome: "issued" });
-    for (const subject of ["cluster/alpha", "cluster/beta", "issuer/https://b.test"]) {
-      expect([subject, await isDenied(subject, asked)]).toEqual([subject, true]);
-    }
-    expect(await isDenied("cluster/gamma", asked)).toBe(false);
-  });
-
-  test("who holds what a signer asked for gets no other with it, with or without a denial", async () => {
-    const leaf = await leafOf(30, true);
-    const forwarded = forwardedValue(leaf.chainPem, cart);
-    for (const asked of [{ leaf }, { by: gateway, forwarded }]) {
-      expect(await ask(asked)).toMatchObject({ reason: "credential-rejected" });
-      expect(await isDenied("node/node-7", asked)).toBe(false);
     }
   });
 }

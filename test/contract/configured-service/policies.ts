@@ -79,49 +79,6 @@ export function describePolicies(
     }
   });
 
-  test("decides about every product as a second evaluator does", async () => {
-    const lists = fc.sample(generatedRules, { numRuns: 6, seed: 3 });
-    const decided = new Set<string>();
-    for (const rules of lists) {
-      await start({ POLICY: { rules } });
-      for (const product of names) {
-        const { asked, rule, reason, outcome, notAfter } =
-          (await ask(await requests[product]())) ?? {};
-        const { provedAt } = Object(asked);
-        const shown = { ...known[product], provedAt: provedAt && new Date(provedAt) };
-        const expected = naively(rules, shown, lifetimes);
-        const isRefused = reason === "policy-denied";
-        expect([product, rule, isRefused]).toEqual([
-          ...[product, expected.rule, expected.isRefused],
-        ]);
-        if (rule !== undefined) decided.add(`${product} ${isRefused ? "refused" : "given"}`);
-        if (outcome !== "issued") continue;
-        const end = new Date(String(notAfter)).getTime();
-        expect(end).toBeLessThanOrEqual(Date.now() + 1000 * expected.seconds);
-      }
-    }
-    expect(decided).toEqual(new Set(names.flatMap((name) => [`${name} refused`, `${name} given`])));
-  });
-
-  test("a rule over the node does to each product what a denial does", async () => {
-    const since = addSeconds(wholeSeconds(new Date()), -60).toISOString();
-    const denied = async (node: string, secondsAgo?: number): Promise<readonly ProductName[]> => {
-      const when = { node };
-      await start({ POLICY: { rules: [{ name: "node", since, when, then: { deny: "stolen" } }] } });
-      const refused: ProductName[] = [];
-      for (const product of names) {
-        const { reason } = (await ask(await requests[product](secondsAgo))) ?? {};
-        if (reason === "policy-denied") refused.push(product);
-      }
-      return refused;
-    };
-    const without = (...effects: readonly string[]) =>
-      names.filter((name) => !effects.includes(products[name].effects.node));
-    expect(await denied("node-7")).toEqual(names);
-    expect(await denied("node-8")).toEqual(without("denied"));
-    expect(await denied("node-7", 30)).toEqual(without("younger"));
-  });
-
   describe("a request that hides what a denying rule asks about", () => {
     const closed = (when: object) => ({
       POLICY: { rules: [{ name: "no", when, then: { deny: "no" } }] },
@@ -215,5 +172,57 @@ export function describePolicies(
       policy: expect.stringMatching(/^[0-9a-f]{64}$/),
       asked: { ...known.token },
     });
+  });
+}
+
+/**
+ * The decisions of `POLICY` about every product of the CA, as another evaluator makes them. They follow from the rules
+ * and from what a platform knows of a request, to which {@link describePolicies} holds each platform.
+ */
+export function describePolicyDecisions(open: () => Promise<ConfigurableService>): void {
+  const { start, ask, requests } = productRequests(open);
+  const names = Object.keys(products) as ProductName[];
+
+  test("decides about every product as a second evaluator does", async () => {
+    const lists = fc.sample(generatedRules, { numRuns: 6, seed: 3 });
+    const decided = new Set<string>();
+    for (const rules of lists) {
+      await start({ POLICY: { rules } });
+      for (const product of names) {
+        const { asked, rule, reason, outcome, notAfter } =
+          (await ask(await requests[product]())) ?? {};
+        const { provedAt } = Object(asked);
+        const shown = { ...known[product], provedAt: provedAt && new Date(provedAt) };
+        const expected = naively(rules, shown, lifetimes);
+        const isRefused = reason === "policy-denied";
+        expect([product, rule, isRefused]).toEqual([
+          ...[product, expected.rule, expected.isRefused],
+        ]);
+        if (rule !== undefined) decided.add(`${product} ${isRefused ? "refused" : "given"}`);
+        if (outcome !== "issued") continue;
+        const end = new Date(String(notAfter)).getTime();
+        expect(end).toBeLessThanOrEqual(Date.now() + 1000 * expected.seconds);
+      }
+    }
+    expect(decided).toEqual(new Set(names.flatMap((name) => [`${name} refused`, `${name} given`])));
+  });
+
+  test("a rule over the node does to each product what a denial does", async () => {
+    const since = addSeconds(wholeSeconds(new Date()), -60).toISOString();
+    const denied = async (node: string, secondsAgo?: number): Promise<readonly ProductName[]> => {
+      const when = { node };
+      await start({ POLICY: { rules: [{ name: "node", since, when, then: { deny: "stolen" } }] } });
+      const refused: ProductName[] = [];
+      for (const product of names) {
+        const { reason } = (await ask(await requests[product](secondsAgo))) ?? {};
+        if (reason === "policy-denied") refused.push(product);
+      }
+      return refused;
+    };
+    const without = (...effects: readonly string[]) =>
+      names.filter((name) => !effects.includes(products[name].effects.node));
+    expect(await denied("node-7")).toEqual(names);
+    expect(await denied("node-8")).toEqual(without("denied"));
+    expect(await denied("node-7", 30)).toEqual(without("younger"));
   });
 }

@@ -103,7 +103,7 @@ async function openReplicas(): Promise<ConfigurableService> {
 
 describe("a client certificate over TLS", () => describeCertificateCredentials(openService));
 describe("rampart serve", () => describeNodeProxies(openService, api.url));
-describe("denials", () => describeDeniedProducts(openService));
+describe("denials", () =>
+  describeDeniedProducts(openService, ["token", "certificate", "forwarded"]));
 describe("tokens of other platforms", () => describeForeignTokens(openService));
-describe("policies", () => describePolicies(openService));
 describe("policies of replicas", () => describePolicies(openReplicas));

@@ -4,10 +4,16 @@ import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
-import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
+import {
+  describeDeniedProducts,
+  describeNamedRequesters,
+} from "../../contract/configured-service/denied-products.ts";
 import { describeForeignTokens } from "../../contract/configured-service/foreign-tokens.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
-import { describePolicies } from "../../contract/configured-service/policies.ts";
+import {
+  describePolicies,
+  describePolicyDecisions,
+} from "../../contract/configured-service/policies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
@@ -49,5 +55,7 @@ async function openService(): Promise<ConfigurableService> {
 describe("a client certificate in process", () => describeCertificateCredentials(openService));
 describe("a CA in process", () => describeNodeProxies(openService, api.url));
 describe("denials", () => describeDeniedProducts(openService));
+describe("denials of whom a signer names", () => describeNamedRequesters(openService));
 describe("tokens of other platforms", () => describeForeignTokens(openService));
 describe("policies", () => describePolicies(openService));
+describe("decisions of policies", () => describePolicyDecisions(openService));
