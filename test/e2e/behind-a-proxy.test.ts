@@ -4,16 +4,10 @@ import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { type ServedCa, serveCa, servedName } from "../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
-import { namespaceOf, startWatchedApi, watchedToken } from "../testkit/kubernetes/watched-api.ts";
 import { proxyPassword, startConnectProxy } from "../testkit/network/connect-proxy.ts";
 import { startTlsServer } from "../testkit/network/loopback-tls.ts";
 import { nativeClient } from "../testkit/network/native-grpc.ts";
-import {
-  runRampart,
-  serveToml,
-  startProgram,
-  startRampart,
-} from "../testkit/programs/rampart-process.ts";
+import { serveToml, startRampart } from "../testkit/programs/rampart-process.ts";
 import { lastingFolder, temporaryFolder } from "../testkit/temporary-folder.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
@@ -74,41 +68,6 @@ test.each([
   },
 );
 
-test("a gateway calls the CA through the proxy", async () => {
-  const proxy = await startProxy();
-  const values = { ...access, LISTEN: "127.0.0.1:0", UPSTREAM: "https://ca.example" };
-  const gateway = await startProgram("gateway", values, { https_proxy: proxy.url });
-  const roots = await ca.bundle();
-  const client = nativeClient(await gateway.portOf("gRPC"), servedName, { roots });
-  onTestFinished(client.close);
-  const { csrPem: csr } = await createWorkload();
-  const authorization = `Bearer ${await tokenOf("foo:bar")}`;
-  expect(await client.createCertificate({ csr }, { authorization })).toHaveProperty("certChain");
-  expect(proxy.asked).toContain("ca.example:443");
-});
-
-test("distribute fetches the bundle through the proxy, and reaches an API server of NO_PROXY directly", async () => {
-  const proxy = await startProxy();
-  const api = await startWatchedApi();
-  onTestFinished(api.close);
-  api.put(namespaceOf("shop"));
-  const token = join(await temporaryFolder(), "token");
-  await writeFile(token, watchedToken);
-  const values = {
-    UPSTREAM: "https://ca.example",
-    UPSTREAM_CA_FILE: access.UPSTREAM_CA_FILE,
-    KUBERNETES_SERVER: api.origin,
-    KUBERNETES_TOKEN_FILE: token,
-  };
-  await startProgram("distribute", values, {
-    HTTPS_PROXY: proxy.url,
-    HTTP_PROXY: proxy.url,
-    NO_PROXY: "127.0.0.0/8",
-  });
-  await eventually(() => expect(api.configMapIn("shop", "istio-ca-root-cert")).toBeDefined());
-  expect(new Set(proxy.asked)).toEqual(new Set(["ca.example:443"]));
-});
-
 test("serve says that the proxy refuses it, without the password", async () => {
   const proxy = await startProxy();
   const { origin } = await startTlsServer((_request, response) => response.end("{}"));
@@ -132,21 +91,4 @@ test("serve says that the proxy refuses it, without the password", async () => {
   const output = () => serve.lines.join("\n");
   await eventually(() => expect(output()).toMatch(/issuer-keys-unreachable.*PROXY_STATUS_407/));
   expect(output()).not.toContain(encodeURIComponent(proxyPassword));
-});
-
-test("a verb goes through the proxy, and refuses one that it cannot speak to", async () => {
-  const proxy = await startProxy();
-  const words = [
-    "log",
-    "search",
-    "--url",
-    "https://ca.example/log/0",
-    "--ca",
-    access.UPSTREAM_CA_FILE,
-  ];
-  const failing = (HTTPS_PROXY: string) =>
-    runRampart(words, { environment: { HTTPS_PROXY } }).catch((error: unknown) => String(error));
-  await failing(proxy.url);
-  expect(proxy.asked).toContain("ca.example:443");
-  expect(await failing("socks5://127.0.0.1:1080")).toContain("SOCKS is not spoken");
 });

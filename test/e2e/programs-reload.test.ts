@@ -4,7 +4,6 @@ import { expect, onTestFinished, test } from "vitest";
 import { serveCa, servedName } from "../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
-import { namespaceOf, startWatchedApi, watchedToken } from "../testkit/kubernetes/watched-api.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { nativeClient } from "../testkit/network/native-grpc.ts";
 import { startRelay } from "../testkit/network/relay.ts";
@@ -84,30 +83,6 @@ test("a gateway goes over to another address of the CA, and answers all the whil
   await expectRefusalAndSignal(gateway, current);
   expect(await call()).toHaveProperty("certChain");
   expect(await gateway.end()).toBe(0);
-});
-
-test("distribute goes over to another ConfigMap", async () => {
-  const { ca, access } = await startUpstream();
-  const api = await startWatchedApi();
-  onTestFinished(api.close);
-  api.put(namespaceOf("shop"));
-  await writeFile(access.TOKEN_FILE, watchedToken);
-  const values = {
-    UPSTREAM: `https://localhost:${ca.port}`,
-    UPSTREAM_CA_FILE: access.UPSTREAM_CA_FILE,
-    KUBERNETES_SERVER: api.origin,
-    KUBERNETES_TOKEN_FILE: access.TOKEN_FILE,
-  };
-  const distribute = await startProgram("distribute", values);
-  const pem = await ca.bundle();
-  const given = (name: string) => api.configMapIn("shop", name)?.data;
-  await eventually(() => expect(given("istio-ca-root-cert")).toEqual({ "root-cert.pem": pem }));
-  expect(given("mesh-roots")).toBeUndefined();
-  const current = { ...values, CONFIG_MAP: "mesh-roots" };
-  await distribute.replace(current);
-  await eventually(() => expect(given("mesh-roots")).toEqual({ "root-cert.pem": pem }));
-  await expectRefusalAndSignal(distribute, current);
-  expect(await distribute.end()).toBe(0);
 });
 
 test("a signer goes over to other signer names, and gives its lease to itself", async () => {

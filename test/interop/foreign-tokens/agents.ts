@@ -95,7 +95,7 @@ const { host: local } = await listenOnLoopback(
 );
 
 const file = join(folder, "rampart.toml");
-const tables = (await domains.tables("serve")).filter((_, i) => i < 5);
+const tables = (await domains.tables()).filter((_, i) => i < 5);
 const configure = async (values: object): Promise<void> => {
   const all = { PROPAGATION_INTERVAL: "0s", ISSUERS: tables, ...values };
   await writeFile(`${file}.new`, serveToml(join(folder, "store"), all));

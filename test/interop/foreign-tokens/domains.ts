@@ -26,20 +26,14 @@ const answers: Readonly<Record<DomainName, string>> = {
 
 export const domainNames = Object.keys(answers) as readonly DomainName[];
 
-/** Recorded beside what decides, so that denials and rules find it. */
-const recorded: Partial<Record<DomainName, readonly string[]>> = {
-  github: ["repository_id", "job_workflow_ref"],
-  gitlab: ["project_id", "groups_direct"],
-};
-
 /** The issuers of five platforms, whose keys are the suite's own, and SPIRE as that of a foreign trust domain. */
 export interface Domains {
   /** Signs the documented claims of a platform with these changes. SPIRE takes `sub` and `aud` alone. */
-  readonly mint: (domain: DomainName, changes?: Claims, by?: DomainName) => Promise<string>;
+  readonly mint: (domain: DomainName, changes?: Claims) => Promise<string>;
   /** Replaces the key of a platform, as its issuer does. */
   readonly rotate: (domain: DomainName) => Promise<void>;
   /** The tables that the recipes print, with the keys where the suite publishes them. */
-  readonly tables: (target: "serve" | "worker") => Promise<readonly object[]>;
+  readonly tables: () => Promise<readonly object[]>;
   readonly end: () => Promise<void>;
 }
 
@@ -68,28 +62,26 @@ export async function startDomains(spire: Pick<Spire, "mint" | "bundle">): Promi
   return {
     rotate,
     end: close,
-    mint: async (domain, changes = {}, by = domain) => {
+    mint: async (domain, changes = {}) => {
       const claims: Claims = {
         ...claimsOf(domain, new Date()),
         jti: crypto.randomUUID(),
         ...changes,
       };
-      if (by === "spiffe")
+      if (domain === "spiffe")
         return spire.mint(String(claims["sub"]), [claims["aud"]].flat().map(String));
-      return mintToken(keyOf(by), claims);
+      return mintToken(keyOf(domain), claims);
     },
-    tables: (target) =>
+    tables: () =>
       Promise.all(
         domainNames.map(async (domain) => {
           const audience = [platformClaims[domain].aud].flat()[0] ?? "";
           const place = `--audience ${audience} --namespace at-${domain} --account deploy`;
-          const words = `issuer enrol ${domain} ${answers[domain]} ${place} --for ${target}`;
-          const printed = parse(await runRampart(words.split(" ")));
-          const { ISSUERS } = (printed["vars"] ?? printed) as unknown as {
+          const words = `issuer enrol ${domain} ${answers[domain]} ${place} --for serve`;
+          const { ISSUERS } = parse(await runRampart(words.split(" "))) as unknown as {
             ISSUERS: readonly object[];
           };
-          const more = recorded[domain] && { recorded_claims: recorded[domain] };
-          return { ...ISSUERS[0], ...more, jwks_uri: `http://${host}/${domain}` };
+          return { ...ISSUERS[0], jwks_uri: `http://${host}/${domain}` };
         }),
       ),
   };

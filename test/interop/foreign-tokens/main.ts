@@ -7,83 +7,53 @@ import { type Outcome, report } from "../outcomes.ts";
 import { fromGoRelease } from "../software.ts";
 import { type Domains, startDomains } from "./domains.ts";
 import { playFederation } from "./federation.ts";
-import { playLog } from "./past-log.ts";
-import {
-  gatewayTable,
-  type Platform,
-  startEdge,
-  startGateway,
-  startLambda,
-  startServing,
-} from "./platforms.ts";
-import { denials, gotten, identityAt, type Play, plays } from "./plays.ts";
+import { gotten, identityAt, plays } from "./plays.ts";
+import { type Serving, startServing } from "./serving.ts";
 import { startSpire } from "./spire.ts";
-import { playTenants } from "./tenants.ts";
 
 const client = "tokens of GitHub, GitLab, AWS, Google and Azure by keys of the suite, and SPIRE's";
+const server = "rampart serve";
 const folder = await lastingFolder();
 const { csrPem: csr } = await createWorkload();
 const outcomes: Outcome[] = [];
 
-/** Shows each token once. @returns What went otherwise. */
-async function show(platform: Platform, domains: Domains, all: readonly Play[]): Promise<string[]> {
+/** Shows each token once. */
+async function playAll({ ask }: Serving, domains: Domains): Promise<void> {
   const faults: string[] = [];
-  for (const { what, domain, claims, by, named, gets } of all) {
-    const token = await domains.mint(domain, claims, by);
-    const got = gotten(await platform.ask({ csr, token, named }));
+  for (const { what, domain, claims, named, gets } of plays) {
+    const token = await domains.mint(domain, claims);
+    const got = gotten(await ask({ csr, token, named }));
     if (got !== gets) faults.push(`${domain}, ${what}: ${got} in place of ${gets}`);
   }
-  return faults;
-}
-
-async function playAll(platform: Platform, domains: Domains): Promise<void> {
-  const faults = await show(platform, domains, plays);
-  console.log(`${platform.name}: ${plays.length - faults.length} of ${plays.length}`);
-  outcomes.push({ client, server: platform.name, passed: plays.length - faults.length, faults });
+  outcomes.push({ client, server, passed: plays.length - faults.length, faults });
 }
 
 /** A platform rotates its key: the CA looks for it at most once in 30 seconds, and drops the old one. */
-async function playRotation(platforms: readonly Platform[], domains: Domains): Promise<void> {
+async function playRotation({ ask }: Serving, domains: Domains): Promise<void> {
   const old = await domains.mint("github");
   await domains.rotate("github");
-  for (const platform of platforms) {
-    const faults: string[] = [];
-    const isTaken = async (): Promise<boolean> => {
-      const token = await domains.mint("github");
-      return gotten(await platform.ask({ csr, token })) === identityAt("github");
-    };
-    await until("a new key is not found", isTaken, 120).catch((error) =>
-      faults.push(String(error)),
-    );
-    const after = gotten(await platform.ask({ csr, token: old }));
-    if (after !== "Unauthenticated") faults.push(`a token of the old key got ${after}`);
-    const passed = 2 - faults.length;
-    outcomes.push({ client: "GitHub with another key", server: platform.name, passed, faults });
-  }
+  const faults: string[] = [];
+  const isTaken = async (): Promise<boolean> => {
+    const token = await domains.mint("github");
+    return gotten(await ask({ csr, token })) === identityAt("github");
+  };
+  await until("a new key is not found", isTaken, 120).catch((error) => faults.push(String(error)));
+  const after = gotten(await ask({ csr, token: old }));
+  if (after !== "Unauthenticated") faults.push(`a token of the old key got ${after}`);
+  outcomes.push({ client: "GitHub with another key", server, passed: 2 - faults.length, faults });
 }
 
 async function play(program: string): Promise<void> {
   await using ends = new AsyncDisposableStack();
-  const started = async <P extends { readonly end: () => Promise<void> }>(starting: Promise<P>) => {
-    const it = await starting;
-    ends.defer(it.end);
-    return it;
-  };
-  const domains = await started(startDomains(await started(startSpire(program, folder))));
-  const valuesFor = async (target: "serve" | "worker") => ({
-    ISSUERS: [await gatewayTable(), ...(await domains.tables(target))],
-    DENIED: denials,
-  });
-  const edge = await started(startEdge(await valuesFor("worker")));
-  const gateway = await started(startGateway(folder, edge));
-  const serving = await started(startServing(folder, await valuesFor("serve")));
-  const lambda = await started(startLambda(folder, await valuesFor("worker")));
-  const platforms = [serving, gateway, edge, lambda];
-  for (const platform of platforms) await playAll(platform, domains);
-  outcomes.push(await playTenants(folder, csr));
-  outcomes.push(await playLog(folder, domains, csr));
+  const spire = await startSpire(program, folder);
+  ends.defer(spire.end);
+  const domains = await startDomains(spire);
+  ends.defer(domains.end);
+  const serving = await startServing(folder, { ISSUERS: await domains.tables() });
+  ends.defer(serving.end);
+  await playAll(serving, domains);
   outcomes.push(...(await playFederation(program, folder)));
-  await playRotation(platforms, domains);
+  await playRotation(serving, domains);
 }
 
 /** The machines are played in a network namespace, which takes root. */

@@ -21,7 +21,6 @@ import {
   startPyJwt,
   startVault,
 } from "./relying-parties.ts";
-import { playReplicatedTokens } from "./replicas.ts";
 import { typeTutorial } from "./tutorial.ts";
 
 const cart = "spiffe://cluster.local/ns/shop/sa/cart";
@@ -175,7 +174,6 @@ if (go !== undefined) {
     const pyJwt = programOf("PyJWT", await pythonWithJwt());
     if (pyJwt !== undefined) outcomes.push(await compareWithPyJwt(pyJwt));
     outcomes.push(await typeTutorial(issuer));
-    outcomes.push(await playReplicatedTokens(folder));
   } finally {
     await answerer.end();
     await agent.close();

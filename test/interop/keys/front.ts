@@ -6,12 +6,8 @@ import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 /** A server without TLS in front of a key service, through which a CA on this machine asks it. */
 export interface Front {
   readonly host: string;
-  /** Cuts every connection while it is set. */
-  isAway: boolean;
   /** Which requests get this answer in place of the service's: the states of keys that a counterpart ignores. */
   refusal: { readonly of: RegExp; readonly status: number; readonly body: object } | undefined;
-  /** What it was asked for: the action of AWS, or the path. */
-  readonly asked: string[];
   /** Answers a request in the service's place, such as a login. */
   answer: ((path: string, body: Buffer) => Promise<[status: number, body: object]>) | undefined;
   readonly close: () => Promise<void>;
@@ -24,17 +20,13 @@ export async function startFront(target: string, ca?: string): Promise<Front> {
   const listening = await listenOnLoopback(server);
   const front: Front = {
     ...listening,
-    isAway: false,
     refusal: undefined,
-    asked: [],
     answer: undefined,
   };
 
   async function forward(asked: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(asked);
-    if (front.isAway) return void response.destroy();
     const action = `${asked.headers["x-amz-target"] ?? asked.url}`;
-    front.asked.push(action);
     if (front.refusal?.of.test(action)) {
       response.writeHead(front.refusal.status, { "content-type": "application/json" });
       return void response.end(JSON.stringify(front.refusal.body));

@@ -5,20 +5,14 @@ import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { startMoto } from "../moto.ts";
 import { startVault } from "../own-root/vault.ts";
 import { fromGoModule, python } from "../software.ts";
-import { leafSeconds } from "./mesh.ts";
-import { onServe, onWorkers, type StagedCa, startWorkers } from "./platforms.ts";
 import { scenes } from "./scenes.ts";
 import { type RealService, realAws, realTransit, withLogins } from "./services.ts";
-import { playStory, type Tell } from "./story.ts";
 
 /** A KEK and a root in real key services. */
 const outcomes: Outcome[] = [];
 
-/** Opens keys of a real service for a story of this name. */
-type OpenService = (story: string) => Promise<RealService>;
-
-/** The name of the story that the scenes are. */
-const forScenes = "scenes";
+/** Opens keys of a real service. */
+type OpenService = () => Promise<RealService>;
 
 const row = { client: "keys in a key service" };
 
@@ -34,24 +28,11 @@ async function tellRow(
     (error) => ({ result: "FAILED" as const, detail: messageOf(error) }),
   );
   outcomes.push({ ...row, ...names, ...outcome });
-  return outcome.result === "ok";
 }
 
 async function play(server: string, open: OpenService): Promise<void> {
-  const service = await open(forScenes);
+  const service = await open();
   for (const [what, scene] of scenes) await tellRow({ server, what }, () => scene(service));
-  await service.end();
-}
-
-/** A story ends with its first scene that fails: the next would begin elsewhere. */
-async function playOn(platform: string, server: string, open: OpenService, ca: StagedCa) {
-  const service = await open(platform.replace(/\W/g, ""));
-  const tell: Tell = async (scene, work) => {
-    const names = { server: `${server}, ${platform}`, what: scene };
-    if (!(await tellRow(names, work))) throw new Error(`the story of ${platform} ends early`);
-  };
-  await playStory(service, ca, join(folder, server, platform), tell).catch(console.error);
-  await ca.end();
   await service.end();
 }
 
@@ -74,9 +55,9 @@ if ("program" in vault) {
   const logins = await fromGoModule(join(import.meta.dirname, "../jwt/vault"), "vault-jwt");
   services.push([
     "transit of Vault 1.14",
-    async (story) => {
-      const service = await realTransit(started, story);
-      if (story !== forScenes || "missing" in logins) return service;
+    async () => {
+      const service = await realTransit(started);
+      if ("missing" in logins) return service;
       return withLogins(service, started, { ...logins, folder });
     },
   ]);
@@ -88,14 +69,6 @@ if ("program" in moto) {
   ends.push(end);
 }
 for (const [server, open] of services) await play(server, open);
-const workers = await startWorkers(services.length);
-for (const [server, open] of services) {
-  await Promise.all([
-    playOn("Worker", server, open, onWorkers(workers)),
-    playOn("serve", server, open, await onServe(leafSeconds)),
-  ]);
-}
-await workers.close();
 for (const end of ends) await end();
 reportOutcomes(outcomes);
 process.exit();

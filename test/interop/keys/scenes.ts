@@ -21,7 +21,7 @@ type Scene = (service: RealService) => Promise<string | undefined>;
 const day = 86_400;
 
 /** The key services as a CA reaches them, by the service's own credentials. */
-export function custodyOf(
+function custodyOf(
   { credentials }: RealService,
   clock: () => Date = () => new Date(),
 ): PlatformKeys {

@@ -7,9 +7,6 @@ import { startAnswerer } from "../jwt/relying-parties.ts";
 import type { Vault } from "../own-root/vault.ts";
 import { type Front, startFront } from "./front.ts";
 
-/** What a key is for. */
-export type Purpose = "wrapping" | "signing";
-
 /** A real key service with keys for every purpose, behind a front. */
 export interface RealService {
   readonly front: Front;
@@ -28,22 +25,19 @@ export interface RealService {
   readonly signing: Readonly<Record<"EC P-256" | "another" | "EC P-384" | "RSA", string>>;
   /** What it says of a ciphertext of another trust domain or id. */
   readonly misfit: RegExp;
-  /** Which requests of the front are signatures. */
-  readonly signatures: RegExp;
-  /** Has the key that wraps, or the first that signs, be disabled, or enabled again. @returns What the service says of it then. */
-  readonly disable: (isDisabled: boolean, purpose?: Purpose) => Promise<RegExp>;
+  /** Has the key that wraps be disabled, or enabled again. @returns What the service says of it then. */
+  readonly disable: (isDisabled: boolean) => Promise<RegExp>;
   readonly end: () => Promise<void>;
 }
 
-/** @param story Keys of its own have this in their names. */
-export async function realTransit(vault: Vault, story: string): Promise<RealService> {
+export async function realTransit(vault: Vault): Promise<RealService> {
   const front = await startFront(vault.url, vault.ca);
   const create = async (name: string, type: string): Promise<string> => {
-    await vault.write(`keys/${story}-${name}`, { type }, "transit");
-    return `hashivault://${front.host}/transit/keys/${story}-${name}`;
+    await vault.write(`keys/${name}`, { type }, "transit");
+    return `hashivault://${front.host}/transit/keys/${name}`;
   };
   const wrapping = await create("kek", "aes256-gcm96");
-  const versions = { kek: 1, p256: 1 };
+  let version = 1;
   return {
     front,
     credentials: { KEY_CREDENTIAL_HASHIVAULT: vault.token },
@@ -55,17 +49,12 @@ export async function realTransit(vault: Vault, story: string): Promise<RealServ
       RSA: await create("rsa", "rsa-2048"),
     },
     misfit: /another key, trust domain or KEK id/,
-    signatures: /\/transit\/sign\//,
-    disable: async (isDisabled, purpose = "wrapping") => {
+    disable: async (isDisabled) => {
       // A version that may no longer be used is the transit engine's disabled key, and a newer one has to be there.
-      const [name, limit] =
-        purpose === "wrapping"
-          ? (["kek", "min_decryption_version"] as const)
-          : (["p256", "min_encryption_version"] as const);
-      const key = `keys/${story}-${name}`;
-      if (isDisabled) await vault.write(`${key}/rotate`, {}, "transit");
-      if (isDisabled) versions[name]++;
-      await vault.write(`${key}/config`, { [limit]: isDisabled ? versions[name] : 1 }, "transit");
+      if (isDisabled) await vault.write("keys/kek/rotate", {}, "transit");
+      if (isDisabled) version++;
+      const min_decryption_version = isDisabled ? version : 1;
+      await vault.write("keys/kek/config", { min_decryption_version }, "transit");
       return /no longer allows this version of the key/;
     },
     end: () => front.close(),
@@ -153,9 +142,8 @@ export async function realAws(origin: string, folder: string): Promise<RealServi
       RSA: await signing("RSA_2048"),
     },
     misfit: /another key, trust domain or KEK id/,
-    signatures: /\.Sign$/,
-    disable: async (isDisabled, purpose = "wrapping") => {
-      const of = purpose === "wrapping" ? /crypt$/ : /\.Sign$/;
+    disable: async (isDisabled) => {
+      const of = /crypt$/;
       const body = { __type: "DisabledException", message: "is disabled" };
       front.refusal = isDisabled ? { of, status: 400, body } : undefined;
       return /has disabled the key/;

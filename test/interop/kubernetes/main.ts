@@ -12,7 +12,6 @@ import {
 import { type Scene, setScene } from "./cluster/scene.ts";
 import { playDeployments } from "./deployments/deployment-rows.ts";
 import { distributeRows } from "./distribute-rows.ts";
-import { incidentRows } from "./incident-rows.ts";
 import { podRows } from "./pod-rows.ts";
 import { replicaRows } from "./replica-rows.ts";
 import { rootRows } from "./root-rows.ts";
@@ -40,7 +39,6 @@ const rowsOn = (isBeta: boolean): readonly Row<Scene>[] => [
   ...pageRows,
   ...storeRows,
   ...replicaRows,
-  ...(isBeta ? [] : incidentRows),
 ];
 
 /** A part of the names of the rows to run, for work on one of them. */

@@ -1,7 +1,6 @@
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { familyScenes } from "./family-scenes.ts";
-import { machineScenes } from "./machine-scenes.ts";
 import { makeNetwork, podAt, servers } from "./network.ts";
 import { proxyScenes } from "./proxy-scenes.ts";
 
@@ -58,7 +57,7 @@ await makeNetwork(folder, {
   "swallowed.example": ["fd99::1", "10.88.0.3"],
 });
 const stage = { folder, programs: JSON.parse(programs) as Programs };
-const parts = { proxies: proxyScenes, families: familyScenes, machine: machineScenes };
+const parts = { proxies: proxyScenes, families: familyScenes };
 const outcomes: Outcome[] = [];
 for (const [name, play] of Object.entries(parts)) {
   if (!name.includes(only)) continue;

