@@ -1,21 +1,14 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { inspectClusters } from "../../../src/cli/verbs/cluster/cluster-inspection.ts";
-import { reportDelivery } from "../../../src/cli/verbs/cluster/delivery-report.ts";
-import { Configuration } from "../../../src/config/configuration.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
-import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { until } from "../../testkit/time/until.ts";
 import { createAccount, mint, rule } from "./cluster/accounts.ts";
 import type { ControlPlane, Json } from "./cluster/control-plane.ts";
-import { writeKubeconfig } from "./cluster/kubeconfig.ts";
 import { applyManifest } from "./cluster/manifests.ts";
-import { relayTo } from "./cluster/relay.ts";
 import type { Scene } from "./cluster/scene.ts";
 import type { Row } from "./rows.ts";
 
@@ -117,33 +110,6 @@ async function serveIsRefused(scene: Scene): Promise<void> {
   assert.deepEqual(await heldIn(plane, "shop"), before);
 }
 
-async function workerPushes({ plane }: Scene): Promise<void> {
-  const token = await mint(plane, "istio-system", "push", { audiences: [] });
-  await relayTo(plane, async (server) => {
-    const harness = await createEdgeWorker({
-      vars: {
-        ISSUERS: [tableOf({ ...plane, server }, {})] as never,
-        INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-        PROPAGATION_INTERVAL: "0s",
-        KEK: randomKek(),
-        [credential]: token,
-      },
-    });
-    try {
-      await harness.listen();
-      const runCron = () => harness.getWorker().scheduled({ cron: "* * * * *" });
-      for (let i = 0; i < 2; i++) assert.equal((await runCron()).outcome, "ok");
-      const pem = await (await harness.fetch("/bundle.pem")).text();
-      for (const namespace of ["default", "shop"]) await has(plane, namespace, pem);
-      await createNamespace(plane, "after-cron");
-      await runCron();
-      await has(plane, "after-cron", pem);
-    } finally {
-      await harness.close();
-    }
-  });
-}
-
 async function gatewayKeeps(scene: Scene): Promise<void> {
   const { plane, folder } = scene;
   const name = "rampart-gateway";
@@ -181,46 +147,6 @@ async function gatewayKeeps(scene: Scene): Promise<void> {
   });
 }
 
-async function isShown(scene: Scene): Promise<void> {
-  const { plane, folder } = scene;
-  const rules = [
-    ...ofRoots(["list"]),
-    { nonResourceURLs: ["/.well-known/openid-configuration"], verbs: ["get"] },
-  ];
-  const token = await createAccount(plane, "look", rules);
-  const kubeconfig = join(folder, "look-kubeconfig");
-  await writeKubeconfig(plane, kubeconfig, token);
-  const pusher = await mint(plane, "istio-system", "push", { audiences: [] });
-  await serving(scene, pusher, async (served) => {
-    const pem = await served.bundle();
-    await createNamespace(plane, "shown");
-    await has(plane, "shown", pem);
-    const origin = `http://127.0.0.1:${served.monitoringPort}`;
-    const { spiffe_sequence: sequence } = (await (await fetch(`${origin}/bundle.json`)).json()) as {
-      spiffe_sequence: number;
-    };
-    const values = { ISSUERS: [tableOf(plane, { ca: plane.ca })], KEK: randomKek() };
-    const byLogin = await inspectClusters(Configuration.parse(values), { kubeconfig }, process.env);
-    const byAccess = await inspectClusters(
-      Configuration.parse({ ...values, [credential]: token }),
-      {},
-      {},
-    );
-    const blind = await inspectClusters(Configuration.parse(values), {}, {});
-    for (const [sight] of [byLogin, byAccess]) {
-      assert(sight);
-      const report = reportDelivery(sight, { pem, sequence });
-      assert.equal(report.fault, undefined);
-      assert.equal(report.withoutBundle, 0);
-      const [bundle] = report.bundles;
-      assert.equal(bundle?.sequence, sequence);
-      assert.equal(bundle?.namespaces, report.namespaces);
-      assert(bundle?.since instanceof Date);
-    }
-    assert.match(String(blind[0]?.roots), /^its credential is not set/);
-  });
-}
-
 /** The rows on roots in a cluster, each with the rights that the documents name. */
 export const rootRows: readonly Row<Scene>[] = [
   ["roots by push from serve: new namespaces, drift, another's ConfigMaps", servePushes],
@@ -228,10 +154,8 @@ export const rootRows: readonly Row<Scene>[] = [
     "roots by push without rights to write, to list, or any: said, and nothing written",
     serveIsRefused,
   ],
-  ["roots by push from the Worker's cron, in workerd", workerPushes],
   [
     "roots kept by a gateway, with the rights of deploy/kustomize/components/gateway-roots/gateway-roots.yaml",
     gatewayKeeps,
   ],
-  ["delivery shown, by a kubeconfig and by a table's access, with rights to list alone", isShown],
 ];

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createSharedStore, type ObjectSpace } from "../../../src/node/stores/object-space.ts";
-import { createSecretSpace, WatchedSecrets } from "../../../src/node/stores/secret-space.ts";
+import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
-import { until } from "../../testkit/time/until.ts";
 import { mint } from "./cluster/accounts.ts";
 import { applyManifest } from "./cluster/manifests.ts";
 import type { Scene } from "./cluster/scene.ts";
@@ -46,49 +45,6 @@ const failing = (name: string) => (error: unknown) => {
   throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error });
 };
 
-async function showsOthers(scene: Scene): Promise<void> {
-  const client = await storeClient(scene);
-  const direct = await emptied(client);
-  const ending = new AbortController();
-  const faults: unknown[] = [];
-  let requests = 0;
-  const counted: KubernetesClient["send"] = (request) => {
-    requests++;
-    return client.send(request);
-  };
-  const watched = new WatchedSecrets(createSecretSpace(counted, namespace), {
-    client,
-    namespace,
-    watchSeconds: 10,
-    signal: ending.signal,
-    clock: () => new Date(),
-    failed: (error) => void faults.push(error),
-  });
-  const shows = (key: string, value: string | undefined) =>
-    until(`${value} is not shown`, async () => {
-      const found = (await watched.list("recent")).get(key);
-      return found?.value === value;
-    });
-  try {
-    await direct.write("roots/ab", "before");
-    await shows("roots/ab", "before");
-    await until("every list is a request", async () => {
-      const before = requests;
-      await watched.list("recent");
-      return requests === before;
-    });
-    await direct.write("roots/ab", "after", (await direct.read("roots/ab"))?.version);
-    await shows("roots/ab", "after");
-    await watched.write("roots/cd", "own");
-    assert.equal((await watched.list("recent")).get("roots/cd")?.value, "own");
-    await direct.remove("roots/ab");
-    await shows("roots/ab", undefined);
-    assert.deepEqual(faults, []);
-  } finally {
-    ending.abort();
-  }
-}
-
 async function hasNoOtherRights(scene: Scene): Promise<void> {
   const client = await storeClient(scene);
   const elsewhere = createSecretSpace(client.send, "istio-system");
@@ -105,6 +61,5 @@ export const storeRows: readonly Row<Scene>[] = [
     "records in Secrets: every promise of the store, with the rights of its component",
     keepsPromises,
   ],
-  ["records in Secrets: a watch shows what another replica writes and removes", showsOthers],
   ["records in Secrets: the rights of the component reach nothing else", hasNoOtherRights],
 ];

@@ -302,30 +302,6 @@ async function survivesAnOutage(scene: Scene): Promise<void> {
   });
 }
 
-const flood = 1000;
-
-async function givesTurns(scene: Scene): Promise<void> {
-  const { plane } = scene;
-  await withCertManager(scene, async (signing) => {
-    const csr = await csrFor("shop", "web");
-    const names: string[] = [];
-    const asked = Array.from({ length: 20 }, async () => {
-      for (let i = 0; i < flood / 20; i++) {
-        const name = await request(plane, csr, "istio-system", by(istioCsr.replace("/", ":")));
-        await decide(plane, "istio-system", name, "Approved");
-        names.push(name);
-      }
-    });
-    const tenant = await csrFor("pay", "api");
-    await until("the flood has not begun", async () => names.length > flood / 4);
-    assert.equal(readyOf(await approvedRequest(plane, tenant, "pay", by("pay:api"))), "Issued");
-    await Promise.all(asked);
-    for (const name of names)
-      assert.equal(readyOf(await outcomeOf(plane, "istio-system", name)), "Issued");
-    assert.equal(signatures(signing), flood + 1, "one signature for each request");
-  });
-}
-
 /** The rows on CertificateRequests, with the rights of deploy/kustomize/components/signer-cert-manager, too. */
 export const certManagerRows: readonly Row<Scene>[] = [
   ["cert-manager's requests: a renewal, another key, DNS names, the issuer's condition", issues],
@@ -334,5 +310,4 @@ export const certManagerRows: readonly Row<Scene>[] = [
     "cert-manager's requests: a refusal of the CA and an update of the API server",
     survivesAnOutage,
   ],
-  ["cert-manager's requests: a thousand of istio-csr, and a second tenant's", givesTurns],
 ];

@@ -185,53 +185,6 @@ async function leavesStrangersAlone(scene: Scene): Promise<void> {
   });
 }
 
-/** A denial would take the certificates of running pods away, so what an operator can mend is none. */
-async function waitsForTheCa(scene: Scene): Promise<void> {
-  const { plane, folder } = scene;
-  const pod = podOf(scene);
-  const narrow = {
-    cluster_signers: [{ account: "istio-system/rampart-signer", namespaces: ["other"] }],
-  };
-  const refused = await setSignerScene(plane, folder, narrow);
-  let name = "";
-  try {
-    const { log } = await refused.start(ofPods);
-    name = await requestAs(plane, "node-1", pod, await stubSpec("ECDSAP256"));
-    const isSaid = async (): Promise<boolean> =>
-      log.operations.some(
-        ({ event, detail }) =>
-          event === "request-not-answered" &&
-          detail === "the CA refuses: caller may not request this identity",
-      );
-    await until("the refusal of the CA was not said", isSaid);
-    assert.equal((await statusOf(plane, pod, name)).conditions, undefined);
-  } finally {
-    await refused.end();
-  }
-  await withSigner(scene, ofPods, async () => {
-    assert.equal(conditionOf(await answered(plane, pod, name)), "Issued Issued");
-  });
-}
-
-/** The node of a request is what the API server has established, not that of the signer. */
-async function waitsForADenial(scene: Scene): Promise<void> {
-  const { plane } = scene;
-  const pod = podOf(scene);
-  await withSigner(scene, ofPods, async ({ ca }) => {
-    const since = new Date().toISOString();
-    for (const subject of [`node/${pod.node}`, `pod/${pod.uid}`]) {
-      await ca.reconfigure({ DENIED: [{ subject, since }] });
-      const name = await requestAs(plane, pod.node, pod, await stubSpec("ECDSAP256"));
-      await until(`the CA did not deny ${subject}`, async () =>
-        ca.log.audits.some(({ reason, check }) => reason === "denied" && check === subject),
-      );
-      assert.equal((await statusOf(plane, pod, name)).conditions, undefined);
-      await ca.reconfigure({ DENIED: [{ subject: "node/node-2", since }] });
-      assert.equal(conditionOf(await answered(plane, pod, name)), "Issued Issued");
-    }
-  });
-}
-
 async function takesOver(scene: Scene): Promise<void> {
   const { plane, folder } = scene;
   const pod = podOf(scene);
@@ -259,8 +212,6 @@ export const signerRows: readonly Row<Scene>[] = [
   ],
   ["pod certificates denied: a key type, annotations, a namespace", deniesByPolicy],
   ["pod certificates of a strange signer, and for another node's pod", leavesStrangersAlone],
-  ["pod certificates that the CA refuses wait until it does not", waitsForTheCa],
-  ["pod certificates of a denied node and a denied pod wait until they are not", waitsForADenial],
   ["two signers, of which one answers, and the other when that has ended", takesOver],
 ];
 
