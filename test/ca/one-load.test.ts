@@ -6,7 +6,6 @@ import type { KekRing } from "../../src/custody/kek.ts";
 import { WorkSharing } from "../../src/foundation/shared-work.ts";
 import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
-import { signerOf } from "../testkit/ca/loaded-authorities.ts";
 import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
@@ -17,7 +16,6 @@ import {
 } from "../testkit/ca/sealed-authorities.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { refusalOf } from "../testkit/refusal.ts";
-import { eventually } from "../testkit/time/eventually.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
 const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
@@ -130,31 +128,6 @@ describe.each(ways)("two thousand requests at once, with work shared by %s", (_,
     expect(store.loads).toBeLessThanOrEqual(3);
   });
 });
-
-test.each(ways)(
-  "fifty requests at once are served, with work shared by %s and records that may not outlive a read",
-  async (_, shareWork) => {
-    const store = createMemoryStore(record);
-    const answers: Promise<string | undefined>[] = [];
-    const ask = (count: number): void => {
-      for (let i = 0; i < count; i++) {
-        answers.push(signerOf(authorities, later(answers.length / 1000)).catch(String));
-      }
-    };
-    // Others come while the store is read, each time.
-    const load = () => {
-      if (answers.length < 50) ask(10);
-      return store.load();
-    };
-    const authorities = authoritiesOf({ ...store, load }, shareWork, {
-      refreshSeconds: 0,
-      surviveOutageSeconds: 0,
-    });
-    ask(10);
-    await eventually(() => expect(answers).toHaveLength(50));
-    expect(new Set(await Promise.all(answers))).toEqual(new Set([record.id]));
-  },
-);
 
 test("requests beyond the places that wait for a load are refused, and served after it", async () => {
   const { authorities, store, hold } = slowAuthorities(sharePromises);

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { KvNamespace } from "../../src/worker/kv-store.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import {
   namespaceOf,
@@ -81,28 +80,4 @@ test("the Worker's cron delivers its roots to the clusters that want them, whate
     expect(api.asked).not.toEqual([]);
     expect(api.asked.filter((each) => !each.startsWith("GET"))).toEqual([]);
   }
-});
-
-test("the Worker's cron repairs a changed ConfigMap, and delivers to clusters that are back", async () => {
-  const before = eager.configMapIn("shop-3");
-  if (before) eager.put({ ...before, data: { "root-cert.pem": "mine" } });
-  eager.asked.length = 0;
-  broken.instead = undefined;
-  silent.instead = undefined;
-  await runUntil(eager, broken, silent);
-  const writes = eager.asked.filter((each) => !each.startsWith("GET"));
-  expect(new Set(writes)).toEqual(
-    new Set(["PATCH /api/v1/namespaces/shop-3/configmaps/istio-ca-root-cert"]),
-  );
-});
-
-test("the Worker's cron delivers roots even when the rotation fails", async () => {
-  const { AUTHORITIES } = await harness.getWorker<{ AUTHORITIES: KvNamespace }>().getEnv();
-  await AUTHORITIES.put(`authorities/${"0".repeat(40)}`, "{}");
-  eager.put(namespaceOf("late"));
-  await eventually(async () => {
-    expect(await runCron()).toMatchObject({ outcome: "exception" });
-    const data = { "root-cert.pem": await publishedPem() };
-    expect(eager.configMapIn("late")).toMatchObject({ data });
-  });
 });

@@ -12,7 +12,7 @@ export interface MatrixRow {
 const native: readonly ServerName[] = ["rampart serve", "rampart gateway"];
 const https: readonly ServerName[] = [...native, "Worker"];
 
-const everything = "certificates by token and by certificate, every refusal, a rotation";
+const everything = "certificates by token and by certificate, refusals, a rotation";
 
 /** The page repeats it (test/pages/compatibility.test.ts), and the suite plays each cell of it. */
 export const matrix = {

@@ -10,14 +10,7 @@ import { createConsole } from "../../src/worker/console.ts";
 import { openWorkerLog } from "../../src/worker/log/worker-log.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { logOrigin, readerToken } from "../contract/log/log-values.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintAccountToken,
-  mintToken,
-  type TokenKey,
-} from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
+import { createTokenKey, jwksOf, mintToken, type TokenKey } from "../testkit/callers/tokens.ts";
 import { issuerWithKeys } from "../testkit/configuration.ts";
 import { registry } from "./runtime/internet.ts";
 import { logValues } from "./runtime/log-values.ts";
@@ -114,16 +107,6 @@ describe("a Worker with a token", () => {
     expect(html).toContain("<code>rampart doctor</code> looks further");
   });
 
-  test("shows commands as they act on this Worker's store: deployed, or under wrangler dev", async () => {
-    const shared = { ...issuerWithKeys, namespaces: ["shop"] };
-    const ISSUERS = [shared, { ...shared, issuer: "https://b.test", cluster: "b" }];
-    const { get } = await start({ CONSOLE_TOKENS: token, ISSUERS });
-    const pageAt = async (url: string) => (await get(url, operator)).text();
-    expect(await pageAt("/")).toContain("<code>rampart cluster check --remote</code>");
-    const local = await pageAt("http://127.0.0.1:8787/");
-    expect(local).toContain("<code>rampart cluster check</code>");
-  });
-
   test.each([{}, { authorization: "Bearer wrong" }, { "cf-access-jwt-assertion": "a.b.c" }])(
     "asks everybody else for it: %j",
     async (headers: Readonly<Record<string, string>>) => {
@@ -177,44 +160,6 @@ describe("a Worker with a log", () => {
   });
 });
 
-describe("the rules of a Worker", () => {
-  const rules = [
-    { name: "closed", shadow: true, then: { deny: "closed" } },
-    { name: "pay", when: { namespace: "pay" }, then: { deny: "closed" } },
-  ];
-
-  test("have in its log how often each decided, and what shadows would have done", async () => {
-    const key = await createTokenKey("ES256", "k1");
-    const ISSUERS = [{ issuer: "https://a.test", jwks: jwksOf(key) }];
-    const { get } = await start({
-      ...logValues,
-      ISSUERS,
-      POLICY: { rules },
-      CONSOLE_TOKENS: token,
-    });
-    const proof = await mintAccountToken(key, "https://a.test", "shop:cart", new Date());
-    const { csrPem: csr } = await createWorkload();
-    const headers = { authorization: `Bearer ${proof}`, "content-type": "application/json" };
-    const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
-    const answer = await get(path, headers, JSON.stringify({ csr }));
-    expect(answer.status).toBe(200);
-    await runDurableObjectAlarm(env.LOG_SHARD.getByName(`${logOrigin}/0`));
-    const html = await (await get("/", operator)).text();
-    expect(html).toMatch(/<th scope="col">Last hour<\/th>/);
-    expect(html).toContain("1 would be denied");
-    // What a live rule refused is not in the log: the page says what its numbers are, and since when.
-    expect(html).toMatch(/pay[\s\S]*?refusals are not counted here/);
-    expect(html).toMatch(/id="policy"[\s\S]*has no refused or failed call[\s\S]*Counted since/);
-  });
-
-  test("are not counted without a log, and the page says where to look", async () => {
-    const { get } = await start({ POLICY: { rules }, CONSOLE_TOKENS: token });
-    const html = await (await get("/", operator)).text();
-    expect(html).toContain("Decisions are not counted here: the issuance log");
-    expect(html).not.toContain("Last hour</th>");
-  });
-});
-
 describe("a Worker behind Cloudflare Access", () => {
   const team = "https://team.cloudflareaccess.test";
   const CONSOLE_ACCESS = { team, audience: "a".repeat(64) };
@@ -245,14 +190,5 @@ describe("a Worker behind Cloudflare Access", () => {
     const { get } = await startWithTeam();
     const headers = { "cf-access-jwt-assertion": await tokenFor(CONSOLE_ACCESS.audience) };
     expect((await get("/", headers)).status).toBe(200);
-  });
-
-  test("refuses a token for another application, and requests that did not pass Access", async () => {
-    const { get } = await startWithTeam();
-    const other = { "cf-access-jwt-assertion": await tokenFor("b".repeat(64)) };
-    for (const headers of [other, {}, operator]) {
-      const response = await get("/", headers as Readonly<Record<string, string>>);
-      expect([response.status, response.headers.get("www-authenticate")]).toEqual([403, null]);
-    }
   });
 });

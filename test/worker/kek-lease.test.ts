@@ -2,21 +2,14 @@ import { createScheduledController, reset, runInDurableObject } from "cloudflare
 import { env } from "cloudflare:workers";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { type OpenPlatformKeys, PlatformKeys } from "../../src/config/platform-keys.ts";
-import { createServiceRoot } from "../../src/custody/key-service/operators-keys.ts";
-import { Hex } from "../../src/pki/encoding/bytes.ts";
-import { Pem } from "../../src/pki/encoding/pem.ts";
-import { Certificate } from "../../src/pki/x509/certificate.ts";
-import { Crl } from "../../src/pki/x509/crl/crl.ts";
-import { SubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { logOrigin } from "../contract/log/log-values.ts";
 import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
 import { issuerTables, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
-import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
-import { awsCredential, awsFault, awsRootUris } from "../testkit/key-services/aws-kms.ts";
+import { awsCredential, awsFault } from "../testkit/key-services/aws-kms.ts";
 import { type PlayedKek, playWrappedKek } from "../testkit/key-services/wrapped-kek.ts";
 import { recordConsoleLines } from "./runtime/console-lines.ts";
 import { logValues } from "./runtime/log-values.ts";
@@ -103,60 +96,6 @@ test("an isolate that starts in an outage refuses, and issues after it", async (
   expect(await ca.call()).toContain("unavailable");
   kek.service.conduct = "works";
   ca.pass(2);
-  expect(await ca.call()).toBe("issued");
-});
-
-test("a KEK without a service gives way to one of a service, and comes back", async () => {
-  await reset();
-  const kek = await playWrappedKek();
-  const old = `${env["KEK"]}`;
-  for (const KEK of [old, `${old},${kek.value}`, `${kek.value},${old}`, kek.value]) {
-    const ca = await start(kek, { KEK });
-    await ca.cron();
-    expect(await ca.call()).toBe("issued");
-  }
-  for (const KEK of [`${kek.value},${old}`, `${old},${kek.value}`, old]) {
-    const ca = await start(kek, { KEK });
-    await ca.cron();
-    expect(await ca.call()).toBe("issued");
-  }
-});
-
-test("a root in a key service signs the intermediates of a Worker", async () => {
-  await reset();
-  const kek = await playWrappedKek();
-  const [uri = ""] = awsRootUris;
-  const { keyServices } = kek.keyCustodyAt(() => new Date());
-  const der = await createServiceRoot(keyServices(uri), clusterLocal, 365 * 86_400, new Date());
-  const root = Pem.format("CERTIFICATE", der);
-  const ca = await start(kek, {
-    AUTHORITY_ROOT: "upstream",
-    UPSTREAM_AUTHORITY: { kind: "key-service", keys: [uri], root },
-    MAX_WORKLOAD_CERT_TTL: "24h",
-    AUTHORITY_LIFETIME: "240h",
-    PROPAGATION_INTERVAL: "10m",
-    CRL: "on",
-  });
-  await ca.cron();
-  ca.pass(1200);
-  expect(await ca.call()).toBe("issued");
-  for (let i = 0; i < 24; i++) {
-    ca.pass(86_400);
-    await ca.cron();
-    ca.pass(1200);
-    expect(await ca.call()).toBe("issued");
-  }
-  const signed = kek.service.asked.filter((action) => action === "Sign").length;
-  expect(signed).toBeGreaterThan(4);
-  const id = Hex.format(
-    SubjectPublicKey.keyIdentifier(SubjectPublicKey.parse(Certificate.parse(der).toBeSigned.spki)),
-  );
-  const crl = await ca.get(`/crl/${id}.crl`);
-  expect(Crl.parse(crl).nextUpdate?.getTime()).toBeGreaterThan(
-    ca.now().getTime() + 180 * 86_400_000,
-  );
-  expect(kek.service.asked.filter((action) => action === "Sign")).toHaveLength(signed);
-  kek.service.fault = awsFault("KMSInvalidStateException");
   expect(await ca.call()).toBe("issued");
 });
 

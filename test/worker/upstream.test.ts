@@ -95,34 +95,6 @@ describe.each(["vault", "rampart"] as const)("the cron, under a CA of the kind %
     expect(lines.join()).not.toContain(secret);
   });
 
-  test.for<[UpstreamConduct, string]>([
-    ["refuses", "answered with status 403"],
-    ["answers HTML", "did not answer JSON"],
-    ["signs another key", "a certificate for another key"],
-  ])(
-    "has a current authority sign on when the CA %s, and says why",
-    async ([conduct, sentence]) => {
-      const ca = await start(kind);
-      await ca.cron("signs");
-      ca.pass(50 * day);
-      const { authority } = await ca.readiness();
-      const { keys: before } = await env.AUTHORITIES.list();
-      for (let i = 0; i < 2; i++) await expect(ca.cron(conduct)).rejects.toThrow(AggregateError);
-      expect((await env.AUTHORITIES.list()).keys).toEqual(before);
-      expect(faults().map(({ detail }) => detail)).toEqual(
-        [0, 1].map(() => expect.stringContaining(sentence)),
-      );
-      ca.pass(3600);
-      const { ready, reasons, authority: signing } = await ca.readiness();
-      expect([ready, signing, await ca.isIssuing()]).toEqual([true, authority, true]);
-      expect(reasons).toEqual([expect.stringContaining("the CA upstream has given none")]);
-      await ca.cron("signs");
-      ca.pass(propagation);
-      expect((await ca.readiness()).authority).not.toBe(authority);
-      expect(lines.join()).not.toContain(secret);
-    },
-  );
-
   test("leaves a CA that hangs, and issues meanwhile", async () => {
     const ca = await start(kind);
     await ca.cron("signs");

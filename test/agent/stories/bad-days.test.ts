@@ -1,5 +1,4 @@
 import { once } from "node:events";
-import { readFile, writeFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
@@ -7,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
-import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
+import { SdsStream } from "../../testkit/agent/sds-client.ts";
 
 let ca: HttpCa;
 beforeEach(async () => {
@@ -73,35 +72,9 @@ test("survives a CA that is unreachable at the start", async () => {
   await event("certificate-obtained");
 });
 
-test("uses a new token at the next attempt", async () => {
-  const file = `${await ca.tokenFile("foo:bar")}-later`;
-  const { event } = await runAgent(ca, { RAMPART_TOKEN_FILE: file });
-  await event("token-missing");
-  await writeFile(file, "");
-  await event("token-missing", 2);
-  await writeFile(file, "two words");
-  await event("renewal-failed", 3);
-  await writeFile(file, await readFile(await ca.tokenFile("foo:bar")));
-  await event("certificate-obtained");
-});
-
 test("refuses a certificate for another identity", async () => {
   const { event } = await runAgent(ca, { SERVICE_ACCOUNT: "somebody-else" });
   expect(await event("renewal-failed")).toMatchObject({ fault: "identity-mismatch" });
-});
-
-test("learns of new roots from the bundle, without a request for a certificate", async () => {
-  const { agent, event, sdsSocket } = await runAgent(ca, { RAMPART_BUNDLE_REFRESH: "1s" });
-  await event("certificate-obtained");
-  await event("bundle-read");
-  const before = agent.status().roots.length;
-  const stream = new SdsStream(sdsSocket);
-  stream.subscribe("ROOTCA");
-  await stream.next();
-  await ca.taint("with-last-leaf");
-  const [roots] = await stream.secrets();
-  expect(before).toBe(1);
-  expect(roots && pemsOf(roots)[0]?.split("BEGIN CERTIFICATE")).toHaveLength(3);
 });
 
 test("renews when its authority is tainted, and no longer trusts the root", async () => {

@@ -10,22 +10,6 @@ import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 
 const record = (id: string, value = "{}"): StoredRecord => ({ kind: "authority", id, value });
 
-const namesIn = async (store: AuthorityStore): Promise<string[]> =>
-  (await store.load()).map(({ kind, id }) => `${kind}/${id}`).toSorted();
-
-test("a dry session reads what it would have written, and leaves the store as it was", async () => {
-  const store = createMemoryStore(record("a"), record("b"));
-  const session = createSessionStore(store, true);
-  await session.put(record("c"));
-  await session.delete(record("a"));
-  expect(await namesIn(session)).toEqual(["authority/b", "authority/c"]);
-  expect(await namesIn(store)).toEqual(["authority/a", "authority/b"]);
-  expect(session.changes).toMatchObject([
-    { act: "put", name: { kind: "authority", id: "c" } },
-    { act: "delete", name: { kind: "authority", id: "a" } },
-  ]);
-});
-
 test("a session reads its own writes even while the store still answers with older records", async () => {
   const store = createMemoryStore(record("a", "old"));
   const stale: AuthorityStore = { ...store, load: async () => [record("a", "old"), record("b")] };

@@ -2,7 +2,6 @@ import { Agent, get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Outcome } from "./outcome-table.ts";
 import type { AgentProcess } from "./processes/agent-process.ts";
-import { statusOf } from "./processes/steady-load.ts";
 import { type SupervisionOptions, startSupervised } from "./supervision.ts";
 
 const connections = 40;
@@ -16,7 +15,7 @@ interface Drain {
   readonly what: string;
   readonly variables: Readonly<Record<string, string>>;
   /** Tells it, and resolves when it has ended as it should. @returns What was seen besides the connections. */
-  readonly end: (agent: AgentProcess, told: Promise<unknown>, url: string) => Promise<string>;
+  readonly end: (agent: AgentProcess) => Promise<string>;
 }
 
 const drains: readonly Drain[] = [
@@ -34,17 +33,6 @@ const drains: readonly Drain[] = [
       MINIMUM_DRAIN_DURATION: "1s",
     },
     end: async (agent) => `ended with the last connection, exit code ${await endWell(agent)}`,
-  },
-  {
-    what: "POST /drain, then SIGTERM",
-    variables: { TERMINATION_DRAIN_DURATION_SECONDS: "3600" },
-    async end(agent, told, url) {
-      await agent.command("/drain");
-      await told;
-      const status = await statusOf(url);
-      if (status !== "200") throw new Error(`a new connection got ${status}`);
-      return `new connections served meanwhile, exit code ${await endWell(agent)}`;
-    },
   },
 ];
 
@@ -75,7 +63,7 @@ async function play({ what, end }: Drain, options: SupervisionOptions): Promise<
     const kept = Array.from({ length: connections }, () => new KeptConnection(url));
     await Promise.all(kept.map(({ firstAnswer }) => firstAnswer));
     const ending = Promise.all(kept.map((connection) => connection.end));
-    const seen = await end(agent, ending, url);
+    const seen = await end(agent);
     const ends = await ending;
     const told = ends.filter((each) => each === "told").length;
     const detail = `${told} of ${ends.length} told to close, ${ends.length - told} cut off; ${seen}`;

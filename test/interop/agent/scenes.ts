@@ -12,7 +12,6 @@ import { SteadyLoad, statusOf } from "./processes/steady-load.ts";
 
 /** A life that outlasts an outage, and still lets a rotation end within minutes. */
 export const leafSeconds = 20;
-const outageSeconds = 4;
 
 /** The parts that all scenes share. */
 export interface Stage {
@@ -33,11 +32,8 @@ export const scenes: readonly (readonly [what: string, play: (stage: Stage) => P
   [
     ["three renewals under load", threeRenewals],
     ["a whole rotation of the authority", wholeRotation],
-    ["an agent is restarted", agentRestart],
     ["an agent is killed", agentKill],
-    [`the CA is away for ${outageSeconds} s`, outage],
     ["an agent is restarted while the CA is away", restartInOutage],
-    ["the authority is tainted, its root stays for its leaves", gracefulTaint],
   ];
 
 export async function environment(
@@ -101,28 +97,12 @@ export async function wholeRotation(stage: Stage): Promise<string> {
   return "the old root is gone from the proxies";
 }
 
-async function agentRestart({ agents: { a } }: Stage): Promise<string> {
-  await a.end("SIGTERM");
-  a.start();
-  await a.ready();
-  await sleep(2_000);
-  return "ready again";
-}
-
 async function agentKill({ agents: { b } }: Stage): Promise<string> {
   await b.end("SIGKILL");
   b.start();
   await b.ready();
   await sleep(2_000);
   return "ready again";
-}
-
-async function outage({ network }: Stage): Promise<string> {
-  network.pause();
-  await sleep(outageSeconds * 1000);
-  network.resume();
-  await sleep(leafSeconds * 1000);
-  return "renewed afterwards";
 }
 
 async function restartInOutage({ network, agents: { a } }: Stage): Promise<string> {
@@ -133,16 +113,6 @@ async function restartInOutage({ network, agents: { a } }: Stage): Promise<strin
   network.resume();
   await sleep(leafSeconds * 1000);
   return "ready from its cache";
-}
-
-async function gracefulTaint(stage: Stage): Promise<string> {
-  const tainted = await stage.ca.signingRoot();
-  await stage.ca.taint("with-last-leaf");
-  await until("another authority signs", async () => {
-    return (await stage.ca.signingRoot()) !== tainted;
-  });
-  await untilGone(tainted, 240, stage);
-  return "the tainted root is gone from the proxies";
 }
 
 /** Waits until neither agent serves the root any more. */

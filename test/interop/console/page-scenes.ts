@@ -129,19 +129,6 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
     expectEqual(queries.at(-1), "cart & co", "the query");
     expectEqual(await page.getByRole("searchbox").inputValue(), "cart & co", "the field");
   },
-  "the page follows the CA where its address has a password, as that of npm start": async (
-    browser,
-  ) => {
-    let ready = true;
-    using server = await serveStatus({
-      at: async () => ({ ...sampleStatus, ready }),
-      searchLog: async () => sampleEntries,
-    });
-    const { page } = await openPage(browser, server.url.replace("//", "//operator:token@"));
-    ready = false;
-    await page.clock.runFor(10_500);
-    await page.getByText("cannot sign").waitFor();
-  },
   "the page follows the CA, and keeps the focus": async (browser) => {
     let trustDomain = "before.example";
     const at = async () => ({
@@ -194,39 +181,6 @@ export const pageScenes: Readonly<Record<string, Scene>> = {
       hostile,
       "the field after a reload",
     );
-    expectEqual(faults, [], "faults");
-  },
-  "hostile names stay text, from the server and live": async (browser) => {
-    const named = { name: hostile, cluster: hostile };
-    const status = {
-      ...sampleStatus,
-      trustDomain: hostile,
-      needsAttention: [hostile],
-      clusters: sampleStatus.clusters.map(({ delivery, progress }) => ({
-        name: hostile,
-        delivery,
-        ...(progress && { progress: { ...progress, fault: hostile } }),
-      })),
-      issuers: sampleStatus.issuers.map((each) => ({
-        ...each,
-        ...named,
-        failure: { at: sampleStatus.now, detail: hostile },
-      })),
-    };
-    const entries = sampleEntries.entries.map((each) => ({
-      ...each,
-      ...named,
-      pod: hostile,
-      serialNumber: hostile,
-    }));
-    const found = { ...sampleEntries, entries };
-    const searchLog = async () => found;
-    const at = async () => status;
-    using server = await serveStatus({ at, searchLog });
-    const { page, faults } = await openPage(browser, server.url);
-    await page.clock.runFor(10_500);
-    await page.waitForLoadState("networkidle");
-    expectEqual(await page.locator("img, main script").count(), 0, "elements of a stranger");
     expectEqual(faults, [], "faults");
   },
 };

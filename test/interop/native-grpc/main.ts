@@ -109,7 +109,7 @@ async function playEverything(servers: Servers, stage: Stage): Promise<void> {
   const judge = verdictOf({ ...tools, scratch });
   for (const server of [servers.serve, servers.gateway, servers.worker]) {
     const certificates = server.tls && (await obtainCertificates(server, mesh, scratch));
-    const cases = await casesFor(mesh, certificates, scratch);
+    const cases = await casesFor(mesh, certificates);
     for (const cell of cells.filter((cell) => cell.server === server.name)) {
       if (cell.missing !== undefined) continue;
       say(`${matrix[cell.key].client}, ${server.name}`);

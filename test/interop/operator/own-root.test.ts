@@ -1,4 +1,4 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "smol-toml";
 import { expect, test } from "vitest";
@@ -64,26 +64,6 @@ test("an authority begins under a company's root, and gets its next intermediate
   const listed = JSON.parse((await runLine("rampart authority list --json", terminal)).stdout);
   expect(listed).toHaveLength(2);
   expect(listed).toContainEqual(expect.objectContaining({ id: first?.id }));
-});
-
-test("an answer for another key is refused, and the request of the page stays open until it is withdrawn", async () => {
-  const terminal = await operatorsTerminal();
-  const [request = "", sign = "", install = ""] = textsIn(await blocksUnder(page, "Begin"), "sh");
-  await type(companysRoot, terminal);
-  await type(request, terminal);
-  const another = "openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
-  await type(`${another} -keyout other.key -subj /CN=other -out mesh.csr`, terminal);
-  await type(sign, terminal);
-  const refused = await runLine(`set -e\n${install}`, terminal);
-  expect(refused.code).toBe(1);
-  expect(refused.stderr).toMatch(/^rampart: .*request/m);
-  const open = async () =>
-    JSON.parse((await runLine("rampart authority requests --json", terminal)).stdout);
-  const [{ id }, ...others] = await open();
-  expect(others).toEqual([]);
-  const rows = /`(rampart authority withdraw) <id>`/.exec(await readFile(page, "utf8"));
-  await type(`${rows?.[1]} ${id} --yes`, terminal);
-  expect(await open()).toEqual([]);
 });
 
 test.each([

@@ -1,23 +1,15 @@
 import { existsSync } from "node:fs";
-import { mkdir, rm, stat, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { rm, stat } from "node:fs/promises";
+import { join } from "node:path";
 import type { Command } from "commander";
 import { afterAll, describe, expect, test } from "vitest";
-import { Mint } from "../../../src/ca/mint.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
-import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
 import type { Terminal } from "../../../src/cli/terminal/terminal.ts";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { rootCommand } from "../../../src/cli/verbs/root.ts";
-import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import {
-  copyVectors,
-  createCa,
-  operatorErrorOf,
-  vectorFolders,
-} from "../../testkit/pki/plugged-in.ts";
+import { operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 import {
   type Answer,
   configureKeks,
@@ -154,69 +146,6 @@ describe.concurrent("an operator", () => {
   );
 
   test(
-    "moves in with istiod's CA, and trusts another root for a while",
-    async () => {
-      const mesh = await folder();
-      const manifest = resolve("test/vectors/istio-ca-secret.yaml");
-      expect(done(await rampart(mesh, `authority import ${manifest}`))).toMatch(
-        /signing, now +RSA/,
-      );
-      const cacerts = join(mesh.path, "cacerts");
-      await mkdir(cacerts);
-      await copyVectors(cacerts, vectorFolders["istio-cacerts-ec"] ?? {});
-      expect(await operatorErrorOfVerb(mesh, `authority import ${cacerts}`)).toEqual([
-        expect.stringMatching(/^Trust this root, new to the mesh\? SHA-256 [0-9a-f]{64}$/),
-        "There is no terminal to ask on: add --yes",
-      ]);
-
-      const other = await createCa("CN=Other", { notAfter: new Date("2040-01-01T00:00:00Z") });
-      const file = join(mesh.path, "other.pem");
-      await writeFile(file, other.pem);
-      const added = done(await rampart(mesh, `root add ${file}`));
-      const [, id = ""] = /^([0-9a-f]{12}) .*\(root\)/m.exec(added) ?? [];
-      expect(await operatorErrorOfVerb(mesh, `root add ${file}`)).toEqual([
-        expect.stringMatching(/^[0-9a-f]{64} is trusted already$/),
-      ]);
-      const removed = done(await rampart(mesh, `root remove ${id} --after 24h --yes`));
-      expect(removed).toMatch(new RegExp(`^${id} +verifying, tainted`, "m"));
-      expect(await operatorErrorOfVerb(mesh, `root add ${file}`)).toEqual([
-        expect.stringMatching(/was removed at .* and cannot be added again$/),
-      ]);
-    },
-    timeoutMilliseconds,
-  );
-
-  test(
-    "is told of a record that does not open, and of all the others",
-    async () => {
-      const spoilt = await folder();
-      await within(spoilt, ({ mint, now }) =>
-        Mint.mintAuthority(
-          { ...mint, log: createEventRecorder() },
-          Schedule.first(mint.phaseLengths, now),
-        ),
-      );
-      const { store, close } = await openDeployment({ config: spoilt.config }, {}, new Date());
-      await store.put({ kind: "authority", id: "ab".repeat(20), value: "broken" });
-      await close();
-      const list = await rampart(spoilt, "authority list --json");
-      expect(list.code).toBe(1);
-      expect(JSON.parse(list.stdout)).toHaveLength(1);
-      expect(list.stderr).toContain("rampart: the store holds records that do not open: 1");
-
-      const [{ id }] = JSON.parse(list.stdout);
-      const tainted = await rampart(spoilt, `authority taint ${id} --root immediately --yes`);
-      expect(tainted.code).toBe(1);
-      expect(tainted.stdout).toMatch(/retired, tainted/);
-      expect(tainted.stderr).toContain(
-        "rampart: the authority is tainted, but the rotation after it failed in part",
-      );
-      expect(tainted.stderr).not.toMatch(/^ +at /m);
-    },
-    timeoutMilliseconds,
-  );
-
-  test(
     "who mistypes is told so, before anything is opened",
     async () => {
       const nowhere = await folder();
@@ -234,21 +163,6 @@ describe.concurrent("an operator", () => {
       for (const [i, pattern] of Object.values(slips).entries())
         expect(reasons[i]).toMatch(pattern);
       expect(existsSync(join(nowhere.path, ".wrangler"))).toBe(false);
-    },
-    timeoutMilliseconds,
-  );
-
-  test(
-    "gets a fresh KEK that the configuration takes, another each time",
-    async () => {
-      const nowhere = await folder();
-      const made = [
-        await rampart(nowhere, "kek new 2026-11"),
-        await rampart(nowhere, "kek new 2026-11"),
-      ];
-      const [one, two] = made.map(done);
-      expect(one).toMatch(/^2026-11:[A-Za-z0-9+/]{43}=\n$/);
-      expect(two).not.toBe(one);
     },
     timeoutMilliseconds,
   );

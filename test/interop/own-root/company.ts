@@ -44,23 +44,6 @@ async function requestWithKey(key: string, csr: string, subject: string): Promis
   await openssl("req", "-new", ...kind, "-keyout", key, "-subj", subject, "-out", csr);
 }
 
-const istiosExtensions = `basicConstraints = CA:TRUE
-keyUsage = digitalSignature, nonRepudiation, keyEncipherment, keyCertSign`;
-
-/** A plugged-in CA as Istio's samples have it: made outside, with its key, and without key identifiers. */
-export async function pluggedIn(company: Company, folder: string): Promise<SecretFiles> {
-  await mkdir(folder, { recursive: true });
-  const [key, csr] = [join(folder, "key.pem"), join(folder, "csr.pem")];
-  await requestWithKey(key, csr, "/OU=Istio/CN=Intermediate CA");
-  const certificate = await company.sign(await readFile(csr, "utf8"), istiosExtensions);
-  return {
-    "ca-cert.pem": certificate,
-    "ca-key.pem": await readFile(key, "utf8"),
-    "cert-chain.pem": certificate,
-    "root-cert.pem": await readFile(company.rootFile, "utf8"),
-  };
-}
-
 /** Mounts a Secret, or replaces it, as the kubelet does: each name leads through the link `..data`. */
 export async function mountSecret(folder: string, files: SecretFiles): Promise<void> {
   const generation = `..${Date.now()}`;

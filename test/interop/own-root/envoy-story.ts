@@ -5,7 +5,7 @@ import { vectorFolders } from "../../testkit/pki/plugged-in.ts";
 import { until } from "../../testkit/time/until.ts";
 import { startEnvoyPair } from "../agent/envoy-pair.ts";
 import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
-import { type Company, foundCompany, mountSecret, pluggedIn, type SecretFiles } from "./company.ts";
+import { type Company, foundCompany, mountSecret, type SecretFiles } from "./company.ts";
 import { certificateIn, intermediateOf, leafSeconds, MeshCa, type Workload } from "./mesh.ts";
 
 /** The mesh that lives under the root of others. */
@@ -22,9 +22,8 @@ interface Stage {
 export type Told = (what: string, act: () => Promise<string>) => Promise<void>;
 
 /**
- * A mesh moves in with Istio's EC intermediate, and gets three more while requests go on. The first comes
- * under a new root by request and answer. Two follow under that root, by the directory and by request and
- * answer.
+ * A mesh moves in with Istio's EC intermediate, and gets another while requests go on, under a
+ * new root by request and answer.
  */
 export async function playEnvoys(envoy: string, folder: string, tell: Told): Promise<void> {
   const cacerts = join(folder, "cacerts");
@@ -50,8 +49,6 @@ export async function playEnvoys(envoy: string, folder: string, tell: Told): Pro
   const istios = await certificateIn(join(cacerts, "ca-cert.pem"));
   await tell("Istio's EC intermediate signs, from a mounted Secret", () => signs(stage, istios));
   await tell("a new root: request, openssl x509 -req, install", () => byRequest(stage, "--yes"));
-  await tell("the same root: the Secret is replaced, with its key", () => bySecret(stage));
-  await tell("the same root: request, openssl x509 -req, install", () => byRequest(stage));
   await load.stop();
   await envoys.end();
   await Promise.all(workloads.map(({ agent }) => agent.end()));
@@ -115,12 +112,4 @@ async function byRequest(stage: Stage, ...options: readonly string[]): Promise<s
   await writeFile(chain, (await company.sign(csr, await documentedExtensions())) + root);
   await ca.authority("install", chain, ...options);
   return signs(stage, await certificateIn(chain));
-}
-
-async function bySecret(stage: Stage): Promise<string> {
-  const { cacerts, company, folder } = stage;
-  const own = join(folder, "next-cacerts");
-  await mkdir(own);
-  await mountSecret(cacerts, await pluggedIn(company, own));
-  return signs(stage, await certificateIn(join(cacerts, "ca-cert.pem")));
 }

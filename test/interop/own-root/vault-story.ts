@@ -34,7 +34,6 @@ export async function playVault(program: string, folder: string, tell: Told): Pr
   });
   const stage = { folder, vault, tokenFile, ca, workload: await ca.startAgent("a") };
   await tell("sign-intermediate founds the CA", () => founded(stage));
-  await tell("the cron asks again, before the first one stops", () => asksAgain(stage));
   await tell("a new root of the engine is published before it counts", () => newRoot(stage, key));
   await tell("a token that is refused changes nothing, and is told", () => refusedToken(stage));
   await stage.workload.agent.end();
@@ -67,20 +66,6 @@ async function founded(stage: Stage): Promise<string> {
   if (issuer !== "CN=Company Root") throw new Error(`it is issued by ${issuer}`);
   if (subjectAltName !== "URI:spiffe://cluster.local") throw new Error(`it is ${subjectAltName}`);
   return subject.replaceAll("\n", ", ");
-}
-
-async function asksAgain(stage: Stage): Promise<string> {
-  const seen = new Set<string>();
-  await until(
-    "three intermediates",
-    async () => {
-      seen.add((await intermediateOf(stage.workload)).fingerprint256);
-      return seen.size >= 3;
-    },
-    2 * patienceSeconds,
-  );
-  await verified(stage);
-  return `${seen.size} intermediates`;
 }
 
 async function newRoot(stage: Stage, key: object): Promise<string> {

@@ -205,27 +205,5 @@ export function executableRows(folder: string): readonly Row[] {
       "serves without a PATH, and issues a certificate",
       () => serveAndIssue(join(folder, "alone"), alone),
     ],
-    [
-      "serves from two processes",
-      () => serveAndIssue(join(folder, "two"), alone, ["--processes", "2"]),
-    ],
-    [
-      "prints its unit for systemd",
-      async () => {
-        const { stdout } = await run(program, ["serve", "--unit"], { folder });
-        assert.equal(stdout, await readFile("deploy/rampart-serve.service", "utf8"));
-      },
-    ],
-    [
-      "refuses a configuration that is not there, in a sentence",
-      async () => {
-        const { stderr, exitCode } = await run(program, ["serve", "-c", "nowhere.toml"], {
-          folder,
-        });
-        assert.equal(exitCode, 1);
-        assert.match(stderr, /^rampart: .*nowhere\.toml/);
-        assert.doesNotMatch(stderr, /\n {4}at /);
-      },
-    ],
   ];
 }

@@ -1,7 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
@@ -44,8 +42,6 @@ const manyRevoked = 100_000;
 
 const scenes: readonly (readonly [what: string, play: (stage: Stage) => Promise<string>])[] = [
   ["a stolen certificate is revoked under load", stolenCertificate],
-  ["a certificate is revoked, and roots come ten times", changingRoots],
-  ["a workload is denied and revoked", deniedWorkload],
   [`${manyRevoked} revoked serial numbers`, manySerials],
 ];
 
@@ -67,58 +63,6 @@ async function stolenCertificate({ ca, a, b }: Stage): Promise<string> {
   return `refused after ${refused} s by the alert "certificate revoked"; the workload had another certificate ${healed} s later`;
 }
 
-/** A new root comes before its CRL, and lets no revoked certificate in for a moment. */
-async function changingRoots({ ca, a, b }: Stage): Promise<string> {
-  const loot = await stealFrom(a);
-  await ca.revoke(loot.cert);
-  await until("the thief is refused", async () => (await callWith(loot, b.port)) !== "200");
-  let [calls, accepted, isOver] = [0, 0, false];
-  const thief = async (): Promise<void> => {
-    while (!isOver) {
-      calls++;
-      if ((await callWith(loot, b.port)) === "200") accepted++;
-    }
-  };
-  const thieves = [thief(), thief()];
-  for (let change = 1; change <= 10; change++) {
-    await ca.taint("with-last-leaf");
-    await until("the server has the new root", async () => (await rootsOf(b)) === 1 + change, 30);
-    // A CA that taints again before its agents wait for the next bundle leaves them behind.
-    await sleep(1_500);
-  }
-  await sleep(2_000);
-  isOver = true;
-  await Promise.all(thieves);
-  if (accepted > 0) throw new Error(`${accepted} of ${calls} calls of the thief were answered`);
-  return `ten more roots within the server's reach; 0 of ${calls} calls of the thief were answered`;
-}
-
-/** The roots that the workload's programs get. */
-async function rootsOf({ certificates }: Certified): Promise<number> {
-  const pem = await readFile(join(certificates, "root-cert.pem"), "utf8");
-  return pem.match(/BEGIN CERTIFICATE/g)?.length ?? 0;
-}
-
-/** Nobody has told the agents where the bundle is. */
-async function taintedAtOnce({ ca, a, b, c, certified }: Stage): Promise<string> {
-  const loot = await stealFrom(await certified("d"));
-  await ca.taint("immediately");
-  const gone = await secondsUntil("the server's agent has the new roots alone", 60, async () => {
-    const { ca: before } = loot;
-    const { ca: now, cert } = await stealFrom(b);
-    return !now.equals(before) && serialOf(cert) !== "" && (await callWith(loot, b.port)) !== "200";
-  });
-  const healed = await secondsUntil(
-    "both clients and the server accept each other",
-    60,
-    async () => {
-      const statuses = await Promise.all([statusOf(a.url), statusOf(c.url)]);
-      return statuses.every((status) => status === "200");
-    },
-  );
-  return `a certificate of the tainted root was refused after ${gone} s, all accepted each other ${healed} s later`;
-}
-
 async function manySerials({ ca, b, certified }: Stage): Promise<string> {
   const loot = await stealFrom(await certified("e"));
   await mustSay("200", await callWith(loot, b.port));
@@ -134,26 +78,6 @@ async function manySerials({ ca, b, certified }: Stage): Promise<string> {
   if (rejected !== 0) throw new Error(`Envoy has rejected ${rejected} updates`);
   const mib = ((await ca.crlOctets()) / 2 ** 20).toFixed(1);
   return `${mib} MiB of PEM, in force ${refused} s after the last record`;
-}
-
-async function deniedWorkload({ ca, a }: Stage): Promise<string> {
-  await ca.deny("spiffe://cluster.local/ns/foo/sa/a");
-  await sleep(2_000);
-  await ca.revoke((await stealFrom(a)).cert);
-  const refused = await secondsUntil("the workload is refused", longestSeconds, async () => {
-    return (await statusOf(a.url)) !== "200";
-  });
-  await until(
-    "its agent has asked in vain",
-    async () => {
-      const { identities } = await a.agent.status();
-      return identities[0]?.lastError !== undefined;
-    },
-    30,
-  );
-  const answer = await statusOf(a.url);
-  if (answer === "200") throw new Error("it has another certificate");
-  return `refused after ${refused} s, and gets no other certificate`;
 }
 
 /** The sum of Envoy's counters of rejected secrets. */
@@ -215,9 +139,6 @@ async function play(envoy: string, folder: string): Promise<Outcome[]> {
     return other;
   };
   const outcomes: Outcome[] = [];
-  const quiet = { take: () => ({ requests: 0, failures: [] }) };
-  const atOnce = "an authority is tainted, its root leaves at once";
-  outcomes.push(await playScene(atOnce, taintedAtOnce, { ca, a, b, c, certified, load: quiet }));
   const load = new SteadyLoad([c.url, c.url]);
   for (const [what, act] of scenes) {
     const outcome = await playScene(what, act, { ca, a, b, c, certified, load });

@@ -150,7 +150,7 @@ async function playCalls(stage: Stage, running: Running): Promise<void> {
   const judge = verdictOf({ istioClient: missing, zlint: missing, scratch });
   for (const server of [running.serve, running.gateway]) {
     const certificates = await obtainCertificates(server, mesh, scratch);
-    const cases = await casesFor(mesh, certificates, scratch);
+    const cases = await casesFor(mesh, certificates);
     await playCases(grpcJsClient, server, cases, judge, tally);
     await playHandshakes(server, missing, scratch, tallyOf(stage));
   }

@@ -201,32 +201,6 @@ describe("the trust bundle is delivered", () => {
   });
 });
 
-describe("delivery outlives", () => {
-  beforeEach(async () => {
-    api.put(namespaceOf("default"));
-  });
-
-  test("an API server that answers errors, which is logged", async () => {
-    api.instead = (_, response) => Boolean(response.writeHead(500).end());
-    await start();
-    await eventually(() =>
-      expect(log.operations).toContainEqual(expect.objectContaining({ event: "watch-failed" })),
-    );
-    expect(await readiness()).toMatchObject({ ready: false });
-    api.instead = undefined;
-    await ready();
-  });
-
-  test("an unreachable CA: the delivered roots stay, and drift is repaired", async () => {
-    await start();
-    await ready();
-    const wanted = { "root-cert.pem": await pem() };
-    caIsAway = true;
-    api.remove("ConfigMap", "istio-ca-root-cert", "default");
-    await eventually(() => expect(api.configMapIn("default")).toMatchObject({ data: wanted }));
-  });
-});
-
 test("another bundle is delivered as soon as the CA publishes it", async () => {
   caHolds = true;
   api.put(namespaceOf("default"));

@@ -2,7 +2,6 @@ import { once } from "node:events";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { bearer, connectBinary, grpcFrame, octets } from "../../contract/rpc-calls.ts";
 import {
-  issuers,
   issuerTables,
   origin,
   rpcPath,
@@ -70,13 +69,6 @@ describe.each<[string, Record<string, string>]>([
   ["the short way with a deadline", { "grpc-timeout": "30S" }],
   ["Connect's way", { "content-type": "Application/GRPC" }],
 ])("a native gRPC call by %s", (_, way) => {
-  test.each(["application/grpc", "application/grpc+proto"])("may be of type %s", async (type) => {
-    const answer = await send(grpcFrame(message()), { ...way, "content-type": type });
-    expect(answer.status).toBe("in trailers");
-    expect(answer.length).toBeGreaterThan(500);
-    expect(served.log.audits).toMatchObject([{ outcome: "issued" }]);
-  });
-
   test.each<[string, string, () => Uint8Array]>([
     ["12", "nothing", () => new Uint8Array()],
     ["3", "half a frame's head", () => new Uint8Array(3)],
@@ -92,24 +84,6 @@ describe.each<[string, Record<string, string>]>([
     expect(await send(body(), way)).toMatchObject({ status, length: 0 });
     expect(served.log.audits).toMatchObject([{ outcome: "refused", reason: "rpc-malformed" }]);
     expect(JSON.stringify(served.log.audits)).not.toContain("BEGIN");
-  });
-
-  test("is refused before its message is parsed if its caller is not authenticated", async () => {
-    const answer = await send(new Uint8Array(3), { ...way, authorization: "Bearer x" });
-    expect(answer).toMatchObject({ status: "16", message: "request authentication failed" });
-  });
-
-  test("is refused with the same message", async () => {
-    const body = grpcFrame(connectBinary.encode({ csr: "x" }));
-    expect(await send(body, way)).toMatchObject({
-      status: "3",
-      message: "certificate signing request rejected",
-    });
-    const headers = await bearer(service(), "foo:bar", issuers.hanging);
-    expect(await send(grpcFrame(message()), { ...way, ...headers })).toMatchObject({
-      status: "14",
-      message: "certificate authority is temporarily unavailable",
-    });
   });
 });
 
@@ -127,18 +101,4 @@ test("a deadline ends a call whose message does not come", async () => {
   stream.resume();
   await once(stream, "close");
   expect(served.log.audits).toMatchObject([{ outcome: "refused" }]);
-});
-
-test("a fault is an internal error without details", async () => {
-  expect(
-    await send(grpcFrame(message()), { "content-type": "application/grpc+json" }),
-  ).toMatchObject({
-    status: expect.stringMatching(/^(?:3|13)$/),
-  });
-});
-
-test("a method other than POST is not gRPC", async () => {
-  const headers = { "content-type": "application/grpc" };
-  const response = await client.send(new Request(`${origin}${rpcPath}`, { headers }));
-  expect(response.status).toBe(405);
 });

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { constants, type Settings } from "node:http2";
+import { constants } from "node:http2";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createGuard } from "../../../src/node/limits/guard.ts";
 import { usualLimits } from "../../../src/node/limits/limits.ts";
@@ -9,7 +9,6 @@ import {
   codeOf,
   endOf,
   issueFor,
-  limitsReached,
   openSession,
   openSocket,
   openTls,
@@ -40,24 +39,6 @@ test("a raised bound of handshakes admits those that wait, and cuts nobody", asy
   expect(silent.destroyed).toBe(false);
 });
 
-test.each(["TLS", "plaintext"])("a shorter handshake_timeout counts over %s", async (over) => {
-  await change({ handshake_timeout: "100ms" });
-  const { port, server } = started.served;
-  await endOf(openSocket(over === "TLS" ? port : (server.plaintextAddress?.port ?? 0)));
-  expect(await limitsReached(started.served)).toContain("handshake_timeout");
-});
-
-test("a longer handshake_timeout counts over TLS", async () => {
-  const impatient = await start({ handshake_timeout: "100ms" });
-  await change({}, impatient);
-  const silent = openSocket(impatient.served.port);
-  await once(silent, "connect");
-  // The first time-out has passed for both once the second one has.
-  await change({ handshake_timeout: "200ms" }, impatient);
-  await endOf(openSocket(impatient.served.port));
-  expect(silent.destroyed).toBe(false);
-});
-
 test("a lowered bound of connections closes none by itself, and a new one replaces one", async () => {
   await change({});
   const open = [openTls(started, "h2"), openTls(started, "h2")];
@@ -66,41 +47,6 @@ test("a lowered bound of connections closes none by itself, and a new one replac
   const next = openTls(started, "h2");
   await Promise.race(open.map(endOf));
   expect([...open, next].filter(({ destroyed }) => !destroyed)).toHaveLength(2);
-});
-
-test("streams_per_connection counts for connections that begin", async () => {
-  const bound = async (): Promise<number | undefined> => {
-    const [settings]: Settings[] = await once(openSession(started, "TLS"), "remoteSettings");
-    return settings?.maxConcurrentStreams;
-  };
-  await change({ streams_per_connection: 5 });
-  expect(await bound()).toBe(5);
-  await change({ streams_per_connection: 7 });
-  expect(await bound()).toBe(7);
-});
-
-test("shorter time-outs count for open connections", async () => {
-  await change({});
-  const session = openSession(started, "TLS");
-  await once(session, "connect");
-  const partial = openTls(started, "http/1.1");
-  await once(partial, "secureConnect");
-  partial.write("GET /bundle.pem HTTP/1.1\r\n");
-  await change({ idle_timeout: "200ms", progress_timeout: "200ms" });
-  const [code] = await once(session, "goaway");
-  expect(code).toBe(constants.NGHTTP2_NO_ERROR);
-  await endOf(partial);
-});
-
-test("a shorter progress_timeout ends an unfinished head even if no other connection comes", async () => {
-  await change({});
-  const partial = openTls(started, "http/1.1");
-  await once(partial, "secureConnect");
-  partial.write("GET /healthz HTTP/1.1\r\nhost: ca\r\n\r\n");
-  await once(partial, "data");
-  partial.write("GET /bundle.pem HTTP/1.1\r\n");
-  await change({ progress_timeout: "200ms" });
-  await endOf(partial);
 });
 
 test("stalled callers are ended even if the table changes again and again", async () => {

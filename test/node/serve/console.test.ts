@@ -7,14 +7,7 @@ import { scriptPath } from "../../../src/gen/console/script-name.ts";
 import { LogState, StatusService } from "../../../src/gen/rampart/status/v1/status_pb.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintAccountToken,
-  type TokenKey,
-} from "../../testkit/callers/tokens.ts";
-import { createWorkload } from "../../testkit/callers/workload.ts";
-import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 
 const token = "operators-token-0123456789-abcdefgh";
 const { issuer } = issuerTables.cluster;
@@ -84,30 +77,6 @@ describe("the console of serve without credentials", () => {
     expect(await statusUnder(ca.monitoringPort, "127.0.0.1:15014")).toBe(200);
     expect(await statusUnder(ca.monitoringPort, "attacker.example")).toBe(403);
   });
-
-  test.each(["connect", "grpc"] as const)(
-    "counts the calls by cluster and outcome: %s",
-    async (protocol) => {
-      const client = nativeClient(ca.port, servedName, { roots: await ca.bundle() });
-      const { csrPem: csr } = await createWorkload();
-      const bearer = await mintAccountToken(key, issuer, "foo:bar", new Date());
-      const before = await clientOf(ca, protocol).getStatus({});
-      await client.createCertificate({ csr }, { authorization: `Bearer ${bearer}` });
-      await client.createCertificate({ csr: "junk" }, { authorization: `Bearer ${bearer}` });
-      await client.createCertificate({ csr });
-      client.close();
-      const status = await clientOf(ca, protocol).getStatus({});
-      const of = (cluster: string, each: typeof status) =>
-        each.issuance?.clusters.find(({ cluster: name }) => name === cluster)?.lastHour;
-      expect((of("prod", status)?.issued ?? 0) - (of("prod", before)?.issued ?? 0)).toBe(1);
-      expect((of("prod", status)?.refused ?? 0) - (of("prod", before)?.refused ?? 0)).toBe(1);
-      expect((of("", status)?.refused ?? 0) - (of("", before)?.refused ?? 0)).toBe(1);
-      expect(status).toMatchObject({
-        program: expect.stringMatching(/^rampart serve /),
-        ready: true,
-      });
-    },
-  );
 
   test("shows no entry of the log", async () => {
     expect(await clientOf(ca).getStatus({})).toMatchObject({ log: LogState.CLOSED });

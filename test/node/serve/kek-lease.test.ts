@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { serveCa, unchangedConfiguration } from "../../testkit/ca/served-ca.ts";
-import { issuerWithKeys, randomKek } from "../../testkit/configuration.ts";
+import { issuerWithKeys } from "../../testkit/configuration.ts";
 import { awsCredential, awsFault } from "../../testkit/key-services/aws-kms.ts";
 import { listenWithKek } from "../../testkit/key-services/listening-kek.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -77,32 +77,4 @@ test.each([
   const { port } = await time.passWhile(server.address);
   expect(port).toBeGreaterThan(0);
   expect((await fetch(`${url}/readyz`)).status).toBe(200);
-});
-
-test("serve moves to a KEK in a service and back, with its log", async () => {
-  const { time, values } = await start();
-  const old = randomKek("k0");
-  const wrapped = values.KEK;
-  const STORE_DIRECTORY = await temporaryFolder();
-  const log = { LOG_ORIGIN: "log.example.com/2026" };
-  const bundles = new Set<string>();
-  for (const [KEK, reseals] of [
-    [old, false],
-    [`${old},${wrapped}`, false],
-    [`${wrapped},${old}`, true],
-    [wrapped, false],
-    [`${wrapped},${old}`, false],
-    [`${old},${wrapped}`, true],
-    [old, false],
-  ] as const) {
-    const ca = await serveCa({ ...values, ...log, KEK, STORE_DIRECTORY }, time);
-    if (reseals)
-      await time.passUntil(() =>
-        expect(ca.log.operations.map(({ event }) => event)).toContain("record-resealed"),
-      );
-    bundles.add(await ca.bundle());
-    await ca.end();
-  }
-  expect(bundles.size).toBe(1);
-  expect([...bundles][0]).toContain("BEGIN CERTIFICATE");
 });

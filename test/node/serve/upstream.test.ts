@@ -80,37 +80,6 @@ async function start(
   };
 }
 
-test.for<[string, UpstreamServer["behaviour"], string]>([
-  ["refuses", text(403, "{}"), "the CA upstream answered with status 403"],
-  ["hangs up", (_, response) => void response.destroy(), "the CA upstream did not answer"],
-  ["answers the wrong thing", text(200, "[]"), "the CA upstream answered no certificate"],
-])(
-  "an upstream that %s is a line in the log and a reason of readiness, and the authority goes on signing",
-  async ([, behaviour, sentence]) => {
-    const { upstream, served, time, issue, readiness } = await start();
-    const [, intermediate] = await issue();
-    expect(await readiness()).toMatchObject({ status: 200, reasons: [] });
-    upstream.behaviour = behaviour;
-    time.pass(15 * day);
-    const fault = await time.passWhile(served.log.until("rotation-fault"));
-    expect(fault).toMatchObject({ level: "error", detail: expect.stringContaining(sentence) });
-    await eventually(async () =>
-      expect(await readiness()).toMatchObject({
-        status: 200,
-        ready: true,
-        reasons: [
-          expect.stringMatching(/^the next intermediate is .*; the CA upstream has given none/),
-        ],
-      }),
-    );
-    expect((await issue())[1]).toBe(intermediate);
-    expect(JSON.stringify(served.log.operations)).not.toContain(secret);
-    upstream.behaviour = vault(root, time.clock);
-    await time.passUntil(async () => expect((await readiness()).reasons).toEqual([]));
-    expect(await issue()).toBeDefined();
-  },
-);
-
 test("the credential for the upstream is read from its file for each request", async () => {
   const UPSTREAM_CREDENTIAL_FILE = join(await temporaryFolder(), "token");
   await writeFile(UPSTREAM_CREDENTIAL_FILE, "hvs.first\n");

@@ -19,13 +19,7 @@ import {
 import { createWorker } from "../../../src/worker/worker.ts";
 import { describeIssuanceLog } from "../../contract/log/issuance-log.ts";
 import { logOrigin } from "../../contract/log/log-values.ts";
-import {
-  bearer,
-  callWithClient,
-  connectBinary,
-  grpcWeb,
-  requestOf,
-} from "../../contract/rpc-calls.ts";
+import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
@@ -191,14 +185,6 @@ describe("a shard", () => {
     expect(await entriesIn()).toEqual(["entry 0"]);
   });
 
-  test("refuses entries when the bucket was emptied", async () => {
-    await append(0);
-    await publish();
-    await env.LOG_BUCKET.delete(`${shardOrigin}/checkpoint`);
-    await evictDurableObject(shard());
-    expect(await append(1)).toMatchObject({ refused: "closed" });
-  });
-
   test.each(["refuse", "store-and-fail"] as const)(
     "keeps taking entries while R2 answers a put with an error (%s), and publishes when it does not",
     async (puts) => {
@@ -229,31 +215,6 @@ describe("a shard", () => {
     const entries = await entriesIn();
     expect(answered.length).toBeGreaterThan(0);
     for (const [index = -1, i] of answered) expect(entries[index]).toBe(`entry ${i}`);
-  });
-
-  test("refuses entries when an older state of the object was restored", async () => {
-    const tables = ["batch", "text"];
-    await append(0);
-    await publish();
-    const older = await runInDurableObject(shard(), (_, { storage }) =>
-      tables.map((table) => [...storage.sql.exec(`SELECT * FROM ${table}`).raw()]),
-    );
-    await append(1);
-    await publish();
-    await runInDurableObject(shard(), (_, { storage }) => {
-      for (const [i, table] of tables.entries()) {
-        storage.sql.exec(`DELETE FROM ${table}`);
-        for (const row of older[i] ?? []) {
-          storage.sql.exec(`INSERT INTO ${table} VALUES (${row.map(() => "?").join()})`, ...row);
-        }
-      }
-    });
-    await evictDurableObject(shard());
-    expect(await append(2)).toMatchObject({
-      refused: "closed",
-      detail: expect.stringContaining("one was rolled back"),
-    });
-    expect(await entriesIn()).toHaveLength(2);
   });
 
   test("says of itself that its storage takes nothing", async () => {
@@ -343,31 +304,6 @@ describe("a Worker", () => {
     expect(await readinessOf(service)).toEqual({ status: 200, reasons: [] });
   });
 
-  test("is ready, and says so, while R2 refuses what its shard has taken", async () => {
-    const service = await start();
-    expect(await ask(service)).toHaveProperty("certChain");
-    await setPuts("refuse");
-    await publish();
-    expect(await readinessOf(service)).toEqual({
-      status: 200,
-      reasons: [expect.stringContaining("entries wait to be published: put: Reduce")],
-    });
-    await setPuts("store");
-    await publish();
-    service.pass(10);
-    expect(await readinessOf(service)).toEqual({ status: 200, reasons: [] });
-  });
-
-  test("is ready again once its shard takes entries, though nobody has asked for a certificate", async () => {
-    let state: object = broken;
-    const service = await start({ LOG_SHARD: { getByName: () => state } });
-    expect(await ask(service)).toMatchObject({ code: "Unavailable" });
-    expect((await readinessOf(service)).status).toBe(503);
-    state = { look: async () => ({}) };
-    service.pass(10);
-    expect(await readinessOf(service)).toEqual({ status: 200, reasons: [] });
-  });
-
   test("asks its shard for its state once in ten seconds, whoever asks it", async () => {
     let looks = 0;
     const counted = { look: async () => ({ looks: ++looks }) };
@@ -380,14 +316,6 @@ describe("a Worker", () => {
   });
 
   const silent = { getByName: () => ({ append: () => new Promise(() => {}) }) };
-
-  test("waits for its only shard as long as the caller does", async () => {
-    const service = await start({ LOG_SHARD: silent }, (...log) => openLogWithin(1, ...log));
-    const { csrPem: csr } = await createWorkload();
-    const headers = { ...(await bearer(service)), "connect-timeout-ms": "50" };
-    const response = await service.send(requestOf(connectBinary, { csr }, headers));
-    expect(await response.json()).toMatchObject({ code: "deadline_exceeded" });
-  });
 
   test("answers no certificate when two shards never answer", async () => {
     const changes = { LOG_SHARD: silent, LOG_SHARDS: 2 };
@@ -435,22 +363,6 @@ describe("a Worker", () => {
     expect(home).not.toBe(other);
   });
 
-  test("gives a shard its authorities again that it has refused", async () => {
-    const given: number[] = [];
-    const LOG_SHARD = {
-      getByName: () => ({
-        append: async (_origin: string, _entry: Uint8Array, before: readonly unknown[]) =>
-          given.push(before.length) === 1 ? broken.append() : { index: 7 },
-      }),
-    };
-    const service = await start({ LOG_SHARD, LOG_SHARDS: 1 });
-    expect(await ask(service)).toMatchObject({ code: "Unavailable" });
-    expect(takeAuditsOf(lines).at(-1)).toMatchObject({ reason: "log-unavailable" });
-    expect(await ask(service)).toHaveProperty("certChain");
-    expect(await ask(service)).toHaveProperty("certChain");
-    expect(given).toEqual([1, 1, 0]);
-  });
-
   test("is ready, and says so, while a look finds that another shard takes what the first refuses", async () => {
     const names: string[] = [];
     const LOG_SHARD = {
@@ -463,23 +375,6 @@ describe("a Worker", () => {
     const { status, reasons } = await readinessOf(service);
     expect([status, reasons]).toEqual([200, [expect.stringContaining("disk I/O error")]]);
     expect(new Set(names).size).toBe(2);
-  });
-
-  test("is ready while another shard takes what the first refuses", async () => {
-    const statuses: number[] = [];
-    const taking = {
-      look: async () => ({}),
-      append: async () => {
-        const { status } = await service.send(new Request(`${origin}/readyz`));
-        statuses.push(status);
-        return { index: 7 };
-      },
-    };
-    let asked = 0;
-    const LOG_SHARD = { getByName: () => (asked++ === 0 ? broken : taking) };
-    const service = await start({ LOG_SHARD, LOG_SHARDS: 2 });
-    expect(await ask(service)).toHaveProperty("certChain");
-    expect(statuses).toEqual([200]);
   });
 
   test.each([

@@ -326,21 +326,6 @@ describe("an import into a store with authorities", () => {
   const intermediate = (issuer: TestCa) =>
     createCa(`O=mesh,CN=${Math.random()}`, { issuer, notAfter: at(700 * day) });
 
-  test("of Istio's next intermediate under the same root is published, and then signs", async () => {
-    await authority("import", await plug(await intermediate(root), root));
-    expect((await list()).map(({ phase }) => phase)).toEqual(["signing"]);
-    now = at(100 * day);
-    await authority("import", await plug(await intermediate(root), root));
-    const second = (await list())[1]?.schedule;
-    expect(second?.signsFrom).toBe(at(100 * day + propagation).toISOString());
-    const folderOfNew = await plug(await intermediate(nextRoot), nextRoot);
-    expect(await refusal("import", folderOfNew)).toContain("Trust this root, new to the mesh?");
-    await authority("import", folderOfNew, "--yes");
-    expect((await list()).map(({ schedule }) => schedule.signsFrom)).toContain(
-      at(100 * day + propagation + overlap).toISOString(),
-    );
-  });
-
   test.for<[string, () => Promise<Record<string, string>>, string]>([
     [
       "another root beside",
@@ -371,19 +356,4 @@ describe("an import into a store with authorities", () => {
       expect(await list()).toHaveLength(1);
     },
   );
-
-  test("is refused for a key that the store has", async () => {
-    const ca = await intermediate(root);
-    await authority("import", await plug(ca, root));
-    expect(await authority("import", await plug(ca, root))).toBe(
-      "The store has this authority already.",
-    );
-    const renewed = await createCa(ca.name, {
-      issuer: root,
-      keys: ca.keys,
-      notAfter: at(900 * day),
-    });
-    expect(await refusal("import", await plug(renewed, root))).toContain("a key is certified once");
-    expect(await list()).toHaveLength(1);
-  });
 });

@@ -258,17 +258,6 @@ describe("a login by kubeconfig", () => {
     ]);
   });
 
-  test("may have several contexts", async () => {
-    const other = { issuer: "https://c.test", cluster: "c" };
-    const file = await kubeconfig({ one: "https://b.test", two: "https://c.test" });
-    const choice = { kubeconfig: file, context: ["one", "two"] };
-    const inspections = await inspectClusters(configured(withoutAccess, other), choice, {});
-    expect(inspections).toMatchObject([
-      { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
-      { cluster: "c", roots: { namespaces: ["default", "shop", "web"] } },
-    ]);
-  });
-
   test("to a cluster that is not configured is reported, and its server gets no further request", async () => {
     const file = await kubeconfig({ one: "https://evil.test/\u001b[31m" });
     const inspections = await look(withoutAccess, { kubeconfig: file });
@@ -281,40 +270,6 @@ describe("a login by kubeconfig", () => {
     ]);
     expect(JSON.stringify(inspections)).not.toMatch(/\\u001b/);
     expect(api.asked).toEqual([]);
-  });
-
-  test("does not stand for a second context with the same issuer", async () => {
-    await push();
-    const file = await kubeconfig({ one: "https://b.test", two: "https://b.test" });
-    const choice = { kubeconfig: file, context: ["one", "two"] };
-    const inspections = await inspectClusters(configured(withoutAccess), choice, {});
-    expect(inspections).toMatchObject([
-      { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
-      { cluster: "context two", roots: 'its issuer "https://b.test" is also that of context one' },
-    ]);
-    expect(await reach(inspections)).toMatchObject({ isEverywhere: undefined });
-  });
-
-  test("with a context named twice asks its server once", async () => {
-    const file = await kubeconfig({ one: "https://b.test" });
-    const choice = { kubeconfig: file, context: ["one", "one"] };
-    expect(await inspectClusters(configured(withoutAccess), choice, {})).toHaveLength(1);
-  });
-
-  test("to a server that is away leaves the other clusters in the report", async () => {
-    const path = join(await temporaryFolder(), "kubeconfig");
-    const config = {
-      "current-context": "gone",
-      clusters: [{ name: "gone", cluster: { server: "https://127.0.0.1:9" } }],
-      contexts: [{ name: "gone", context: { cluster: "gone" } }],
-    };
-    await writeFile(path, stringify(config));
-    await push();
-    const inspections = await look(withAccess(), { kubeconfig: path });
-    expect(await reports(inspections)).toMatchObject([
-      { cluster: "a", fault: undefined, namespaces: 3 },
-      { cluster: "context gone", fault: expect.stringContaining("ECONNREFUSED") },
-    ]);
   });
 
   test("by a missing kubeconfig is an OperatorError", async () => {

@@ -279,16 +279,6 @@ describe("rampart log", () => {
     });
   });
 
-  test("follow finds an authority once, though another verb has brought the copy up to date", async () => {
-    expect(await log(`tail --url ${ca.url} --dir ./c1`)).toMatchObject({ code: 0 });
-    const { code, findings } = await follow("--dir ./c1");
-    expect(code).toBe(3);
-    expect(findings).toEqual([
-      expect.objectContaining({ finding: "authority-appeared", index: 0, size: 4 }),
-    ]);
-    expect(await follow("--dir ./c1")).toEqual({ code: 0, findings: [] });
-  });
-
   test("follow finds a certificate of an unknown authority, one line each", async () => {
     const foreign = await startLoggedCa();
     await writeFile(join(folder.path, "foreign.pem"), await foreign.bundle());
@@ -299,16 +289,6 @@ describe("rampart log", () => {
       ["authority-appeared", 0],
       ...[1, 2, 3].map((index) => ["unknown-authority", index]),
     ]);
-  });
-
-  test("follow finds a log without news, each time", async () => {
-    for (const _ of [1, 2]) {
-      const { code, findings } = await follow("--dir ./c4 --authorities ./roots.pem", "1s");
-      expect({ code, findings }).toEqual({
-        code: 3,
-        findings: [expect.objectContaining({ finding: "stale-checkpoint" })],
-      });
-    }
   });
 
   test.each<[string, (entries: readonly Bytes[]) => readonly Bytes[]]>([

@@ -14,7 +14,6 @@ import { Export } from "../../../../../src/cli/verbs/log/export/export.ts";
 import type { ExportedEvent } from "../../../../../src/cli/verbs/log/export/exported-event.ts";
 import { addSeconds } from "../../../../../src/pki/x509/validity.ts";
 import { startLoopbackServer } from "../../../../testkit/network/loopback-server.ts";
-import { startTlsServer } from "../../../../testkit/network/loopback-tls.ts";
 import {
   createOperatorFolder,
   type OperatorFolder,
@@ -342,16 +341,6 @@ describe("log follow --to a collector", () => {
     },
   );
 
-  test("a partial success that rejects nothing is a warning, and goes on", async () => {
-    const { origin, accepted } = await collector([
-      200,
-      {},
-      '{"partialSuccess":{"errorMessage":"old"}}',
-    ]);
-    expect((await follow(`--to ${origin}`)).code).toBe(0);
-    expect(accepted).toHaveLength(5);
-  });
-
   test("findings go on while a collector is away", async () => {
     const child = launchRampart(
       [
@@ -377,20 +366,6 @@ describe("log follow --to a collector", () => {
     await follow(`--to ${origin}`);
     expect(accepted).toHaveLength(1205);
     expect(requests.length).toBeGreaterThanOrEqual(4);
-  });
-
-  test("trusts the roots of OTEL_EXPORTER_OTLP_CERTIFICATE alone", async () => {
-    const records: unknown[] = [];
-    const { origin, ca: roots } = await startTlsServer(async (request, response) => {
-      let text = "";
-      for await (const chunk of request) text += chunk;
-      records.push(...recordsIn(JSON.parse(text)));
-      response.end();
-    });
-    await writeFile(inFolder("roots.pem"), roots);
-    const environment = { OTEL_EXPORTER_OTLP_CERTIFICATE: inFolder("roots.pem") };
-    expect(await follow(`--to ${origin}`, environment)).toMatchObject({ code: 0 });
-    expect(records).toHaveLength(5);
   });
 
   test("knows a collector by any spelling of its URL", async () => {
