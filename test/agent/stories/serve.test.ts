@@ -85,17 +85,6 @@ test.each([
   },
 );
 
-test("a node agent behind a gateway follows the bundle and the CRLs", async () => {
-  const folder = await temporaryFolder();
-  await writeToken(folder, "istio-system:ztunnel");
-  await writeFile(`${folder}/workloads`, "u1 foo bar\n");
-  const { event } = await startTestAgent({
-    ...(await environment(folder, await startGateway())),
-    RAMPART_WORKLOADS: `${folder}/workloads`,
-  });
-  expect(await event("bundle-read")).toMatchObject({ roots: 2 });
-});
-
 // Like Istio's virtual machine, it has a token for the first start and the certificate alone after a reboot.
 test("a machine renews with its last certificate after a reboot, without a token", async () => {
   const folder = await temporaryFolder();

@@ -1,5 +1,5 @@
-import { createPrivateKey, X509Certificate } from "node:crypto";
-import { lstat, readFile, realpath } from "node:fs/promises";
+import { X509Certificate } from "node:crypto";
+import { lstat, readFile } from "node:fs/promises";
 import { connect, createServer } from "node:tls";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
@@ -57,24 +57,6 @@ test("keeps a certificate with the DNS names that the CA grants, for a TLS serve
     client.on("error", reject);
   });
   expect(greeting).toBe("hello");
-});
-
-test("replaces the files when it renews the certificate", async () => {
-  const { event, folder, read } = await serving("istio-system:istiod", {
-    SECRET_TTL: "30s",
-    SECRET_GRACE_PERIOD_RATIO: "0.9",
-  });
-  await event("files-written");
-  const first = new X509Certificate(await read("cert-chain.pem")).serialNumber;
-  await event("files-written", 2);
-  // Both through one link, so they are of one set.
-  const set = await realpath(`${folder}/..data`);
-  const [chain, key] = await Promise.all(
-    ["cert-chain.pem", "key.pem"].map((name) => readFile(`${set}/${name}`, "utf8")),
-  );
-  const second = new X509Certificate(chain ?? "");
-  expect(second.serialNumber).not.toBe(first);
-  expect(second.checkPrivateKey(createPrivateKey(key ?? ""))).toBe(true);
 });
 
 test("is not ready, and says why, where the CA grants the account no names", async () => {

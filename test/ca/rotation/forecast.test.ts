@@ -2,7 +2,6 @@ import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { OpenedStore } from "../../../src/ca/opened-store.ts";
-import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import { Forecast, type ForecastEvent } from "../../../src/ca/rotation/forecast.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { TaintForecast } from "../../../src/ca/rotation/taint-forecast.ts";
@@ -11,7 +10,7 @@ import { createTaint, type Departure } from "../../../src/pki/authority/new-tain
 import { RotationStep } from "../../../src/pki/authority/rotation.ts";
 import type { ScheduledAuthority } from "../../../src/pki/authority/schedule.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
-import { AdditionalRoot, TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
+import { TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import {
   authoritiesIn,
@@ -51,49 +50,12 @@ const told = (events: readonly ForecastEvent[], id = ""): string[] =>
     (event) => `${event.at.toISOString()} ${event.id.replace(id, "first")} ${event.event}`,
   );
 
-test("forecasts the whole life of a new authority and of its successor", async () => {
-  const mint = await found();
-  const [first] = await authoritiesIn(mint);
-  const events = Forecast.rotation(await opened(mint), lengths, inception);
-  expect(told(events, first?.id)).toEqual([
-    "2026-11-21T12:00:00.000Z first published",
-    "2026-11-21T12:20:00.000Z first signs",
-    "2027-04-05T12:10:00.000Z next minted",
-    "2027-04-05T12:20:00.000Z next published",
-    "2027-07-04T12:30:00.000Z next signs",
-    "2027-11-16T12:20:00.000Z first stops signing",
-    "2028-02-14T12:30:00.000Z first leaves bundle",
-    "2028-06-28T12:30:00.000Z next stops signing",
-    "2028-09-26T12:40:00.000Z next leaves bundle",
-  ]);
-});
-
 test("leaves out past events, and mints an overdue authority now", async () => {
   const mint = await found();
   const now = after(400);
   const events = Forecast.rotation(await opened(mint), lengths, now);
   expect(events.every(({ at }) => at >= now)).toBe(true);
   expect(events[0]).toEqual({ at: now, id: "next", event: "minted" });
-});
-
-test("forecasts that an additional root is published, and leaves when its removal says", async () => {
-  const mint = await found();
-  const [first] = await authoritiesIn(mint);
-  if (!first) throw new Error("nothing was founded");
-  await trustRoot(mint, first.certificate.der, after(1));
-  const of = (events: readonly ForecastEvent[], id: string | undefined) =>
-    events.filter((event) => event.id === id).map(({ at, event }) => [event, at]);
-  const store = await opened(mint);
-  const [root] = store.additionalRoots;
-  if (!root) throw new Error("no root was added");
-  expect(of(Forecast.rotation(store, lengths, inception), root.id)).toEqual([
-    ["published", after(1)],
-    ["leaves bundle", first.certificate.toBeSigned.validity.notAfter],
-  ]);
-  await Mint.recordTaint(mint, AdditionalRoot.retire(root, after(3), after(2)));
-  expect(of(Forecast.rotation(await opened(mint), lengths, after(2)), root.id)).toEqual([
-    ["leaves bundle", after(3)],
-  ]);
 });
 
 test("forecasts no taint of an authority that is tainted or has left the bundle", async () => {

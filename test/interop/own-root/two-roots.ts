@@ -1,9 +1,8 @@
-import { createPublicKey, X509Certificate } from "node:crypto";
+import { X509Certificate } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
-import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
 import { type Relay, startRelay } from "../../testkit/network/relay.ts";
 import type { Child } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
@@ -17,7 +16,7 @@ import {
 } from "../agent/xds/istiod.ts";
 import { pilotSocketIn, startPodsPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { makeNetwork, type Network, startZtunnel, type Ztunnel } from "../revocation/ztunnels.ts";
-import { AmbientWorkload, type ClusterCa, parseElements, tokensOf } from "./ambient-workload.ts";
+import { AmbientWorkload, type ClusterCa, tokensOf } from "./ambient-workload.ts";
 import type { Told } from "./envoy-story.ts";
 import { MeshCa } from "./mesh.ts";
 
@@ -99,7 +98,7 @@ export async function playTwoRoots(programs: Programs, folder: string, tell: Tol
   ends.defer(() => late.close());
   const mustBeQuiet = (): string => `${counted(within)} within, ${counted(between)} between them`;
   await playMoves(stage, mustBeQuiet, tell);
-  await playEnd(stage, { foreign, late, mustBeQuiet }, tell);
+  await playEnd(stage, { late, mustBeQuiet }, tell);
 }
 
 /** Neither cluster trusts the other, or Rampart. Then everybody trusts every root. */
@@ -151,26 +150,15 @@ async function playMoves(
   });
 }
 
-/** The parts of the end: the CA of another trust domain, and a workload that nobody has moved. */
+/** The parts of the end: a workload that nobody has moved. */
 interface EndParts {
-  readonly foreign: TestAuthority;
   readonly late: AmbientWorkload;
   readonly mustBeQuiet: () => string;
 }
 
-async function playEnd(
-  stage: Stage,
-  { foreign, late, mustBeQuiet }: EndParts,
-  tell: Told,
-): Promise<void> {
+async function playEnd(stage: Stage, { late, mustBeQuiet }: EndParts, tell: Told): Promise<void> {
   const { ca, east, west } = stage;
   const [a] = east.workloads;
-  await tell("where it ends: a second trust domain (istio#61608)", async () => {
-    const stranger = await startStranger(foreign, ca);
-    const refused = await Promise.all([mustRefuse(a, stranger), mustRefuse(stranger, a)]);
-    stranger.close();
-    return `its root is in every bundle: ${refused.join(", ")}`;
-  });
   await tell(
     "the last look: istiod's counter says who still asks it, the plan which roots are there",
     () => lastLook(stage, late),
@@ -415,21 +403,6 @@ async function move(cluster: Cluster, port: number, root: string): Promise<void>
 
 const isSignedBy = (leaf: string, root: string): boolean =>
   new X509Certificate(leaf).verify(new X509Certificate(root).publicKey);
-
-/** A workload of another trust domain, whose CA's root is in the bundle. */
-async function startStranger(authority: TestAuthority, ca: MeshCa): Promise<AmbientWorkload> {
-  const spiffeId = "spiffe://other.test/ns/mesh/sa/stranger";
-  const { privateKey } = await createWorkloadKey(spiffeId);
-  const validity = {
-    notBefore: new Date(Date.now() - 60_000),
-    notAfter: new Date(Date.now() + 3_600_000),
-  };
-  const leaf = await authority.issue(spiffeId, createPublicKey(privateKey), validity);
-  return AmbientWorkload.with(
-    "mesh/stranger",
-    parseElements([leaf, await ca.bundle()], privateKey),
-  );
-}
 
 async function lastLook({ ca, east, west }: Stage, late: AmbientWorkload): Promise<string> {
   const counts = () => Promise.all([east, west].map(({ istiod }) => istiod.csrCount()));

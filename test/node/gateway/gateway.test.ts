@@ -11,7 +11,6 @@ import {
 } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { openTelemetry } from "../../../src/program/otlp/telemetry.ts";
 import { Runtime } from "../../../src/program/runtime.ts";
 import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
@@ -30,7 +29,6 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { type CallerTls, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { type Relay, startRelay } from "../../testkit/network/relay.ts";
-import { attributesOf, playCollector } from "../../testkit/observability/collector.ts";
 import { proved } from "../../testkit/pki/certificates.ts";
 import { leafUnder } from "../../testkit/pki/held-leaf.ts";
 import { endOf } from "../../testkit/refusal.ts";
@@ -437,21 +435,6 @@ describe("another configuration", () => {
     await eventually(() => expect(slow.open.size).toBe(0));
   });
 
-  test("of the same CA keeps its bundle known while the CA is silent", async () => {
-    const upstream = `https://localhost:${relay.port}/`;
-    relay.hold();
-    const events = log.operations.length;
-    await gateway.reconfigure(configurationWith(upstream));
-    const origin = `http://127.0.0.1:${gateway.monitoringAddress.port}`;
-    expect(await (await fetch(`${origin}/bundle.pem`)).text()).toBe(roots);
-    // The answer did not wait until the CA counted as unreachable.
-    expect(log.operations.slice(events).map(({ event }) => event)).not.toContain(
-      "bundle-not-fetched",
-    );
-    relay.mend();
-    expect((await call({}, await bearer(service()))).outcome).toHaveProperty("certChain");
-  });
-
   test("with roots that cannot be read is refused, and calls go on as before", async () => {
     const upstream = `https://localhost:${relay.port}/`;
     const faulty = configurationWith(upstream, { UPSTREAM_CA_FILE: join(directory, "nowhere") });
@@ -490,29 +473,4 @@ test("a gateway bounds what strangers hold of it, as its table LIMITS says", asy
   const { session } = connectHttp2(url, { ca: roots, servername: servedName });
   onTestFinished(() => session.destroy());
   expect((await once(session, "remoteSettings"))[0]).toMatchObject({ maxConcurrentStreams: 3 });
-});
-
-test("a sampled call through a gateway has its span, of which the CA's is the child", async () => {
-  const collector = await playCollector();
-  const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url };
-  const clock = () => new Date();
-  const telemetry = await openTelemetry(environment, "gateway", clock);
-  const configuration = configurationWith(`https://localhost:${relay.port}/`);
-  const traced = await runGateway(configuration, { log, clock, telemetry });
-  const { port: itsPort } = await traced.address;
-  const client = nativeClient(itsPort, servedName, { roots });
-  const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
-  const traceparent = `00-${"1".repeat(32)}-${"2".repeat(16)}-01`;
-  for (const headers of [await bearer(service()), {}])
-    await client.createCertificate({ csr }, { ...headers, traceparent });
-  client.close();
-  await traced.close(1000);
-  const [{ spanId, parentSpanId }] = collector.spans;
-  const audit = served.log.audits.find(({ traceId }) => traceId === "1".repeat(32));
-  expect([parentSpanId, audit?.["parentId"]]).toEqual(["2".repeat(16), spanId]);
-  expect(collector.spans.map(attributesOf)).toMatchObject([
-    { "rampart.outcome": "answered", "rpc.response.status_code": "OK" },
-    { "rampart.outcome": "rejected", "rpc.response.status_code": "UNAUTHENTICATED" },
-  ]);
-  expect(collector.resource()["service.name"]).toBe("rampart-gateway");
 });

@@ -81,25 +81,6 @@ test("serve keeps the credentials of its clusters when it refuses another config
   await time.passUntil(() => expect(api.configMapIn("late")).toBeDefined());
 });
 
-test("serve shows of two API servers under one name what holds for both", async () => {
-  const [, broken] = apis;
-  broken.instead = (_, response) => Boolean(response.writeHead(500).end());
-  const ca = await start(true, "aa");
-  served = ca;
-  await time.passUntil(async () => {
-    const text = await metrics(ca);
-    expect(text).toContain('rampart_push_namespaces_delivered{cluster="a"} 2');
-    expect(text).toContain('rampart_push_delivered{cluster="a"} 0');
-    expect(text).toContain('rampart_push_delivered_since_timestamp{cluster="a"} Nan');
-  });
-  broken.instead = undefined;
-  await time.passUntil(async () => {
-    const text = await metrics(ca);
-    expect(text).toContain('rampart_push_namespaces_delivered{cluster="a"} 4');
-    expect(text).toContain('rampart_push_delivered{cluster="a"} 1');
-  });
-});
-
 test("serve asks clusters that gave access for reviews for nothing else", async () => {
   const ca = await start(false);
   served = ca;

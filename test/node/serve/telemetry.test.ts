@@ -75,13 +75,3 @@ test("a sampled call to serve has a span with the ids of its audit line, and its
   const [{ asDouble }] = metrics.get("citadel_server_csr_count").sum.dataPoints;
   expect(asDouble).toBe(4);
 });
-
-test("without an endpoint for traces, serve records no span and sends its metrics", async () => {
-  const { spans, metrics, requests } = await spansOf(
-    [{ traceparent: `00-${traceId}-${parentId}-01` }],
-    { OTEL_TRACES_EXPORTER: "none" },
-  );
-  expect(spans).toEqual([]);
-  expect(metrics.has("rampart_ready")).toBe(true);
-  expect(new Set(requests.map(({ path }) => path))).toEqual(new Set(["/v1/metrics"]));
-});

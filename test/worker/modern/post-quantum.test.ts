@@ -1,9 +1,8 @@
-import { createScheduledController, runDurableObjectAlarm } from "cloudflare:test";
+import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { Composition } from "../../../src/config/composition.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
-import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { Certificate } from "../../../src/pki/x509/certificate.ts";
@@ -13,17 +12,12 @@ import { kvStores } from "../../../src/worker/kv-store.ts";
 import { openLogWithin } from "../../../src/worker/log/worker-log.ts";
 import { variablesOf } from "../../../src/worker/variables.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
-import { publishedLog } from "../../contract/log/issuance-log.ts";
-import { logOrigin } from "../../contract/log/log-values.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin, type ServiceUnderTest } from "../../contract/service-under-test.ts";
-import { taintSigner } from "../../testkit/agent/taint-signer.ts";
-import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createPostQuantumCsr, createWorkload } from "../../testkit/callers/workload.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { noFetching } from "../../testkit/network/no-fetching.ts";
-import { readCrl } from "../../testkit/pki/crls.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 import { logValues } from "../runtime/log-values.ts";
 
@@ -34,7 +28,6 @@ const certificatesIn = (pem: string): Certificate[] =>
     Certificate.parse(Pem.parse(each, ["CERTIFICATE"]) ?? new Uint8Array()),
   );
 const spkiOf = ({ toBeSigned }: Certificate) => toBeSigned.spki;
-const hexOf = (octets: Uint8Array) => Buffer.from(octets).toString("hex");
 
 /** A Worker with a signer of ML-DSA-65, the log and CRLs, and an operator beside it. */
 async function start() {
@@ -115,49 +108,5 @@ test("a Worker with the flag signs with ML-DSA, and keeps the root out of the me
     expect((await roots("/bundle.pem")).map(spkiOf).map(SubjectPublicKey.isPostQuantum)).toEqual([
       false,
     ]);
-  }
-});
-
-test("such a signer of a Worker rotates, is tainted, revokes and logs as any other", async () => {
-  const { service, issue, roots, get, cron, now, pass, operator, ownMint } = await start();
-  const { csrPem } = await createWorkload();
-  pass(1.5 * hour);
-  const seen = new Set<string>();
-  for (let passed = 0; passed < 7; passed++) {
-    await cron();
-    seen.add(hexOf(spkiOf((await issue(csrPem)).root)));
-    pass(hour);
-  }
-  expect(seen.size).toBeGreaterThan(1);
-
-  await cron();
-  const before = await issue(csrPem);
-  await taintSigner(operator, "immediately", now());
-  pass(hour / 2);
-  const { leaf, root } = await issue(csrPem);
-  expect(spkiOf(root)).not.toEqual(spkiOf(before.root));
-  expect((await roots()).map(spkiOf)).not.toContainEqual(spkiOf(before.root));
-
-  const serial = hexOf(leaf.toBeSigned.serialNumber);
-  await revokeCertificates({ ...operator, mint: ownMint }, [serial], now());
-  pass(hour / 60 + 1000);
-  const { issuer: signing } = await operator.certificateAuthority.issuance.authorities.at(now());
-  const crl = new Uint8Array(await (await get(`/crl/${signing?.authority.id}.crl`)).arrayBuffer());
-  expect(readCrl(crl).entries.map(([revoked]) => revoked)).toEqual([serial]);
-  const fields = new DerReader(crl).enter(Tag.sequence);
-  const toBeSigned = fields.element(Tag.sequence);
-  fields.skip(Tag.sequence);
-  const name = { name: "ML-DSA-65" };
-  const key = await crypto.subtle.importKey("spki", spkiOf(root), name, false, ["verify"]);
-  expect(await crypto.subtle.verify(name, key, fields.bitStringOctets(), toBeSigned)).toBe(true);
-
-  await runDurableObjectAlarm(env.LOG_SHARD.getByName(`${logOrigin}/0`));
-  const logged = (await publishedLog(service)).entries.map(({ certificate }) =>
-    Certificate.parse(certificate),
-  );
-  for (const each of [before.leaf, leaf, root]) {
-    expect(logged.map(({ toBeSigned }) => toBeSigned.serialNumber)).toContainEqual(
-      each.toBeSigned.serialNumber,
-    );
   }
 });

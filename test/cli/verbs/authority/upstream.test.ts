@@ -2,14 +2,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
-import { rotateNow } from "../../../../src/cli/verbs/authority/rotation.ts";
-import { upstreamOf } from "../../../../src/config/internal/upstream.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
-import { NodeFetch } from "../../../../src/program/http/http-client.ts";
-import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
-import { startCa } from "../../../testkit/ca/running-ca.ts";
-import { signerOf } from "../../../testkit/ca/tainted-ca.ts";
-import { configurationOf, day, randomKek } from "../../../testkit/configuration.ts";
+import { day, randomKek } from "../../../testkit/configuration.ts";
 import {
   startUpstream,
   text,
@@ -91,37 +85,6 @@ test("rotate with an upstream that is not there ends with 1 and says why", async
   const { message, exitCode } = await operatorRefusalOf(() => authority("rotate", "--yes"));
   expect([exitCode, message]).toEqual([1, "the CA upstream did not answer (ECONNREFUSED)"]);
   expect(await list()).toHaveLength(1);
-});
-
-test("rotate with an upstream that hangs ends with 1 after its time, and the authority goes on signing", async () => {
-  const ca = await startCa({
-    AUTHORITY_ROOT: "upstream",
-    UPSTREAM_AUTHORITY: { kind: "vault", url: upstream.url },
-    UPSTREAM_CREDENTIAL: secret,
-    MAX_WORKLOAD_CERT_TTL: "240h",
-  });
-  upstream.behaviour = vault(root, ca.now);
-  await ca.rotate();
-  const first = await signerOf(ca);
-  const configuration = configurationOf({
-    AUTHORITY_ROOT: "upstream",
-    UPSTREAM_AUTHORITY: { kind: "vault", url: upstream.url },
-    UPSTREAM_CREDENTIAL: secret,
-  });
-  upstream.behaviour = () => undefined;
-  const ask = upstreamOf(configuration, {
-    fetching: { fetchTrusting: NodeFetch.trusting, fetchTimeoutMilliseconds: 50 },
-    clock: () => new Date(),
-  });
-  if (!ask) throw new Error("no upstream");
-  const mint = { ...ca.mint, store: ca.store, log: ca.log, upstream: ask };
-  const session = createMemorySession(mint, ca.now());
-  const { message, exitCode } = await operatorRefusalOf(() => rotateNow(session, { yes: true }));
-  expect([exitCode, message]).toEqual([
-    1,
-    expect.stringMatching(/^the CA upstream did not answer/),
-  ]);
-  expect(await signerOf(ca)).toBe(first);
 });
 
 test("plan asks nobody, and ends with 3 once the upstream has given none for an hour", async () => {

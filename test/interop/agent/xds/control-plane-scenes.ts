@@ -1,5 +1,4 @@
 import { mkdir, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
@@ -11,7 +10,7 @@ import { fromGoModule } from "../../software.ts";
 import type { Outcome } from "../outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "../processes/agent-process.ts";
 import { statusOf } from "../processes/steady-load.ts";
-import { ControlPlane, type PlaneEvent, typeUrls } from "./control-plane.ts";
+import { ControlPlane } from "./control-plane.ts";
 import { sidecarEnvironment } from "./sidecar.ts";
 
 /** The parts that both protocols share. */
@@ -45,9 +44,6 @@ interface Stage {
   readonly envoy: LoneEnvoyOptions;
   readonly url: string;
   readonly adminUrl: string;
-  readonly socket: string;
-  readonly isIncremental: boolean;
-  readonly workload: ProbedWorkload;
 }
 
 async function playProtocol(
@@ -60,20 +56,16 @@ async function playProtocol(
   await mkdir(folder);
   const [port = 0] = await freePorts(1);
   const plane = await ControlPlane.start(program, folder, `127.0.0.1:${port}`);
-  const workload = await startProbedWorkload();
-  const httpGet = { host: "127.0.0.1", port: workload.port, path: "/" };
   const { variables, adminPort, statusPort } = await sidecarEnvironment({
     ...parts,
     folder,
     istiod: plane,
     name: "web",
-    proxyConfig: { readinessProbe: { httpGet, periodSeconds: 1 } },
   });
-  const socket = join(folder, "XDS");
   const own = {
     ...variables,
     ISTIO_DELTA_XDS: String(isIncremental),
-    RAMPART_XDS_SOCKET: socket,
+    RAMPART_XDS_SOCKET: join(folder, "XDS"),
   };
   const agent = new AgentProcess(folder, own, statusPort);
   agent.start();
@@ -82,16 +74,12 @@ async function playProtocol(
     plane,
     agent,
     envoy: { envoy: parts.envoy, folder, variables: own },
-    socket,
     url: `http://127.0.0.1:${port}/`,
     adminUrl: `http://127.0.0.1:${adminPort}`,
-    isIncremental,
-    workload,
   };
   const outcomes = await playStage(stage, `Envoy 1.40.0, ${protocol}`);
   await agent.end();
   await plane.end();
-  workload.close();
   return outcomes;
 }
 
@@ -115,9 +103,7 @@ async function playStage(stage: Stage, client: string): Promise<Outcome[]> {
     await until("the whole configuration", async () => (await bodyOf(stage.url)) === "killed");
     return "the next Envoy has all of it";
   });
-  await show("reports of the workload's health", () => healthReports(stage));
   await envoy.end();
-  await show("messages octet for octet, of known and of unheard types", () => everyOctet(stage));
   return outcomes;
 }
 
@@ -160,83 +146,9 @@ async function killedInPush({ plane }: Stage, envoy: Child): Promise<void> {
   await plane.next("the end of its stream", from, ({ event }) => event === "closed");
 }
 
-/** The reports on the newest stream, and whether listeners were asked for before each. */
-function reportsOf({ events }: ControlPlane): PlaneEvent[] {
-  const opened = events.findLastIndex(({ event }) => event === "opened");
-  const requests = events.slice(opened).filter(({ event }) => event === "request");
-  const listeners = requests.findIndex(({ type }) => type === typeUrls.listener);
-  const reports = requests.filter(({ type }) => type === typeUrls.health);
-  const early = requests.findIndex(({ type }) => type === typeUrls.health);
-  if (early >= 0 && early < listeners) throw new Error("a report before the request for listeners");
-  return reports;
-}
-
-async function healthReports({ plane, workload }: Stage): Promise<string> {
-  const reported = (what: string, code: number | undefined): Promise<void> =>
-    until(
-      what,
-      () => {
-        const last = reportsOf(plane).at(-1);
-        return last !== undefined && last.code === code;
-      },
-      30,
-    );
-  const healthy = (): Promise<void> => reported("healthy", undefined);
-  await healthy();
-  workload.setHealthy(false);
-  await reported("unhealthy", 13);
-  const said = reportsOf(plane).at(-1)?.message;
-  if (said !== "HTTP status 503") throw new Error(`unhealthy because of ${said}`);
-  const from = plane.events.length;
-  await plane.cut();
-  await plane.next("another stream", from, ({ event }) => event === "opened");
-  await reported("unhealthy, to the next stream", 13);
-  workload.setHealthy(true);
-  await healthy();
-  return "behind the request for listeners, on each change, and again on a new stream";
-}
-
-async function everyOctet({ plane, socket, isIncremental }: Stage): Promise<string> {
-  await plane.configure({ version: "octets", mebibytes: large, hasUnknown: true });
-  const from = plane.events.length;
-  const types = [typeUrls.cluster, typeUrls.unheard];
-  const received = await plane.subscribe(socket, isIncremental, types);
-  const sent = plane.events.slice(from).filter(({ event }) => event === "response");
-  const digests = (events: readonly PlaneEvent[]): string =>
-    events.map(({ type, octets, sha256 }) => `${type} ${octets} ${sha256}`).join("\n");
-  if (received.length !== types.length || digests(received) !== digests(sent)) {
-    throw new Error(`received\n${digests(received)}\nof\n${digests(sent)}`);
-  }
-  const octets = received.reduce((sum, each) => sum + (each.octets ?? 0), 0);
-  return `${received.length} messages of ${octets} octets, with the digests of their sender`;
-}
-
 async function bodyOf(url: string): Promise<string> {
   if ((await statusOf(url)) !== "200") return "";
   return await (await fetch(url)).text();
-}
-
-interface ProbedWorkload {
-  readonly port: number;
-  readonly setHealthy: (isHealthy: boolean) => void;
-  readonly close: () => void;
-}
-
-async function startProbedWorkload(): Promise<ProbedWorkload> {
-  const [port = 0] = await freePorts(1);
-  let isHealthy = true;
-  const listening = createServer((_, response) => response.writeHead(isHealthy ? 200 : 503).end());
-  await new Promise<void>((resolve) => listening.listen(port, "127.0.0.1", resolve));
-  return {
-    port,
-    setHealthy: (value) => {
-      isHealthy = value;
-    },
-    close: () => {
-      listening.close();
-      listening.closeAllConnections();
-    },
-  };
 }
 
 /** The parts of an Envoy beside its agent. */
