@@ -140,44 +140,6 @@ test("names the sockets, the ports and the protocol", async () => {
   expect(ports).toEqual([16_090, 16_021]);
 });
 
-test("has Istio's tags of statistics and its limit of connections", async () => {
-  const bootstrap = async (runtimeValues: object) =>
-    createMachineBootstrap(
-      {
-        ...pod,
-        DISCOVERY_ADDRESS: "istiod:15012",
-        PROXY_CONFIG: JSON.stringify({ runtimeValues }),
-      },
-      "sidecar",
-    );
-  const usual = await bootstrap({});
-  expect(usual).toMatchObject({
-    stats_config: { use_all_default_tags: false },
-    overload_manager: {
-      resource_monitors: [{ typed_config: { max_active_downstream_connections: "2147483647" } }],
-    },
-  });
-  // As tools/packaging/common/envoy_bootstrap.json of istio/istio has it.
-  expect(JSON.stringify(usual)).toContain(
-    JSON.stringify({
-      tag_name: "cluster_name",
-      regex: "^cluster(\\.(.+);)",
-    }),
-  );
-  const listener = { ignore_global_conn_limit: true, bypass_overload_manager: true };
-  expect(usual).toMatchObject({
-    static_resources: {
-      listeners: [15_090, 15_021].map((port) => ({ ...listener, name: `0.0.0.0_${port}` })),
-      clusters: ["prometheus_stats", "agent", "sds-grpc", "xds-grpc"].map((name) => ({
-        name,
-        alt_stat_name: `${name};`,
-      })),
-    },
-  });
-  const limit = { "overload.global_downstream_max_connections": "" };
-  expect(await bootstrap(limit)).not.toHaveProperty("overload_manager");
-});
-
 test("refuses a bootstrap by xDS without an address of istiod", async () => {
   await expect(createMachineBootstrap(pod, "sidecar")).rejects.toThrow("DISCOVERY_ADDRESS");
 });

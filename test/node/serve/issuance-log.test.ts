@@ -1,8 +1,7 @@
-import { cp, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
-import { readinessFindings } from "../../../src/cli/verbs/doctor/world-findings.ts";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { Tile } from "../../../src/tlog/tile.ts";
@@ -21,7 +20,6 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
-import { eventually } from "../../testkit/time/eventually.ts";
 
 const { issuer } = issuerTables.cluster;
 const LOG_ORIGIN = "log.example.com/2026";
@@ -96,52 +94,6 @@ test("serve logs into a bucket, whatever its store, and publishes at its end", a
   }
 });
 
-type Bucket = Awaited<ReturnType<typeof startS3Api>>;
-
-/** Puts the objects of the log back to what they were. */
-function rollBack({ objects }: Bucket, before: ReadonlyMap<string, { readonly body: string }>) {
-  for (const name of objects.keys()) if (!before.has(name)) objects.delete(name);
-  for (const [name, object] of before) objects.set(name, { entityTag: "", ...object });
-}
-
-test.each<[string, string, (api: Bucket, before: Bucket["objects"]) => void]>([
-  [
-    "is away",
-    "the issuance log takes no entry",
-    (api) => {
-      api.instead = (_, response) => Boolean(response.writeHead(503).end());
-    },
-  ],
-  ["was rolled back", "it lacks entries that it had: it was rolled back", rollBack],
-  [
-    "has a damaged stage",
-    "stage.json of the log is damaged",
-    ({ objects, put }) => {
-      for (const name of objects.keys()) if (name.endsWith("/stage.json")) put(name, "{}");
-    },
-  ],
-])("a bucket that %s shows in /readyz, doctor and the metric", async (_, said, change) => {
-  const key = await createTokenKey("ES256", "k1");
-  const { api, ca } = await serveInBucket(key, { LOG_INTERVAL: "1s" });
-  try {
-    const before = new Map(api.objects);
-    await issueOnce(ca, key);
-    change(api, before);
-    await expect(issueOnce(ca, key)).rejects.toThrow();
-    const origin = `http://127.0.0.1:${ca.monitoringPort}`;
-    const directory = ca.storeDirectory;
-    await eventually(async () => {
-      const found = await readinessFindings({ readyUrl: `${origin}/readyz`, directory });
-      const what = expect.stringContaining(said);
-      expect(found).toEqual([expect.objectContaining({ name: "ca-not-ready", what })]);
-      const metrics = await (await fetch(`${origin}/metrics`)).text();
-      expect(metrics).toMatch(/^rampart_operations_total\{[^}]*log-not-published[^}]*\} [1-9]/m);
-    });
-  } finally {
-    await ca.end();
-  }
-});
-
 test('with LOG_MODE = "best-effort" a bucket that is away keeps no certificate back, and the audit line has the entry', async () => {
   const key = await createTokenKey("ES256", "k1");
   const { api, ca } = await serveInBucket(key, { LOG_MODE: "best-effort" });
@@ -156,24 +108,6 @@ test('with LOG_MODE = "best-effort" a bucket that is away keeps no certificate b
   } finally {
     await ca.end();
   }
-});
-
-test("a CA restored elsewhere goes on with its log in a bucket, and refuses it under another KEK", async () => {
-  const key = await createTokenKey("ES256", "k1");
-  const KEK = randomKek();
-  const { ca, values } = await serveInBucket(key, { KEK });
-  await issueOnce(ca, key);
-  expect(ca.log.audits.at(-1)).toMatchObject({ logIndex: 2 });
-  const STORE_DIRECTORY = join(await temporaryFolder(), "store");
-  await cp(ca.storeDirectory, STORE_DIRECTORY, { recursive: true });
-  await ca.end();
-  const restored = await serveCa({ ...values, STORE_DIRECTORY });
-  await issueOnce(restored, key);
-  // The authority is in the log; its new serving certificate is.
-  expect(restored.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0`, logIndex: 4 });
-  await restored.end();
-  const other = serveCa({ ...values, KEK: randomKek() });
-  await expect(other).rejects.toThrow("the key of the log does not open");
 });
 
 test("serve does not start with a log that may not begin", async () => {

@@ -144,18 +144,6 @@ describe("log search, beside the store of the CA,", () => {
     expect(told).toContain(` revoked ${at}Z keyCompromise, case 117`);
   });
 
-  test.each([
-    ["node/node-1", [1, 2, 3]],
-    ["pod/2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21", [1, 2, 3]],
-    ["ns/foo/sa/bar", [1, 2, 4, 5]],
-    ["cluster/Kubernetes", [1, 2, 3, 4, 5]],
-    ["node/node-2", []],
-  ])("says whose holder is denied by %s", async (subject, indices) => {
-    await deny(subject, "--why", "rootkit");
-    const denied = (await marks()).flatMap((mark, i) => (mark ? [[i, mark]] : []));
-    expect(denied).toEqual(indices.map((i) => [i, ["denied", `${subject}, rootkit`]]));
-  });
-
   test("without --config shows no state of a certificate, and says which option would", async () => {
     await revoke(serialOf(leaves[2]));
     expect(await search()).not.toContain("STATED");
