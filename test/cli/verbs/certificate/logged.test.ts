@@ -3,7 +3,6 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
-import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
 import { logCommand } from "../../../../src/cli/verbs/log/log.ts";
 import { FileStore } from "../../../../src/node/files/file-store.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
@@ -117,8 +116,6 @@ describe("log search, beside the store of the CA,", () => {
   const search = (...words: readonly string[]) =>
     terminal.run(logCommand, ["search", "--url", ca.url, ...words]);
   const config = () => ["-c", join(folder, "rampart.toml")];
-  const deny = (subject: string, ...words: readonly string[]) =>
-    terminal.run(denyCommand, ["add", subject, ...words, "--yes", ...config()]);
 
   async function marks(): Promise<readonly unknown[]> {
     const lines = (await search("--json", ...config())).split("\n");
