@@ -171,6 +171,69 @@ describe("tainted twice", () => {
   });
 });
 
+describe("runs of the cron that see different records", () => {
+  test("together mint two after a taint, both of which are published before either signs", async () => {
+    const ca = await startSigningCa({}, ownRoots);
+    await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately"));
+    await Promise.all([Rotation.rotate(ca.mint, ca.now()), Rotation.rotate(ca.mint, ca.now())]);
+    expect(countOf(ca, "authority")).toBe(3);
+    ca.pass(propagation);
+    const fresh = await signerOf(ca);
+    expect((await publishedBundle(ca))?.roots).toHaveLength(2);
+    for (let i = 0; i < 3; i++) {
+      await Rotation.rotate(ca.mint, ca.now());
+      ca.pass(refresh);
+      expect(await signerOf(ca)).toBe(fresh);
+    }
+    expect(countOf(ca, "authority")).toBe(3);
+  });
+
+  test("do no harm when one has yet to see the taint", async () => {
+    const ca = await startSigningCa({}, ownRoots);
+    const stale = await ca.store.load();
+    const { id } = await taint(ca, "immediately");
+    const before = new Map(ca.store.records);
+    await Rotation.rotate(
+      { ...ca.mint, store: { ...ca.store, load: async () => stale } },
+      ca.now(),
+    );
+    expect(ca.store.records).toEqual(before);
+    ca.pass(propagation);
+    expect([undefined, id]).not.toContain(await signerOf(ca));
+  });
+
+  test("do no harm when one sees a taint without its authority", async () => {
+    const ca = await startSigningCa({}, ownRoots);
+    const { id } = await taint(ca, "immediately");
+    const before = new Map(ca.store.records);
+    const load = async () =>
+      (await ca.store.load()).filter((record) => record.kind !== "authority" || record.id !== id);
+    await Rotation.rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now());
+    expect(ca.store.records).toEqual(before);
+  });
+
+  test("found no authority when one of them reads only a taint", async () => {
+    const ca = await startSigningCa({}, ownRoots);
+    await taint(ca, "immediately");
+    const before = new Map(ca.store.records);
+    const load = async () => (await ca.store.load()).filter(({ kind }) => kind === "taint");
+    ca.pass(86_400);
+    await expect(
+      Rotation.rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now()),
+    ).rejects.toThrow();
+    expect(ca.store.records).toEqual(before);
+  });
+
+  test("found no authority when one of them reads only a taint, even on the day of inception", async () => {
+    const ca = await startSigningCa({}, ownRoots);
+    await taint(ca, "immediately");
+    const before = new Map(ca.store.records);
+    const load = async () => (await ca.store.load()).filter(({ kind }) => kind === "taint");
+    await Rotation.rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now()).catch(() => {});
+    expect(ca.store.records).toEqual(before);
+  });
+});
+
 test("a taint stops its authority now, though the operator's clock is an hour ahead", async () => {
   const ca = await startSigningCa({}, ownRoots);
   const store = await openStore(ca.mint);
