@@ -1,4 +1,4 @@
-import { createTtlCache } from "../foundation/caches.ts";
+import { createTtlCache, isSetBack } from "../foundation/caches.ts";
 import { CaError, messageOf, rejectCredential } from "../foundation/errors.ts";
 import { ClusterApi, type TokenReviewStatus } from "../kubernetes/cluster-api.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
@@ -93,7 +93,7 @@ function probing(
   let nextProbe = new Date(0);
   let failure: ReturnType<NonNullable<TokenReview["failure"]>>;
   const probe = async (now: Date): Promise<void> => {
-    if (now < nextProbe) return;
+    if (now < nextProbe && !isSetBack(nextProbe, now)) return;
     nextProbe = addSeconds(now, probeEverySeconds);
     try {
       await ClusterApi.reviewToken(api, nobody, audiences, now);

@@ -248,6 +248,15 @@ describe("a look at the API server", () => {
     },
   );
 
+  test("is taken at once by a clock that was set back", async () => {
+    let send: ClusterApi["send"] = refused("cluster-unreachable");
+    const { probe, failure } = looking((...request) => send(...request));
+    await probe?.(now);
+    send = async () => answerOf(no);
+    await probe?.(addSeconds(now, -3600));
+    expect(failure?.()).toBeUndefined();
+  });
+
   test("knows nothing of what callers ask", async () => {
     const review = looking(refused("cluster-unreachable"));
     const question = { text: "forged", expiresAt: inAnHour, isVerified: true };

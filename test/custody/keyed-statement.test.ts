@@ -5,6 +5,7 @@ import { KeyedStatement } from "../../src/custody/keyed-statement.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
 import { Statement } from "../../src/custody/statement.ts";
 import { IntermediateRequest } from "../../src/pki/authority/new-authority.ts";
+import { TokenKey } from "../../src/pki/jose/token-key.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { createKek } from "../testkit/pki/sealed-record.ts";
 
@@ -85,6 +86,23 @@ test("does not open elsewhere: as another kind, for another trust domain, under 
   expect(await checkOf(opened(record, [old], trustDomain("other.test")))).toBe("trust-domain");
   expect(await checkOf(opened(record, [newest]))).toBe("kek");
   expect(await checkOf(opened(record, [await createKek("old")]))).toBe("seal");
+});
+
+test("the key of a token does not open with another instant under a good MAC, and nobody can export it", async () => {
+  const keks: KekRing = [old];
+  const custodian = { trustDomain: clusterLocal, keks };
+  const now = new Date("2026-06-01T00:00:00.000Z");
+  const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
+  const { key, extractablePrivateKey } = await TokenKey.generate("ES256", schedule);
+  const sealed = await KeyedStatement.seal("tokenKey", key, extractablePrivateKey, custodian);
+  const { privateKey } = await KeyedStatement.openTokenKey(sealed, custodian);
+  expect(privateKey.extractable).toBe(false);
+  const value = await Statement.open("tokenKey", sealed, custodian);
+  for (const name of ["publishedFrom", "signsFrom", "signsUntil", "retiresAt"] as const) {
+    const changed = { ...value, schedule: { ...schedule, [name]: new Date(0) } };
+    const stored = await Statement.seal("tokenKey", changed, custodian);
+    expect(await checkOf(KeyedStatement.openTokenKey(stored, custodian))).toBe("seal");
+  }
 });
 
 test("is sealed anew under the newest KEK, key and all, and not twice", async () => {

@@ -69,6 +69,11 @@ test("a record does not open for another log whose name somebody has written int
   ).rejects.toThrow("seal");
 });
 
+test("a record in another spelling does not open", async () => {
+  const spaced = JSON.stringify(JSON.parse(created.record), undefined, 1);
+  await expect(keys.open(spaced)).rejects.toThrow("not the key of a log as it was sealed");
+});
+
 test("a record with any changed character does not open", async () => {
   for (let i = 0; i < created.record.length; i += 5) {
     const { record } = created;

@@ -1,4 +1,5 @@
 import type { RevocationContent } from "../../custody/record-kinds.ts";
+import { isSetBack } from "../../foundation/caches.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
@@ -75,10 +76,10 @@ const longestSigningMilliseconds = 30_000;
 /** A CRL that could not be signed is tried again after this time: anybody may ask for CRLs, and each fault is logged. */
 const retrySeconds = 60;
 
-/** A set of CRLs, and the instant at which those that could not be signed are tried again. */
+/** A set of CRLs, and when some of them could not be signed. */
 interface SignedSet extends PublishedCrls {
   readonly input: CrlInput;
-  readonly retryFrom: Date | undefined;
+  readonly failedAt: Date | undefined;
 }
 
 /**
@@ -118,8 +119,8 @@ export class SignedCrls {
 
   #isCurrent(input: CrlInput, now: Date): boolean {
     if (!this.#latest || !isSame(this.#latest.input, input)) return false;
-    const { retryFrom } = this.#latest;
-    return retryFrom === undefined || now < retryFrom;
+    const { failedAt: at } = this.#latest;
+    return at === undefined || (now < addSeconds(at, retrySeconds) && !isSetBack(at, now));
   }
 
   async #signAll(input: CrlInput, now: Date): Promise<void> {
@@ -138,8 +139,8 @@ export class SignedCrls {
     const digests = ofBundle.map(({ digest }) => digest).join();
     const digest = await digestOf(new TextEncoder().encode(digests));
     this.#signed = crls;
-    const retryFrom = isWhole ? undefined : addSeconds(now, retrySeconds);
-    this.#latest = { crls: [...crls, ...ofRoots], ofBundle, pem, digest, input, retryFrom };
+    const failedAt = isWhole ? undefined : now;
+    this.#latest = { crls: [...crls, ...ofRoots], ofBundle, pem, digest, input, failedAt };
   }
 
   #formerOf({ authority: { id } }: OpenAuthority): SignedCrl | undefined {

@@ -13,7 +13,7 @@ function counter(limit: number) {
   return (key: string): number => {
     const before = taken.get(key) ?? 0;
     taken.set(key, before + 1);
-    return before < limit ? 0 : 60;
+    return before < limit ? 0 : 1;
   };
 }
 

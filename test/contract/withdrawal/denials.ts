@@ -27,8 +27,11 @@ export function describeDenials(
   let csrPem: string;
   let ca: CertificateAuthority;
 
-  const composed = (values: object = {}) =>
-    composeOn(stores, cryptoProvider, { cluster: "a", jwks: jwksOf(key) }, values);
+  const composed = (values: object = {}) => {
+    const table = { cluster: "a", jwks: jwksOf(key) };
+    // Denials of the configuration and of the store apply together.
+    return composeOn(stores, cryptoProvider, table, { DENIED: ["ns/any/sa/body"], ...values });
+  };
   const restart = async (values: object = {}) => {
     ca = (await composed(values)).certificateAuthority;
   };

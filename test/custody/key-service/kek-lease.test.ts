@@ -4,6 +4,7 @@ import { Kek } from "../../../src/custody/kek.ts";
 import { KekLease } from "../../../src/custody/key-service/kek-lease.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { sharePromises } from "../../../src/node/limits/promise-sharing.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
@@ -322,14 +323,16 @@ test("without key services, a configuration that names one is refused", async ()
   );
 });
 
-test("each signer has KEKs of its own, and each of two KEKs its own in each signer", async () => {
-  const octets = (fill: number) => new Uint8Array(32).fill(fill);
-  const keks = [
-    { id: "k2", octets: octets(2) },
-    { id: "k1", octets: octets(1) },
-  ];
-  const now = new Date("2026-11-21T12:00:00Z");
-  const lease = new KekLease({
+const octets = (fill: number) => new Uint8Array(32).fill(fill);
+const keks = [
+  { id: "k2", octets: octets(2) },
+  { id: "k1", octets: octets(1) },
+];
+const now = new Date("2026-11-21T12:00:00Z");
+
+/** The lease of KEKs that no service has to open. */
+const leaseOf = (parts: Partial<ConstructorParameters<typeof KekLease>[0]> = {}): KekLease =>
+  new KekLease({
     keks,
     signers: ["a", "b"],
     trustDomain: clusterLocal,
@@ -342,7 +345,38 @@ test("each signer has KEKs of its own, and each of two KEKs its own in each sign
     random: () => 0,
     log: { operation: () => {} },
     shareWork: sharePromises,
+    ...parts,
   });
+
+test("one call alone waits for a renewal where work ends with its call", async () => {
+  const lease = leaseOf();
+  await lease.hold(now);
+  const due = addSeconds(now, hour / 2);
+  const renewal = lease.hold(due);
+  expect([renewal, lease.hold(due)]).toEqual([expect.any(Promise), undefined]);
+  await renewal;
+});
+
+test("a renewal in the background that finds no place ends nothing", async () => {
+  const renewals: Promise<void>[] = [];
+  let isFull = false;
+  const lease = leaseOf({
+    inBackground: (work) => void renewals.push(work),
+    shareWork: (...of) => {
+      const shared = sharePromises(...of);
+      const join: typeof shared.join = (work) =>
+        isFull ? Promise.reject(new Error("full")) : shared.join(work);
+      return { join };
+    },
+  });
+  await lease.hold(now);
+  isFull = true;
+  expect(lease.hold(addSeconds(now, hour / 2))).toBeUndefined();
+  await expect(Promise.all(renewals)).resolves.toHaveLength(1);
+});
+
+test("each signer has KEKs of its own, and each of two KEKs its own in each signer", async () => {
+  const lease = leaseOf();
   await lease.hold(now);
   const macOf = async ({ statementKey }: Pick<Kek, "statementKey">): Promise<string> =>
     new Uint8Array(await crypto.subtle.sign("HMAC", statementKey, octets(0))).join();
