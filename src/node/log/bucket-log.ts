@@ -178,6 +178,7 @@ class Shard {
   readonly #origin: string;
   readonly #objects: ConditionalObjects;
   readonly #overtaken: () => void;
+  readonly #attempts: Parameters<typeof retry>[1];
   readonly #opening = new SingleFlight<OpenedLog>();
   readonly #publishing = new SingleFlight<void>();
   /** The last stage that this process has seen. Later ones must extend it. */
@@ -198,6 +199,13 @@ class Shard {
     this.#parts = parts;
     this.#origin = `${parts.configuration.origin}/${number}`;
     this.#overtaken = () => overtaken(this);
+    this.#attempts = {
+      backoff: Backoff.usual.contention,
+      attempts: maximumAttempts,
+      retryAfter: (error) => (error instanceof Overtaken ? 0 : undefined),
+      random: Math.random,
+      pause: parts.pause,
+    };
     this.#objects = {
       read: (path) => objects.read(prefix + path),
       write: (path, ...object) => objects.write(prefix + path, ...object),
@@ -286,31 +294,24 @@ class Shard {
   }
 
   /** Repeats work while other processes write first. After any failure, the log is read again. */
-  async #withLog<T>(work: (opened: OpenedLog) => Promise<T>): Promise<T> {
-    const attempt = async (): Promise<T> => {
-      const open = () => this.#open();
-      const opened = await this.#opening.join(open, ({ stage }) => !stage.isOutdated);
-      try {
-        return await work(opened);
-      } catch (error) {
-        if (!(error instanceof CaError)) opened.stage.abandon();
-        throw error;
-      }
-    };
-    return retry(attempt, {
-      backoff: Backoff.usual.contention,
-      attempts: maximumAttempts,
-      retryAfter: (error) => (error instanceof Overtaken ? 0 : undefined),
-      random: Math.random,
-      pause: this.#parts.pause,
-    }).catch((error: unknown) => {
+  #withLog<T>(work: (opened: OpenedLog) => Promise<T>): Promise<T> {
+    return retry(() => this.#attempt(work), this.#attempts);
+  }
+
+  async #attempt<T>(work: (opened: OpenedLog) => Promise<T>): Promise<T> {
+    let opened: OpenedLog | undefined;
+    try {
+      opened = await this.#opening.join(this.#open, ({ stage }) => !stage.isOutdated);
+      return await work(opened);
+    } catch (error) {
+      if (!(error instanceof CaError)) opened?.stage.abandon();
       if (error instanceof LogRefusal) this.#refused = `: ${error.message}`;
       throw error;
-    });
+    }
   }
 
   /** @throws Overtaken if another process has published between two reads, LogRefusal. */
-  async #open(): Promise<OpenedLog> {
+  readonly #open = async (): Promise<OpenedLog> => {
     const { prove, keks, clock, pause } = this.#parts;
     await prove?.();
     await keks.hold(clock());
@@ -330,7 +331,7 @@ class Shard {
       const isOld = error instanceof LogRefusal && !(await stage.isCurrent());
       throw isOld ? new Overtaken("another process publishes the log", { cause: error }) : error;
     }
-  }
+  };
 
   /** @throws LogRefusal for a log that does not hold. */
   async #orRefusal<T>(reading: Promise<T>): Promise<T> {
