@@ -14,6 +14,7 @@ import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { stretchLightly } from "../../testkit/light-scrypt.ts";
 import { proved, workload } from "../../testkit/pki/certificates.ts";
 import { signIntermediate } from "../../testkit/pki/company-ca.ts";
 import { generateSigner } from "../../testkit/pki/csr.ts";
@@ -396,6 +397,8 @@ const cases: readonly Case[] = [
     cured: () => done("authority init", "--yes"),
   },
 ];
+
+stretchLightly();
 
 beforeEach(async () => {
   folder = await temporaryFolder();

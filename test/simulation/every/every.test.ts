@@ -3,7 +3,7 @@ import { explore } from "./explorer.ts";
 import { type SmallWorld, smallWorlds } from "./small-worlds.ts";
 
 /** `npm run simulate every` visits all of them. */
-const sample = 1000;
+const sample = 400;
 
 test.each(smallWorlds)(
   "keeps every invariant in the first states of a mesh $title",

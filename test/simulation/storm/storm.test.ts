@@ -88,7 +88,7 @@ test("every call has one outcome, and every need ends with one certificate", () 
       expect(sum(outcome.callsPerSecond)).toBeCloseTo(calls, 3);
       expect(sum(outcome.servedPerSecond)).toBe(served);
     }),
-    { numRuns: 40 },
+    { numRuns: 15 },
   );
 });
 

@@ -5,9 +5,12 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
 import { type FindingName, findingNames } from "../../../../src/status/finding.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
+import { stretchLightly } from "../../../testkit/light-scrypt.ts";
 import { rows as outages } from "../../../testkit/outages/rows.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+
+stretchLightly();
 
 const founded = new Date("2026-11-21T12:00:00Z");
 const later = (hours: number): Date => new Date(founded.getTime() + hours * 3_600_000);

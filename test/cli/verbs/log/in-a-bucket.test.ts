@@ -13,6 +13,7 @@ import { issuerTables } from "../../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../../testkit/callers/workload.ts";
+import { stretchLightly } from "../../../testkit/light-scrypt.ts";
 import { listenOnLoopback } from "../../../testkit/network/loopback.ts";
 import { nativeClient } from "../../../testkit/network/native-grpc.ts";
 import {
@@ -24,6 +25,8 @@ import {
 import { type S3Api, s3Credential, startS3Api } from "../../../testkit/stores/s3-api.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
 import { createCosigner, standInWitness } from "../../../testkit/tlog/stand-in-witness.ts";
+
+stretchLightly();
 
 const { issuer } = issuerTables.cluster;
 const key = await createTokenKey("ES256", "k1");
