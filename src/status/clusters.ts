@@ -95,16 +95,6 @@ export const ClusterFindings = {
     );
   },
 
-  /** A finding about a cluster that could not be inspected. @param content Such as `roots`. */
-  notInspected(content: string, cluster: string, fault: string): Finding {
-    const what = `The ${content} in ${cluster} were not looked at: ${fault}.`;
-    return Finding.of(
-      "cluster-not-inspected",
-      what,
-      "`rampart doctor --kubeconfig ~/.kube/config`",
-    );
-  },
-
   /**
    * Findings about the trust bundles in a cluster.
    *

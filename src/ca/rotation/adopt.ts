@@ -1,6 +1,7 @@
 import { taintedSubject } from "../../custody/record-kinds.ts";
+import { adoptedSchedule } from "../../pki/authority/adopted-schedule.ts";
 import { requireForeign } from "../../pki/authority/foreign-authority.ts";
-import { type PhaseLengths, Schedule } from "../../pki/authority/schedule.ts";
+import type { PhaseLengths } from "../../pki/authority/schedule.ts";
 import {
   type AuthorityCertificates,
   SigningAuthority,
@@ -37,7 +38,7 @@ export async function adoptAuthority(
   const { certificate, intermediates, roots } = certificates;
   for (const der of [certificate, ...intermediates, ...roots]) requireForeign(mint, der);
   const expiresAt = firstExpiry(certificates);
-  const schedule = Schedule.adopted(lengthsOf(mint, expiresAt, now), expiresAt, now);
+  const schedule = adoptedSchedule(lengthsOf(mint, expiresAt, now), expiresAt, now);
   const others = additionalRoots.filter(
     (der) => !certificates.roots.some((own) => Bytes.equal(own, der)),
   );

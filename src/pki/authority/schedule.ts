@@ -83,28 +83,6 @@ export const Schedule = {
   },
 
   /**
-   * The schedule of an authority that signed for a mesh before it was imported. Every verifier has its
-   * root, so it is published and signs at once.
-   *
-   * It stops early enough for its last leaf to expire before it does. If it is too old for that, it stops
-   * as soon as a successor can take over.
-   *
-   * @param expiresAt When the first certificate on the path from the authority to its root expires.
-   */
-  adopted(lengths: PhaseLengths, expiresAt: Date, now: Date): Schedule {
-    const signsFrom = wholeSeconds(now);
-    const lastGoodLeaf = addSeconds(expiresAt, -overlapSeconds(lengths));
-    const successorSigns = addSeconds(
-      signsFrom,
-      Schedule.leadSeconds(lengths) + lengths.propagationSeconds,
-    );
-    const atLatest = earlier(later(lastGoodLeaf, successorSigns), expiresAt);
-    const signsUntil = earlier(addSeconds(signsFrom, lengths.signingSeconds), atLatest);
-    const retiresAt = earlier(addSeconds(signsUntil, overlapSeconds(lengths)), expiresAt);
-    return { publishedFrom: signsFrom, signsFrom, signsUntil, retiresAt };
-  },
-
-  /**
    * The schedule of an intermediate that another CA has certified. It is published when every reader can see its
    * record, and signs when every live bundle has its root. That is at once if the bundle has had the root for long.
    *
@@ -155,7 +133,7 @@ export function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): num
 }
 
 /** The longest validity of a leaf and one propagation interval. */
-function overlapSeconds({ longestLeafSeconds, propagationSeconds }: PhaseLengths): number {
+export function overlapSeconds({ longestLeafSeconds, propagationSeconds }: PhaseLengths): number {
   return longestLeafSeconds + propagationSeconds;
 }
 

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { adoptedSchedule } from "../../../src/pki/authority/adopted-schedule.ts";
 import { type Phase, Schedule } from "../../../src/pki/authority/schedule.ts";
 import { addSeconds, Validity } from "../../../src/pki/x509/validity.ts";
 import { type Phases, phasesOf, second, shortLengths } from "../../testkit/ca/timeline.ts";
@@ -86,7 +87,7 @@ test("the last leaf of an authority has its full validity and expires before the
 });
 
 const adopted = (expiresAt: number, now = 0): Phases =>
-  phasesOf(Schedule.adopted(shortLengths, second(expiresAt), second(now)));
+  phasesOf(adoptedSchedule(shortLengths, second(expiresAt), second(now)));
 
 test.each<[string, number, Phases]>([
   ["that lasts long enough signs as long as a minted one", 100_000, [0, 0, 1000, 1110]],
@@ -115,7 +116,7 @@ test("an adopted schedule begins with the second of the adoption", () => {
 test.each([-1, 0, -1000])(
   "an authority that expires at second %d never signs and is never published",
   (by) => {
-    const schedule = Schedule.adopted(shortLengths, second(by), second(0));
+    const schedule = adoptedSchedule(shortLengths, second(by), second(0));
     for (const now of [-2000, by, -1, 0, 1, 500]) {
       expect(["future", "retired"]).toContain(Schedule.phaseAt(schedule, second(now)));
     }
@@ -132,7 +133,7 @@ const remaining = fc.integer({ min: 1, max: 10 ** 9 });
 test("the phases are in order, begin now, and end by the expiry, for any lengths", () => {
   fc.assert(
     fc.property(anyLengths, remaining, (phases, seconds) => {
-      const schedule = Schedule.adopted(phases, second(seconds), second(0));
+      const schedule = adoptedSchedule(phases, second(seconds), second(0));
       const inOrder = phasesOf(schedule);
       expect(inOrder.toSorted((a, b) => a - b)).toEqual(inOrder);
       expect(Schedule.phaseAt(schedule, second(0))).toBe("signing");
@@ -147,7 +148,7 @@ test("with enough time, the last leaf expires first, and every verifier knows th
       const overlap = phases.longestLeafSeconds + phases.propagationSeconds;
       const enough = Schedule.leadSeconds(phases) + phases.propagationSeconds + overlap;
       fc.pre(phases.signingSeconds >= Schedule.leadSeconds(phases) + phases.propagationSeconds);
-      const schedule = Schedule.adopted(phases, second(enough + beyond), second(0));
+      const schedule = adoptedSchedule(phases, second(enough + beyond), second(0));
       expect(schedule.retiresAt).toEqual(addSeconds(schedule.signsUntil, overlap));
       const successor = Schedule.next(phases, schedule.signsUntil, second(0));
       expect(successor.signsFrom).toEqual(addSeconds(successor.publishedFrom, overlap));

@@ -1,3 +1,4 @@
+import { adoptedSchedule } from "../../../src/pki/authority/adopted-schedule.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import type { Taint } from "../../../src/pki/authority/taint.ts";
@@ -79,7 +80,7 @@ export class Operator {
         return [own(Schedule.joining(lengths, at(0)))];
       case "adopted": {
         const expiresAt = at(this.#world.life);
-        const adopted = Schedule.adopted(lengths, expiresAt, at(0));
+        const adopted = adoptedSchedule(lengths, expiresAt, at(0));
         // The leaves and bundles of the mesh as it was.
         const before = { at: 0, issuer: "0000", root: "before", bundle: new Set(["before"]) };
         return [this.#cron.put({ ...empty, answers: [before] }, adopted, ["before"])];

@@ -98,12 +98,11 @@ function skewed({ issuer, clockAheadSeconds }: IssuerReport): Finding[] {
 }
 
 /** A fault of the API server means that it is away; any other, that this machine has no login. */
-const unseen = (content: string, cluster: string, fault: string): Finding =>
-  (fault.startsWith("the API server ") ? ClusterFindings.away : ClusterFindings.notInspected)(
-    content,
-    cluster,
-    fault,
-  );
+function unseen(content: string, cluster: string, fault: string): Finding {
+  if (fault.startsWith("the API server ")) return ClusterFindings.away(content, cluster, fault);
+  const what = `The ${content} in ${cluster} were not looked at: ${fault}.`;
+  return Finding.of("cluster-not-inspected", what, "`rampart doctor --kubeconfig ~/.kube/config`");
+}
 
 /** Finds the clusters whose trust bundles are old, missing or unreadable. */
 export function clusterFindings(reports: readonly DeliveryReport[]): readonly Finding[] {
