@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { bundlePackage } from "../../dev/package/bundle.ts";
 import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
-import { heapFlags } from "../../dev/package/node-flags.ts";
+import { agentFlags, heapFlags } from "../../dev/package/node-flags.ts";
 import type { AgentStatus } from "../../src/agent/agent-status.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import { startEdge } from "../edge/edge.ts";
@@ -120,9 +120,10 @@ function workloads(): string {
   return Array.from({ length: identityCount }, (_, i) => `pod-${i} bench account-${i}\n`).join("");
 }
 
-/** Starts the agent of the archive as its unit does. */
+/** Starts the agent of the archive as its pod does. */
 function startAgent(folder: string, port: number, variables: NodeJS.ProcessEnv): ChildProcess {
-  return spawn(process.execPath, [join(folder, "dist/rampart.js"), "agent", "run"], {
+  const program = [...agentFlags, join(folder, "dist/rampart.js")];
+  return spawn(process.execPath, [...program, "agent", "run"], {
     stdio: ["ignore", "ignore", "ignore"],
     env: {
       // Not what this shell has: a cache of compiled code would take memory, too.

@@ -22,3 +22,9 @@ export const nodeFlags: readonly string[] = [...heapFlags.small, ...startFlags];
 
 /** What a machine starts Node with. */
 export const fastNodeFlags: readonly string[] = [...heapFlags.fast, ...startFlags];
+
+/**
+ * What a pod starts Node with for an agent: V8 drops code that it does not use, which are 2 MiB. Node takes these flags
+ * on its command line alone. An executable has no such line, so its unit goes without.
+ */
+export const agentFlags: readonly string[] = ["--optimize-for-size", "--bytecode-old-age=1"];

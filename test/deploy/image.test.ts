@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { heapFlags, startFlags } from "../../dev/package/node-flags.ts";
+import { agentFlags, heapFlags, startFlags } from "../../dev/package/node-flags.ts";
 import { Runtime } from "../../src/program/runtime.ts";
 import { read } from "./deploy-files.ts";
 
@@ -49,7 +49,9 @@ test("the image has the small heap, and Node starts in it as in the executable",
 
 test("the example of an agent in a pod, and the page of limits, have the flags of its unit", () => {
   const flags = heapFlags.agent.join(" ");
-  expect(read("docs/reference/agent.md")).toContain(`{ name: NODE_OPTIONS, value: "${flags}" }`);
+  const page = read("docs/reference/agent.md");
+  expect(page).toContain(`{ name: NODE_OPTIONS, value: "${flags}" }`);
+  expect(page).toContain(`exec node ${agentFlags.join(" ")} dist/rampart.js agent run`);
   expect(read("docs/reference/limits.md")).toContain(`\`${flags}\``);
 });
 
