@@ -193,11 +193,11 @@ async function plays(scene: Scene, program: string): Promise<void> {
       await certifies(played, ca);
       await isDenied(played, ca);
     } finally {
+      await certManager.end();
       // Other rows begin without roots.
       await certManager.type(
         "kubectl delete configmaps -A --field-selector=metadata.name=istio-ca-root-cert",
       );
-      await certManager.end();
     }
   });
 }
