@@ -92,54 +92,6 @@ test("reads the downward API's quotation", () => {
   expect(parsePodFields(text)).toEqual({ app: "cart", note: 'a "b" \\ \n\tüA😀', empty: "" });
 });
 
-test("names the sockets, the ports and the protocol", async () => {
-  const bootstrap = JSON.parse(
-    JSON.stringify(
-      await createMachineBootstrap(
-        {
-          ...pod,
-          DISCOVERY_ADDRESS: "istiod:15012",
-          RAMPART_XDS_SOCKET: "/run/xds",
-          RAMPART_SDS_SOCKET: "/run/sds",
-          RAMPART_STATUS_ADDR: "0.0.0.0:16020",
-          ENVOY_STATUS_PORT: "16021",
-          ENVOY_PROMETHEUS_PORT: "16090",
-          ISTIO_DELTA_XDS: "false",
-          PROXY_CONFIG: JSON.stringify({
-            proxyAdminPort: 16000,
-            runtimeValues: { a: "true", "re2.max_program_size.error_level": "" },
-          }),
-        },
-        "router",
-      ),
-    ),
-  );
-  expect(bootstrap.node.id).toMatch(/^router~/);
-  const addresses = bootstrap.static_resources.clusters.map(
-    (cluster: { name: string; load_assignment: { endpoints: unknown } }) => [
-      cluster.name,
-      JSON.stringify(cluster.load_assignment.endpoints).match(
-        /"path":"([^"]*)"|"port_value":\d+/,
-      )?.[0],
-    ],
-  );
-  expect(Object.fromEntries(addresses)).toEqual({
-    prometheus_stats: '"port_value":16000',
-    agent: '"port_value":16020',
-    "sds-grpc": '"path":"/run/sds"',
-    "xds-grpc": '"path":"/run/xds"',
-  });
-  expect(bootstrap.dynamic_resources.ads_config.api_type).toBe("GRPC");
-  const [{ static_layer: runtime }] = bootstrap.layered_runtime.layers;
-  expect(runtime).toMatchObject({ a: true });
-  expect(runtime).not.toHaveProperty(["re2.max_program_size.error_level"]);
-  const ports = bootstrap.static_resources.listeners.map(
-    (listener: { address: { socket_address: { port_value: number } } }) =>
-      listener.address.socket_address.port_value,
-  );
-  expect(ports).toEqual([16_090, 16_021]);
-});
-
 test("refuses a bootstrap by xDS without an address of istiod", async () => {
   await expect(createMachineBootstrap(pod, "sidecar")).rejects.toThrow("DISCOVERY_ADDRESS");
 });

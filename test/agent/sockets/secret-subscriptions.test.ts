@@ -15,6 +15,7 @@ import {
 } from "../../../src/gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
 import { DiscoveryRequestSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { clusterLocal, trustDomain } from "../../testkit/pki/certificates.ts";
+import vectors from "../../vectors/secret-subscriptions.json" with { type: "json" };
 
 /** A request of the client, and its consequence. */
 type Step = readonly [
@@ -44,71 +45,7 @@ function play(steps: readonly Step[]): void {
   }
 }
 
-test.each<[string, readonly Step[]]>([
-  ["refuses a stream without a node", [[{ names: ["default"] }, "refused"]]],
-  ["refuses a node without an id", [[{ node: "", names: ["default"] }, "refused"]]],
-  [
-    "needs the node only once",
-    [
-      [{ node: "e", names: ["default"] }, "default"],
-      [{ names: ["default"], nonce: "n1" }, "silent"],
-    ],
-  ],
-  [
-    "answers the first request in full, whatever nonce an earlier agent gave",
-    [[{ node: "e", names: ["default", "ROOTCA"], nonce: "old" }, "default ROOTCA"]],
-  ],
-  [
-    "sends only what was added to an accepted response",
-    [
-      [{ node: "e", names: ["default"] }, "default"],
-      [{ names: ["default", "ROOTCA"], nonce: "n1" }, "ROOTCA"],
-    ],
-  ],
-  [
-    "answers in full each time without a nonce",
-    [
-      [{ node: "e", names: ["default"] }, "default"],
-      [{ names: ["default"] }, "default"],
-    ],
-  ],
-  [
-    "does not answer a stale nonce",
-    [
-      [{ node: "e", names: ["default"] }, "default"],
-      [{ names: ["default", "ROOTCA"], nonce: "n1" }, "ROOTCA"],
-      [{ names: ["default", "ROOTCA", "more"], nonce: "n1" }, "silent"],
-      [{ names: ["default", "ROOTCA", "more"], nonce: "n2" }, "more"],
-    ],
-  ],
-  [
-    "does not send a rejected response again",
-    [
-      [{ node: "e", names: ["default"] }, "default"],
-      [{ names: ["default"], nonce: "n1", error: "bad" }, "rejected"],
-    ],
-  ],
-  [
-    "is silent when the last name is dropped, and answers in full when one comes back",
-    [
-      [{ node: "e", names: ["default"] }, "default"],
-      [{ names: [], nonce: "n1" }, "silent"],
-      [{ names: ["default"], nonce: "n1" }, "default"],
-    ],
-  ],
-  [
-    "is silent when a name is dropped, and sends it when it comes back",
-    [
-      [{ node: "e", names: ["default", "ROOTCA"] }, "default ROOTCA"],
-      [{ names: ["default"], nonce: "n1" }, "silent"],
-      [{ names: ["default", "ROOTCA"], nonce: "n1" }, "ROOTCA"],
-    ],
-  ],
-  [
-    "answers a name that comes twice once",
-    [[{ node: "e", names: ["default", "default"] }, "default"]],
-  ],
-])("%s", (_name, steps) => play(steps));
+test.each(vectors as unknown as [string, readonly Step[]][])("%s", (_name, steps) => play(steps));
 
 /** The validation context of roots with these CRLs. */
 function contextOf(revocation?: Crls) {

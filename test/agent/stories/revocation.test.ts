@@ -1,6 +1,5 @@
 import { X509Certificate } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
@@ -9,8 +8,6 @@ import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
-import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
-import { createCrlAuthority } from "../../testkit/pki/crl-authority.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -105,42 +102,6 @@ test("CRLs are no fault and no file where the CA publishes none", async () => {
   expect({ crl, isOfLeaves }).toEqual({ crl: "", isOfLeaves: false });
   expect(await readdir(output)).not.toContain("ca-crl.pem");
   expect(events.filter(({ level }) => level !== "info")).toEqual([]);
-});
-
-type Answer = (request: IncomingMessage, response: ServerResponse) => void;
-
-const stranger = await createCrlAuthority();
-
-test.each<[string, string, () => Promise<string>]>([
-  ["garbage", "revocation-lists-unread", async () => "<html></html>"],
-  ["nothing", "revocation-lists-unread", async () => ""],
-  ["too much", "revocation-lists-unread", async () => "x".repeat((16 << 20) + 1)],
-  ["a stranger's list", "revocation-lists-refused", () => stranger.crl()],
-])("CRLs are kept when the CA answers with %s instead", async (_what, expected, create) => {
-  const good = await (await fetch(`${ca.url}/crl.pem`)).text();
-  const bad = await create();
-  let body = good;
-  const answer: Answer = (_request, response) => void response.end(body);
-  const server = await startLoopbackServer(answer);
-  const variables = { ...often, RAMPART_CRL_URL: `${server.origin}/crl.pem` };
-  const { sdsSocket, event, agent } = await runAgent(ca, variables);
-  await event("revocation-lists-used");
-  body = bad;
-  await event(expected);
-  const { crl, roots } = await (await watchRoots(sdsSocket))();
-  expect(crl).toBe(good);
-  expect(roots).not.toBe("");
-  expect(agent.status()).toMatchObject({ isReady: true, revocation: { isUsed: true } });
-});
-
-test("CRLs of an authority that is not in the bundle are never used", async () => {
-  const list = await stranger.crl();
-  const server = await startLoopbackServer((_request, response) => void response.end(list));
-  const variables = { RAMPART_CRL_URL: `${server.origin}/crl.pem` };
-  const { sdsSocket, event, agent } = await runAgent(ca, variables);
-  await Promise.all([event("revocation-lists-refused"), event("certificate-obtained")]);
-  expect((await (await watchRoots(sdsSocket))()).crl).toBe("");
-  expect(agent.status()).toMatchObject({ isReady: true, reasons: [] });
 });
 
 test("CRLs that a mounted file has count where the CA publishes none", async () => {

@@ -3,15 +3,11 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
-import { serveCa } from "../../testkit/ca/served-ca.ts";
-import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { issuerWithKeys, randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
-import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
 
 const readinessOn = async (port: number): Promise<[number, { reasons: string[] }]> => {
   const response = await fetch(`http://127.0.0.1:${port}/readyz`);
@@ -51,29 +47,4 @@ test("is not ready before the port of callers is open, and says why", async () =
     expect(await readinessOn(port)).toMatchObject([200, { reasons: [] }]),
   );
   await server.close(1000);
-});
-
-test("is not ready while no issuer's keys can be had, before any caller has come, and is again", async () => {
-  const jwks = jwksOf(await createTokenKey("ES256", "k1"));
-  let isThere = false;
-  const issuer = await startLoopbackServer((_, response) => {
-    response.statusCode = isThere ? 200 : 503;
-    response.end(JSON.stringify(jwks));
-  });
-  const time = createVirtualTime(new Date());
-  const ca = await serveCa(
-    { ISSUERS: [{ issuer: "https://a.test", jwks_uri: issuer.origin }] },
-    time,
-    // The keys of the other tenant are there.
-    "nobody",
-  );
-  const reason = "no issuer's keys can be had: that of cluster Kubernetes answered with status 503";
-  await eventually(async () =>
-    expect(await readinessOn(ca.monitoringPort)).toMatchObject([503, { reasons: [reason] }]),
-  );
-  isThere = true;
-  await eventually(async () => {
-    time.pass(5);
-    expect(await readinessOn(ca.monitoringPort)).toMatchObject([200, { reasons: [] }]);
-  });
 });

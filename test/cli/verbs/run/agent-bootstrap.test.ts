@@ -26,28 +26,6 @@ function passageOf(flags: Partial<ListenerFlags>) {
 
 const ingress = `0.0.0.0:8443=/tls/chain.pem~/tls/key.pem=cart.shop.svc:15006=${cart}`;
 
-test("an ingress has its own certificate from files, and mutual TLS to one identity behind it", () => {
-  const { listener, cluster } = passageOf({ ingress: [ingress] });
-  const server = listener.transport_socket.typed_config;
-  expect(server.require_client_certificate).toBeUndefined();
-  expect(server.common_tls_context.tls_certificate_sds_secret_configs).toMatchObject([
-    { name: "file-cert:/tls/chain.pem~/tls/key.pem" },
-  ]);
-  expect(server.common_tls_context.validation_context_sds_secret_config).toBeUndefined();
-  expect(listener.filters[0].typed_config).toMatchObject({
-    forward_client_cert_details: "SANITIZE",
-    use_remote_address: true,
-  });
-  const client = cluster.transport_socket.typed_config.common_tls_context;
-  expect(client.tls_certificate_sds_secret_configs).toMatchObject([{ name: "default" }]);
-  expect(client.combined_validation_context).toMatchObject({
-    default_validation_context: {
-      match_typed_subject_alt_names: [{ san_type: "URI", matcher: { exact: cart } }],
-    },
-    validation_context_sds_secret_config: { name: "ROOTCA" },
-  });
-});
-
 test("an ingress with a client CA admits only clients with a certificate of it", () => {
   const { listener } = passageOf({ ingress: [ingress], clientCa: "/tls/clients.pem" });
   expect(listener.transport_socket.typed_config).toMatchObject({
@@ -57,36 +35,6 @@ test("an ingress with a client CA admits only clients with a certificate of it",
     },
   });
 });
-
-test.each([
-  ["/tls/roots.pem", "file-root:/tls/roots.pem"],
-  ["system", "file-root:system"],
-])(
-  "an egress takes mutual TLS, and verifies the server outside by %s and its name",
-  (root, name) => {
-    const egress = [`0.0.0.0:9443=api.example.com:443=${root}`];
-    const { listener, cluster } = passageOf({ egress, allow: [cart] });
-    expect(listener.transport_socket.typed_config).toMatchObject({
-      require_client_certificate: true,
-      common_tls_context: { tls_certificate_sds_secret_configs: [{ name: "default" }] },
-    });
-    expect(cluster.transport_socket.typed_config).toMatchObject({
-      sni: "api.example.com",
-      common_tls_context: {
-        combined_validation_context: {
-          default_validation_context: {
-            match_typed_subject_alt_names: [
-              { san_type: "DNS", matcher: { exact: "api.example.com" } },
-            ],
-          },
-          validation_context_sds_secret_config: { name },
-        },
-      },
-    });
-    const shown = cluster.transport_socket.typed_config.common_tls_context;
-    expect(shown.tls_certificate_sds_secret_configs).toBeUndefined();
-  },
-);
 
 test("an egress to an address expects a certificate for that address", () => {
   const { cluster } = passageOf({ egress: ["0.0.0.0:9443=192.0.2.1:443=system"] });
