@@ -4,8 +4,8 @@ import type { BoundAccount } from "../kubernetes/pods.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
 import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
-import type { MappedSubject, TokenSubject } from "./subject-claims.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
+import type { MappedSubject, TokenSubject } from "./token-subject.ts";
 
 /** A caller's certificate, as logs name it. */
 export interface CallerCertificate {

@@ -12,9 +12,9 @@ import {
   parseServiceAccountClaims,
   quoted,
 } from "./internal/presented-token.ts";
-import type { SubjectMapping } from "./subject-claims.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 import { digestOf, type TokenReview } from "./token-review.ts";
+import type { SubjectMapping } from "./token-subject.ts";
 
 /**
  * Authenticates a caller by its token: bearer → JWS → issuer → keys or review → claims → caller.

@@ -3,8 +3,8 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { IntermediateRights } from "../pki/x509/intermediate.ts";
 import type { IssuerKeys } from "./issuer-keys.ts";
-import type { SubjectMapping } from "./subject-claims.ts";
 import type { TokenReview } from "./token-review.ts";
+import type { SubjectMapping } from "./token-subject.ts";
 
 /**
  * The order in which keys and API server decide on a token.

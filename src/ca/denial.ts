@@ -1,5 +1,6 @@
 import { Caller } from "../authn/caller.ts";
-import { recordedClaim, type TokenSubject } from "../authn/subject-claims.ts";
+import { recordedClaim } from "../authn/subject-claims.ts";
+import type { TokenSubject } from "../authn/token-subject.ts";
 import type { DenialContent } from "../custody/record-kinds.ts";
 import { CaError } from "../foundation/errors.ts";
 import { nameAllowList } from "../foundation/globs.ts";

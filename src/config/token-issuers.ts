@@ -1,7 +1,8 @@
 import { IssuerKeys, type KeyFetchFailed, type KeyFetching } from "../authn/issuer-keys.ts";
-import { createSubjectMapping, type SubjectMapping } from "../authn/subject-claims.ts";
+import { createSubjectMapping } from "../authn/subject-claims.ts";
 import type { NodeAuthorizer, TokenIssuer } from "../authn/token-issuer.ts";
 import { TokenReview } from "../authn/token-review.ts";
+import type { SubjectMapping } from "../authn/token-subject.ts";
 import type { EventLog } from "../ca/issuance/event-log.ts";
 import { NodeReach } from "../ca/issuance/identity-policy.ts";
 import { DocumentFetch, type Fetching } from "../foundation/fetch.ts";

@@ -1,4 +1,5 @@
-import { claimPathText, type SubjectEntry, templatePieces } from "../authn/subject-claims.ts";
+import { claimPathText, templatePieces } from "../authn/subject-claims.ts";
+import type { SubjectEntry } from "../authn/token-subject.ts";
 import type { IssuerTable } from "../config/issuer-table.ts";
 import { commonName } from "../foundation/globs.ts";
 import { Finding } from "./finding.ts";

@@ -1,11 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { Authenticator, Caller } from "../../src/authn/caller.ts";
 import { CertificateVerifier } from "../../src/authn/certificate-verifier.ts";
-import {
-  acceptingForwardedCertificates,
-  provedGateway,
-} from "../../src/authn/forwarded-certificate.ts";
+import { acceptingForwardedCertificates } from "../../src/authn/forwarded-certificate.ts";
 import { forwardedValue } from "../../src/authn/forwarding-headers.ts";
+import { provedGateway } from "../../src/authn/proved-gateway.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { CaError, rejectCredential } from "../../src/foundation/errors.ts";
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";

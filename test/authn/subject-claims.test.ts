@@ -3,8 +3,8 @@ import {
   claimPathText,
   createSubjectMapping,
   parseClaimPath,
-  type SubjectEntry,
 } from "../../src/authn/subject-claims.ts";
+import type { SubjectEntry } from "../../src/authn/token-subject.ts";
 import { claimsOf } from "../testkit/callers/foreign-tokens.ts";
 import type { Claims } from "../testkit/callers/tokens.ts";
 import { refusalOf } from "../testkit/refusal.ts";

@@ -1,4 +1,4 @@
-import type { TokenSubject } from "../../authn/subject-claims.ts";
+import type { TokenSubject } from "../../authn/token-subject.ts";
 import type { Refusal } from "../../foundation/refusal.ts";
 import type { Circumstances } from "../policy/circumstances.ts";
 import type { Effect } from "../policy/policy.ts";

@@ -1,5 +1,5 @@
-import type { SubjectMapping } from "../../authn/subject-claims.ts";
 import type { ClusterIssuer, ClusterSigner, SubjectIssuer } from "../../authn/token-issuer.ts";
+import type { SubjectMapping } from "../../authn/token-subject.ts";
 import type { Authorities } from "../../ca/authorities.ts";
 import type { NamedSigner } from "../../ca/issuance/signers.ts";
 import { nameAllowList } from "../../foundation/globs.ts";

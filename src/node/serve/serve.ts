@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import { provedGateway } from "../../authn/forwarded-certificate.ts";
+import { provedGateway } from "../../authn/proved-gateway.ts";
 import { idempotentOver } from "../../ca/issuance/idempotency.ts";
 import type { Platform } from "../../config/composition.ts";
 import type { Readiness } from "../../foundation/events.ts";

@@ -53,12 +53,6 @@ export const SerialNumber = {
     }
     return serialNumber;
   },
-
-  /** What a sentence adds about a serial number that is not one of this CA's; `undefined` if it may be. */
-  foreign(text: string): string | undefined {
-    if (/^01[0-9a-f]{32}$/.test(SerialNumber.shown(text))) return undefined;
-    return "this CA cannot have chosen it: its numbers have 34 hexadecimal digits and begin with 01, or 39 decimal ones";
-  },
 };
 
 /** Random octets for 64 serial numbers, drawn at once because each draw costs a call. Each octet is used once. */

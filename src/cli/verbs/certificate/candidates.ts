@@ -11,7 +11,12 @@ import { Certificate } from "../../../pki/x509/certificate.ts";
 import { isSignedWith } from "../../../pki/x509/certificate-signature.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { findByIdPrefix } from "../authority/requirements.ts";
-import { type IndexedEntry, namesOf, type SearchFields } from "../log/entry.ts";
+import {
+  foreignSerialNumber,
+  type IndexedEntry,
+  namesOf,
+  type SearchFields,
+} from "../log/entry.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
 import { requireCluster, throwNeedsAttention } from "../log/log-source.ts";
 import { readLeaf } from "../log/proofs.ts";
@@ -78,7 +83,7 @@ export function candidateOfSerial(
     authority === undefined ? first : findByIdPrefix(authorities, authority, "authority");
   // An imported authority may have signed before its import, with serial numbers of another form.
   const own = Hex.format(signer?.certificate.toBeSigned.serialNumber ?? new Uint8Array());
-  const foreign = SerialNumber.foreign(own) === undefined && SerialNumber.foreign(text);
+  const foreign = foreignSerialNumber(own) === undefined && foreignSerialNumber(text);
   if (foreign) throw new OperatorError(`${text}: ${foreign}`);
   return { authority: signer?.id ?? "", serialNumber, notAfter: until };
 }

@@ -20,6 +20,7 @@ import type { Terminal } from "../../terminal/terminal.ts";
 import {
   type Distrusted,
   entryAsJson,
+  foreignSerialNumber,
   formatEntries,
   type IndexedEntry,
   type SearchFields,
@@ -221,7 +222,7 @@ async function list(terminal: Terminal, options: ListOptions, fields: SearchFiel
   await synchronize(follower);
   requireCluster([follower.index], fields.cluster);
   const found = follower.index.search(fields, options.limit);
-  const foreign = serial && found.length === 0 && SerialNumber.foreign(serial);
+  const foreign = serial && found.length === 0 && foreignSerialNumber(serial);
   if (foreign) throw usageError(`--serial: no entry has ${serial}, and ${foreign}`);
   const distrusted = await distrustIn(terminal, options, found);
   if (options.json) {

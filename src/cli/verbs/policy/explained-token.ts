@@ -1,5 +1,6 @@
 import { IssuerKeys } from "../../../authn/issuer-keys.ts";
-import { claimPathText, type MappedSubject } from "../../../authn/subject-claims.ts";
+import { claimPathText } from "../../../authn/subject-claims.ts";
+import type { MappedSubject } from "../../../authn/token-subject.ts";
 import type { Denial } from "../../../ca/denial.ts";
 import type { Question } from "../../../ca/policy/rule.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
