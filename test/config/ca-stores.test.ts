@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { foundIfEmpty, Rotation } from "../../src/ca/rotation/rotate.ts";
 import { CaStores, refreshSecondsOf, type StorePlatform } from "../../src/config/ca-stores.ts";
 import type { Configuration } from "../../src/config/configuration.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createMemoryStore, type MemoryStore } from "../testkit/ca/memory-store.ts";
@@ -122,17 +123,69 @@ describe("the stores of named signers", () => {
   });
 });
 
-test("the taints of another configuration count once the stores follow it", async () => {
-  const { opened, time } = await openSigning();
-  const signerNow = async () => (await opened.own.authorities.at(time.now)).issuer?.authority.id;
-  const id = await signerNow();
-  const tainted = configure({ TAINTED_AUTHORITIES: [id] });
-  expect(await signerNow()).toBe(id);
-  opened.follow(tainted);
-  expect(await signerNow()).toBeUndefined();
-  opened.follow(configure());
-  expect(await signerNow()).toBe(id);
+test("makes no keys for tokens in the stores of signers", async () => {
+  const { platform } = platformWith();
+  const configuration = configure({ JWT_ISSUER: "https://id.test" });
+  const opened = await CaStores.open(configuration, platform);
+  const { mint, signerMints } = CaStores.mints(opened, configuration, platform);
+  const algorithms = [mint, signerMints.get("team-a")].map((each) => each?.tokenAlgorithm);
+  expect(algorithms).toEqual(["ES256", undefined]);
 });
+
+test("a store whose loads lag serves for as much less in an outage", async () => {
+  const store = createMemoryStore();
+  const { platform } = platformWith({ store, storeLagSeconds: 100 });
+  const configuration = configure({ PROPAGATION_INTERVAL: "10m", SIGNERS: [] });
+  const { own } = await CaStores.open(configuration, platform);
+  await own.authorities.at(start);
+  store.outage = new Error("away");
+  const seconds = (n: number) => own.authorities.at(addSeconds(start, n));
+  expect(await seconds(500)).toBeDefined();
+  await expect((async () => seconds(501))()).rejects.toThrow("cannot be read");
+});
+
+test("authorities are neither served nor loaded anew while their KEK is not held", async () => {
+  const { platform } = platformWith();
+  const configuration = configure();
+  const held = (await CaStores.open(configuration, platform)).keks;
+  const hold = () => Promise.reject(new Error("not held"));
+  const { own } = await CaStores.open(configuration, { ...platform, keks: { ...held, hold } });
+  for (const work of [own.authorities.at, own.authorities.renew, own.store.load])
+    await expect((async () => work(start))()).rejects.toThrow("not held");
+});
+
+test("a signer's own root is no other signer's", async () => {
+  const root = Pem.format("CERTIFICATE", new Uint8Array(1));
+  const key = "awskms://kms.eu-central-1.amazonaws.com/arn:aws:kms:eu-central-1:111122223333:key/1";
+  const upstream_authority = { kind: "key-service", keys: [key], root };
+  const { platform } = platformWith();
+  const [table] = SIGNERS;
+  const tables = [
+    { ...table, upstream_authority },
+    { ...table, name: "team-b" },
+  ];
+  const { own, named } = await CaStores.open(configure({ SIGNERS: tables }), platform);
+  const rootOf = async (of = own) => (await of.authorities.at(start)).store.authorityRoot;
+  const roots = await Promise.all([own, named.get("team-a"), named.get("team-b")].map(rootOf));
+  expect(roots).toEqual(["self", "upstream", "self"]);
+});
+
+test.each(["own", "named"] as const)(
+  "the taints of another configuration count once the stores follow it: %s",
+  async (whose) => {
+    const { opened, time } = await openSigning();
+    if (whose === "named") time.now = addSeconds(start, 86_400 * 100);
+    const of = whose === "own" ? opened.own : opened.named.get("team-a");
+    const signerNow = async () => (await of?.authorities.at(time.now))?.issuer?.authority.id;
+    const id = await signerNow();
+    const tainted = configure({ TAINTED_AUTHORITIES: [id] });
+    expect(await signerNow()).toBe(id);
+    opened.follow(tainted);
+    expect(await signerNow()).toBeUndefined();
+    opened.follow(configure());
+    expect(await signerNow()).toBe(id);
+  },
+);
 
 describe("a mint under a CA upstream", () => {
   const upstream = {

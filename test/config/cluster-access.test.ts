@@ -37,6 +37,18 @@ test("a client asks the server of its table with the credential of that name, an
   expect(sent).toEqual([{ url: `${server}/api`, authorization: "Bearer secret", roots: "the CA" }]);
 });
 
+test("a request gives up the turn of its call while it waits", async () => {
+  let aside = 0;
+  const { access } = accessWith({
+    aside: (work) => {
+      aside++;
+      return work();
+    },
+  });
+  await clientOf(table, access).send({ path: "/api" });
+  expect(aside).toBe(1);
+});
+
 test("a credential is read for each request, because it may change", async () => {
   let credentials = 0;
   const { access, sent } = accessWith({

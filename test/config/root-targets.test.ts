@@ -24,6 +24,17 @@ describe("the clusters that get roots", () => {
     ).toMatchObject([{ cluster: "a", configMap: "istio-ca-root-cert" }]);
   });
 
+  test("count once for each ConfigMap that two tables of one API server name", () => {
+    const second = { ...asked, config_map: "roots" };
+    const tables = [asked, second, asked].map((kubernetes, i) => ({
+      issuer: `https://${i}.test`,
+      cluster: "a",
+      kubernetes,
+    }));
+    const maps = targetsOf(...tables).map(({ configMap }) => configMap);
+    expect(maps).toEqual(["istio-ca-root-cert", "roots"]);
+  });
+
   test("need their credential", () => {
     const configuration = configurationOf({ ISSUERS: [{ issuer, kubernetes: asked }] });
     expect(() => rootTargets(configuration, fetching)).toThrow(`${credential}: is required`);

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { exportJWK, type JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
+import { Secrets } from "../../src/config/secrets.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import {
   configurationOf,
@@ -20,7 +21,8 @@ beforeAll(async () => {
 });
 
 describe("KEK", () => {
-  const octets = randomBytes(32);
+  // Both characters in which the alphabets of base64 differ.
+  const octets = Buffer.from([...randomBytes(26), 0xfb, 0xff, 0xbf, 0xff, 0xff, 0xfe]);
   const base64 = octets.toString("base64");
   const wrapped = (mark: string): string => `k:awskms:///x#AAAA.${mark.repeat(43)}`;
 
@@ -70,6 +72,19 @@ describe("KEK", () => {
   ])("may not be %s", (_, value) => {
     expectOneFault({ KEK: value }, "KEK");
   });
+});
+
+test("KEK_LEASE lies between a minute and a day", () => {
+  const good = ["1m", "24h"].map((KEK_LEASE) => configurationOf({ KEK_LEASE }).kekLeaseSeconds);
+  expect(good).toEqual([60, 86_400]);
+  for (const bad of ["59s", "86401s"]) expectOneFault({ KEK_LEASE: bad }, "KEK_LEASE");
+});
+
+test("CONSOLE_TOKENS may be in a file only where all of them are digests", () => {
+  const digest = `sha256:${"0a".repeat(32)}`;
+  const token = "a".repeat(43);
+  const values = [digest, `${digest}, ${digest}`, `${digest},${token}`, `${token},${digest}`];
+  expect(values.map(Secrets.areDigests)).toEqual([true, true, false, false]);
 });
 
 describe("no fault quotes a secret", () => {

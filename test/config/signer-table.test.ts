@@ -48,8 +48,8 @@ describe("SIGNERS", () => {
     ],
     [
       "an issuer that is none",
-      [{ name: "a", callers: [{ issuer: "https://x" }] }],
-      "SIGNERS[0].callers[0].issuer",
+      [{ name: "a", callers: [...callers, { issuer: "https://x" }] }],
+      "SIGNERS[0].callers[1].issuer",
     ],
     ["a kind of key", [{ name: "a", callers, authority_key: "DSA" }], "SIGNERS[0].authority_key"],
     ["a day", [{ name: "a", callers, inception_date: "today" }], "SIGNERS[0].inception_date"],

@@ -117,6 +117,8 @@ test("gives the same bytes whatever the order of the records", () => {
     revocation(5, { "01aa": 20 * hour }),
     revocation(5, { "01bb": 20 * hour }),
     revocation(3, { "01cc": 20 * hour }),
+    revocation(4, { "01dd": 20 * hour }),
+    { ...revocation(4, { "01dd": 20 * hour }), reason: "superseded" as const },
   ];
   expect(plan(known.toReversed(), 9)).toEqual(plan(known, 9));
 });

@@ -26,6 +26,15 @@ async function found(): Promise<MemoryMint> {
 
 const after = (days: number): Date => addSeconds(inception, days * day);
 
+test("a root that signs no CRL fails the run, after every mint has rotated", async () => {
+  const mints = [createMemoryMint(keks), createMemoryMint(keks)];
+  const crlRoot = { keep: () => Promise.reject(new Error("no CRL")) } as unknown as Mint["crlRoot"];
+  const [first, ...others] = mints.map((mint) => ({ ...mint, crlRoot }));
+  const run = Rotation.rotateAll([...(first ? [first] : []), ...others], inception);
+  await expect(run).rejects.toThrow("no CRL");
+  expect((await Promise.all(mints.map(authoritiesIn))).map(({ length }) => length)).toEqual([1, 1]);
+});
+
 test("does nothing while nothing is due, however often it runs", async () => {
   const mint = await found();
   const before = new Map(mint.store.records);

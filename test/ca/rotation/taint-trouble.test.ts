@@ -1,9 +1,12 @@
 import { describe, expect, test } from "vitest";
+import { missingTaintsAt, unrecordedTaintsAt } from "../../../src/ca/authority-view.ts";
 import { Mint } from "../../../src/ca/mint.ts";
+import type { OpenedStore } from "../../../src/ca/opened-store.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { Kek } from "../../../src/custody/kek.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import { sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
 import {
@@ -24,6 +27,18 @@ import {
 const ownRoots = { hasNoNamesake: true };
 
 const newKek = (id: string) => Kek.import(id, crypto.getRandomValues(new Uint8Array(32)));
+
+test("a taint of the configuration that no record states is told of authorities, roots and keys for tokens", () => {
+  const now = new Date("2026-11-21T12:00:00Z");
+  const schedule = { publishedFrom: now, retiresAt: addSeconds(now, 1) };
+  const [a, b, c] = ["a", "b", "c"].map((id) => ({ id, schedule }));
+  const taints = ["a", "b", "c"].map((id) => ({ id, taintedAt: now, retiresAt: now }));
+  const parts = { authorities: [a], additionalRoots: [b], tokenKeys: [c] };
+  const store = { ...parts, taints, storedTaints: [] } as unknown as OpenedStore;
+  expect(unrecordedTaintsAt(store, now)).toEqual(taints);
+  const told = missingTaintsAt(store, now);
+  expect(told.map((each) => /of (.) that/.exec(each)?.[1])).toEqual(["a", "b", "c"]);
+});
 
 describe("a taint that does not open", () => {
   test.each<[string, (value: string) => string, string]>([

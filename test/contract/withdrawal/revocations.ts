@@ -34,7 +34,10 @@ export function describeRevocations(
   const composed = (values: object = {}) => {
     const gateways = [{ account: "edge/gateway", dns_names: ["a.test"] }];
     const table = { jwks: jwksOf(key), gateways };
-    return composeOn(stores, cryptoProvider, table, { CRL: "on", ...values });
+    // Revocations of the configuration and of the store apply together.
+    const [since, until] = [begin.toISOString(), addSeconds(begin, 3600).toISOString()];
+    const REVOKED = [{ authority: "cd".repeat(20), serials: ["0a"], since, until }];
+    return composeOn(stores, cryptoProvider, table, { CRL: "on", REVOKED, ...values });
   };
   const ask = (asked: Asked = {}) =>
     askCa(composition.certificateAuthority, { key, csrPem }, asked);

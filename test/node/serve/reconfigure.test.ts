@@ -11,6 +11,7 @@ import {
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { crlBlocks, readCrl } from "../../testkit/pki/crls.ts";
 import { endOf } from "../../testkit/refusal.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -51,6 +52,23 @@ test("a cluster joins and leaves, and the others stay", async () => {
   expect([await endFor(a), await endFor(b)]).toEqual(["issued", "issued"]);
   await served.reconfigure({ ISSUERS: [table(a)] });
   expect([await endFor(a), await endFor(b)]).toEqual(["issued", unknown]);
+});
+
+test("what a changed REVOKED names is on the next CRL, and leaves it with its line", async () => {
+  await start({ CRL: "on" });
+  const named = async () => {
+    const text = await (await fetch(`http://127.0.0.1:${served.monitoringPort}/crl.pem`)).text();
+    return crlBlocks(text).flatMap((block) => readCrl(block).entries.map(([serial]) => serial));
+  };
+  const minted = served.log.operations.find(({ event }) => event === "authority-minted");
+  const authority = minted?.["authority"];
+  const before = await named();
+  const since = new Date().toISOString();
+  const until = new Date(Date.now() + 3_600_000).toISOString();
+  await served.reconfigure({ REVOKED: [{ authority, serials: ["0b0c"], since, until }] });
+  expect((await named()).toSorted()).toEqual([...before, "0b0c"].toSorted());
+  await served.reconfigure({});
+  expect(await named()).toEqual(before);
 });
 
 test("the walls of a cluster move for the next call", async () => {
