@@ -1,12 +1,10 @@
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { Readable } from "node:stream";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
-import { type Child, runWell, startChild } from "../../../testkit/programs/child-process.ts";
+import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 
-/** A line of the control plane, or of its subscriber: `events.go` explains the members. */
-export interface PlaneEvent {
+/** A line of the control plane: `events.go` explains the members. */
+interface PlaneEvent {
   readonly event: "listening" | "opened" | "closed" | "request" | "response" | "received";
   readonly stream?: number;
   readonly type?: string;
@@ -19,13 +17,7 @@ export interface PlaneEvent {
   readonly sha256?: string;
 }
 
-/** Types of resources, and what the agent itself reports. */
-export const typeUrls = {
-  cluster: "type.googleapis.com/envoy.config.cluster.v3.Cluster",
-  listener: "type.googleapis.com/envoy.config.listener.v3.Listener",
-  health: "type.googleapis.com/istio.v1.HealthInformation",
-  unheard: "type.googleapis.com/envoy.config.unheard.v9.Thing",
-} as const;
+const clusterType = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 
 /** The next configuration of every proxy. Its listener answers requests with the version. */
 interface Push {
@@ -40,14 +32,12 @@ interface Push {
 export class ControlPlane {
   readonly address: string;
   readonly rootFile: string;
-  readonly #program: string;
   readonly #commands: string;
   readonly #child: Child;
   readonly #events: PlaneEvent[] = [];
 
   private constructor(program: string, folder: string, ports: readonly number[], listener: string) {
     const [xds = 0, commands = 0] = ports;
-    this.#program = program;
     this.address = `localhost:${xds}`;
     this.rootFile = join(folder, "plane-root.pem");
     this.#commands = `127.0.0.1:${commands}`;
@@ -99,7 +89,7 @@ export class ControlPlane {
     return await this.next(
       `the response of ${push.version}`,
       from,
-      ({ event, type }) => event === "response" && type === typeUrls.cluster,
+      ({ event, type }) => event === "response" && type === clusterType,
     );
   }
 
@@ -111,28 +101,6 @@ export class ControlPlane {
       (each) => each.event === "request" && each.type === type && each.nonce === nonce,
     );
     if (answer.code) throw new Error(`rejected: ${answer.message}`);
-  }
-
-  /** Cuts every connection. */
-  cut(): Promise<void> {
-    return this.#command("cut");
-  }
-
-  /** What a client without a schema gets through a socket: one message for each type. */
-  async subscribe(
-    socket: string,
-    isIncremental: boolean,
-    types: readonly string[],
-  ): Promise<readonly PlaneEvent[]> {
-    const values = ["subscribe", "-socket", socket, "-types", types.join(",")];
-    const output = await runWell(this.#program, [
-      ...values,
-      ...(isIncremental ? ["-incremental"] : []),
-    ]);
-    const events: PlaneEvent[] = [];
-    for await (const line of createInterface(Readable.from([output])))
-      events.push(JSON.parse(line));
-    return events;
   }
 
   async end(): Promise<void> {

@@ -1,8 +1,6 @@
 // A control plane of go-control-plane, for what istiod cannot be made to do: a push of many MiB, fields and types
 // that nobody knows, and an account of what it was asked. It prints an event in a line of JSON for each request,
-// each response and each stream. POST /push and POST /cut of its second port say what it does next.
-//
-// As `control-plane subscribe …` it is a client that prints the digest of each message that it gets.
+// each response and each stream. POST /push of its second port says what it does next.
 package main
 
 import (
@@ -13,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"sync"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/server/v3"
@@ -22,11 +19,7 @@ import (
 )
 
 func main() {
-	act := serve
-	if len(os.Args) > 1 && os.Args[1] == "subscribe" {
-		act = subscribe
-	}
-	if err := act(); err != nil {
+	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -60,7 +53,6 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	connections := &cuttable{Listener: tcp}
 	answering := grpc.NewServer(
 		grpc.Creds(credentials.NewServerTLSFromCert(certificate)),
 		grpc.ForceServerCodecV2(reportingCodec()),
@@ -75,38 +67,11 @@ func serve() error {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	})
-	http.HandleFunc("POST /cut", func(http.ResponseWriter, *http.Request) { connections.cut() })
 	control, err := net.Listen("tcp", *commands)
 	if err != nil {
 		return err
 	}
 	go func() { _ = http.Serve(control, nil) }()
 	emit(event{Event: "listening"})
-	return answering.Serve(connections)
-}
-
-// A listener whose connections can be cut all at once.
-type cuttable struct {
-	net.Listener
-	mutex sync.Mutex
-	open  []net.Conn
-}
-
-func (c *cuttable) Accept() (net.Conn, error) {
-	connection, err := c.Listener.Accept()
-	if err == nil {
-		c.mutex.Lock()
-		c.open = append(c.open, connection)
-		c.mutex.Unlock()
-	}
-	return connection, err
-}
-
-func (c *cuttable) cut() {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	for _, connection := range c.open {
-		_ = connection.Close()
-	}
-	c.open = nil
+	return answering.Serve(tcp)
 }
