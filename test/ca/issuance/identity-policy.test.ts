@@ -64,6 +64,36 @@ afterEach(async () => {
 const policy = createIdentityPolicy(trustDomain);
 const primaryProxy = () => proxyOf(issuerOf("primary", lookupOf(primary, "primary")));
 
+describe("an identity is denied, whatever runs on the node,", () => {
+  test.each<[string, string, Extract<Refusal, { reason: "impersonation-denied" }>["rule"]]>([
+    ["of another trust domain", "spiffe://other.test/ns/ns-a/sa/sa-a", "trust-domain"],
+    ["of none", "spiffe:///ns/ns-a/sa/sa-a", "identity"],
+    ["of a trust domain in upper case", "spiffe://CLUSTER.LOCAL/ns/ns-a/sa/sa-a", "identity"],
+    ["that is two, by a comma", `${wanted},spiffe://cluster.local/ns/b/sa/b`, "identity"],
+    ["with a comma in its account", "spiffe://cluster.local/ns/ns-a/sa/sa-a,b", "identity"],
+    ["with a line break", `${wanted}\n`, "identity"],
+    ["with a NUL", `${wanted}\u0000`, "identity"],
+    ["with a query", `${wanted}?a`, "identity"],
+    ["with a path that climbs", "spiffe://cluster.local/ns/../sa/sa-a", "identity"],
+    ["that is percent-coded", "spiffe://cluster.local/ns/ns-a/sa/sa%2da", "identity"],
+    ["with a part more", `${wanted}/x`, "identity"],
+    ["with a selector in it", "spiffe://cluster.local/ns/ns-a/sa/a&limit=1", "identity"],
+  ])("%s", async (_, identity, rule) => {
+    primary.pods.push(ztunnel, onNode);
+    expect(await refusalOf(() => policy(primaryProxy(), identity, now))).toEqual(denied(rule));
+    expect(primary.asked).toEqual([]);
+  });
+});
+
+test("no proxy has an identity of a namespace for which its issuer may not vouch", async () => {
+  primary.pods.push(ztunnel, onNode);
+  const issuer = issuerOf("primary", lookupOf(primary, "primary"));
+  const mayVouchFor = ({ namespace }: Caller["account"]) => namespace === "istio-system";
+  const caller = proxyOf({ ...issuer, mayVouchFor });
+  expect(await refusalOf(() => policy(caller, wanted, now))).toEqual(denied("namespace"));
+  expect(primary.asked).toEqual([]);
+});
+
 test("no cluster is asked about another cluster's proxy, nor about an account that is no proxy", async () => {
   const remote = await startApiServer();
   remote.pods.push(ztunnel, onNode);
