@@ -227,6 +227,10 @@ export const scenes: Readonly<Record<string, Scene>> = {
       equal(String(error).includes("eyJ"), false);
     }
     equal(await mesh.calls(), 2);
+    // A refusal is no outage, so that the first call of one is tried again.
+    await mesh.fail(503);
+    await rejection(client.issue());
+    equal(await mesh.calls(), 7);
   },
   "asks for the token anew in each call, and hands on its error": async (mesh) => {
     const token = async () => {
@@ -248,6 +252,14 @@ export const scenes: Readonly<Record<string, Scene>> = {
     const next = await client.fetchJwtSvid(["a.test", "b.test"]);
     equal(next.token === svid.token, false);
     equal(faultOf(await rejection(client.fetchJwtSvid(["other.example"]))), ["refused", 0]);
+  },
+  "gives out no JWT-SVID that has expired in an outage": async (mesh) => {
+    await mesh.pass(25 * hour);
+    const client = mesh.client();
+    const svid = await client.fetchJwtSvid(["a.test"]);
+    await mesh.fail(503);
+    await mesh.pass((svid.expiresAt.getTime() - mesh.now().getTime()) / 1000);
+    equal(faultOf(await rejection(client.fetchJwtSvid(["a.test"]))), ["unavailable", 0]);
   },
   "gives out a JWT-SVID through an outage, and none that the CA refuses now": async (mesh) => {
     await mesh.pass(25 * hour);

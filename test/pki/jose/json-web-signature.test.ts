@@ -192,6 +192,18 @@ describe("the signature of a token", () => {
     },
   );
 
+  test("is wrong, whichever key of the issuer cannot be imported", async () => {
+    const [{ key }, { sign }] = [createSigner("ES256"), createSigner("ES256")];
+    const broken = { ...key, jwk: { ...key.jwk, x: key.jwk.y ?? "" } };
+    const signed = `${encodePart({ alg: "ES256" })}.${payload}`;
+    for (const keys of [
+      [key, broken],
+      [broken, key],
+    ])
+      expect(await verdict(keys, signed, sign(signed))).toBe("signature");
+    expect(await verdict([broken], signed, sign(signed))).toBe("key");
+  });
+
   // About one signature in 256 begins with a zero.
   test.each<JwsAlgorithm>(["RS256", "PS256"])(
     "of %s is refused without its leading zero",
