@@ -34,6 +34,15 @@ describe("namespaces of two clusters", () => {
     expect(found(one, other)).toEqual([]);
   });
 
+  test("are counted that overlap with further ones", () => {
+    const tables = ["a", "b", "c", "d"].map((cluster) => ({
+      ...{ issuer: `https://${cluster}.test`, cluster, namespaces: ["shop"] },
+    }));
+    const [first] = configurationFindings({ issuers: issuersOf(...tables), warnings: [] });
+    expect(first?.what).toContain("of https://b.test (cluster b)");
+    expect(first?.what).toMatch(/The same is true of 2 more issuers\.$/);
+  });
+
   test("may be the same in two issuers of one cluster", () => {
     expect(found(["shop"], ["shop"], "a")).toEqual([]);
   });

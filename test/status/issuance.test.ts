@@ -33,6 +33,8 @@ describe("the counts of a process", () => {
     expect(counts.statusAt(minutesOn(24 * 60 - 6)).clusters[0]?.lastDay.issued).toBe(5);
     expect(counts.statusAt(minutesOn(24 * 60 + 5)).clusters[0]?.lastDay.issued).toBe(0);
     counts.count(issued, minutesOn(24 * 60));
+    // Of a clock that is set back: its slot counts a later time.
+    counts.count(issued, start);
     expect(counts.statusAt(minutesOn(24 * 60)).clusters[0]?.lastDay.issued).toBe(1);
   });
 
@@ -84,17 +86,19 @@ describe("the counts from a log", () => {
     countsInLog({ entries, searched: entries.length, total: 1000 }, now).statusAt(now);
   const now = minutesOn(24 * 60);
 
-  test("leave out what is older than a day, and the certificates of authorities", () => {
+  test("leave out what is older than a day or of the future, and the certificates of authorities", () => {
     const entries = [
+      entry(1446, "a"),
       entry(1430, "a"),
       entry(600, "a"),
+      entry(6, "a"),
       entry(-5, "a"),
       entry(1435, "", "authority"),
     ];
     const { clusters, since, issuedOnly } = inLog(entries);
     expect(issuedOnly).toBe(true);
     expect(clusters).toMatchObject([
-      { cluster: "a", lastHour: { issued: 1 }, lastDay: { issued: 2 } },
+      { cluster: "a", lastHour: { issued: 1 }, lastDay: { issued: 3 } },
     ]);
     expect(since).toEqual(start);
   });

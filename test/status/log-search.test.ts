@@ -4,7 +4,8 @@ import { LogEntry } from "../../src/ca/issuance/log-entry.ts";
 import type { DenialContent, RevocationContent } from "../../src/custody/record-kinds.ts";
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { SerialNumber } from "../../src/pki/encoding/serial-number.ts";
-import type { StatedDistrust } from "../../src/status/distrust.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { DenialStatus, Distrust, type StatedDistrust } from "../../src/status/distrust.ts";
 import { LogSearch, type SearchedLog } from "../../src/status/log-search.ts";
 import { LogSearchError } from "../../src/status/log-search-error.ts";
 import { Checkpoint } from "../../src/tlog/note/checkpoint.ts";
@@ -90,6 +91,39 @@ describe("a search in the log", () => {
         },
       ]);
     }
+  });
+
+  test("marks what a denied account asked for as gateway or as node proxy", async () => {
+    const stated = { ...(await nothing()), denials: [deniedCart] };
+    const other = { spiffeId: spiffeId("bank/sa/ledger") };
+    for (const by of ["gateway", "impersonator"]) {
+      const entry = tokenEntry({ [by]: spiffeId("shop/sa/cart") }, other);
+      expect(Distrust.of(LogEntry.format(entry), stated, now)?.state).toBe("denied");
+    }
+    expect(Distrust.of(LogEntry.format(tokenEntry({}, other)), stated, now)).toBeUndefined();
+  });
+
+  test("finds the newest entries of all shards, of sixteen at most", async () => {
+    const checkpoint = new TextEncoder().encode(
+      `log.test\n1\n${"A".repeat(43)}=\n\n— log.test AAAAAAA=\n`,
+    );
+    const read = new Set<string>();
+    const sharded = (count: number): SearchedLog => ({
+      shards: async () =>
+        Array.from({ length: count }, (_, i) => ({ shard: `${i}`, origin: `log.test/${i}` })),
+      read: async (shard, path) => {
+        read.add(shard);
+        const at = addSeconds(now, Number(shard)).toISOString();
+        return path === "checkpoint"
+          ? checkpoint
+          : Tile.formatBundle([LogEntry.format(tokenEntry({ at }))]);
+      },
+    });
+    const question = { query: "", limit: 2, now };
+    const { entries } = await new LogSearch(sharded(3), nothing).search(question);
+    expect(entries.map(({ origin }) => origin)).toEqual(["log.test/2", "log.test/1"]);
+    await new LogSearch(sharded(20), nothing).search(question);
+    expect(read.size).toBe(16);
   });
 
   test.each([
@@ -265,4 +299,19 @@ describe("a log that is not as it should be", () => {
     await Promise.all(underWay);
     expect(await reasonOf(slow.search({ query: "", limit: 0, now }))).toBeUndefined();
   });
+});
+
+test("of several denials of one subject in the store, that which ends last is shown", () => {
+  const denial = (until?: Date): Denial => ({ ...deniedCart, until });
+  const [sooner, later] = [denial(addSeconds(now, 60)), denial(addSeconds(now, 3600))];
+  const shown = (...stored: readonly Denial[]) =>
+    DenialStatus.all(stored, [sooner], now).map(({ stated, until }) => [stated, until]);
+  for (const stored of [
+    [sooner, later],
+    [later, sooner],
+  ]) {
+    expect(shown(...stored)).toContainEqual(["store", later.until]);
+    expect(shown(...stored)).toHaveLength(2);
+  }
+  expect(shown(later, denial())).toContainEqual(["store", undefined]);
 });

@@ -99,6 +99,12 @@ test.each<readonly (readonly [string, string?])[][]>([
   ]);
 });
 
+test("an entry that may give the account of the one before it has a finding, whatever the first of all is", () => {
+  expect(meeting(["y-prod"], ["x-prod"], ["x-{ref_type}"])).toEqual([
+    `The entry n2 of ${github} may give an account of the entry n1.`,
+  ]);
+});
+
 test.each<readonly (readonly [string, string?])[][]>([
   [[["repo-{repository_id}"], ["repo-{repository_id}"]]],
   [[["x-prod"], ["x-test"]]],

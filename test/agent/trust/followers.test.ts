@@ -1,16 +1,17 @@
 import type { RequestListener } from "node:http";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { parseConfiguration } from "../../../src/agent/configuration.ts";
-import { JwtBundles } from "../../../src/agent/trust/bundles.ts";
+import { FederatedBundles, JwtBundles } from "../../../src/agent/trust/bundles.ts";
 import {
   type FollowersOptions,
+  federatedBundleFollowers,
   OwnBundle,
   ownCrlFollower,
 } from "../../../src/agent/trust/followers.ts";
 import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createRevocation, isSettled } from "../../testkit/agent/revocation.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
-import { workload } from "../../testkit/pki/certificates.ts";
+import { trustDomain, workload } from "../../testkit/pki/certificates.ts";
 import { type CrlAuthority, createCrlAuthority, crlTime } from "../../testkit/pki/crl-authority.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -53,9 +54,10 @@ const bundleOf = (sequence: number, ...roots: readonly CrlAuthority[]): SpiffeBu
   ...{ sequence, refreshSeconds: 300, jwtKeys: [] },
 });
 
+const x5c = [a.certificate.raw.toString("base64")];
+const document = JSON.stringify({ keys: [{ use: "x509-svid", x5c }], spiffe_refresh_hint: 1 });
+
 test("roots of the CA's answers do not stay beside a bundle that the CA confirms without them", async () => {
-  const x5c = [a.certificate.raw.toString("base64")];
-  const document = JSON.stringify({ keys: [{ use: "x509-svid", x5c }], spiffe_refresh_hint: 1 });
   const { options, trust } = await followed((request, response) => {
     if (request.headers["if-none-match"] === '"1"') response.writeHead(304).end();
     else response.writeHead(200, { etag: '"1"' }).end(document);
@@ -87,6 +89,64 @@ test("the CRL of a new root is fetched at once, and each second until the CA has
   // The wait has an end of its own, after which revoked certificates count again.
   await passUntil(() => expect(revocation.isAwaiting).toBe(false));
   expect(revocation.crls).toHaveLength(2);
+});
+
+test("a bundle counts as followed for an hour after its last confirmation", async () => {
+  let status = 200;
+  const { options } = await followed((_request, response) => {
+    response.writeHead(status).end(document);
+  });
+  const bundle = new OwnBundle(options);
+  run(bundle);
+  await passUntil(() => expect(bundle.confirmedAt).toBeDefined());
+  status = 503;
+  await passUntil(() => expect(bundle.lastError).toBeDefined());
+  expect(bundle).toMatchObject({ fault: undefined, isFollowed: true });
+  vi.setSystemTime(Date.now() + 3_600_000);
+  expect(bundle).toMatchObject({
+    fault: expect.stringContaining("answered with status 503"),
+    isFollowed: false,
+  });
+});
+
+test("a server without a bundle is asked again after an hour, and is followed once it has one", async () => {
+  let status = 404;
+  const { options, log } = await followed((_request, response) => {
+    response.writeHead(status).end(document);
+  }, true);
+  const bundle = new OwnBundle(options);
+  run(bundle);
+  await log.until("bundle-unfollowed");
+  expect(bundle.fault).toContain("has no bundle");
+  status = 200;
+  await vi.advanceTimersByTimeAsync(3_600_000);
+  await passUntil(() => expect(bundle.confirmedAt).toBeDefined());
+  expect(bundle).toMatchObject({ fault: undefined, isFollowed: true });
+});
+
+test("CRLs at a URL of their own wait for no bundle", async () => {
+  const { options } = await followed(() => {}, true);
+  const crlUrl = "http://crls.test/crl.pem";
+  const configuration = { ...options.configuration, crlUrl };
+  await new OwnBundle({ ...options, configuration }).found(new AbortController().signal);
+});
+
+test("the file of an endpoint counts no more once its trust domain has withdrawn all roots", async () => {
+  const { options, configuration } = await followed(() => {});
+  const other = trustDomain("other.test");
+  const federation = new FederatedBundles();
+  federation.update(other, bundleOf(1, a));
+  federation.update(other, bundleOf(2));
+  const svid = { spiffeId: "spiffe://other.test/bundle", bundleFile: "/absent" };
+  const endpoint = { trustDomain: other, url: "https://127.0.0.1:1/", svid };
+  const [follower] = federatedBundleFollowers({
+    ...options,
+    federation,
+    configuration: { ...configuration, federation: [endpoint] },
+  });
+  run(follower);
+  await follower?.asked;
+  expect(follower?.lastError).toBe("the last bundle of other.test has no root");
 });
 
 const follow = {

@@ -149,13 +149,19 @@ test("a CRL that has ended says nothing of the next, and is published no longer"
   expect(revocation.crls).toEqual([begunAnew]);
 });
 
-test("CRLs are withdrawn at once when the CRL of a known root expires", async () => {
-  const { revocation, roots, pass } = follow();
+test("CRLs are withdrawn at once when the CRL of a known root expires, which is told each time", async () => {
+  const { revocation, roots, pass, log } = follow();
   roots(a, b);
   revocation.take([crlOfA, await crlOf(b, { nextUpdate: addSeconds(crlTime, 60) })]);
   expect(revocation.crls).toHaveLength(2);
   pass(55);
   expect(revocation).toMatchObject({ crls: [], isAwaiting: false });
+  const now = addSeconds(crlTime, 55);
+  revocation.take([crlOfA, await crlOf(b, { thisUpdate: now, nextUpdate: addSeconds(now, 60) })]);
+  pass(55);
+  const uses = log.operations.map(({ event }) => event).filter((each) => each.includes("used"));
+  const [used, unused] = ["revocation-lists-used", "revocation-lists-unused"];
+  expect(uses).toEqual([used, unused, used, unused]);
 });
 
 test("CRLs are kept for a root that becomes known later, which is no error", () => {

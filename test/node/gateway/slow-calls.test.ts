@@ -26,7 +26,13 @@ test("beyond the bound of slow calls, the oldest of the address with most ends",
         firstEnd.resolve();
       });
   }
-  for (const name of ["a1", "b1", "a2", "c1"]) void begin(name, `192.0.2.${name.charCodeAt(0)}`);
+  for (const name of ["a1", "b1", "c1", "c2"]) void begin(name, `192.0.2.${name.charCodeAt(0)}`);
   await firstEnd.promise;
-  expect(ended).toEqual(["a1: the CA is slow, and too many wait for it"]);
+  expect(ended).toEqual(["c1: the CA is slow, and too many wait for it"]);
+});
+
+test("a call whose caller has gone already does not wait for the CA", async () => {
+  const gone = AbortSignal.abort(new Error("gone"));
+  const answer = async (ending: AbortSignal): Promise<void> => ending.throwIfAborted();
+  await expect(new SlowCalls().wait("192.0.2.1", gone, answer)).rejects.toThrow("gone");
 });

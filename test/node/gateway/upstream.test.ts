@@ -34,7 +34,8 @@ async function startUpstream(answer: RawAnswer) {
   onTestFinished(upstream.close);
   const call = (more: Partial<UpstreamCall> = {}): Promise<unknown> =>
     upstream.createCertificate(message, { headers: { authorization: "Bearer x" }, ...more });
-  return { ...server, call };
+  const callForToken = (): Promise<unknown> => upstream.createJwtSvid(message, { headers: {} });
+  return { ...server, call, callForToken };
 }
 
 const refused = (status: string, code: string, text: string) =>
@@ -92,6 +93,14 @@ describe("a refusal by the CA", () => {
   ])("with %s and %s is an outage for the caller", async (status, code) => {
     const { call } = await startUpstream((s) => s.write(refused(status, code, "why not")));
     expect(await outcomeOf(call())).toBe("away");
+  });
+
+  test.each<[string, unknown]>([
+    [refused("404 Not Found", "unimplemented", "no tokens"), ["Unimplemented", "no tokens"]],
+    [response("404 Not Found", "text/html", "<html>"), "away"],
+  ])("that it issues no tokens is the CA's own, and no proxy's: %j", async (answer, expected) => {
+    const { callForToken } = await startUpstream((socket) => socket.write(answer));
+    expect(await outcomeOf(callForToken())).toEqual(expected);
   });
 
   test.each<[string, string | null]>([

@@ -150,6 +150,22 @@ test("CRLs of a root that the mesh no longer has are left out", async () => {
   expect(known.usable(mesh([b]), crlTime).crls).toHaveLength(1);
 });
 
+test("two CRLs whose roots come later are both kept for them", async () => {
+  const known = new MeshCrls();
+  const crls = [await listOf(a), await listOf(b)];
+  known.take(crls, mesh([stranger]), crlTime);
+  expect(known.usable(mesh([a, b]), crlTime)).toMatchObject({ crls, missing: [] });
+});
+
+test("a new root waits for no CRL while that of a known root has run out", async () => {
+  const known = new MeshCrls();
+  const nextUpdate = addSeconds(crlTime, 60);
+  known.take([await listOf(a), await listOf(b, { nextUpdate })], mesh([a, b]), crlTime);
+  known.usable(mesh([a, b]), crlTime);
+  const { crls, isAwaiting } = known.usable(mesh([a, b, stranger]), nextUpdate);
+  expect([crls, isAwaiting]).toEqual([[], false]);
+});
+
 test("CRLs stay for as long as asked after their root has left, and keep no other from use", async () => {
   const known = new MeshCrls({ margin: 5, awaited: 10, kept: 60 });
   known.take([await listOf(a), await listOf(b)], mesh([a, b]), crlTime);

@@ -239,6 +239,22 @@ test("a document that must be there has failed where the endpoint has none", asy
   expect(follower.lastError).toBe("the bundle endpoint answered with status 404");
 });
 
+test("the pauses of an outage are never longer than the longest refresh", async () => {
+  const pauses: number[] = [];
+  const { until } = await followWith(
+    {
+      longestRefreshSeconds: 2,
+      pause: async (milliseconds) => {
+        pauses.push(milliseconds);
+        now = addSeconds(now, milliseconds / 1000);
+      },
+    },
+    (_request, response) => response.writeHead(503).end(),
+  );
+  await until(12);
+  expect(Math.max(...pauses)).toBeLessThanOrEqual(2_000);
+});
+
 test("an outage that has ended leaves neither its pauses nor its error", async () => {
   const failing: Answer = (_request, response) => response.writeHead(503).end();
   const silent: Answer = () => {};

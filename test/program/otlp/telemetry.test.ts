@@ -92,6 +92,10 @@ describe("metrics", () => {
         ],
       },
     });
+    time.setBack(3600);
+    await time.passUntil(() =>
+      expect(metrics.get("half").gauge.dataPoints[0].timeUnixNano).toBe(startTimeUnixNano),
+    );
     expect(metrics.get("half").gauge.dataPoints).toMatchObject([{ asDouble: 0.5 }]);
     expect(metrics.has("none")).toBe(false);
     const { dataPoints, ...histogram } = metrics.get("seconds").histogram;
@@ -237,6 +241,15 @@ describe("spans", () => {
     expect(root.startTimeUnixNano.slice(0, 10)).toBe("1795867200");
   });
 
+  test("of one call are seventeen at most, whatever parts it has", async () => {
+    const { collector, call, spans, time } = await begin();
+    await call(sampled, async () => {
+      for (let i = 0; i < 40; i++) spans?.part("sign", () => i);
+    });
+    await time.passUntil(() => expect(collector.spans.length).toBeGreaterThan(0));
+    expect(collector.spans).toHaveLength(17);
+  });
+
   test.each([
     ["no traceparent", {}],
     ["one that is not sampled", { traceparent: `00-${traceId}-${parentId}-02` }],
@@ -305,6 +318,7 @@ describe("spans", () => {
     await time.passUntil(() => expect(collector.spans).toHaveLength(2048));
     expect(collector.requests.length).toBeGreaterThanOrEqual(4);
     expect(new Set(collector.spans.map(({ spanId }) => spanId)).size).toBe(2048);
+    expect(await dropped("traces")).toBe(2501 - 2048);
   });
 
   test("that are refused are counted, and not sent again", async () => {

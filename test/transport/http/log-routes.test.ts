@@ -4,18 +4,15 @@ import { startCa } from "../../testkit/ca/running-ca.ts";
 const readers = ["the-token-of-a-reader-of-the-log-0001"];
 const token = `Bearer ${readers[0]}`;
 
+const published = {
+  shards: async () => [{ shard: "0", origin: "log.test/0", verifierKey: "log.test/0+1+A" }],
+  read: async () => Uint8Array.of(1),
+  readers,
+  hasPublicTiles: true,
+};
+
 const start = (hasPublicTiles: boolean) =>
-  startCa(
-    {},
-    {
-      publishedLog: {
-        shards: async () => [{ shard: "0", origin: "log.test/0", verifierKey: "log.test/0+1+A" }],
-        read: async () => Uint8Array.of(1),
-        readers,
-        hasPublicTiles,
-      },
-    },
-  );
+  startCa({}, { publishedLog: { ...published, hasPublicTiles } });
 
 const forAll = "public, max-age=31536000, immutable";
 const forOne = "private, max-age=31536000, immutable";
@@ -36,6 +33,15 @@ test.each([
     expect([read.status, read.headers.get("cache-control")]).toEqual([withToken, keeps]);
   },
 );
+
+test("nobody keeps the answer that a tile is not there yet", async () => {
+  const { app } = await startCa(
+    {},
+    { publishedLog: { ...published, read: async () => undefined } },
+  );
+  const read = await app.request("/log/0/tile/0/000");
+  expect([read.status, read.headers.get("cache-control")]).toEqual([404, "no-store"]);
+});
 
 test.each([
   "",

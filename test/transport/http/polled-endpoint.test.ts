@@ -1,4 +1,10 @@
+import { Hono } from "hono";
 import { expect, test } from "vitest";
+import {
+  PolledEndpoint,
+  type Publisher,
+  type ReadDocument,
+} from "../../../src/transport/http/polled-endpoint.ts";
 import { SharedOctets } from "../../../src/transport/http/shared-octets.ts";
 
 test("all callers share one buffer, of which an answer is a part", async () => {
@@ -20,3 +26,34 @@ test.each([0, 1, 5000])(
     expect(new Uint8Array(await answer.arrayBuffer())).toEqual(octets);
   },
 );
+
+const endpointOf = (read: ReadDocument) => {
+  const publisher = { clock: () => new Date(), bundleMaximumAgeSeconds: 60 } as Publisher;
+  const handler = PolledEndpoint.create(publisher, { enter: () => undefined } as never, read);
+  return new Hono().get("/", handler);
+};
+const documentOf = (text: string) => ({
+  body: new TextEncoder().encode(text),
+  ...{ contentType: "text/plain", etag: `"${text}"` },
+});
+
+test("a document is not sent to a caller that has it, by one tag of several, also a weak one", async () => {
+  const document = documentOf("a");
+  const app = endpointOf(async () => document);
+  const status = async (tags: string) =>
+    (await app.request("/", { headers: { "if-none-match": tags } })).status;
+  for (const tags of [document.etag, `"x", ${document.etag}`, `"x",W/${document.etag}`, "*"])
+    expect(await status(tags), tags).toBe(304);
+  expect(await status('"x", "y"')).toBe(200);
+});
+
+test("a read that began earlier and ends later brings no older document back", async () => {
+  const [former, latter] = [documentOf("former"), documentOf("latter")];
+  const slow = Promise.withResolvers<typeof former>();
+  const reads = [slow.promise, latter];
+  const app = endpointOf(async () => reads.shift());
+  const first = app.request("/");
+  expect(await (await app.request("/")).text()).toBe("latter");
+  slow.resolve(former);
+  expect(await (await first).text()).toBe("latter");
+});

@@ -106,6 +106,15 @@ describe("a gateway", () => {
     });
   });
 
+  test("alone says who its peer is, and by an address alone", async () => {
+    const shown = await issuedTo("foo:vm", {}, { "x-rampart-peer": "192.0.2.7" });
+    const forwarded = { "x-forwarded-client-cert": forwardedValue(shown.toString(), vm) };
+    await issuedTo(gateway, {}, { ...forwarded, "x-rampart-peer": "the next desk" });
+    const [direct, behind] = service.takeAudits();
+    expect(behind).toMatchObject({ proof: "forwarded" });
+    for (const each of [direct, behind]) expect(each).not.toHaveProperty("forwardedPeer");
+  });
+
   test("forwards nobody by a name alone", async () => {
     const forwarded = { "x-forwarded-client-cert": `Hash=ab;URI=${vm}` };
     expect(await endOf(service, () => call(gateway, {}, forwarded))).toBe(

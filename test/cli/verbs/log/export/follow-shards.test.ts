@@ -298,6 +298,7 @@ describe("log follow --to a collector", () => {
     ["2", '"2","errorMessage":"no\\u001b[1m field"', "2 of", ": no?[1m field"],
     ["more than it got", "7", "3 of", ""],
     ["no number", '"some"', "3 of", ""],
+    ["a negative number", "-1", "3 of", ""],
   ])(
     "what a collector rejects (%s) is a finding and counted, and not sent again",
     async (_, rejected, said, why) => {
