@@ -6,14 +6,12 @@ import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
 import { ServiceAccount } from "../pki/spiffe-id.ts";
 import { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import type {
+  ClaimPath,
   RecordedClaims,
   SubjectEntry,
   SubjectMapping,
   SubjectTable,
 } from "./token-subject.ts";
-
-/** The names that lead to a claim: one for a claim itself, more for a member of an object in it. */
-export type ClaimPath = readonly string[];
 
 /**
  * Reads a path as TOML writes a dotted key: `environment`, `a.b`, or `'https://sts.amazonaws.com/'.aws_account`, where

@@ -1,7 +1,9 @@
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { JsonObject } from "../pki/jose/json-web-signature.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import type { ClaimPath } from "./subject-claims.ts";
+
+/** The names that lead to a claim: one for a claim itself, more for a member of an object in it. */
+export type ClaimPath = readonly string[];
 
 /** A claim that an entry demands. */
 export interface ClaimCondition {

@@ -1,11 +1,11 @@
 import * as z from "zod/mini";
-import {
-  type ClaimPath,
-  claimPathText,
-  parseClaimPath,
-  templatePieces,
-} from "../../authn/subject-claims.ts";
-import type { ClaimCondition, SubjectEntry, SubjectTable } from "../../authn/token-subject.ts";
+import { claimPathText, parseClaimPath, templatePieces } from "../../authn/subject-claims.ts";
+import type {
+  ClaimCondition,
+  ClaimPath,
+  SubjectEntry,
+  SubjectTable,
+} from "../../authn/token-subject.ts";
 import { DnsName } from "../../foundation/addresses.ts";
 import { commonName, nameAllowList } from "../../foundation/globs.ts";
 import { Duration, parsedText, refuse } from "../../foundation/text.ts";
