@@ -1,5 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { missingTaintsAt, unrecordedTaintsAt } from "../../../src/ca/authority-view.ts";
+import {
+  exposuresAt,
+  missingTaintsAt,
+  unrecordedTaintsAt,
+} from "../../../src/ca/authority-view.ts";
 import { Mint } from "../../../src/ca/mint.ts";
 import type { OpenedStore } from "../../../src/ca/opened-store.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
@@ -38,6 +42,19 @@ test("a taint of the configuration that no record states is told of authorities,
   expect(unrecordedTaintsAt(store, now)).toEqual(taints);
   const told = missingTaintsAt(store, now);
   expect(told.map((each) => /of (.) that/.exec(each)?.[1])).toEqual(["a", "b", "c"]);
+});
+
+test("a tainted root is told as trusted until the last that has it leaves the bundle", () => {
+  const now = new Date("2026-11-21T12:00:00Z");
+  const until = (seconds: number) => ({ publishedFrom: now, retiresAt: addSeconds(now, seconds) });
+  const roots = [new Uint8Array([1])];
+  const authority = { id: "a", schedule: until(60), roots };
+  const additionalRoots = [{ id: "b", schedule: until(120), roots }];
+  const taints = [{ id: "a", taintedAt: now, retiresAt: addSeconds(now, 60) }];
+  const store = { openAuthorities: [{ authority }], additionalRoots, taints };
+  expect(exposuresAt(store as unknown as OpenedStore, now)).toEqual([
+    "a is tainted, and its root trusted until 2026-11-21T12:02:00.000Z",
+  ]);
 });
 
 describe("a taint that does not open", () => {
