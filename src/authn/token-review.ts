@@ -53,8 +53,8 @@ const nobody = "rampart-looks-whether-tokens-are-reviewed";
 /** Creates reviews. */
 export const TokenReview = {
   /**
-   * Creates the verification of tokens by the TokenReview API of their cluster. It caches answers: accepted and
-   * rejected tokens in two caches, so that forged tokens never evict a positive answer.
+   * Creates the verification of tokens by the TokenReview API of their cluster, which caches both kinds of
+   * answers.
    * @param audiences Sent with every token, and required in every response.
    */
   create(audiences: readonly string[], apis: ReviewApis): TokenReview {

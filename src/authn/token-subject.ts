@@ -52,7 +52,7 @@ export interface MappedSubject {
   readonly tokenSubject: TokenSubject;
   /** Until when the token could be shown again. Present where its entry demands that it is used once. */
   readonly usedOnceUntil?: Date | undefined;
-  /** The digest by which a certificate names the entry instead of the issuer: it renews nothing once the entry is gone. */
+  /** A certificate has this digest in place of the issuer's, and renews nothing once the entry is gone or changed. */
   readonly entryDigest: Bytes;
 }
 
