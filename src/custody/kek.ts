@@ -42,6 +42,7 @@ export interface HeldKeks {
 
 /** Requires that a KEK is still held. @throws CaError `kek-unavailable` if it is not. */
 export function requireHeld(kek: Kek): void {
+  // Reading `key` throws if its lease has ended.
   if (kek.key.type !== "secret") throw new Error("a KEK that is no secret");
 }
 

@@ -104,7 +104,10 @@ export function parseNamespace(object: unknown): readonly [string, boolean] | un
   return [metadata.name, !isTerminating && !excludedNamespaces.has(metadata.name)];
 }
 
-/** A namespace and the roots in its ConfigMap of this name; `undefined` for any other object. */
+/**
+ * A namespace and what its ConfigMap of this name holds, without PEM if Istio's label is missing; `undefined` for any
+ * other object.
+ */
 export function parseRootConfigMap(
   object: unknown,
   name: string,

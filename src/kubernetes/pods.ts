@@ -61,7 +61,7 @@ const objectSchema = z.object({
   status: z.prefault(z.object({ phase: z._default(z.string(), "") }), {}),
 });
 
-/** Reads a pod, and drops all other fields. */
+/** Reads an object of the API as a flat {@link Pod}, and drops all other fields. */
 export const podSchema = z.pipe(
   objectSchema,
   z.transform(({ metadata, spec, status }) => ({

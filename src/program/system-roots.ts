@@ -43,8 +43,8 @@ export const SystemRoots = {
   },
 
   /**
-   * Makes TLS connections that name no roots trust those of this machine, beside Node's built-in ones, for the whole
-   * process. Does nothing on a runtime without this setting.
+   * For the whole process, adds the roots of this machine to Node's built-in ones, for TLS connections without roots of
+   * their own. Does nothing on a runtime without this setting.
    */
   trust(): void {
     if (areTrusted) return;

@@ -91,9 +91,9 @@ export const Handshake = {
   ): boolean => socket?.connecting === false && socket.secureConnecting === true,
 
   /**
-   * Follows a client's connection, also beyond its end.
+   * Watches a client's socket.
    *
-   * @returns Whether a server has taken it, and not finished the handshake of TLS.
+   * @returns Whether TCP is connected and the TLS handshake has not finished; for a closed socket, its last state.
    */
   watch(socket: Socket): () => boolean {
     if (!(socket instanceof tls.TLSSocket)) return () => false;

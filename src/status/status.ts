@@ -223,7 +223,7 @@ export type Checkup = (views: ReadonlyMap<string, AuthorityView>, now: Date) => 
 /** The longest sentence that is shown. */
 const longestWhat = 1000;
 
-/** Creates the examination of a running CA. Findings about its issuers are computed once, since their configuration does not change. */
+/** Creates the examination of a running CA. It keeps the findings about the configuration, which does not change. */
 export function createCheckup(sources: CheckupSources): Checkup {
   const { configuration, issuers, push, crlPush } = sources;
   const inceptionDates = new Map([

@@ -57,7 +57,10 @@ export function createNode(sources: NodeSources) {
 /** The description of a proxy for istiod. */
 export type EnvoyNode = Readonly<ReturnType<typeof createNode>>;
 
-/** Istio's form of a node id. istiod refuses any other. */
+/**
+ * Istio's form of a node id, which istiod requires: `<kind>~<address>~<pod>.<namespace>~<namespace>.svc.cluster.local`.
+ * Without `POD_NAME` the pod is this host's name, without `POD_NAMESPACE` the namespace is `default`.
+ */
 export function nodeId(
   kind: NodeSources["kind"],
   { POD_NAME, POD_NAMESPACE }: Pick<Variables, "POD_NAME" | "POD_NAMESPACE">,

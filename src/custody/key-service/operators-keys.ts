@@ -76,7 +76,7 @@ const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
   },
 };
 
-/** @throws KeyServiceError, which says what fits if the key's type does not. */
+/** @throws KeyServiceError; for a key of the wrong use or type, it lists the types that the service accepts. */
 function operate<T>(key: ServiceKey, work: (acts: OperatorsActs) => Promise<T>): Promise<T> {
   const acts = actsOf[key.uri.split(":", 1)[0] as ServiceName];
   const orTypes = (error: unknown): never => {

@@ -11,8 +11,8 @@ const maximumOctets = 16 * 1024 * 1024;
 const isOfEnvironment = (key: string): boolean => Secrets.has(key) || credentialFileName.test(key);
 
 /**
- * The variables that look like a key, with that key, and are not read: misspelt secrets, keys of the file, files of
- * secrets.
+ * The variables that no program reads, each with the key that its name is or resembles: a misspelt secret or
+ * `<SECRET>_FILE`, or a key that only the file may set, however it is spelt.
  */
 export const unreadVariables = (
   keys: readonly string[],

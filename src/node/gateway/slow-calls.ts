@@ -15,8 +15,8 @@ const usualTurnMilliseconds = 1_000;
 const usualMaximum = 96;
 
 /**
- * The calls that the CA answers slowly, such as for an issuer that never answers. They give up their turns, within a
- * bound: beyond it, the oldest such call of the address with most is ended, in the network with most.
+ * The calls that the CA answers slowly, such as for an issuer that never answers. They give up their turns. When more
+ * than `maximum` wait so, one is ended: the oldest, of the address with most, in the network with most.
  */
 export class SlowCalls {
   readonly #turnMilliseconds: number;

@@ -23,7 +23,7 @@ export interface Work {
   readonly shed: () => void;
 }
 
-type Kind = "waiting" | "underWay" | "begunInPass";
+type Kind = "waiting" | "underWay" | "begunInTick";
 
 /** The share of an address, whose members are its waiting work. */
 type QueueShare = Share<Work, Kind>;
@@ -76,7 +76,7 @@ const longestCheckMilliseconds = 1_000;
 export class FairQueue {
   readonly #limits: () => FairLimits;
   readonly #loop: Loop;
-  readonly #shares = new RankedShares<Work, Kind>({ waiting: 0, underWay: 0, begunInPass: 0 });
+  readonly #shares = new RankedShares<Work, Kind>({ waiting: 0, underWay: 0, begunInTick: 0 });
   /** When each work began, oldest first. */
   readonly #underWay = new Map<Work, number>();
   readonly #begunInTick: string[] = [];
@@ -161,15 +161,15 @@ export class FairQueue {
     });
   }
 
-  #hasPermit({ underWay, inOneTick: inOnePass }: FairLimits): boolean {
-    return this.#underWay.size < underWay && this.#begunInTick.length < inOnePass.all;
+  #hasPermit({ underWay, inOneTick }: FairLimits): boolean {
+    return this.#underWay.size < underWay && this.#begunInTick.length < inOneTick.all;
   }
 
   #begin(work: Work): void {
     const { address } = work;
     if (this.#begunInTick.length === 0) this.#loop.afterTick(() => this.#endTick());
     this.#begunInTick.push(address);
-    this.#shares.count(address, "begunInPass", 1);
+    this.#shares.count(address, "begunInTick", 1);
     this.#shares.count(address, "underWay", 1);
     this.#underWay.set(work, this.#loop.clock());
     work.begin(() => {
@@ -186,11 +186,14 @@ export class FairQueue {
 
   #endTick(): void {
     for (const address of this.#begunInTick.splice(0))
-      this.#shares.count(address, "begunInPass", -1);
+      this.#shares.count(address, "begunInTick", -1);
     this.#next();
   }
 
-  /** Fills free turns, then sheds: work that came within one tick found no free turn, although larger shares had more. */
+  /**
+   * Fills free turns, then applies rule 3 to what still waits: what arrived when this tick's beginnings were used up may
+   * be in a smaller share than work under way.
+   */
   #next(): void {
     this.#fill();
     for (let next = this.#smallest(); next && this.#shedFor(next.address); )
@@ -227,9 +230,9 @@ export class FairQueue {
 /** Whether rules 2 and 6 allow another turn to an address. */
 function hasTurn(
   { network, amounts }: QueueShare,
-  { underWayPerAddress: most, inOneTick: inOnePass }: FairLimits,
+  { underWayPerAddress: most, inOneTick }: FairLimits,
 ): boolean {
-  if (amounts.begunInPass >= inOnePass.address) return false;
+  if (amounts.begunInTick >= inOneTick.address) return false;
   if (!CallerAddress.isBehindGateway(network.prefix)) return amounts.underWay < most;
   return network.amounts.underWay < most && amounts.underWay < most / partsOfGateway;
 }

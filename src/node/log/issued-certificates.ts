@@ -9,7 +9,7 @@ const maximumKept = 1000;
 /** The first write of a process removes the oldest, and each after as many. */
 const pruneEvery = 100;
 
-/** Keeps issued certificates in a folder of the store, as one file each, and of each issuer the newest alone. */
+/** Keeps issued certificates in a folder of the store, one file each; of each issuer about the newest `maximum`. */
 export function issuedCertificatesIn(
   storeDirectory: string,
   maximum = maximumKept,

@@ -19,7 +19,8 @@ const ownershipIn = (folder: string): FileOwnership => ({
 
 /**
  * The published objects of a log as files. An object is flushed, then gets its name if the name is free. So a reader
- * sees a complete object or none, and no object but the checkpoint is ever overwritten.
+ * sees a complete object or none, and no object but the checkpoint is ever overwritten: `create` returns the one that
+ * is there.
  *
  * @param parent The folder of the log, which must exist; the folders below it are created.
  * @param flush Flushes the names in a folder.

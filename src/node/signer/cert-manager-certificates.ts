@@ -22,9 +22,9 @@ interface AllowedRequest {
 }
 
 /**
- * Judges a CertificateRequest by itself and the rules of a signer name.
+ * Judges a CertificateRequest by its content and the rules of a signer name.
  *
- * @returns The final answer to a request that the rules do not allow.
+ * @returns What to ask the CA for; the final status if the request is not allowed.
  */
 export type CertManagerCertificates = (
   request: CertManagerRequest,

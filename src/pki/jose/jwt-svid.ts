@@ -27,7 +27,7 @@ const maximumLength = 8 * 1024;
 /** Whether a `typ` is one of the two of SPIFFE JWT-SVID §2.3, exactly as it spells them. */
 const isType = (typ: unknown): boolean => typ === "JWT" || typ === "JOSE";
 
-/** Makes, parses and verifies JWT-SVIDs. */
+/** Reads and verifies JWT-SVIDs. */
 export const JwtSvid = {
   /**
    * Reads a JWT-SVID without verifying its signature.

@@ -18,7 +18,9 @@ interface Candidates {
 
 /**
  * The shortest path from an authority to a self-signed anchor, else to another one. Each link is checked
- * by name and signature (RFC 5280 §6.1). Among paths of one length, certificates that are valid at `now` come first.
+ * by name and signature (RFC 5280 §6.1). Among paths of one length, certificates that are valid at `now` come first;
+ * an expired one does not break a path. The path of an authority that is an anchor, or is self-issued with the name and
+ * key of one, or without any anchors, is the authority alone.
  *
  * @throws OperatorError that names the certificate at which the path breaks.
  */

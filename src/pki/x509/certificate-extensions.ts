@@ -77,7 +77,8 @@ const nothingFound = (): Found => ({
 export const noExtensions: CertificateExtensions = nothingFound();
 
 /**
- * Reads the `[3]` of a TBSCertificate.
+ * Reads the `[3]` of a TBSCertificate. An unknown critical extension is not refused, but reported in
+ * `hasUnknownCritical`.
  *
  * @throws DerError for an extension that comes twice (RFC 5280 §4.2), or whose `critical` is an encoded
  *   FALSE, which DER leaves out (X.690 §11.5).
@@ -89,7 +90,7 @@ export function readExtensions(fields: DerReader): CertificateExtensions {
   return readExtensionList(list);
 }
 
-/** Like {@link readExtensions}, for the content of an Extensions alone, as in a request. */
+/** Like {@link readExtensions}, for the content of an Extensions alone, as in a request. @throws DerError as there. */
 export function readExtensionList(list: DerReader): CertificateExtensions {
   const found = nothingFound();
   const unknown: Bytes[] = [];

@@ -161,7 +161,7 @@ export const RawHeaders = {
 
   /**
    * The header fields of an HTTP/2 request, whose names are in lower case. It avoids `Headers`, whose creation costs as
-   * much as writing a certificate.
+   * much as encoding a certificate.
    */
   toFields(rawHeaders: readonly string[]): HeaderFields {
     return {

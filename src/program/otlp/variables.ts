@@ -34,7 +34,8 @@ const fixed = {
 /**
  * Reads the variables of OpenTelemetry. An empty one counts as unset.
  *
- * @returns `undefined` if they switch everything off.
+ * @returns `undefined` if `OTEL_SDK_DISABLED` is true. `metrics` and `traces` are each `undefined` if their exporter is
+ *   `none` or no endpoint is set, because there is no default endpoint.
  * @throws ConfigurationError with every fault; no line quotes a value.
  */
 export function telemetryVariables(environment: Readonly<Record<string, string | undefined>>) {

@@ -72,7 +72,7 @@ function keyIdOf(name: string, use: KeyUse, publicKey: Bytes): Bytes {
   return sha256(octets).slice(0, 4) as Bytes;
 }
 
-/** Whether the text may name a key: no white space of Unicode, and no plus. */
+/** Whether the text may name a key: not empty, no white space of Unicode, no plus, no control character or U+FFFD. */
 export function isKeyName(name: string): boolean {
   return name !== "" && !/[\s\u0085+]/.test(name) && !hasControls(name);
 }

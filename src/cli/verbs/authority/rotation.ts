@@ -184,8 +184,9 @@ function tokenGapSentence(keys: OpenedStore["tokenKeys"], now: Date): string {
 }
 
 /**
- * Refuses a taint that changes nothing, because nothing ever deletes the record of a taint.
- * @throws OperatorError if the root leaves no earlier by it.
+ * Refuses a taint that changes nothing, because nothing ever deletes the record of a taint. The first taint of a root
+ * in the bundle always passes, because it ends signing.
+ * @throws OperatorError if the root has left the bundle, or an earlier taint makes it leave as early.
  */
 export function requireEffect(
   { authorities, taints }: Parameters<typeof createTaint>[0],

@@ -149,7 +149,8 @@ const maximumEntries = 1_000_000;
 
 /**
  * Follows a log and all its shards, and finds the chosen certificates.
- * @throws OperatorError for a serial number that no shard has. LogError, FetchError.
+ * @throws OperatorError for a serial number or cluster that no shard has; LogError, FetchError if a shard cannot be
+ *   followed.
  */
 export async function loggedCandidates(
   terminal: Terminal,

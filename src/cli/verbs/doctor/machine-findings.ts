@@ -97,8 +97,8 @@ export const unreadableRemedy = "Run the doctor as the server's user, where the 
 const leastRoom = 16 * 1024 * 1024;
 
 /**
- * Findings about a store's files: their owners, their modes and the free space; one finding if this user may not look
- * at them.
+ * Findings about a store's files: their owners, their modes and the free space; none if the store does not exist, one
+ * if its files cannot be looked at.
  */
 export async function fileFindings(directory: string): Promise<readonly Finding[]> {
   try {

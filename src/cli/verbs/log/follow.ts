@@ -34,7 +34,8 @@ export interface FollowOptions extends FollowerOptions {
 /**
  * Copies and verifies the new entries of a log, or of all shards below its prefix, prints each finding for a person as
  * one line of JSON, and exports the entries; once, or repeatedly until a signal.
- * @throws OperatorError with the exit code `attention` if one run has findings, `broken` if a log contradicts itself.
+ * @throws OperatorError with the exit code `attention` for findings of a single run (repeated runs only print them),
+ *   `broken` if a log contradicts itself.
  */
 export async function follow(terminal: Terminal, options: FollowOptions): Promise<void> {
   const { dir, to, ocsf, audit, every } = options;

@@ -4,7 +4,7 @@ import { StoreOwner } from "../../../../node/files/store-owner.ts";
 import type { ExportState } from "./export-state.ts";
 import { filesSince, isOf, type Position, positionIn, readAt } from "./file-mark.ts";
 
-/** The name under which the position in the file itself is stored. */
+/** The name, in the state, of the position in the target file. The other names are those of sources. */
 const own = "";
 
 /**
