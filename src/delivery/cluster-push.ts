@@ -67,9 +67,9 @@ export class ClusterPush implements PushReport {
   readonly outcomes = (): Iterable<PushOutcome> => this.#outcomes.values();
 
   /**
-   * Applies the bundle in every cluster wherever it is missing or differs. A cluster that is away, slow
-   * or broken is logged, and does not delay the others. Runs may be missed, doubled or cut off: each
-   * begins with what it finds in the clusters. Rejects only by a defect.
+   * Applies the bundle in every cluster wherever it is missing or differs, within {@link PushLimits}. Logs clusters that
+   * fail or are not reached, and that there is nothing to deliver. Runs may be missed, doubled or cut off: each begins
+   * with what it finds in the clusters. Rejects only by a defect.
    */
   async deliver(now: Date, ending?: AbortSignal): Promise<void> {
     const { targets, content, log } = this.#parts;

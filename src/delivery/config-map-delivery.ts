@@ -34,8 +34,8 @@ interface DeliveryOptions {
 }
 
 /**
- * Keeps the trust bundle in the ConfigMap of every namespace, by watches. It applies the bundle where the
- * ConfigMap is missing or differs, and deletes nothing.
+ * Keeps a bundle in the ConfigMap of every namespace, by watches that begin at once and end with the signal. Only
+ * {@link deliver} and {@link apply} write, where the ConfigMap is missing or differs; nothing is deleted.
  */
 export class ConfigMapDelivery implements RootDelivery {
   readonly #configMap: string;
@@ -78,7 +78,7 @@ export class ConfigMapDelivery implements RootDelivery {
     });
   }
 
-  /** Whether a namespace has another content than this one; `false` if it has none. */
+  /** Whether a namespace has PEM other than that of `content`; `false` for a namespace without any. */
   holdsOther(namespace: string, content: NumberedBundle | undefined): boolean {
     const { pem = "" } = this.#configMaps.items.get(namespace) ?? {};
     return pem !== "" && pem !== (content && this.#wantedOf(content).pem);

@@ -1,6 +1,6 @@
 import { PushOutcome } from "./push-to-cluster.ts";
 
-/** Merges the outcomes of API servers with one name: a cluster that moves has two. */
+/** Adds up the outcomes of one cluster, which has two API servers while it moves. The lower sequence and a fault stay. */
 export function outcomesByCluster(outcomes: Iterable<PushOutcome>): PushOutcome[] {
   return [...Map.groupBy(outcomes, ({ cluster }) => cluster).values()].flatMap(
     ([first, ...others]) => (first ? [others.reduce(together, first)] : []),

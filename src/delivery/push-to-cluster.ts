@@ -57,7 +57,7 @@ const fieldOwner = "rampart-ca" as const;
 const maximumFailedRounds = 3;
 
 /**
- * Applies the bundle wherever a cluster lacks it, within the budget. Rejects only by a defect.
+ * Applies the bundle wherever a cluster lacks it, within the budget. A failure is the `fault` of the result.
  *
  * @param choose The namespaces that get it in this run, of those that lack it.
  */
@@ -156,7 +156,7 @@ function summaryOf(
 
 /** Compares outcomes. */
 export const PushOutcome = {
-  /** The last of the instants; `undefined` if one of them is. */
+  /** The last of the instants; `undefined` if one of them is, or if there are none. */
   latest(instants: readonly (Date | undefined)[]): Date | undefined {
     const times = instants.map((each) => each?.getTime() ?? Number.NaN);
     const last = times.reduce((a, b) => Math.max(a, b), 0);

@@ -22,7 +22,7 @@ export const HeldRoots = {
   /** The most octets of PEM in a ConfigMap. An API server refuses an object of more than a MiB. */
   maximumOctets: 1_000_000,
 
-  /** Whether a namespace has the PEM of this bundle. Annotations are not compared. */
+  /** Whether a namespace has the PEM of this bundle: never without a ConfigMap. Annotations are not compared. */
   hold(held: HeldRoots | undefined, { pem }: NumberedBundle): boolean {
     return held?.pem === pem;
   },
@@ -134,7 +134,7 @@ function parseInstant(text = ""): Date | undefined {
   return isValid && instant.toISOString() === text ? instant : undefined;
 }
 
-/** Makes the ConfigMap with the roots for a namespace. */
+/** Makes the ConfigMap with the roots for a namespace, with Istio's label and Rampart's annotations. */
 export function rootConfigMap(
   name: string,
   namespace: string,

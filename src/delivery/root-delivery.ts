@@ -38,7 +38,7 @@ interface RootsPlace {
  * Applies a bundle to the ConfigMap of a namespace, whatever its fields' owner was before.
  *
  * @returns The roots that the API server has stored.
- * @throws FetchError also where it has stored something else, as an admission webhook may make it.
+ * @throws FetchError also if the namespace is gone, or if something else was stored, as an admission webhook may do.
  */
 export async function applyRoots(
   send: SendRequest,

@@ -26,7 +26,7 @@ export interface KubernetesRequest {
  * Sends one request to an API server that may be slow, away, broken or an impostor. Time and size of
  * the answer are bounded.
  *
- * @returns The JSON of an answer with status 200 or 201, unread; `undefined` for status 404.
+ * @returns The parsed JSON of an answer with status 200 or 201, not validated; `undefined` for status 404.
  * @throws FetchError
  */
 export type SendRequest = (request: KubernetesRequest) => Promise<unknown>;
@@ -34,7 +34,7 @@ export type SendRequest = (request: KubernetesRequest) => Promise<unknown>;
 /** A client of one API server. Every request of Rampart to that server goes through one. */
 export interface KubernetesClient {
   readonly send: SendRequest;
-  /** Opens an answer that may last until the signal aborts. @throws FetchError, also for a status other than 200 */
+  /** Opens an answer that may last until the signal aborts. @throws FetchError, also for status 404 */
   readonly open: (path: string, signal: AbortSignal) => Promise<Pick<Response, "body">>;
 }
 
@@ -58,8 +58,8 @@ export const KubernetesClient = {
   maximumObjectOctets: 10 * 1024 * 1024,
 
   /**
-   * Creates a client of an API server. Its responses under way are bounded in octets together. `send` returns the JSON of a
-   * response, or `undefined` for 404; `open` starts a stream without a time limit.
+   * Creates a client of an API server, without a request to it. What `send` reads at once is bounded in octets in all;
+   * the stream of `open` has no bound of octets or time.
    *
    * @param timeoutMilliseconds The bound for every request but a watch.
    */
@@ -101,7 +101,7 @@ export const KubernetesClient = {
     };
   },
 
-  /** {@link OperationLog.logFault} of a request to an API server. */
+  /** Logs a failure by {@link OperationLog.logFault}; a FetchError becomes a sentence about the API server. */
   logFault(...[log, event, error, fields]: Parameters<typeof OperationLog.logFault>): void {
     const fault =
       error instanceof FetchError ? new Error(`the API server ${error.message}`) : error;

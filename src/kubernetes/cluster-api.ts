@@ -20,7 +20,7 @@ export interface ReachableCluster {
 export interface ClusterApi {
   readonly cluster: string;
   /**
-   * @returns The JSON of a good answer, unread; `undefined` for status 404.
+   * @returns The parsed JSON of a good answer, not validated; `undefined` for status 404.
    * @throws CaError `cluster-unreachable`, `cluster-busy`: the same request may succeed later.
    */
   readonly send: (request: KubernetesRequest, now: Date) => Promise<unknown>;
@@ -60,7 +60,7 @@ export const ClusterApi = {
     return error instanceof FetchError && error.status === tooManyRequests;
   },
 
-  /** Has an API server review a token. @throws CaError `cluster-unreachable`, `cluster-busy` */
+  /** Has an API server review a token. Returns also a rejection. @throws CaError `cluster-unreachable`, `cluster-busy` */
   async reviewToken(
     { cluster, send }: ClusterApi,
     token: string,

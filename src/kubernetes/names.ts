@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 
-/** The name of a pod, an account or a node: a DNS subdomain (RFC 1123). */
+/** The name of a pod, an account or a node: of the characters and length of a DNS subdomain (RFC 1123). */
 export const objectName: z.ZodMiniType<string, string> = z
   .string()
   .check(z.regex(/^[a-z0-9][a-z0-9.-]{0,252}$/));
@@ -17,7 +17,7 @@ export const ConfigMapName = {
   ofCrls: "istio-ca-crl" as const,
 };
 
-/** The name that an operator gives to the ConfigMap with roots. */
+/** The name that an operator gives to the ConfigMap with roots; not that of the CRLs. */
 export const configMapName: z.ZodMiniType<string, string> = z.string().check(
   z.regex(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, "must be the name of a ConfigMap"),
   z.refine((name) => name !== ConfigMapName.ofCrls, "is the ConfigMap with CRLs"),

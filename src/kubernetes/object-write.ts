@@ -6,7 +6,7 @@ import { KubernetesClient, type SendRequest } from "./client.ts";
  * writers: it makes a name once, and replaces only the version that a writer names.
  *
  * @returns Whether this write came first. It did not if the object that it would replace is gone.
- * @throws FetchError, also for a namespace that does not exist.
+ * @throws FetchError, also for a new object in a namespace that does not exist.
  */
 export async function writeUnlessConflict(
   send: SendRequest,

@@ -92,7 +92,7 @@ const podListSchema = z.object({ items: z.array(podSchema).check(z.maxLength(64)
 
 /** Looks up pods. */
 export const Pods = {
-  /** Looks up the pods of a cluster, by one request to its API server for each question. */
+  /** Looks up pods by a request for each question, unless a positive answer is at most {@link podsKnownSeconds} old. */
   create({ cluster, send }: ClusterApi): Pods {
     const found = createTtlCache<Pod>(maximumRemembered);
     const instances = createTtlCache<true>(maximumRemembered);

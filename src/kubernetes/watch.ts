@@ -12,7 +12,7 @@ import { Listing } from "./list-pages.ts";
 /** The objects of a collection by their keys, as they were last seen. */
 export interface WatchedCollection<T> {
   readonly items: Map<string, T>;
-  /** Whether a list of the whole collection has completed once. */
+  /** Whether a list of the whole collection has completed; `false` again once it is too large, which empties `items`. */
   readonly hasAll: () => boolean;
   /** The instant up to which no change has been missed; always `undefined` without a clock. */
   readonly asOf: () => Date | undefined;

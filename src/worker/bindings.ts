@@ -17,7 +17,7 @@ const waitSeconds = 10;
 
 /**
  * Creates a quota from the platform's rate limit, which counts in each data centre. Without the binding, or if it
- * fails, calls are not limited, so that the mesh goes on; a missing binding is logged.
+ * fails, calls are not limited, so that the mesh goes on; both are logged.
  */
 export function boundQuota(
   quota: QuotaName,
@@ -39,7 +39,7 @@ export function boundQuota(
   };
 }
 
-/** The names of the bindings, the same as the keys of `rampart serve`. */
+/** The names of the rate-limit bindings, the same as the keys of `rampart serve`. */
 export const bindingNames = { caller: "CALLER_QUOTA", issuer: "ISSUER_QUOTA" } as const;
 
 function isRateLimit(binding: unknown): binding is RateLimitBinding {
@@ -53,9 +53,9 @@ export const callCountsBinding = "CALL_COUNTS";
 type Dataset = Pick<AnalyticsEngineDataset, "writeDataPoint">;
 
 /**
- * Wraps a log so that each audit event also writes a data point, if the binding exists. A point has no identity and
- * nothing that a caller chooses: only the cluster of an authenticated caller, the outcome, the reason, the rule and the
- * duration. It never makes a call fail.
+ * Wraps a log so that each event also writes a data point, if the binding exists. A point has no identity and nothing
+ * that a caller chooses: of a call the cluster of its authenticated caller, outcome, reason, rules with their effects, and
+ * duration; of an operation event the level and name. It never makes a call fail.
  */
 export function countingInDataset(log: EventLog, binding: unknown): EventLog {
   if (!isDataset(binding)) return log;

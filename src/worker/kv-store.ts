@@ -19,8 +19,8 @@ export interface KvNamespace {
 
 /**
  * The store on Workers KV, with one key for each record, such as `authorities/<id>`. KV keeps the promises of
- * {@link AuthorityStore}: a reader gets the newest value within about a minute, and never a part of one. The store
- * ignores keys of any other form.
+ * {@link AuthorityStore}: a reader gets the newest value within about a minute, and never a part of one. `put` replaces
+ * any value. `load` ignores keys of any other form, but throws if the namespace has more than 1000 keys in all.
  *
  * @param prefix The beginning of every key, such as `signers/<name>/`.
  */

@@ -58,7 +58,10 @@ interface IsolateContext extends WorkerOptions {
   readonly log: EventLog;
 }
 
-/** The Worker of one isolate. It reads its configuration once, with the first event. */
+/**
+ * The Worker of one isolate. It reads its configuration once, with the first event. With an invalid one, every RPC gets
+ * 503 and every cron throws, for the isolate's life, unless only a stored secret could not be read.
+ */
 export function createWorker(options: WorkerOptions): Worker {
   const { clock } = options;
   const context = { ...options, log: EventLog.create(clock, WriteLine.toConsole) };

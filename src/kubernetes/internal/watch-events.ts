@@ -5,7 +5,7 @@ import type { KubernetesClient } from "../client.ts";
 const lineFeed = 0x0a;
 
 /**
- * The events of a watch, unread, until the server or the signal ends it. The length of each is bounded; the
+ * The events of a watch, not validated, until the server or the signal ends it. The length of each is bounded; the
  * time is not. It is apart from the client, because the Worker watches nothing.
  *
  * @throws FetchError

@@ -37,13 +37,13 @@ export interface PublishedLog extends ReadableLog {
 
 /** Publishes logs. */
 export const PublishedLog = {
-  /** Publishes a log over HTTP. */
+  /** Makes a log publishable; only `addRoutes` serves it. */
   publish: (log: ReadableLog): PublishedLog => ({
     ...log,
     addRoutes: (app) => addLogRoutes(app, log),
   }),
 
-  /** Publishes those shards of a log over HTTP that have begun. */
+  /** Makes a stored log publishable. Shards without a stored verifier key, which have not begun, are left out. */
   publishStored({ origin, names, ...log }: StoredLog): PublishedLog {
     const shardNamed = async (shard: string): Promise<LogShard[]> => {
       const verifierKey = await LogObjects.readVerifierKey((path) => log.read(shard, path));

@@ -48,7 +48,7 @@ export const PolledEndpoint = {
   /**
    * An endpoint for a document, which revalidates by its entity tag (RFC 9110 §13.1.2). A request with
    * `Prefer: wait` (RFC 7240 §4.3) is a long poll. It gets a changed document at once, and 304 only at the
-   * end of its wait.
+   * end of its wait. Without a document, the answer is 503.
    */
   create(
     ca: Publisher,

@@ -30,8 +30,8 @@ const withoutTrailers = { hasTrailers: false };
 /** The routes of a CA. */
 export const CaRoutes = {
   /**
-   * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, CRLs, the documents of tokens, and the
-   * RPCs.
+   * The routes of a CA over HTTP: probes, trust bundles, CRLs, the documents of tokens, the log, the RPCs and the token
+   * exchange. By default, no call has a client certificate or an address.
    *
    * @param ending Aborted when the server ends; every long poll is then answered.
    */
@@ -75,8 +75,8 @@ export const CaRoutes = {
   },
 
   /**
-   * The app in place of a CA whose configuration is invalid. `/readyz` names the faulty keys. Every RPC gets
-   * 503, because the same request succeeds once the operator has mended them.
+   * The app in place of a CA whose configuration is invalid. `/readyz` has the faults, `/healthz` is 200. Every other
+   * path gets 503, because the same request succeeds once the operator has mended them.
    */
   misconfigured(faults: readonly string[]): Hono {
     const reasons = faults.map((fault) => `configuration: ${fault}`);
@@ -112,7 +112,7 @@ async function readinessOf(
 /** The peer of a request, as the platform knows it. */
 export type PeerOf = (request: Request) => Peer;
 
-/** An RPC over Connect and gRPC-Web, or a form of OAuth, where a platform speaks fetch. */
+/** An RPC or the token exchange, where a platform speaks fetch. Native gRPC is refused with 415, and audited. */
 export function createFetchHandler(
   ca: CertificateAuthority,
   rpc: RpcService,

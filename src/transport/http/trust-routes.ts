@@ -39,8 +39,8 @@ export const spiffeBundle = ({ refreshHintSeconds }: CertificateAuthority): Bund
 /**
  * A polled endpoint for the trust bundle in one format, tagged by its hash.
  *
- * The endpoint does not publish an empty bundle, which would tell verifiers to trust nobody (SPIFFE Trust
- * Domain and Bundle §4.2).
+ * For an empty bundle it answers 503: an empty one would tell verifiers to trust nobody (SPIFFE Trust Domain and
+ * Bundle §4.2).
  */
 export function createBundleEndpoint(
   ca: CertificateAuthority,

@@ -43,7 +43,7 @@ interface ShardNamespace {
 
 /**
  * The log behind a Durable Object for each shard. An isolate keeps to one shard, so that its entries share commits. If
- * that shard does not accept an entry, it tries the next one, once.
+ * that shard refuses an entry or is slow, it tries the next one, once; an entry may thus be in both.
  */
 export const openWorkerLog: OpenWorkerLog = (configuration, environment) =>
   openLogWithin(usualAttemptMilliseconds, configuration, environment);

@@ -17,10 +17,10 @@ export interface Call {
   caller?: Caller;
 }
 
-/** One way from the octets of a call to its answer. */
+/** One way from the octets of a call to its answer. It must not reject. */
 export type CallPath = (request: RpcRequest, call: Call) => Promise<RpcResponse>;
 
-/** Makes a service of a path. Every call leaves one audit event, whatever becomes of the call. */
+/** Makes a service of a path. Every call that the path answers leaves one audit event, also a refused one. */
 export function audited(
   { clock, log }: CertificateAuthority,
   path: CallPath,
@@ -63,7 +63,7 @@ function refusalOf(response: RpcResponse): string {
 
 const maximumDetailLength = 300;
 
-/** Records in the audit event why a call failed. The caller never learns this exact reason. */
+/** Records why a call failed, which its caller never learns exactly. A ConnectError changes the detail alone. */
 export function auditFailure(audit: AuditEvent, error: unknown): void {
   if (error instanceof CaError) {
     audit.outcome = "refused";

@@ -20,7 +20,7 @@ import type { Deadline } from "../deadline.ts";
 import { Peer } from "../rpc.ts";
 import { auditFailure, type Call } from "./audited-call.ts";
 
-/** Authenticates the caller by its headers and its client certificate. */
+/** Authenticates the caller by headers and client certificate, into `call` and its audit event. @throws CaError */
 export async function authenticate(
   ca: CertificateAuthority,
   call: Call,
@@ -58,7 +58,7 @@ function requireCaller({ caller }: Call): Caller {
   throw new CaError({ reason: "credential-missing" }, "the caller is not authenticated");
 }
 
-/** Issues the certificate that the message of an authenticated caller asks for. */
+/** Issues the certificate that the message of an authenticated caller asks for. @throws CaError */
 export async function createCertificate(
   ca: CertificateAuthority,
   call: Call,
@@ -94,7 +94,7 @@ function textOrEmpty(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Issues the token that an authenticated caller asks for. */
+/** Issues the token that an authenticated caller asks for. @throws CaError */
 export async function tokenFor(
   ca: CertificateAuthority,
   call: Call,
@@ -108,7 +108,7 @@ export async function tokenFor(
   return issued;
 }
 
-/** `CreateJwtSvid` of an authenticated caller. */
+/** Answers `CreateJwtSvid` of an authenticated caller; `expiresAt` is in Unix seconds. @throws CaError */
 export async function createJwtSvid(
   ca: CertificateAuthority,
   call: Call,
