@@ -29,8 +29,8 @@ export interface ReportedParts {
 }
 
 /**
- * Reports the state of an agent. It is ready if it has every certificate and root that it serves, and none that peers
- * are known to refuse.
+ * Reports the state of an agent. It is ready if each identity has a certificate that peers are not known to refuse, and
+ * neither the mounted files nor the feed of workloads has a fault.
  */
 export function reportAgent(parts: ReportedParts) {
   const { identities, mounted, feed, trust, revocation, bundle, crlFollower, files, xds, now } =

@@ -26,7 +26,7 @@ export interface BootstrapFlags extends ListenerFlags {
 }
 
 /**
- * The configuration of an Envoy whose certificates come from the agent.
+ * The configuration of an Envoy whose certificates come from the agent. With `xds`, no other flag but `type` is read.
  *
  * @throws ConfigurationError, or OperatorError for a malformed listener.
  */
@@ -58,8 +58,8 @@ export interface ListenerFlags {
 }
 
 /**
- * Parses the listeners of `agent bootstrap`.
- * @throws OperatorError for a malformed listener, and if there is none.
+ * Parses the listeners of `agent bootstrap`. Without `allow`, they accept every peer of the trust domain.
+ * @throws OperatorError for a malformed listener, without any, and for `clientCa` without an ingress listener.
  */
 export function parseListeners(
   { inbound, outbound, ingress, clientCa, egress, allow }: ListenerFlags,

@@ -8,7 +8,7 @@ import { envoyOptions, isEnvoy, type ProxyCommand, withOptions } from "./envoy/e
 import { EnvoyProcess, usualRestarts } from "./envoy/envoy-process.ts";
 
 /**
- * A proxy that runs beside an agent, with the options that the agent adds to Envoy's.
+ * Creates a proxy to run beside an agent, by {@link envoyOptions}. The caller runs it.
  *
  * @param adminOption The URL of its admin interface, or `off`; by default Envoy's on this machine.
  * @throws ConfigurationError or OperatorError for a wrong environment.

@@ -1,4 +1,4 @@
-/** Listeners that are notified of changes. Beside its topic a notification has no value: listeners look that up. */
+/** Listeners that are called at once for each change. Beside its topic a call has no value: listeners look that up. */
 export class Subscribers<Topic = void> {
   readonly #listeners = new Set<(topic: Topic) => void>();
 

@@ -37,7 +37,7 @@ export interface CaConnection {
 
 const defaultAddress = "istiod.istio-system.svc:15012";
 
-/** The connection to the CA; `undefined` for a malformed address, which is added to `faults`. */
+/** The connection to the CA; `undefined` for a malformed address. Adds what is wrong to `faults`. */
 export function caConnectionOf(variables: Variables, faults: string[]): CaConnection | undefined {
   const { CA_ADDR, ISTIOD_SAN, PROXY_CONFIG, PROV_CERT } = variables;
   const text = CA_ADDR ?? PROXY_CONFIG.discoveryAddress ?? defaultAddress;
@@ -163,7 +163,7 @@ export function bundleUrlOf(url: string | undefined, { baseUrl }: CaAddress): st
   return url ?? (isSafe ? `${baseUrl}/bundle.json` : undefined);
 }
 
-/** The URL of the CA's CRLs; `undefined` for none. By default it is `crl.pem` beside the bundle. */
+/** The URL of the CA's CRLs; `undefined` for none. By default it is `crl.pem` beside the bundle, if there is one. */
 export function crlUrlOf(
   url: string | undefined,
   bundleUrl: string | undefined,

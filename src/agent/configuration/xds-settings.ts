@@ -121,7 +121,7 @@ function lowerCased(headers: Readonly<Record<string, string>>): Record<string, s
   );
 }
 
-/** The address that `INSTANCE_IP` gives, followed by those of the machine that others can reach. */
+/** The address that `INSTANCE_IP` gives, then those of the machine that others can reach; never empty. */
 export function addressesOf({ INSTANCE_IP: given }: Variables): readonly string[] {
   const found = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
   const reachable = found

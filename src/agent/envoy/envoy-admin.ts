@@ -21,7 +21,7 @@ const states = ["LIVE", "DRAINING", "PRE_INITIALIZING", "INITIALIZING"];
 const auxiliaryListener =
   /^listener\.(?:admin\.|envoy_internal_|(?:0\.0\.0\.0|\[__\])_(?:15021|15090)\.)|\.worker_/;
 
-/** Envoy's admin interface. Each method throws if Envoy does not answer. */
+/** Envoy's admin interface. Each method throws if Envoy does not answer in time, or not with success. */
 export class EnvoyAdmin {
   readonly #url: string;
   readonly #timeoutMilliseconds: number;

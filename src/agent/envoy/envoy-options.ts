@@ -13,8 +13,8 @@ const maximumOverrideOctets = 1024 * 1024;
 const configurationOptions = /^(?:-c|--config-path|--config-yaml)(?:=|$)/;
 
 /**
- * The options that the agent adds to Envoy's command line. With an XDS proxy these are pilot-agent's. Unless `given`
- * names a configuration, it also writes the bootstrap into a file and adds its path.
+ * The options that the agent adds to Envoy's command line: the drain strategy and `ISTIO_BOOTSTRAP_OVERRIDE`. With an
+ * XDS proxy also pilot-agent's and, unless `given` names a configuration, a bootstrap that it writes into a file.
  *
  * @throws ConfigurationError, or OperatorError for a file that cannot be read.
  */

@@ -14,7 +14,7 @@ export interface ProxyControl {
   faults(): Promise<readonly string[]>;
   /** The proxy's metrics in Prometheus' text format, empty if it gives none. Never rejects. */
   metrics(): Promise<string>;
-  /** Asks peers to close their connections. The proxy runs on until it is told to end. */
+  /** Asks peers to close their connections; {@link faults} says so from then on. Rejects if Envoy does not answer. */
   drain(): Promise<void>;
   /** Ends the proxy, and the agent with it, at once and without a drain. */
   quit(): void;
@@ -60,7 +60,7 @@ export class EnvoyProcess implements ProxyControl {
     this.#program = program;
   }
 
-  /** Runs until the program succeeds, is ended, or has used up its restarts. @returns Its exit code. */
+  /** Runs until the program succeeds, is ended, is not found, or has used up its restarts. @returns Its exit code. */
   async run(): Promise<number> {
     const { maximum, firstWaitMilliseconds: firstMilliseconds } = this.#program.restarts;
     const backoff = { ...Backoff.usual.outage, firstMilliseconds };
@@ -82,7 +82,7 @@ export class EnvoyProcess implements ProxyControl {
     }
   }
 
-  /** Drains and ends the program. A second call cuts the drain short, and a third kills the program. */
+  /** Drains and signals the program, and does not await its exit. A second call cuts the drain short, a third kills. */
   async end(): Promise<void> {
     const child = this.#child;
     if (this.#isEnding) {

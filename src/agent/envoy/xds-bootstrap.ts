@@ -225,7 +225,7 @@ const podFolder = "./etc/istio/pod";
  * The bootstrap for an Envoy beside this agent. It is made of the environment, the files of a pod if there is
  * one, and the addresses of the machine.
  *
- * @throws ConfigurationError with one line for each fault.
+ * @throws ConfigurationError with one line for each fault, or OperatorError for a file that cannot be read.
  */
 export async function createMachineBootstrap(
   environment: Environment,

@@ -32,7 +32,7 @@ export class CaChannel {
     this.#known = known;
   }
 
-  /** @throws OperatorError when the roots for the connection cannot be read. */
+  /** The transport, a new one if the files have changed. @throws OperatorError when the roots cannot be read. */
   async transport(): Promise<Transport> {
     const tls = await this.tlsOptions();
     const key = JSON.stringify(tls);
@@ -58,7 +58,7 @@ export class CaChannel {
     return this.#current?.isInHandshake() ?? false;
   }
 
-  /** Closes the connection. Callers do so after a failed call, so that the next meets no half-open connection. */
+  /** Drops the connection, so that the next call opens another. Calls on it end, except those of native gRPC. */
   reset(): void {
     this.#current?.close();
     this.#current = undefined;

@@ -49,7 +49,7 @@ const deadlineMilliseconds = 1_000;
 
 /**
  * The JWT-SVIDs of the agent's identities. A token is given out until half of its life is over, and beyond that only
- * while the CA cannot be reached. A token of a withdrawn key is never given out.
+ * while the CA cannot be reached or is slow. A token of a withdrawn key is never given out.
  */
 export class JwtSvids {
   readonly #ports: JwtSvidsPorts;

@@ -33,8 +33,8 @@ const futureToleranceMilliseconds = 3_600_000;
  * Parses and verifies the answer of CreateCertificate.
  *
  * @param certChain PEM: the leaf, each intermediate, and all roots in the last element.
- * @throws IssuanceError for an answer whose leaf is for another key, identity or purpose, is not valid at `now`, or
- *   does not lead to one of its roots.
+ * @throws IssuanceError for an answer whose leaf is for another key, identity or purpose, has expired or begins more than
+ *   an hour after `now`, or does not lead to one of its roots.
  */
 export function parseAnswer(
   certChain: readonly string[],

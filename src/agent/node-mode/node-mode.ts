@@ -72,7 +72,7 @@ interface FeedOptions {
 
 /**
  * Starts a feed from a file of lines `uid namespace serviceaccount`; `#` begins a comment. The file lists every
- * workload. While it is missing or malformed, the last list stays in force.
+ * workload. Later, while it is missing or malformed, the last list stays in force, which is logged but no fault.
  */
 export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed> {
   const { path, listener, log, trustDomain } = options;

@@ -20,8 +20,8 @@ const retryTimeoutMilliseconds = 10_000;
 const maximumReads = 4;
 
 /**
- * Serves secrets from files, which each load reads again. While the key does not fit the certificate, a load is tried
- * again, because writers replace the two files one after the other.
+ * Serves secrets from files, which each load reads again. A load that fails is tried again for ten seconds, because
+ * writers replace a certificate and its key one after the other.
  */
 export function fileSecrets(
   find: (name: string) => FileResource | undefined,

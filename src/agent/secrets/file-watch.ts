@@ -14,7 +14,7 @@ const longestLookMilliseconds = 1_000;
 
 /**
  * Watches the content of the file that a path leads to, through any symbolic links: the kubelet swaps them. Neither the
- * file nor its folder need be there yet. Only a difference in content is a change.
+ * file nor its folder need be there yet. Only a difference in content is a change; that the file goes is none.
  *
  * It polls: a machine has a limited number of file watches, and some file systems notify of nothing.
  *

@@ -32,7 +32,7 @@ import { holdNames, Sessions, takePermit, UnreadResponses } from "./socket-bound
 const attempts = 5;
 
 /**
- * Listens on a Unix socket. It replaces the socket of a dead process, and does not disturb a live one.
+ * Listens on a Unix socket. It replaces any file at the path, except the socket of a live process.
  *
  * @param mode The permissions of the socket. Its folder may restrict clients further. In a folder that every user
  *   may enter, the socket is for its owner and its group alone.

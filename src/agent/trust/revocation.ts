@@ -111,7 +111,7 @@ export class Revocation {
       : `revoked certificates are not refused: the root ${missing.subject} has no current CRL`;
   }
 
-  /** Whether a CRL in use names the certificate. */
+  /** Whether a CRL in use has the certificate's serial number, of whatever issuer. */
   names(leaf: X509Certificate): boolean {
     const own = new Set([SerialNumber.shown(leaf.serialNumber)]);
     return this.crls.some((crl) => Crl.named(crl, own).length > 0);
