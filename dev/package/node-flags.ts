@@ -1,8 +1,8 @@
 /**
- * What the executable and the image start Node with. It collects garbage when memory is short, and V8 does not reduce its
- * heap after calm seconds: the next thousand certificates would cost twice as much.
+ * What the executable and the image start Node with: V8 does not reduce its heap after calm seconds, because the next
+ * thousand certificates would cost twice as much.
  */
-export const startFlags: readonly string[] = ["--expose-gc", "--memory-reducer-gc-count=0"];
+export const startFlags: readonly string[] = ["--memory-reducer-gc-count=0"];
 
 /**
  * The bounds of V8's heap. Without them V8 takes memory rather than collect garbage.

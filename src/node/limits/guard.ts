@@ -7,7 +7,7 @@ import { CompliancePolicy } from "../../program/tls-policy.ts";
 import { type Connection, Connections } from "./connections.ts";
 import { type Exchange, Exchanges, type Permit } from "./exchanges.ts";
 import type { LimitReached, Limits } from "./limits.ts";
-import { type Collectable, Collection, memoryShortage, thisProcess } from "./memory.ts";
+import { memoryShortage } from "./memory.ts";
 import {
   type ArrivedHeaders,
   type AuthenticateGateway,
@@ -37,22 +37,16 @@ export interface Guard {
 /** The interval at which connections and exchanges are checked, in milliseconds. */
 const sweepMilliseconds = 1_000;
 
-/**
- * Creates the limits of the ports that callers share. It starts a timer, which `end` stops.
- *
- * @param collectable The process, if garbage should be collected in floods.
- */
+/** Creates the limits of the ports that callers share. It starts a timer, which `end` stops. */
 export function createGuard(
   first: Limits,
   reached: LimitReached = () => {},
-  collectable?: Collectable,
   prove?: AuthenticateGateway,
 ): Guard {
   const clock = () => performance.now();
   const limits = { ...first };
   const connections = new Connections(limits, reached, clock);
-  const collection = collectable && new Collection(collectable);
-  const isShort = memoryShortage(limits, clock, collection);
+  const isShort = memoryShortage(limits, clock);
   const exchanges = new Exchanges(limits, reached, clock, isShort);
   const sweep = (): void => {
     connections.sweep();
@@ -127,7 +121,7 @@ export function openGuard(
   limits: Limits,
   prove?: AuthenticateGateway,
 ): Guard {
-  const guard = createGuard(limits, countLimits(registry), thisProcess(), prove);
+  const guard = createGuard(limits, countLimits(registry), prove);
   life.endsWith("the limits of callers", guard.end);
   Metrics.addReadGauge(registry, {
     name: "rampart_connections",

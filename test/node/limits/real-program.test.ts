@@ -28,7 +28,6 @@ async function start() {
   const ISSUERS = [{ issuer, jwks: JSON.stringify(jwksOf(key)) }];
   const values = { PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS };
   await writeFile(config, serveToml(join(folder, "store"), values));
-  // Node refuses `--expose-gc` there, and no garbage has to be collected here.
   const heap = nodeFlags.filter((flag) => flag.startsWith("--max-"));
   const program = await startServe(config, randomKek(), {
     NODE_OPTIONS: heap.join(" "),
