@@ -31,7 +31,7 @@ export interface LeaseCandidate {
    * @throws FetchError; it is unknown then who holds the lease.
    */
   readonly acquire: (clock: () => Date) => Promise<boolean>;
-  /** Releases the lease, so that another candidate need not wait for its expiry. @throws FetchError */
+  /** Releases the lease if this candidate holds it, so that another need not wait for its expiry. @throws FetchError */
   readonly release: (now: Date) => Promise<void>;
 }
 

@@ -29,7 +29,7 @@ export interface CertificateFiles {
 
 /** Reads certificates. */
 export const CertificateFiles = {
-  /** Creates a source from files that another program replaces. Each call reads them anew. */
+  /** Creates a source from files that another program replaces. Each call reads them anew, without checking the pair. */
   read({ certificate, key }: CertificateFiles): ServingCertificateSource {
     let current: ServingCertificate | undefined;
     return async () => {

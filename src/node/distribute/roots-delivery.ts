@@ -33,9 +33,9 @@ export interface RefreshingRoots {
 }
 
 /**
- * Keeps the trust bundle of a CA in every namespace of a cluster, as the namespace controller of istiod
- * does. It never deletes anything.
+ * Keeps the trust bundle of a CA in the places of a cluster, and never deletes anything there.
  *
+ * @throws OperatorError if the roots of the API server's certificate cannot be read.
  * @param before The report of a former delivery from the same CA to the same places.
  */
 export async function refreshRoots(

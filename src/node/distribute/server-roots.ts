@@ -35,7 +35,7 @@ export class ServerRoots {
       this.#cache = new RootCache(cacheFolder, log);
   }
 
-  /** PEM; `undefined` for the roots of the system. */
+  /** PEM; `undefined` for the roots of the system, and before {@link read}. */
   get pem(): string | undefined {
     return this.#pem;
   }

@@ -15,7 +15,7 @@ import { ServerRoots } from "./server-roots.ts";
 const usualRefreshSeconds = 300;
 const noKeys: KeySet = [];
 
-/** Follows the bundle of a CA. */
+/** Follows the bundle of a CA until `end`. It logs and refuses one without a root, or older than the last. */
 export class UpstreamBundle {
   readonly source: UpstreamPlace;
   /** The roots that verify the CA's server. */
@@ -141,7 +141,7 @@ export interface UpstreamDocument<Document>
   readonly serverRoots: ServerRoots;
 }
 
-/** Follows a document of a CA. */
+/** Follows a document of a CA from now on, until `end`. */
 export function followUpstream<Document>(
   source: UpstreamPlace,
   { path, serverRoots, ...document }: UpstreamDocument<Document>,

@@ -58,7 +58,7 @@ export const ConfigurationFile = {
   },
 
   /**
-   * The keys and values of a `rampart.toml`, unchecked, and the secrets of the environment.
+   * The keys and values of a `rampart.toml`, unchecked, and of the environment the secrets and their files, trimmed.
    *
    * @throws ConfigurationError for a file that cannot be read, is not TOML, or holds a secret.
    */

@@ -19,7 +19,7 @@ const secondOf = (name: string): number => Number(name.split("-", 1)[0]);
 /**
  * Remembers used tokens in a folder of the store, as empty files whose names are the second in which the token ends,
  * and its digest. The file system decides which of several processes was first. Expired tokens are forgotten. If the
- * clock is set back, no token that ends before the last forgotten one counts as new.
+ * clock is set back, no token that ends before the last forgotten one counts as new. When full, it throws a CaError.
  */
 export function usedTokensIn(storeDirectory: string, maximum = maximumTokens): UseToken {
   const folder = join(storeDirectory, "used-tokens");

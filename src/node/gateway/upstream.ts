@@ -52,7 +52,7 @@ export type GatewayCredentials = () => Promise<{
 const claimsSchema = z.pipe(jsonText, z.object({ exp: z.number() }));
 
 /**
- * The credential of a token in a file. Each call reads it anew, because the kubelet replaces it.
+ * The credential of a token in a file, read anew by each call. A token without a readable `exp` counts as unexpired.
  *
  * @throws OperatorError for a file without a token, or with one that has expired: the CA's refusal of it would look
  *   like one of a gateway's caller.
@@ -79,7 +79,7 @@ export type OwnAuthorization = () => Promise<{
 
 const rememberedMilliseconds = 5_000;
 
-/** Remembers a program's own `authorization` for a few seconds. */
+/** Remembers a program's own `authorization`, or that it has none, for a few seconds. */
 export function rememberedAuthorization(
   credentials: GatewayCredentials,
   clock: () => Date,

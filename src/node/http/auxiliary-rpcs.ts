@@ -31,7 +31,7 @@ export const issuingServices = [IstioCertificateService, JwtSvidService] as cons
 
 const healthCheckPath = "/grpc.health.v1.Health/Check";
 
-/** Creates gRPC's health checks and server reflection. Every stream ends with the server. */
+/** Creates gRPC's health service; callers get its streams only `everywhere`. Every stream ends with the server. */
 export function auxiliaryRpcs(
   isServing: () => Promise<boolean>,
   where: DiagnosticRpcs,
@@ -46,7 +46,7 @@ export function auxiliaryRpcs(
   return { forCallers, forMonitoring };
 }
 
-/** The RPCs beside issuance: health, and gRPC's server reflection. */
+/** The RPCs beside issuance: gRPC's health service. */
 export type AuxiliaryRpcs = ReturnType<typeof auxiliaryRpcs>;
 
 /** Converts Connect's handlers to RPCs of a server, by their paths. */

@@ -116,7 +116,7 @@ export class Protocols {
     this.#http1 = createHttp1Server(routes, guard, (socket) => this.#sockets.get(socket));
   }
 
-  /** @param below The TCP socket, if another socket has decrypted what it reads. */
+  /** Serves a connection, or destroys it at a limit. @param below The TCP socket, if `socket` is one of TLS. */
   serve(socket: Socket, protocol: "http/1.1" | "h2", client: Client, below: Socket = socket): void {
     const { connections, clock } = this.#guard;
     let session: ServerHttp2Session | undefined;

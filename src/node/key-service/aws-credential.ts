@@ -43,7 +43,7 @@ export type FindAwsKeys = (now: Date) => Promise<AwsKeys>;
 
 /**
  * Finds the keys of a machine for S3, or for another service. Expiring keys are fetched again a minute before, once for
- * all callers.
+ * all callers. Like {@link awsCredentialOf} it may return `undefined`.
  * @param key What else the operator could have set.
  */
 export function awsKeysOf(

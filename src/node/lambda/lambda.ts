@@ -35,7 +35,10 @@ interface LambdaOptions {
   readonly write: WriteLine;
 }
 
-/** The handler of a function. It reads the configuration once in each instance, with the first event. */
+/**
+ * The handler of a function. It reads the configuration once in each instance, with the first event. With an invalid
+ * one, requests get 503, and scheduled events reject.
+ */
 export function createLambda(
   options: LambdaOptions,
 ): (event: unknown) => Promise<LambdaAnswer | undefined> {
@@ -79,7 +82,7 @@ async function start(options: LambdaOptions, log: EventLog): Promise<Instance> {
   }
 }
 
-/** Parses the configuration of `rampart serve`, which must have its store in a bucket. @throws ConfigurationError */
+/** Parses a configuration of `rampart serve` with its store in a bucket; BUNDLE_WAIT is 0. @throws ConfigurationError */
 export function parseLambdaConfiguration(
   values: Readonly<Record<string, unknown>>,
   environment: Environment,

@@ -37,7 +37,7 @@ export interface Guard {
 /** The interval at which connections and exchanges are checked, in milliseconds. */
 const sweepMilliseconds = 1_000;
 
-/** Creates the limits of the ports that callers share. It starts a timer, which `end` stops. */
+/** Creates the limits of the ports that callers share. It starts a timer, which `end` stops, and counts no handshakes. */
 export function createGuard(
   first: Limits,
   reached: LimitReached = () => {},

@@ -64,7 +64,7 @@ export class Turn implements Work {
 
   /**
    * Waits for another service, such as an issuer, an API server or a store, without the turn of the current request, so
-   * that a service that never responds blocks nobody. Afterwards it waits for a new turn.
+   * that a service that never responds blocks nobody. Then it waits for a new turn. Outside of requests it only waits.
    *
    * @param after For waits that are usually short: how many milliseconds the turn is kept before it is given back.
    * @throws CaError `request-abandoned` if the request is refused or ends meanwhile.

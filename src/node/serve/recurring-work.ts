@@ -27,9 +27,9 @@ interface RotatedParts {
 }
 
 /**
- * Creates a run that rotates every signer by the current configuration, in this replica's turn.
- *
- * @returns The run, which returns the seconds until the next one.
+ * Creates a run that, in this replica's turn, imports a changed plugged-in CA, rotates every signer by the current
+ * configuration, and begins the push.
+ * @returns The run, which returns the seconds until the next one, also if it failed.
  */
 export function rotationOf(
   current: () => RotatedParts,

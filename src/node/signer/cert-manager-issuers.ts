@@ -119,7 +119,7 @@ export class Issuers {
     return found?.get(`${namespace}/${name}`) ?? found?.get(`/${name}`);
   }
 
-  /** Records that the CA has answered a request of an issuer, or why it refused. */
+  /** Records that the CA has answered a request of an issuer, or why it refused; not that it was unreachable. */
   note({ metadata }: Issuer, error?: unknown): void {
     if (error === undefined) this.#refusals.delete(metadata.uid);
     else if (error instanceof ConnectError && error.code !== Code.Unavailable) {

@@ -80,8 +80,8 @@ const requestSchema = z.object({
 const finalTypes: readonly string[] = ["Issued", "Denied", "Failed"];
 
 /**
- * The key of a request in its collection, and the request; no request if it has its answer already.
- * `undefined` for any other object.
+ * The key of a request in its collection, and the request; no request if it has its answer already. `undefined` for
+ * any other object, and for a request with an unreadable account or key, which thus gets no answer.
  */
 export function parsePodCertificateRequest(
   object: unknown,

@@ -34,7 +34,7 @@ export type PodCertificates = (
 ) => Promise<PodCertificateStatus | ((now: Date) => Promise<PodCertificateStatus>)>;
 
 /**
- * Answers with the X509-SVID of the pod's account, or denies by the policy of this signer.
+ * Creates the function that grants the X509-SVID of the pod's account, or denies by the policy of this signer.
  *
  * A denial is final, and the kubelet then removes the certificate of a running pod. So a request is denied only if the
  * request itself or the configuration rules it out. A refusal of the CA, which may be corrected, rejects.

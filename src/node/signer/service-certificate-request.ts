@@ -93,7 +93,7 @@ export function parseServiceCertificateRequest(
   return [metadata.name, request];
 }
 
-/** The decoded PEM of a request; empty for one that is too long, so that many of them do not fill the memory. */
+/** The decoded PEM of a request; empty if it is no base64, or so long that many would fill the memory. */
 export function requestedPem(base64: string): string {
   const octets = Base64.parse(base64.length > longestRequest ? "" : base64);
   // Not strict, because text that is no UTF-8 is refused later as invalid PEM.

@@ -93,7 +93,7 @@ function ruleOf({ account, dns_names }: ServicePolicy): Rule {
   };
 }
 
-/** What is wrong with the key of a CSR, if anything. The CA checks it again; here it decides on a denial. */
+/** What is wrong with the form, signature or key of a CSR. The CA checks them again; here they decide on a denial. */
 export async function keyFaultOf(csrPem: string): Promise<Fault | undefined> {
   try {
     await CertificateSigningRequest.parse(csrPem, nodeCryptoProvider);

@@ -7,7 +7,8 @@ const maximumRemembered = 1000;
 
 /**
  * Remembers what the CA has signed for a request of Kubernetes, for half of the certificate's life. So if the status
- * could not be written, or its response was lost, the same request with the same key gets the same certificate again.
+ * could not be written, or its response was lost, the same ask gets the same certificate again, unless it has no
+ * `request`.
  */
 export function signingOnce(
   clock: () => Date,

@@ -56,7 +56,7 @@ export function versionOf(entityTag: string): string {
   return version;
 }
 
-/** The code in an error, such as `SlowDown`. The rest, which may quote the request, is dropped. @throws FetchError */
+/** The code in an error, such as `SlowDown`, or empty. The rest may quote the request. @throws FetchError for no XML */
 export function parseErrorCode(text: string): string {
   const error = parseXml(text);
   const code = error.name === "Error" ? textOf(error, "Code") : "";

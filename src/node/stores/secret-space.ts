@@ -111,7 +111,8 @@ interface OwnWrite {
 
 /**
  * A space whose recent lists come from a watch, so that replicas see each other's writes within a second and ask for
- * none. If the watch has been silent for too long, each list is a request.
+ * none. If the watch has been silent for too long, each list is a request. In a recent list, the `version` of an object
+ * is empty while the watch has not shown this process's write.
  */
 export class WatchedSecrets implements ObjectSpace {
   readonly #space: ObjectSpace;

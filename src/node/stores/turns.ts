@@ -17,8 +17,8 @@ const longestWriteSeconds = 15;
 const shortestTurnSeconds = 2 * longestWriteSeconds;
 
 /**
- * How long a turn lasts: two minutes, or less with short schedules, which cannot wait that long for a replica that has
- * vanished.
+ * How long a turn lasts: two minutes, or down to 30 seconds with short schedules, which cannot wait that long for a
+ * replica that has vanished.
  */
 export const turnSecondsOf = (propagationSeconds: number): number =>
   Math.min(longestTurnSeconds, Math.max(shortestTurnSeconds, propagationSeconds));
