@@ -52,13 +52,16 @@ export interface CaStores {
   readonly keks: HeldKeks;
   /** The stores of the named signers, by name. */
   readonly named: ReadonlyMap<string, CaStore>;
-  /** Applies the taints and the phases of another configuration from now on. */
+  /** Applies the taints, the phases and the kind of root of another configuration from now on, and nothing else of it. */
   readonly follow: (configuration: Configuration) => void;
 }
 
 /** Opens the stores of a CA. */
 export const CaStores = {
-  /** Opens the stores of a configuration and of its signers, each with the trust bundle of all. */
+  /**
+   * Opens the stores of a configuration and of its signers, each with the trust bundle of all. No store is read yet.
+   * Without `signerStore` the signers are left out. @throws ConfigurationError as {@link ConfiguredKeks.hold}.
+   */
   async open(configuration: Configuration, platform: StorePlatform): Promise<CaStores> {
     const { signerStore, shareWork = WorkSharing.polling(platform.clock) } = platform;
     const keks =
@@ -84,8 +87,9 @@ export const CaStores = {
   },
 
   /**
-   * Makes the parts that issue authorities for this CA and for each named signer.
-   * @throws ConfigurationError if a credential for the upstream CA is missing.
+   * Makes the parts that issue authorities for this CA and for each named signer with an open store.
+   * @throws ConfigurationError if the upstream CA lacks its credential (unless `mayLackCredential`), or if its root is in
+   *   a key service that this platform does not reach.
    */
   mints(
     { own, named }: CaStores,
@@ -235,7 +239,7 @@ function freshnessOf(configuration: Configuration, opening: Opening) {
   return { refreshSeconds, surviveOutageSeconds, shareWork, waitBriefly };
 }
 
-/** The time between two reads of the store. */
+/** The time between two reads of the store: a quarter of `PROPAGATION_INTERVAL`, but at most the platform's longest. */
 export function refreshSecondsOf(
   { phaseLengths: { propagationSeconds } }: Configuration,
   platform: Pick<StorePlatform, "longestRefreshSeconds">,

@@ -30,7 +30,7 @@ function reachCluster(
 export type OpenApi = () => ClusterApi;
 
 /**
- * Prepares the access to a cluster's API server. The client is created when it is first needed.
+ * Prepares the access to a cluster's API server, with one client for all APIs that are opened. It sends no request yet.
  * @throws ConfigurationError if the credential is missing, or this platform cannot have the access.
  */
 export function apiOpener(
@@ -42,7 +42,7 @@ export function apiOpener(
   return () => ClusterApi.create(reach);
 }
 
-/** A client of a cluster's API server. @throws ConfigurationError */
+/** A client of a cluster's API server. It sends no request yet. @throws ConfigurationError if the credential is missing. */
 export function clientOf(
   { server, ca, credential: name }: ClusterAccessTable,
   { fetchTrusting, fetchTimeoutMilliseconds, aside, credentials }: Omit<ClusterAccess, "failed">,
@@ -62,7 +62,7 @@ function requireCredential(name: string, credentials: ClusterAccess["credentials
 /** Chooses how the pods of an issuer's cluster are found: by a watch that runs until `ending`, or by `lookup` itself. */
 export type PodsOf = (table: IssuerTable, lookup: Pods, ending: AbortSignal) => Pods;
 
-/** Watches the pods of every cluster with node proxies. Pods of other clusters are never looked up. */
+/** Watches the pods of each cluster with node proxies. Other clusters get `lookup`, which nothing calls for them. */
 export function watchedPods(access: ClusterAccess, watch: WatchPods): PodsOf {
   return ({ cluster, kubernetes, trusted_node_accounts }, lookup, ending) => {
     if (!kubernetes || trusted_node_accounts.length === 0) return lookup;

@@ -77,14 +77,14 @@ const configurationSchema = z.strictObject({
 
 /** Parses configurations. */
 export const Configuration = {
-  /** The names of all keys, in the order of the table in docs/reference/configuration.md. */
+  /** The names of all keys, without those of credentials, in the order of the table in docs/reference/configuration.md. */
   keys: Object.keys(configurationSchema.shape) satisfies readonly string[],
 
   /**
    * Reads a configuration. The function is long because each value that it returns says what it means.
    *
    * @param values Keys and values as the platform has them: text, or tables for keys such as `ISSUERS`.
-   * @throws ConfigurationError
+   * @throws ConfigurationError with a sentence for each fault; contradictions are sought only if every value is valid.
    */
   parse(values: Readonly<Record<string, unknown>>, propagation: Propagation = kvPropagation) {
     const [credentials, others] = ConfigurationForm.partition(values, (key) =>

@@ -152,7 +152,7 @@ const absent = (what: string, known: readonly string[]): Fault => ({
 });
 
 /**
- * Parses `DENIED` for comparisons. @returns The denials, and a sentence for each that can match nobody of this mesh.
+ * Parses `DENIED` for comparisons. @returns All denials, and a sentence for each that can match nobody of this mesh.
  */
 export function deniedHere(
   denials: readonly Denial[],

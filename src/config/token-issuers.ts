@@ -40,7 +40,7 @@ const madeAnew: { readonly of: <T>(_: unknown, make: (ending: AbortSignal) => T)
   of: (_, make) => make(new AbortController().signal),
 };
 
-/** The parts of a CA whose configuration never changes: each is made anew. */
+/** Pools for a CA whose configuration never changes: each part is made anew, and its signal never aborts. */
 export const withoutReload: ReusedParts = {
   keys: madeAnew,
   reviews: madeAnew,
@@ -54,7 +54,8 @@ const maximumWaitingOperators = 100;
 
 /**
  * Makes an issuer of each table of `ISSUERS`, with its keys, token reviews and watched pods. They are
- * reused from earlier configurations where the tables are the same.
+ * reused from earlier configurations where the tables are the same. Without `renewal_limit`, a table with `subjects`
+ * allows no renewal, and another one has the configuration's limit.
  * @throws ConfigurationError for access to a cluster that this platform cannot have.
  */
 export function tokenIssuers(
@@ -173,7 +174,10 @@ export interface CheckContext {
   readonly pools: ReusedParts;
 }
 
-/** Decides which workloads the node proxies of an issuer may name. */
+/**
+ * Decides which workloads the node proxies of an issuer may name: those whose pods are on the node, or, without an API
+ * server or with `node_checks = "claims"`, those in `node_reach`.
+ */
 export function nodeAuthorizer(
   table: IssuerTable,
   { openApi, podsOf = (_, lookup) => lookup, pools }: CheckContext,

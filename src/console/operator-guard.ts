@@ -23,7 +23,7 @@ export interface OperatorGuard {
 export const OperatorGuard = {
   /**
    * Admits whoever shows one of the tokens, or a token of Cloudflare Access. If a request has both, only the
-   * `Authorization` header is verified, because the caller itself has sent it.
+   * `Authorization` header is verified, because the caller itself has sent it. Without `tokens` the header is ignored.
    *
    * @param accessKeys The keys of the team, where Access is configured.
    */
@@ -51,8 +51,8 @@ export const OperatorGuard = {
 };
 
 /**
- * Whether a page of another site sent the request, other than by a link. That page could not read the response, so the
- * work for it would be wasted.
+ * Whether a page of another site sent the request, other than by a link; `false` if no browser says so. That page could
+ * not read the response, so the work for it would be wasted.
  */
 export function isFromElsewhere(headers: Headers): boolean {
   const site = headers.get("sec-fetch-site");

@@ -2,8 +2,8 @@ import { CaError } from "../foundation/errors.ts";
 import type { OperatorGuard } from "./operator-guard.ts";
 
 /**
- * Admits every request that names an address as its host, for a port that only operators reach. Names are refused,
- * because an attacker's name that leads to this port would give his page access to the console (DNS rebinding).
+ * Admits every request that names an address or localhost as its host, or no host, for a port that only operators
+ * reach. Other names are refused, because an attacker's name that leads to this port would give his page access to the console (DNS rebinding).
  */
 export const portGuard = {
   asksForToken: false,

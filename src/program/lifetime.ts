@@ -33,7 +33,7 @@ export class Lifetime {
   }
 
   /**
-   * Registers a part to be shut down with the program.
+   * Registers a part to be shut down with the program. @throws ReferenceError once {@link end} has been called.
    * @param name With its article, for a sentence of the log.
    * @param ends Run at the same time, when the part's turn comes.
    */

@@ -20,7 +20,8 @@ const usualFolders: readonly string[] = ["/etc/ssl/certs", "/etc/pki/tls/certs"]
 export const SystemRoots = {
   /**
    * Reads the roots of this machine: those of `SSL_CERT_FILE` and of the folders of `SSL_CERT_DIR` (with colons between
-   * them), or where Linux distributions keep them. What cannot be read or parsed is left out.
+   * them), or where Linux distributions keep them; on other systems, without either variable, those of the system's
+   * store. What cannot be read or parsed is left out.
    */
   read({
     SSL_CERT_FILE: file,

@@ -13,7 +13,7 @@ export const CompliancePolicy = {
   /** The hybrid of X25519 and ML-KEM-768 (draft-ietf-tls-ecdhe-mlkem). */
   postQuantumGroup: "X25519MLKEM768" as const,
 
-  /** Whether the TLS library of this process knows the group. */
+  /** Whether the TLS library of this process knows the group; `false` on Deno and Bun, which choose groups themselves. */
   isOffered(): boolean {
     try {
       tls.createSecureContext({ ecdhCurve: CompliancePolicy.postQuantumGroup });
@@ -30,7 +30,7 @@ export const CompliancePolicy = {
    *
    * @param environment `COMPLIANCE_POLICY` of `pqc` is Istio's: TLS 1.3, that group alone, AES-GCM. `GODEBUG` with
    *   `tlsmlkem=0` is Go's: no post-quantum group, so that a client's first message fits one packet.
-   * @throws OperatorError
+   * @throws OperatorError for another policy, and for `pqc` where the group is not offered or `GODEBUG` excludes it.
    */
   follow({
     COMPLIANCE_POLICY: value = "",

@@ -51,7 +51,8 @@ function deliveryOf(outcome: PushOutcome, sequence: number): Delivery {
 }
 
 /**
- * Findings about the roots that a process has pushed. After a rotation they are outdated until the next push.
+ * Findings about the roots that a process has pushed. Its counts for another sequence than the current one are ignored,
+ * so after a rotation there are none until the next push.
  *
  * @param sequence Of the current bundle; `undefined` if it is unknown.
  */

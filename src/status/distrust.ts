@@ -34,7 +34,7 @@ export const Distrust = {
     other.until !== undefined && (one.until === undefined || one.until > other.until),
 
   /**
-   * Finds the revocation of a log entry's certificate, or else the denial that matches its holder or requester.
+   * Finds the revocation of a log entry's certificate, or else the denial in force that matches its holder or requester.
    *
    * @returns `undefined` if there is none, and for the entry of an authority.
    * @throws LogError, DerError if the octets are not a valid log entry.
@@ -63,7 +63,7 @@ export const Distrust = {
     return denialOf(entry, Distrust.namesOf(certificate), validity.notAfter, denials, now);
   },
 
-  /** The URI and the DNS names of a certificate, joined; empty if it has neither. */
+  /** The URI and the DNS names of a certificate, joined, up to the first name of another kind; empty if there are none. */
   namesOf({ toBeSigned }: Certificate): string {
     const names = toBeSigned.extensions.subjectAltName?.value.fork();
     if (!names?.nextIs(Tag.sequence)) return "";
@@ -112,7 +112,7 @@ export interface RevokedStatus extends Stated, Pick<RevocationContent, "authorit
 
 /** The revoked certificates of a CA. */
 export const RevokedStatus = {
-  /** All revoked certificates, in the order of their revocation. */
+  /** All revoked certificates, expired ones too, in the order of their revocation. */
   all(
     stored: readonly RevocationContent[],
     configured: readonly RevocationContent[],

@@ -153,7 +153,10 @@ export const Finding = {
     return { name, severity, what, why, remedy };
   },
 
-  /** Adds the name of the signer in whose store it was found; unchanged for the CA's own authorities (`""`). */
+  /**
+   * Adds the name of the signer in whose store it was found to the sentence, and as `--signer` to the commands that take
+   * it; unchanged for the CA's own authorities (`""`).
+   */
   ofSigner(signer: string, found: Finding): Finding {
     if (signer === "") return found;
     const remedy = Finding.withCommands(found.remedy, (words) =>

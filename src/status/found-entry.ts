@@ -58,7 +58,7 @@ const claimedIn = ({ tokenSubject }: LogEntry): readonly string[] =>
     ? [tokenSubject.sub, ...Object.values(tokenSubject.claims).flat()]
     : [];
 
-/** Parses a log entry. @returns `undefined` for a malformed one, because the storage is not trusted. */
+/** Parses a log entry, without its `distrust`. @returns `undefined` for a malformed one, because the storage is not trusted. */
 export function readEntry(octets: Bytes, position: LogPosition): ReadEntry | undefined {
   try {
     const entry = LogEntry.parse(octets);

@@ -149,7 +149,10 @@ export function countingCalls(log: EventLog, counts: IssuanceCounts, clock: () =
 
 const dayMilliseconds = 86_400_000;
 
-/** Counts the last day by the newest entries of a log, for a CA in which no process counts calls. */
+/**
+ * Counts the last day by the newest entries of a log, for a CA in which no process counts calls. Without entries that
+ * old, the counts begin (`since`) at the oldest one. The CA's own authorities are not counted.
+ */
 export function countsInLog({ entries, total }: FoundEntries, now: Date): IssuanceCounts {
   const dayAgo = now.getTime() - dayMilliseconds;
   const times = entries.map(({ at }) => at.getTime());

@@ -26,7 +26,7 @@ interface LogShard {
 export interface LogQuestion {
   /** A part of a name, of a serial number, or of a cluster, node or pod; empty for the newest entries. */
   readonly query: string;
-  /** The most entries of the answer; 20 if it is zero. */
+  /** The most entries of the answer; 20 if it is zero, and never more than 100. */
   readonly limit: number;
   readonly now: Date;
 }
@@ -54,7 +54,7 @@ const maximumSearches = 2;
 const maximumEntries = maximumBundles * Tile.fullWidth;
 
 /**
- * Finds the newest matching entries among the last 4096 of a log. Unlike `rampart log`, it does not verify what the
+ * Finds the newest matching entries among about the last 4096 of a log, of its first 16 shards together. Unlike `rampart log`, it does not verify what the
  * storage contains.
  */
 export class LogSearch {

@@ -80,9 +80,10 @@ interface UpstreamConfiguration {
 const timeoutMilliseconds = 30_000;
 
 /**
- * The CA upstream of a configuration, if it has one.
+ * The CA upstream of a configuration, if it has one. No request is sent yet.
  *
- * @throws ConfigurationError
+ * @throws ConfigurationError if the credential is missing (with `mayLackCredential`, each request throws UpstreamError
+ *   instead), or for a key service without `keyCustody`.
  */
 export function upstreamOf(
   configuration: UpstreamConfiguration,
@@ -100,7 +101,7 @@ export function upstreamOf(
   };
 }
 
-/** The root in a key service that signs CRLs, if the configuration has one. @throws ConfigurationError */
+/** The root in a key service that signs CRLs; `undefined` for another upstream CA. @throws ConfigurationError for a bad root. */
 export function crlRootOf(
   table: UpstreamTable | undefined,
   keyCustody: PlatformKeys | undefined,

@@ -77,7 +77,10 @@ interface Bar {
   readonly until: Date;
 }
 
-/** Renders the phases of every live authority of a signer on one axis, with `now` marked. */
+/**
+ * Renders the phases of every live authority and root of a signer, and of the next one, on one axis, with `now` marked;
+ * nothing if there is none.
+ */
 export function timeLine(signer: SignerStatus, now: Date): Markup {
   const rows = [...signer.authorities.filter(isLive).map(rowOf), ...plannedRow(signer.events)];
   if (rows.length === 0) return html``;
@@ -198,7 +201,7 @@ const shortSteps: readonly number[] = [1, 3, 6, 12].map((hours) => hours * hour)
 const daySteps: readonly number[] = [1, 2, 7, 14].map((days) => days * day);
 const monthSteps: readonly number[] = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600];
 
-/** At most six round instants within the range, as ticks of the axis. */
+/** About six, at most seven, round instants within the range, as ticks of the axis. */
 export function ticksOf(range: Range) {
   const span = range.until.getTime() - range.from.getTime();
   const step = [...shortSteps, ...daySteps].find((each) => span / each <= mostTicks);

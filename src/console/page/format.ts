@@ -43,7 +43,7 @@ const units: readonly (readonly [seconds: number, name: string])[] = [
   [60, "minute"],
 ];
 
-/** The distance as `in 3 days` or `2 hours ago`, in the largest unit of which there are at least two. */
+/** The distance as `in 3 days` or `2 hours ago`, in the largest unit of which there are at least two; minutes are the smallest. */
 export function distance(at: Date, now: Date): string {
   const seconds = Math.round((at.getTime() - now.getTime()) / 1000);
   const span = Math.abs(seconds);

@@ -14,7 +14,7 @@ import {
   table,
 } from "./format.ts";
 
-/** Renders the calls for certificates: a column for each hour of the last day, and a row for each cluster. */
+/** Renders the calls for certificates: a column for each hour of the last day, and a row for each cluster; if none are counted, why. */
 export function issuance({ issuance, now }: CaStatus): Markup {
   const { since, scope } = issuance;
   if (!since) return html`<p>${scope}</p>`;

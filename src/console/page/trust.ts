@@ -14,7 +14,7 @@ import {
   table,
 } from "./format.ts";
 
-/** Renders the roots of the trust bundle, and the clusters that have it. */
+/** Renders the roots of the trust bundle, and how far each cluster has it. */
 export function trust({ trustBundle: { roots }, clusters, now }: CaStatus): Markup {
   const rows = roots.map(
     ({

@@ -87,7 +87,11 @@ export class MeshCrls {
     return this.all.some((crl) => Crl.isCurrentAt(crl, now));
   }
 
-  /** Accepts each CRL that is valid and not older than the one before it. @returns Why the others are refused. */
+  /**
+   * Accepts each CRL that is valid and not older than the one before it, and forgets expired ones. If there are
+   * intermediates, a CRL of an unknown issuer is accepted unverified, as that of another workload's intermediate.
+   * @returns Why the others are refused.
+   */
   take(crls: readonly Crl[], authorities: MeshAuthorities, now: Date): readonly CrlFault[] {
     const faults = crls.map((crl) => this.#takeOne(crl, authorities, now));
     this.#early = crls.filter((_, i) => faults[i] === "issuer-unknown");

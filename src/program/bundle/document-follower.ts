@@ -38,6 +38,7 @@ export interface DocumentFollowerOptions<Document> {
   readonly tlsOptions: () => Promise<ClientTls>;
   /** @returns Whether the document is accepted. A refused one is requested again. */
   readonly onDocument: (document: Document) => boolean;
+  /** Called when the endpoint answers that the document has not changed. */
   readonly onConfirmed?: () => void;
   /** Whether 404 means that there is no document. By default it is a failure. */
   readonly mayBeAbsent?: () => boolean;
@@ -81,7 +82,7 @@ export class DocumentFollower<Document> {
   readonly #asked = Promise.withResolvers<void>();
   /** Whether a request has ended, with or without success. */
   isAsked = false;
-  /** The last time at which the CA has confirmed that the document is current. */
+  /** The last time at which the CA has confirmed that the document is current, or that there is none. */
   confirmedAt: Date | undefined;
   lastError: string | undefined;
 

@@ -93,7 +93,10 @@ export class MeshRoots {
   }
 }
 
-/** Whether each certificate is issued by the next and the last by one of the roots, and no issuer has expired. */
+/**
+ * Whether each certificate is issued by the next and the last by one of the roots, and no issuer has expired. Whether
+ * the first certificate has expired is not checked; an empty chain passes.
+ */
 export function isIssuedBy(
   chain: readonly X509Certificate[],
   roots: readonly X509Certificate[],

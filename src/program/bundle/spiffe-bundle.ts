@@ -11,7 +11,7 @@ import type { DocumentKind } from "./document-follower.ts";
 export interface SpiffeBundle {
   /** 0 if the bundle has none: the standard recommends a sequence and does not demand it. */
   readonly sequence: number;
-  /** The refresh hint, or the standard's five minutes if the bundle has none. */
+  /** The refresh hint, from a second to a day, or the standard's five minutes if the bundle has none. */
   readonly refreshSeconds: number;
   /** May be empty: then the standard withdraws the trust domain. */
   readonly roots: readonly X509Certificate[];

@@ -62,7 +62,7 @@ export const SmallFile = {
   },
 };
 
-/** The value of `reading`; `undefined` if it rejects because the file does not exist. */
+/** The value of `reading` by {@link SmallFile}; `undefined` if it rejects because the file does not exist. */
 export async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
@@ -114,7 +114,7 @@ export const TokenFile = {
     return requireToken((await SmallFile.read(path, maximumOctets)).trim(), path);
   },
 
-  /** {@link TokenFile.read}, but `undefined` for a missing or empty file. */
+  /** {@link TokenFile.read}, which also throws for text that is no token, but `undefined` for a missing or empty file. */
   async readIfAny(path: string): Promise<string | undefined> {
     const text = await unlessMissing(SmallFile.read(path, maximumOctets));
     const token = text?.trim();

@@ -210,7 +210,7 @@ const maximumConnections = 32;
 /** Some servers refuse a request without a user agent, and this client decompresses no answer. */
 const usualHeaders = { "accept-encoding": "identity", "user-agent": "rampart" };
 
-/** `fetch` on Node. */
+/** `fetch` on Node. It follows no redirect, and sends no body but text and octets: another one is left out. */
 export const NodeFetch = {
   /**
    * `fetch` that trusts these roots (PEM), or the system's. Node's own cannot trust a CA for some requests alone, and

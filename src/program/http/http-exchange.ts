@@ -9,7 +9,7 @@ export interface ExchangeOptions {
   readonly body?: string | Uint8Array | undefined;
   /** Ends the exchange, which then rejects with the reason of the signal. */
   readonly signal?: AbortSignal | undefined;
-  /** From the connection to the last octet of the answer, or to its head if the caller reads the body itself. */
+  /** To the last octet of the answer, or to its head if the caller reads the body itself; 30 seconds by default. */
   readonly timeoutMilliseconds?: number | undefined;
 }
 
@@ -111,7 +111,7 @@ function isEncoded({ headers }: IncomingMessage): boolean {
   return (headers["content-encoding"] ?? "identity") !== "identity";
 }
 
-/** Reads a response with all of its body. It fails if the body is longer, compressed, or comes in too small pieces. */
+/** Reads a response with all of its body. It fails if the body is longer, or comes in too small pieces. */
 export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
   return (response, done, fail) => {
     const chunks: Buffer[] = [];
@@ -147,7 +147,7 @@ export function parseNoMore({ parser }: Socket & { parser?: { onIncoming: () => 
 /** The header lines of a message as Node reads them. */
 export const RawHeaders = {
   /**
-   * The headers of a request, with every value of a repeated one. Node's own object keeps only the first
+   * The headers of a message without pseudo-headers, with every value of a repeated one. Node's own object keeps only the first
    * `authorization`, and a proxy in front may have verified the second.
    */
   toHeaders(rawHeaders: readonly string[]): Headers {

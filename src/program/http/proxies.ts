@@ -36,7 +36,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 export const EnvironmentProxies = {
   /**
    * Reads what the environment says, as Go's `httpproxy` does: `HTTPS_PROXY` for TLS, `HTTP_PROXY` for plaintext, and
-   * `NO_PROXY` for the servers that are reached without one; each in lower case too.
+   * `NO_PROXY` for the servers that are reached without one; each in lower case too. This machine, link-local addresses
+   * and the metadata servers of clouds are always reached without one.
    *
    * @throws OperatorError for a value that is no URL of an HTTP proxy. It does not quote the value.
    */
@@ -57,7 +58,10 @@ export const EnvironmentProxies = {
     };
   },
 
-  /** Sets the proxies of all connections of this process, before the first of them. @throws OperatorError */
+  /**
+   * Sets the proxies of all connections of this process, before the first of them, and gives each address of a server
+   * 2.5 seconds or more before Node tries the next. @throws OperatorError as {@link EnvironmentProxies.read}.
+   */
   prepare(environment: Environment): void {
     current = EnvironmentProxies.read(environment);
     const usual = getDefaultAutoSelectFamilyAttemptTimeout?.() ?? 0;
@@ -99,7 +103,7 @@ function proxyIn(environment: Environment, name: string): ProxyServer | undefine
 
 /** Parses proxies. */
 export const ProxyServer = {
-  /** Parses the URL of a proxy. @param name What names it, for the error. @throws OperatorError */
+  /** Parses the URL of a proxy, `http` by default. @param name What names it, for the error. @throws OperatorError */
   parse(text: string, name: string): ProxyServer {
     const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
     const isTls = url?.protocol === "https:";

@@ -36,7 +36,7 @@ export class Collector {
   }
 
   /**
-   * Sends a request.
+   * Sends a request. One over 64 MiB is not sent: it returns the status 413.
    * @param items How many points or spans it has.
    * @param ending Aborts it.
    * @throws FetchError if the same request may be accepted later.

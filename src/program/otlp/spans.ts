@@ -24,7 +24,10 @@ const codes =
   );
 const faults = /^(?:UNKNOWN|DEADLINE_EXCEEDED|UNIMPLEMENTED|INTERNAL|UNAVAILABLE|DATA_LOSS)$/;
 
-/** @param record Gets the spans of each call that has ended, in OTLP: the call's own, then those of its parts. */
+/**
+ * Creates the recording of spans. A call that its caller does not sample has none, and no call has more than 16 parts.
+ * @param record Gets the spans of each call that has ended, in OTLP: the call's own, then those of its parts.
+ */
 export function createSpans(clock: () => Date, record: (spans: readonly object[]) => void): Spans {
   const current = new AsyncLocalStorage<Call>();
   return {

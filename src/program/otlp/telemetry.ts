@@ -30,7 +30,7 @@ const flushMilliseconds = 1_500;
 const answering: readonly string[] = ["serve", "gateway"];
 
 /**
- * Opens the export that the variables of OpenTelemetry ask for.
+ * Opens the export that the variables of OpenTelemetry ask for; of spans, only for `serve` and `gateway`.
  *
  * @param program Its verb.
  * @returns `undefined` if they export nothing.

@@ -3,7 +3,7 @@ import { Members } from "../../foundation/json.ts";
 
 /** Writes what requests of OTLP have in common, in JSON (opentelemetry-proto 1.11). */
 export const OtlpValue = {
-  /** An instant of Unix time in nanoseconds, as a decimal text. */
+  /** An instant of Unix time in nanoseconds, rounded to microseconds, as a decimal text. */
   nanoseconds: (milliseconds: number): string =>
     String(BigInt(Math.round(1000 * milliseconds)) * 1000n),
 

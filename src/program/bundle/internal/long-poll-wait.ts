@@ -56,7 +56,7 @@ export class LongPollWait {
     return new Date(now.getTime() + pause);
   }
 
-  /** Records that a connection ended after so long without an answer. */
+  /** Records that a connection ended after so long without an answer. Less than five seconds change nothing. */
   cut(heldSeconds: number): void {
     if (heldSeconds < shortestSeconds) return;
     const half = Math.min(heldSeconds, this.#seconds) / 2;
