@@ -69,8 +69,8 @@ export const CertificateVerifier = {
   },
 
   /**
-   * Whether a certificate names this authority as its issuer, by name and key identifier. If not, its signature need
-   * not be verified.
+   * Whether a certificate names this authority as its issuer, by name and, if both have one, key identifier. If not, its
+   * signature need not be verified.
    *
    * @throws DerError
    */

@@ -3,7 +3,7 @@ import type { Authenticator } from "./caller.ts";
 
 /**
  * Authenticates a credential as that of a gateway.
- * @returns The gateway's issuer and SPIFFE ID; `undefined` for any other account, and for a refused credential.
+ * @returns The gateway's issuer and SPIFFE ID in one text; `undefined` for any other account, and for a refused credential.
  */
 export async function provedGateway(
   authenticate: Authenticator,

@@ -16,6 +16,8 @@ import type {
 /**
  * Reads a path as TOML writes a dotted key: `environment`, `a.b`, or `'https://sts.amazonaws.com/'.aws_account`, where
  * quotation marks of either kind stand around a name that has dots itself.
+ *
+ * @returns `undefined` for any other text, and for more than 8 names or 256 characters.
  */
 export function parseClaimPath(text: string): ClaimPath | undefined {
   const quoted = text.match(/'[^']+'|"[^"]+"|[^.'"]+/g) ?? [];
@@ -45,7 +47,8 @@ const starred = "[A-Za-z0-9._-]+";
 
 /**
  * Compiles the entries of an issuer. Each claim that any of them names is read once for a token, and only entries that
- * share a literal text with the token are compared with it, whatever the number of entries.
+ * share a literal text with the token are compared with it, whatever the number of entries. The first entry that fits
+ * decides alone: if it refuses the token's age, or a claim for a name, no other is tried.
  */
 export function createSubjectMapping({
   issuer,

@@ -114,7 +114,10 @@ export const Denial = {
   forms:
     "spiffe://<trust domain>/ns/<namespace>/sa/<account>, ns/<glob>/sa/<glob>, cluster/<name>, issuer/<url>, node/<name>, pod/<uid>, token/<jti>, subject/<glob> or claim/<name>=<glob>",
 
-  /** Parses the subject of a denial. @returns `undefined` if the subject matches none of {@link Denial.forms}. */
+  /**
+   * Parses the subject of a denial, whose trust domain is not compared.
+   * @returns `undefined` if the subject matches none of {@link Denial.forms}.
+   */
   parse(content: DenialContent): Denial | undefined {
     for (const { form, shownBy, match } of kinds) {
       const found = form.exec(content.subject);

@@ -30,7 +30,7 @@ export interface HeldKeks {
   /**
    * Unwraps the KEKs unless they are held at this time.
    *
-   * @returns `undefined` while they are held, so that a call needs no await.
+   * @returns `undefined` while they are held, so that a call needs no await, unless the call itself must renew the lease.
    * @throws CaError `kek-unavailable`
    */
   readonly hold: (now: Date) => Promise<void> | undefined;
@@ -54,7 +54,7 @@ export const Kek = {
   /**
    * Imports a KEK as non-extractable keys, one that wraps the keys of records and one that authenticates statements.
    * For a named signer both are derived from the octets and the signer's name.
-   * @param octets {@link Kek.octets} octets from a random source.
+   * @param octets {@link Kek.octets} octets from a random source. Their number is not checked.
    * @param signer The named signer whose records the KEK seals. Each signer has its own KEK, so that no record opens in
    *   the place of another signer's. If absent, the octets are the KEK.
    */

@@ -121,7 +121,7 @@ export const DnsName = {
 
 /**
  * Whether a document may be fetched from this URL: over HTTPS, or over HTTP from this machine itself in development.
- * `false` for a URL with a user, a password or a fragment.
+ * `false` for a URL with a user, a password or a fragment. Other hosts may be private: see {@link Host.isPublic}.
  */
 export function isSafeToFetch(url: string): boolean {
   const parsed = URL.parse(url);

@@ -2,7 +2,7 @@
 export const CallerAddress = {
   /**
    * The address that limits count by: an IPv4 address, or the /64 of an IPv6 address. One host usually has
-   * a whole /64 to itself (RFC 6177 §2).
+   * a whole /64 to itself (RFC 6177 §2). Empty for no address.
    */
   of(remoteAddress: string | undefined): string {
     if (remoteAddress === undefined) return "";

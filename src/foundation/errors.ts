@@ -85,7 +85,7 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** Rejects a credential, naming the check that failed; the caller never learns which. */
+/** Creates, but does not throw, the refusal of a credential, with the check that failed; the caller never learns which. */
 export function rejectCredential(check: CredentialCheck, detail: string, cause?: unknown): CaError {
   return new CaError({ reason: "credential-rejected", check }, detail, cause);
 }

@@ -104,7 +104,7 @@ export const ResponseBody = {
     return pieces > 256 + octets / 256;
   },
 
-  /** The JSON of an answer, bounded. @throws FetchError */
+  /** The JSON of an answer of any status, bounded. @throws FetchError */
   async readJson(
     response: Response,
     maximumOctets: number = usualMaximumOctets,

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 
 /**
- * A list of globs.
+ * A schema of lists of at most 256 globs.
  *
  * @param form The form of a glob, stars included.
  * @param noun The kind of thing that the globs name, for the faults.

@@ -12,8 +12,8 @@ export const bearerToken: RegExp = /^[\x21-\x7e]{1,16384}$/;
 /** The timeouts that callers ask for. */
 export const CallTimeout = {
   /**
-   * The timeout that a caller asks for in `Connect-Timeout-Ms`, in milliseconds, or `undefined` for an
-   * invalid value (Connect protocol, Unary-Request: at most ten digits).
+   * The timeout that a caller asks for in `Connect-Timeout-Ms`, in milliseconds, at most {@link longestTimeoutMs}, or
+   * `undefined` for an invalid value (Connect protocol, Unary-Request: at most ten digits).
    */
   parseConnect(value: string): number | undefined {
     return /^[0-9]{1,10}$/.test(value) ? Math.min(Number(value), longestTimeoutMs) : undefined;
@@ -29,7 +29,10 @@ export const CallTimeout = {
     return Math.min(Number(digits) * (unitMs[unit] ?? 0), longestTimeoutMs);
   },
 
-  /** Lowers the timeouts in the headers of a call to what a timer can wait, because Connect hands any timeout to one. */
+  /**
+   * Lowers the timeouts in the headers of a call to what a timer can wait, because Connect hands any timeout to one.
+   * @returns The same headers, or a copy if a timeout is lowered.
+   */
   cap(header: Headers): Headers {
     const isLong = {
       connect: CallTimeout.parseConnect(header.get(connectHeader) ?? "") === longestTimeoutMs,

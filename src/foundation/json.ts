@@ -54,6 +54,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  *
  * A name must not begin with an escape: V8 13.6 may misread such a name after a member named `\`.
  *
+ * @param bounds By default those of 256 KiB.
  * @throws JsonTooLarge, and SyntaxError, whose message may quote the text.
  */
 export function parseJson(source: string | Uint8Array, bounds: JsonBounds = usualBounds): unknown {
@@ -120,12 +121,12 @@ function countMembers(value: unknown): number {
   return members;
 }
 
-/** The members of a JSON object; `{}` for any other JSON value. */
+/** The members of a JSON object, unchecked. */
 export type Members = Readonly<Record<string, unknown>>;
 
 /** Reads the members of a JSON object. */
 export const Members = {
-  /** The members of a JSON object; `{}` for any other value. */
+  /** The members of a JSON object, or the elements of an array by their indices; `{}` for any other value. */
   of: (json: unknown): Members => (typeof json === "object" && json !== null ? { ...json } : {}),
 };
 

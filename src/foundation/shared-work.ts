@@ -17,7 +17,8 @@ export interface SharedWork {
  * request, one on Workers may not.
  *
  * @param capacity Bounds the number of requests that wait.
- * @param longestMilliseconds Work that takes longer is taken for lost, and the next request does it again.
+ * @param longestMilliseconds Work that takes longer is taken for lost: who waits for it returns, and the next request
+ *   does it again.
  */
 export type WorkSharing = (capacity: Semaphore, longestMilliseconds: number) => SharedWork;
 

@@ -22,7 +22,7 @@ export function refuse(context: z.core.ParsePayload, sentence: string): never {
   return z.NEVER;
 }
 
-/** A value, or its JSON in a string: `.dev.vars` and environment variables hold only strings. */
+/** A value, or its JSON in a string: `.dev.vars` and environment variables hold only strings. Any other string is refused. */
 export const jsonText: z.ZodMiniType<unknown> = z.pipe(z.unknown(), z.transform(fromText));
 
 function fromText(value: unknown, context: z.core.ParsePayload): unknown {
@@ -86,7 +86,7 @@ export const Duration = {
     "must be a duration in whole seconds, such as 24h, 90m or 1h30m",
   ),
 
-  /** Milliseconds of the parts of a duration in one of Go's forms; `undefined` for more than Go can hold. */
+  /** Milliseconds of the parts of a duration in Go's forms; other text is skipped. `undefined` for more than Go can hold. */
   sum(text: string): number | undefined {
     const nanoseconds = [...text.matchAll(durationPart)].reduce(
       (sum, [, value, unit = ""]) => sum + Number(value) * (unitNanoseconds[unit] ?? 0),

@@ -11,7 +11,8 @@ import type { Product } from "./product.ts";
 /**
  * Decides which identity a caller gets.
  *
- * @param requested `ImpersonatedIdentity` of the request; empty for the caller's own.
+ * @param requested `ImpersonatedIdentity` of the request; empty for the caller's own, which only callers that may name
+ *   others may name.
  * @throws CaError `impersonation-denied`, `cluster-unreachable`, `cluster-busy`.
  */
 export type IdentityPolicy = (

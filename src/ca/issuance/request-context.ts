@@ -10,7 +10,7 @@ export interface RequestContext {
   readonly audit: AuditEvent;
 }
 
-/** Refuses to sign for a caller that has hung up or is out of time. */
+/** Refuses to sign for a caller that has hung up or is out of time. @throws CaError `request-abandoned`. */
 export function requireWaitingCaller(signal: AbortSignal): void {
   if (!signal.aborted) return;
   throw new CaError(

@@ -14,7 +14,7 @@ export type UseToken = (token: SingleUse, now: Date) => Promise<boolean>;
  * Marks a single-use token as used, and refuses one that is marked already. Call it last before signing, so that a call
  * that is refused for another reason does not use up its token.
  *
- * @throws CaError `credential-rejected` (`replay`), `too-many-waiting`.
+ * @throws CaError `credential-rejected` (`replay`), `too-many-waiting`; `store-unreachable` without `useToken`.
  */
 export async function requireFirstUse(
   useToken: UseToken | undefined,

@@ -30,7 +30,10 @@ const dialect = {
   missing: /^404/,
 };
 
-/** A version of a key of Azure Key Vault or Managed HSM: `azurekms://<vault>/keys/<name>/<version>`. */
+/**
+ * A version of a key of Azure Key Vault or Managed HSM: `azurekms://<vault>/keys/<name>/<version>`. Its `unwrap` ignores
+ * the context.
+ */
 export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
   if (origin === undefined || !pathPattern.test(path)) return undefined;
   const [, service = "vault.azure.net"] = /\.((?:vault|managedhsm)\..+)/.exec(origin) ?? [];

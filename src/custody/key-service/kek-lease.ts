@@ -63,8 +63,8 @@ const toleratedSetBackSeconds = 60;
 const never = new Date(0);
 
 /**
- * KEKs that key services opened, held for the time of a lease. Within it no call asks a service or waits for
- * one; at its end nothing that a KEK has opened or derived can be used any more.
+ * KEKs that key services opened, held for the time of a lease. Within it no call waits for a service, except, where work
+ * ends with its call, the one that renews the lease; at its end nothing that a KEK has opened or derived can be used any more.
  */
 export class KekLease implements HeldKeks {
   readonly #parts: LeaseParts;
@@ -107,7 +107,7 @@ export class KekLease implements HeldKeks {
   readonly hold = (now: Date): Promise<void> | undefined => {
     if (!this.#holds(now)) return this.#require(now);
     if (now < this.#due) return undefined;
-    // One call starts to renew the lease, and no call waits for that.
+    // One call starts to renew the lease, and no other waits for that.
     this.#retryAfter(now);
     const renewal = this.#opening.join(() => this.#open());
     const { inBackground } = this.#parts;

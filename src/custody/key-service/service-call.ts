@@ -27,7 +27,8 @@ const headerPattern = /^[ -~]{0,20000}$/;
 
 /** Calls of key services and of those that give them credentials. */
 export const ServiceCall = {
-  /** Sends a request whose answer is bounded in time and size. No redirect is followed. @throws KeyServiceError for a redirect, and where no answer comes. */
+  /** Sends a request whose answer is bounded in time and size. No redirect is followed; other statuses are returned.
+   * @throws KeyServiceError for a redirect, and where no such answer comes. */
   async ask(fetch: Fetch, url: string, init: Asked): Promise<Answer> {
     if (!Object.values(init.headers).every((value) => headerPattern.test(value)))
       throw new KeyServiceError("takes a credential of one line of visible ASCII alone");
@@ -66,7 +67,7 @@ export const ServiceCall = {
     throw new KeyServiceError(`answered without ${name}`);
   },
 
-  /** Keeps a token or ticket. It is obtained again a minute before it ends, or as soon as it is refused. */
+  /** Keeps a token or ticket for 12 hours at most, until a minute before it ends or until it is refused. */
   remembered<T>(obtain: (now: Date) => Promise<Access<T>>) {
     let known: { readonly pass: T; readonly until: number } | undefined;
     return async (now: Date, isRefused = false): Promise<T> => {
@@ -124,7 +125,7 @@ export function octetsIn(members: Members, name: string, parse = Base64.parse): 
   throw new KeyServiceError(`answered a ${name} that cannot be decoded`);
 }
 
-/** The octets of one PEM block; `undefined` for any other text. */
+/** The octets of one PEM block of any label, or of base64 without boundaries; `undefined` for any other text. */
 export const octetsOfPem = (pem: string): Bytes | undefined =>
   Base64.parse(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
 

@@ -42,7 +42,8 @@ interface Certified {
  * Writes and lints an intermediate here, has the service sign it, and verifies the signature by the public key
  * that the root's certificate pins. Nothing that the service says becomes part of a certificate unverified.
  *
- * A root that would end before the successor of this intermediate is renewed first, under its own key and name.
+ * A root that would end before the successor of this intermediate is renewed first, under its own key and name. No
+ * intermediate outlives its root.
  *
  * @throws KeyServiceError for a root that has expired, and if none of its keys signs.
  */

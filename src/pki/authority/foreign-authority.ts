@@ -11,7 +11,7 @@ import { SubjectPublicKey } from "../x509/subject-public-key.ts";
  * Reads the certificate of another CA's authority, as strictly as the strictest verifier of a mesh does. A
  * verifier that cannot read one certificate of a trust bundle may refuse the whole bundle.
  *
- * It does not verify the signature.
+ * It verifies neither the signature nor that the certificate is a CA's.
  *
  * @throws DerError for a certificate that one of these verifiers refuses; the message says why.
  */

@@ -54,6 +54,8 @@ export const NewAuthority = {
   /**
    * Makes a self-signed authority of a trust domain. Its certificate is valid from two minutes before its
    * publication, for peers whose clocks are behind, until it retires.
+   *
+   * @throws OperatorError on a platform without the algorithm of `key`.
    */
   async create(
     trustDomain: TrustDomain,
@@ -78,7 +80,10 @@ export const NewAuthority = {
     };
   },
 
-  /** Lints and signs the certificate of an authority that is its own root. The key may be in a key service. */
+  /**
+   * Lints and signs the certificate of an authority that is its own root. The key may be in a key service.
+   * @throws Error if the bytes break a clause.
+   */
   async selfSign(
     root: Pick<AuthorityFields, "trustDomain" | "publicKey" | "validity">,
     signingKey: SigningKey,
@@ -145,6 +150,8 @@ export const IntermediateRequest = {
   /**
    * Makes a key and a CSR for an intermediate of a trust domain. The CSR asks for what an import demands: path
    * length 0, keyCertSign and cRLSign, and the trust domain as its SPIFFE ID.
+   *
+   * @throws OperatorError on a platform without the algorithm of `key`.
    */
   async create(trustDomain: TrustDomain, key: AuthorityKey): Promise<IntermediateRequest> {
     const { privateKey, spki } = await generateAuthorityKey(key);

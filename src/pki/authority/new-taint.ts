@@ -21,7 +21,10 @@ export interface TaintedAuthorities {
   readonly taints: readonly Taint[];
 }
 
-/** Creates the taint of an authority at `now`, which retires it no later than its schedule. @throws Error for an unknown id. */
+/**
+ * Creates the taint of an authority at `now`, which retires it no later than its schedule. One that will have
+ * signed nothing when every reader knows the taint retires at once, whatever the departure. @throws Error for an unknown id.
+ */
 export function createTaint(
   { authorities, taints }: TaintedAuthorities,
   id: string,

@@ -84,7 +84,8 @@ export const Schedule = {
 
   /**
    * The schedule of an intermediate that another CA has certified. It is published when every reader can see its
-   * record, and signs when every live bundle has its root. That is at once if the bundle has had the root for long.
+   * record, and signs when every live bundle has its root, or when the others stop if that is sooner. The first authority
+   * of a mesh is published at once, and signs as in {@link Schedule.first}.
    *
    * It stops early enough for its last leaf to expire before it does. An empty signing phase means that its certificate
    * is too short for these lengths.

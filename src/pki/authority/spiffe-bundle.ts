@@ -17,7 +17,7 @@ interface SpiffeBundleDocument {
   readonly keys: readonly SpiffeBundleKey[];
 }
 
-/** Makes a SPIFFE bundle of the roots of a trust bundle, in their order. */
+/** Makes a SPIFFE bundle of the roots of a trust bundle, in their order. @throws as {@link publicJwk} for a root's key. */
 export async function toSpiffeBundle(
   roots: readonly Bytes[],
   sequence: number,

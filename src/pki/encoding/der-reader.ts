@@ -124,7 +124,7 @@ export class DerReader {
     return true;
   }
 
-  /** Skips the next element. @returns Whether its tag and content are these. */
+  /** Skips the next element. @returns Whether its content is this. @throws DerError for another tag. */
   contentIs(tag: number, expected: Bytes): boolean {
     const start = this.#contentStart(tag);
     const content = new DerReader(this.#bytes, start, this.#position);
@@ -137,7 +137,7 @@ export class DerReader {
     this.#position += expected.length;
   }
 
-  /** Skips the next element. */
+  /** Skips the next element. @throws DerError for another tag. */
   skip(tag: number): void {
     this.#contentStart(tag);
   }

@@ -2,7 +2,7 @@ import type { Bytes } from "./bytes.ts";
 
 /** Serial numbers of certificates, in the spellings of other programs and in ours. */
 export const SerialNumber = {
-  /** Whether a text may be a serial number, as any program writes one: with colons, in upper case, with zeros. */
+  /** Whether 2 to 64 characters may be a serial number, as any program writes one: with colons, in upper case, with zeros. */
   mayBe: (text: string): boolean => /^(?:0x)?[0-9a-f: ]{2,64}$/i.test(text),
 
   /**

@@ -4,8 +4,8 @@ import { KeySet } from "./key-set.ts";
 /** The keys of a trust domain for JWT-SVIDs (SPIFFE JWT-SVID §4). */
 export const JwtSvidKeys = {
   /**
-   * Those of a SPIFFE bundle. Keys without an id are ignored, because no verifier finds them, and those of a kind that
-   * no JWT-SVID has, because other verifiers refuse the set.
+   * The usable ones among the keys of a SPIFFE bundle. Keys without an id are ignored, because no verifier finds them,
+   * and those of a kind that no JWT-SVID has, because other verifiers refuse the set.
    */
   in(keys: readonly unknown[]): KeySet {
     return keys

@@ -30,9 +30,9 @@ const isType = (typ: unknown): boolean => typ === "JWT" || typ === "JOSE";
 /** Reads and verifies JWT-SVIDs. */
 export const JwtSvid = {
   /**
-   * Reads a JWT-SVID without verifying its signature.
+   * Reads a JWT-SVID without verifying its signature, or for whom it is.
    *
-   * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`).
+   * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`, `audience` if it has none).
    */
   read(token: string, now: Date): JwtSvid {
     return svidOf(parse(token), now);

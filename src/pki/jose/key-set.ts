@@ -55,7 +55,7 @@ export interface UnusableKey {
 
 /** Formats unusable keys for people. */
 export const UnusableKey = {
-  /** The beginning of a key's id, for tables and sentences. */
+  /** The beginning of a key's id, for tables and sentences; `-` without an id. */
   shortId: (keyId: string | undefined): string => keyId?.slice(0, 12) ?? "-",
 
   /** An unusable key in a sentence: its id and the reason. Both come from the issuer. */
@@ -117,7 +117,7 @@ export const KeySet = {
 
   /**
    * The keys of a JWK Set that are for signatures and with which no token can be verified. Keys for another use are
-   * left out.
+   * left out, and anything but a JWK Set has none.
    */
   unusable(json: unknown): readonly UnusableKey[] {
     const parsed = keySetSchema.safeParse(json);

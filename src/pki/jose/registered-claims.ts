@@ -41,7 +41,7 @@ export const RegisteredClaims = {
 
   /**
    * Reads `aud` (RFC 7519 §4.1.3), one string or a list, as a list.
-   * @throws CaError `credential-rejected` (`form`) for any other value, and for a list of too many audiences.
+   * @throws CaError `credential-rejected` (`form`) for any other value, or none, and for a list of too many audiences.
    */
   audiences({ aud }: JsonObject): readonly string[] {
     const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];

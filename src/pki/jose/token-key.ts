@@ -81,7 +81,7 @@ export const TokenKey = {
     return { mint: scheduleAfter(keys, live, terms, now), prune };
   },
 
-  /** The keys that relying parties find in the documents, in the order of their publication. */
+  /** The untainted keys that relying parties find in the documents, in the order of their publication. */
   publishedAt: <Key extends StatedTokenKey>(keys: readonly Key[], now: Date): readonly Key[] =>
     keys
       .filter(
@@ -91,8 +91,9 @@ export const TokenKey = {
       .toSorted(byPublication),
 
   /**
-   * The key that signs at `now`. Of several that may, it is the one that ends first, so that a key that was minted
-   * beside it is published everywhere before it signs. Keys of another algorithm sign only until a key of this one may.
+   * The key that signs at `now`; `undefined` if none may. Of several that may, it is the one that ends first, so that a
+   * key that was minted beside it is published everywhere before it signs. Keys of another algorithm sign only until a
+   * key of this one may.
    *
    * @param keys Every key of the store, in any order.
    */

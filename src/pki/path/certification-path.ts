@@ -112,7 +112,7 @@ export interface CaCertificate extends Certificate {
 /** Parses CA certificates, and compares and links them. */
 export const CaCertificate = {
   /**
-   * Reads a certificate that somebody else made.
+   * Reads a certificate that somebody else made. Whether it is a CA's, and its signature, are not verified.
    *
    * @throws DerError for anything else; CaError `subject-key-unacceptable` for a key that no authority may have.
    */
@@ -122,7 +122,7 @@ export const CaCertificate = {
     return { ...certificate, title, publicKey, claims: readCaClaims(certificate.signedBytes) };
   },
 
-  /** Whether name and signature match the issuer. */
+  /** Whether name and signature match the issuer. Neither validity nor the right to sign is verified. */
   async isIssuedBy(child: Certificate, issuer: CaCertificate): Promise<boolean> {
     return hasIssuerName(child, issuer) && isSignedByKey(child, issuer.publicKey);
   },

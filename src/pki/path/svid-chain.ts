@@ -14,7 +14,7 @@ export const SvidChain = {
    * The certificates of a PEM text, read by a library that runs on every platform and accepts more than the strict parser
    * of this CA's own certificates.
    *
-   * @returns `undefined` where a block holds no certificate.
+   * @returns `undefined` where a block holds no certificate; none for a text that {@link Pem.blocks} refuses.
    */
   parse(pem: string): readonly X509Certificate[] | undefined {
     try {
@@ -45,7 +45,10 @@ export const SvidChain = {
     return isSvid ? name.value : undefined;
   },
 
-  /** Whether each certificate is issued by the next one, and the last by one of the roots. `false` for an empty chain. */
+  /**
+   * Whether each certificate is issued by the next one, and the last by one of the roots. Issuers must be CAs, if they are
+   * no roots, and not expired; the leaf may have expired. `false` for an empty chain.
+   */
   async leadsToRoot(
     chain: readonly X509Certificate[],
     roots: readonly X509Certificate[],

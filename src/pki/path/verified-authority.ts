@@ -74,7 +74,7 @@ export const VerifiedAuthority = {
     };
   },
 
-  /** The most certificates of a chain, and the most roots: the limit of a sealed record. */
+  /** The most certificates of a chain, and the most roots: the limit of a sealed record, which callers of `verify` hold. */
   maximumCertificates: 8,
 };
 

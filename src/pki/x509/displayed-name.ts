@@ -15,7 +15,7 @@ const longestText = 200;
 
 /**
  * Formats a Name for a person, such as `O=cluster.local`, in the order of its octets. Attributes of other types are
- * left out. It is for display only, because two different names may look alike.
+ * left out, and it is cut at 200 characters. It is for display only, because two different names may look alike.
  *
  * @throws DerError
  */

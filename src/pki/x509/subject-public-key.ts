@@ -67,7 +67,7 @@ export const SubjectPublicKey = {
     return { algorithm, spki, keyOctets };
   },
 
-  /** The refusal of a public key, with the rule that the key breaks. */
+  /** Creates, but does not throw, the refusal of a public key, with the rule that the key breaks. */
   refuse(fault: SubjectKeyFault): CaError {
     return new CaError(
       { reason: "subject-key-unacceptable", fault },

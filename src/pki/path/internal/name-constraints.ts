@@ -66,7 +66,7 @@ export function admitsSubject({ permitted, excluded }: NameConstraints, subject:
 
 /**
  * Whether name constraints allow a name in the certificate of an authority below (RFC 5280 §6.1.4 (b)), for every
- * verifier. Any constraint on email or IP addresses forbids every such name: no CA of a mesh has one.
+ * verifier. A constraint on another kind than URI or DNS forbids every name of that kind: no CA of a mesh has one.
  */
 export function admitsName(constraints: NameConstraints, { kind, text }: GeneralName): boolean {
   const { permitted, excluded } = constraints;

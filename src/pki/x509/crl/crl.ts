@@ -86,7 +86,10 @@ export const Crl = {
     return { subject, keyIdentifier, maySign: (bits & cRLSign) !== 0 };
   },
 
-  /** Whether a CRL names this CA as its issuer, by name and key identifier. Its signature is not verified. */
+  /**
+   * Whether a CRL names this CA as its issuer, by name and, if both have one, key identifier. Its signature is not
+   * verified.
+   */
   isOf(crl: Crl, { subject, keyIdentifier }: CrlIssuer): boolean {
     const { issuer, authorityKeyIdentifier: named } = crl;
     if (!Bytes.equal(issuer, subject)) return false;

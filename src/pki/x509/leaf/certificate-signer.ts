@@ -34,7 +34,7 @@ export interface Leaf {
 
 /** Creates signers. */
 export const CertificateSigner = {
-  /** Creates a signer. It does not check that the key is the certificate's. */
+  /** Creates a signer, also for a certificate without a key identifier. It does not check that the key is the certificate's. */
   create(
     certificate: Certificate,
     publicKey: SubjectPublicKey,

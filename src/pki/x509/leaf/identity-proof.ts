@@ -45,7 +45,7 @@ export const IdentityProof = {
     der.close(Tag.sequence, end);
   },
 
-  /** Parses the extension that {@link IdentityProof} describes. @throws DerError if its content is anything else. */
+  /** Parses the extension that {@link IdentityProof} describes. @throws DerError for another form, `issuer` of any size aside. */
   read({ value }: Extension): IdentityProof {
     const reader = value.fork();
     const fields = reader.enter(Tag.sequence);

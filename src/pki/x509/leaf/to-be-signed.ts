@@ -227,7 +227,8 @@ export function certificateToBeSigned(
 }
 
 /**
- * RFC 5280 Appendix A allows 64 characters (ub-organization-name). The cut is harmless: no identity is read from it.
+ * The Name `O=<trust domain>`, cut to the 64 characters that RFC 5280 Appendix A allows (ub-organization-name). The cut is
+ * harmless: no identity is read from it.
  */
 export function organizationName(trustDomain: TrustDomain): Bytes {
   const value = derElement(Tag.utf8String, derText(trustDomain.slice(0, 64)));

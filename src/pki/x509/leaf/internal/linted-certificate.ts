@@ -63,7 +63,7 @@ export const emptySequence: Bytes = Hex.parseLiteral("3000");
 
 /**
  * Parses a TBSCertificate into the facts that the rules check, some of them by comparison with `intent`.
- * @throws DerError for anything but a TBSCertificate of version 3.
+ * @throws DerError for anything but a TBSCertificate of version 3 with a key usage and alternative names.
  */
 export function readLinted(toBeSigned: Bytes, intent: Intent): Linted {
   const outer = new DerReader(toBeSigned);
