@@ -35,7 +35,10 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ["completion", async () => (await import("./verbs/completion/completion.ts")).completionCommand],
 ]);
 
-/** Builds the command `rampart` with the given noun; if there is no such noun, with all of them for the help. */
+/**
+ * Builds the command `rampart` with the given noun; if there is no such noun, with all of them for the help, or with none
+ * for `--version`.
+ */
 export async function rampart(noun: string, terminal: Terminal): Promise<Command> {
   const asked = nouns.get(noun);
   const program = new Command("rampart")

@@ -43,7 +43,10 @@ export const ConfigurationForm = {
     throw new ConfigurationError([...faults.values()]);
   },
 
-  /** Parses every part, even after a fault, so that an operator sees all faults at once. @throws ConfigurationError; another error at once. */
+  /**
+   * Parses every part, even after a fault, so that an operator sees all faults at once.
+   * @throws ConfigurationError with all of them; any other error at once.
+   */
   together<Parts extends Readonly<Record<string, () => unknown>>>(
     parts: Parts,
   ): { readonly [Name in keyof Parts]: ReturnType<Parts[Name]> } {

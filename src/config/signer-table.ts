@@ -18,8 +18,8 @@ export const inceptionDate = z.iso.date("must be a day, YYYY-MM-DD");
 /** The day on which an empty store gets its first authority. */
 export const InceptionDate = {
   /**
-   * Whether an inception date has passed in UTC; `false` without one, and during that day. After it, an empty store gets no authority by itself, because it may
-   * have lost one.
+   * Whether an inception date has passed in UTC; `false` without one, and during that day. After it, an empty store gets
+   * no authority by itself, because it may have lost one.
    */
   isOver: (day: string | undefined, now: Date): boolean =>
     day !== undefined && day < InceptionDate.dayOf(now),

@@ -113,7 +113,7 @@ export type DeployedParts = Pick<Unstable_Config, "kv_namespaces" | "routes" | "
 
 /**
  * Reads a file as `wrangler deploy` does.
- * @throws OperatorError for an unknown environment, and a secret in `[vars]`.
+ * @throws OperatorError for an unreadable file, an unknown environment, a secret in `[vars]`, and without wrangler.
  */
 export async function readConfig(
   config: string,

@@ -162,7 +162,7 @@ export async function openStore({ mint }: Session): Promise<OpenedStore> {
 }
 
 /**
- * Opens the store for a verb that writes.
+ * Opens the store for a verb that writes. Single records may not open: they are among its `refusals`.
  * @throws OperatorError if it holds authorities of which none opens with this KEK.
  */
 export async function openToWrite(session: Session): Promise<OpenedStore> {
@@ -205,7 +205,8 @@ export interface SessionStore extends AuthorityStore {
 }
 
 /**
- * Overlays the writes of this session on its first read, because KV may still answer with old values.
+ * Overlays the writes of this session on its first read, because KV may still answer with old values. Later loads do not
+ * read the store again.
  *
  * @param isDry Whether the writes stay in the session.
  */

@@ -14,7 +14,7 @@ import { type Deployment, type DeploymentChoice, openDeployment } from "./deploy
 const noLog: EventLog = { audit: () => {}, operation: () => {} };
 
 /**
- * Opens the stores of a deployment, with a clock that is fixed at `now`.
+ * Opens the stores of a deployment, with a clock that is fixed at `now`, except for key services.
  * @param log By default nothing is logged, because the caller reports faults.
  */
 export async function storesAt(

@@ -101,6 +101,7 @@ export function explainingSignals(terminal: Terminal, consequence?: string): Dis
 
 /**
  * Makes a log on the standard error stream: operations in sentences on a terminal, everything else in lines of JSON.
+ * It drops `kek-unavailable`, because the verb's own error says the same.
  */
 export function logOf(terminal: Terminal): EventLog {
   const log = EventLog.create(terminal.clock, (line) => terminal.notice(line));

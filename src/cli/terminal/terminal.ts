@@ -111,8 +111,8 @@ export class Terminal implements Screen {
   }
 
   /**
-   * Rewrites the commands in a text as the operator types them: with the options of the CA, and by npm if it started
-   * this program.
+   * Rewrites commands in backticks, or alone on a line, as the operator types them: with the options of the CA, and by
+   * npm if it started this program.
    */
   typed(text: string): string {
     const { npm_lifecycle_event: script } = this.environment;

@@ -116,11 +116,14 @@ export class TlsAgent extends HttpsAgent {
 }
 
 /**
- * Opens the connection of one HTTP/2 session, direct or through a proxy, for its `createConnection` to return. As in
- * gRPC's own clients, `HTTPS_PROXY` applies to plaintext too.
+ * Begins the connection of one HTTP/2 session, direct or through a proxy, for its `createConnection` to return. The
+ * returned socket may still be connecting, or in the TLS handshake. As in gRPC's own clients, `HTTPS_PROXY` applies to
+ * plaintext too.
  *
- * The connection is opened before the session: on a stream that is still connecting, Node delivers short answers after
- * the end of their streams.
+ * A tunnel is opened before the session: on a stream that is still connecting, Node delivers short answers after the end
+ * of their streams.
+ *
+ * @throws Error as the tunnel of a proxy that refuses or fails.
  */
 export async function connectSession(origin: string, tls: ClientTls): Promise<Socket> {
   const { protocol, hostname, port } = new URL(origin);

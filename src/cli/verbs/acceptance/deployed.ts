@@ -132,7 +132,7 @@ export class Deployed {
     );
 
   /**
-   * Gets a certificate for a new key, and remembers it.
+   * Gets a certificate for a new key, and remembers it, even one of another identity. Its chain is not verified.
    * @throws FetchError for a refusal, and for a certificate of another key or another identity than the first one's.
    */
   async issue(protocol: Protocol): Promise<X509Certificate> {

@@ -116,7 +116,8 @@ async function showPlan(session: Session, options: PlanOptions): Promise<void> {
 
 /**
  * Creates the first authority of an empty store, after a confirmation.
- * @throws OperatorError if the store has any record, or this command cannot make an authority.
+ * @throws OperatorError if the store has an authority or a record that does not open (others, such as denials, may be
+ *   there), or this command cannot make an authority.
  */
 export async function init(session: Session, options: ConfirmationOptions): Promise<void> {
   const { terminal, mint, now, isDry } = session;

@@ -200,7 +200,8 @@ async function decrypt(text: string, key: BackupKey): Promise<string> {
 
 /**
  * Seals the content of a backup under the newest KEK. It restores taints, denials and revocations first, so that no
- * authority is back before its taint. Taints that the store already has stay: each is a record of its own.
+ * authority is back before its taint. Taints that the store already has stay: each is a record of its own. An authority
+ * that it has is replaced. Token keys may be left out, see {@link restoredTokenKeys}.
  * @throws OperatorError for a backup of another trust domain.
  */
 export async function restoreBackup(session: Session, backup: OpenedBackup): Promise<void> {

@@ -65,7 +65,7 @@ Anybody who knows an age recipient can encrypt a forged backup to it. Restore a 
 
 /**
  * Writes an encrypted backup of the store to a new file that only its owner may read, and records in the store that
- * it was made. It asks for a passphrase unless there is a recipient.
+ * it was made, unless it has no authority or refuses the record. It asks for a passphrase unless there is a recipient.
  * @throws OperatorError if the file exists or cannot be written.
  */
 export async function exportBackup(
@@ -135,7 +135,7 @@ ${forgeryHelp}`,
 /**
  * Seals the records of a backup into the store, after a confirmation that names them. It decrypts the backup with an
  * age identity or a passphrase.
- * @throws OperatorError for a file that is no backup, and without the confirmation.
+ * @throws OperatorError for a file that is no backup, for another CA than the store has, and without the confirmation.
  */
 export async function restore(
   session: Session,

@@ -63,8 +63,8 @@ export function addInstall(command: Command, terminal: Terminal): void {
 }
 
 /**
- * Installs the certificate for an open request: it is published at once, and signs once every verifier has its root. A
- * root that is new to the mesh needs a confirmation.
+ * Installs the certificate for an open request, which it deletes: the authority is published at once, and signs once every
+ * verifier has its root. A root that is new to the mesh needs a confirmation.
  * @throws OperatorError for records that do not open, and for a chain that answers no open request or does not verify.
  */
 export async function install(

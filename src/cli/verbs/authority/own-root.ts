@@ -50,7 +50,7 @@ export function addWithdraw(command: Command, terminal: Terminal): void {
 }
 
 /**
- * Generates a key, seals it into the store, and prints a CSR for an intermediate of another CA.
+ * Generates a key, seals it into the store, and prints a CSR for an intermediate of another CA; no CSR in a dry run.
  * @throws OperatorError if `AUTHORITY_ROOT` is `self`, and for records that do not open.
  */
 export async function request(session: Session): Promise<void> {

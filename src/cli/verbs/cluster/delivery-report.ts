@@ -141,7 +141,7 @@ interface ClusterReach {
 /**
  * Finds which clusters have the root of the authority that signs next or, without a successor, of the one that signs
  * now.
- * @returns `undefined` if none signs.
+ * @returns `undefined` if none signs now or next.
  */
 export function rootReach(
   { openAuthorities }: OpenedStore,

@@ -22,7 +22,7 @@ export interface OldRoot {
 
 /**
  * Lists the old roots in clusters: those that will leave the bundle, and those that it lacks.
- * @param currentView Reads the bundle; if it cannot, only the former are listed.
+ * @param currentView Reads the bundle; if it cannot, no root that the bundle lacks is listed.
  */
 export async function oldRoots(
   { openAuthorities, additionalRoots, taints }: OpenedStore,

@@ -96,8 +96,9 @@ const maximumOctets = 16 * 1024 * 1024;
 const compatibilityDate = /^\s*compatibility_date\s*=\s*"([\d-]+)"/m;
 
 /**
- * Finds what is wrong in the text of a configuration. A pipe has no findings: it can be read only once, and opening
- * the CA reads it.
+ * Finds what is wrong in the text of a configuration, and in the tools of a Worker's project. A file that cannot be read
+ * has no findings, nor has a pipe: it can be read only once, and opening the CA reads it.
+ * @throws OperatorError for a Worker's configuration without wrangler.
  */
 export async function textFindings(config: string): Promise<readonly Finding[]> {
   const text = await textOf(config);

@@ -5,7 +5,7 @@ import { Finding } from "../../../status/finding.ts";
 
 /**
  * Finds what makes the files of a serving certificate unusable: unreadable, of another key, or ended. An end that is near
- * is no finding, because another program replaces the files in time.
+ * is no finding, because another program replaces the files in time. Chain and names are not checked.
  */
 export async function servingFindings(
   files: CertificateFiles | undefined,

@@ -61,7 +61,8 @@ export async function worldFindings(
 const readinessSchema = z.object({ ready: z.boolean(), reasons: z.array(z.string()) });
 
 /**
- * Asks the CA's `/readyz`, which may show an outage that store and configuration do not; nothing if its URL is unknown.
+ * Asks the CA's `/readyz`, which may show an outage that store and configuration do not; nothing if its URL is unknown,
+ * or is a plaintext one of another machine.
  */
 export async function readinessFindings({
   readyUrl,
@@ -104,7 +105,7 @@ function unseen(content: string, cluster: string, fault: string): Finding {
   return Finding.of("cluster-not-inspected", what, "`rampart doctor --kubeconfig ~/.kube/config`");
 }
 
-/** Finds the clusters whose trust bundles are old, missing or unreadable. */
+/** Finds the clusters whose trust bundles are missing, unreadable or, if the CA's own is known, old. */
 export function clusterFindings(reports: readonly DeliveryReport[]): readonly Finding[] {
   return reports.flatMap(({ cluster, fault, namespaces, bundles, withoutBundle, without }) => {
     if (fault !== undefined) return [unseen("roots", cluster, fault)];

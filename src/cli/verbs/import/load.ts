@@ -92,7 +92,7 @@ const listSchema = z.object({ items: z.array(z.unknown()).check(z.maxLength(1000
 /**
  * Finds the CA in a manifest of a Kubernetes Secret, YAML or JSON: `istio-ca-secret`, `cacerts` or `kubernetes.io/tls`,
  * alone, among other documents or in a `List`.
- * @throws OperatorError if not exactly one Secret has a CA.
+ * @throws OperatorError if not exactly one Secret has a CA, or the text or a Secret is malformed.
  */
 export function parseSecretManifest({ name, text }: Source): PluggedInMaterial {
   const secrets = documentsOf(name, text).flatMap((document) => secretsIn(name, document));

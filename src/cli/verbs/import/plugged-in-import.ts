@@ -16,8 +16,8 @@ import { type ImportedCertificate, readCertificate, readCertificates } from "./p
 import { type ImportedCertificates, logImportWarnings, verifyPluggedIn } from "./verify.ts";
 
 /**
- * Imports a directory for `rampart serve`; an authority that the store has already changes nothing. A new root needs no
- * confirmation: the operator who names the directory in the configuration trusts whoever may write there.
+ * Imports a directory for `rampart serve`; an authority that the store has already changes nothing. It does not rotate. A
+ * new root needs no confirmation: the operator who names the directory in the configuration trusts whoever may write there.
  * @throws OperatorError for records that do not open, files that do not verify, and those that {@link
  *   requireNothingNew} refuses.
  */
@@ -129,7 +129,7 @@ export function sortChain(
   };
 }
 
-/** The root of an intermediate; `undefined` if the bundle has it. */
+/** The first root of an intermediate that the bundle lacks; `undefined` if it has all of them. */
 export function newRootOf(
   { certificates: { roots } }: VerifiedAuthority,
   bundle: readonly Bytes[],

@@ -210,7 +210,10 @@ function distrustText(distrust: Distrust | undefined): string {
 export const entryAsJson = (entry: IndexedEntry, distrusted?: Distrusted): string =>
   JSON.stringify(entryFields(entry, distrusted));
 
-/** The fields of an entry for JSON, with its certificate as PEM if it has one. */
+/**
+ * The fields of an entry for JSON, with its certificate as PEM if it has one. `distrust` is `null` for an entry that is
+ * not in `distrusted`, and `undefined` without `distrusted`.
+ */
 export function entryFields(entry: IndexedEntry, distrusted?: Distrusted) {
   const { certificate, ...circumstances } = {
     certificate: undefined,

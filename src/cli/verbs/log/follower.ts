@@ -104,7 +104,9 @@ async function withoutKey(source: LogSource | undefined): Promise<string> {
 
 /**
  * Reads and verifies what is new into the copy: all of it or nothing. Without a source, it opens the stored checkpoint.
- * @throws LogError if the log contradicts itself or the copy.
+ * Too few witnesses are no error: the caller judges `cosigned`.
+ * @throws LogError if the log contradicts itself or the copy, FetchError, and OperatorError for an empty copy without a
+ *   source.
  */
 export const synchronize = (follower: Follower): Promise<AcceptedCheckpoint> =>
   follower.terminal.progress("reading the log", () => takeNews(follower), follower.reader);
@@ -140,7 +142,7 @@ async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCh
 
 /**
  * Reads and verifies the whole log up to a checkpoint. The copy is neither used nor changed.
- * @throws LogError if the log contradicts itself.
+ * @throws LogError if the log contradicts itself, OperatorError without a source.
  */
 export async function verifyAnew(
   { source, terminal, reader }: Follower,

@@ -126,7 +126,7 @@ function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
 }
 
 /**
- * Reads the policy that an operator chose: a file, or a key alone without witnesses.
+ * Reads the policy that an operator chose: a file, or else a key alone without witnesses.
  * @returns `undefined` if neither is given.
  * @throws OperatorError for an unreadable or malformed one.
  */

@@ -139,7 +139,7 @@ const entriesAtOnce = 50_000;
 
 /**
  * Reads the requests of a copy from an instant on, with equal requests counted together, in the order of their first
- * entries.
+ * entries. Certificates that nobody requested are left out.
  * @param since ISO 8601; empty for all.
  * @param instants Equal requests are counted apart if one of these lies between their `provedAt`.
  */

@@ -6,7 +6,7 @@ const endpoint = /^OTEL_EXPORTER_OTLP_(?:(?:METRICS|TRACES)_)?ENDPOINT$/;
 
 /**
  * Opens the export of a program's telemetry, whose code is loaded only then.
- * @returns `undefined` unless a variable names an endpoint.
+ * @returns `undefined` if no variable names an endpoint, or if the variables switch the export off.
  * @throws OperatorError for malformed variables.
  */
 export async function telemetryOf(

@@ -81,8 +81,8 @@ function requireExported(
 
 /**
  * Makes a source of the audit trail in a file: what no log has, which is refusals, faults, and issuances that were not
- * logged. It follows rotations, and complains if unread lines are gone. Its `after` throws OperatorError for an
- * unreadable file.
+ * logged. It follows rotations, and complains if unread lines are gone. A line of 256 KiB or more is skipped. Its `after`
+ * throws OperatorError for an unreadable file.
  */
 export function auditedIn(path: string, terminal: Terminal): ExportSource {
   return {

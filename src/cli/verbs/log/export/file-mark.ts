@@ -19,7 +19,7 @@ export const positionIn = async (file: FileHandle, at: number): Promise<Position
   mark: digestOf(await readAt(file, 0, Math.min(at, markedOctets))),
 });
 
-/** Whether a position was made in this file, whatever the file's name is now. */
+/** Whether a position was made in this file, whatever the file's name is now; always `true` for a position at 0. */
 export async function isOf(file: FileHandle, position: Position): Promise<boolean> {
   return (await positionIn(file, position.at)).mark === position.mark;
 }
