@@ -3,17 +3,20 @@ import type { Authorities } from "../../src/ca/authorities.ts";
 import { AuthorityView } from "../../src/ca/authority-view.ts";
 import { Mint } from "../../src/ca/mint.ts";
 import { OpenedStore } from "../../src/ca/opened-store.ts";
+import { LogEntry } from "../../src/ca/issuance/log-entry.ts";
 import { Rotation } from "../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { CaError } from "../../src/foundation/errors.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { LogSearch } from "../../src/status/log-search.ts";
 import { Status, type StatusSources } from "../../src/status/status.ts";
+import { Tile } from "../../src/tlog/tile.ts";
 import { createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { tokenIssuer, tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import { configurationOf } from "../testkit/configuration.ts";
+import { tokenEntry } from "../testkit/log/token-entry.ts";
 
 const inception = new Date("2026-11-21T12:00:00Z");
 const after = (days: number): Date => addSeconds(inception, days * 86_400);
@@ -249,4 +252,29 @@ test("names what the records tell that an operator should know, the worst first"
   const { findings } = await empty.at(after(1));
   expect(findings.map(({ name }) => name)).toEqual(["inception-date-passed"]);
   expect(findings[0]?.remedy).toContain("For a new CA, set INCEPTION_DATE");
+});
+
+test("says of which named signer a reason is, and of a store that a part of it opens", async () => {
+  const mint = await foundedMint();
+  await mint.store.put({ kind: "authority", id: "junk", value: "junk" });
+  const signers = new Map([["batch", { authorities: authoritiesOf(createMemoryMint(keks)) }]]);
+  const status = await statusOf(authoritiesOf(mint), { signers }).at(after(1));
+  expect(status.needsAttention).toContain("signer batch: the store holds no authority");
+  expect(status.signers[0]?.unopened).toBeUndefined();
+});
+
+test("marks an entry of the log that a denial of the configuration concerns", async () => {
+  const octets: Record<string, Uint8Array> = {
+    checkpoint: new TextEncoder().encode(`log.test\n1\n${"A".repeat(43)}=\n\n— log.test AAAAAAA=\n`),
+  };
+  const bundle = Tile.formatBundle([LogEntry.format(tokenEntry())]);
+  const searchableLog = LogSearch.in({
+    shards: async () => [{ shard: "0", origin: "log.test" }],
+    read: async (_, path) => octets[path] ?? bundle,
+  });
+  const configuration = configurationOf({ DENIED: ["ns/shop/sa/cart"] });
+  const own = authoritiesOf(await foundedMint());
+  const { searchLog } = statusOf(own, { configuration, searchableLog, hasCredentials: true });
+  const found = await searchLog?.({ query: "", limit: 1, now: inception });
+  expect(found?.entries).toMatchObject([{ distrust: { state: "denied" } }]);
 });

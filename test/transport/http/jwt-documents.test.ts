@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { TokenKey } from "../../../src/pki/jose/token-key.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { TrustDocuments } from "../../../src/transport/http/trust-routes.ts";
+import { spiffeBundle, TrustDocuments } from "../../../src/transport/http/trust-routes.ts";
+import { createRoot } from "../../testkit/pki/foreign-root.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const schedule = {
@@ -28,3 +29,12 @@ test.each([
     expect(JSON.parse(keySet).keys).toMatchObject([{ kid: key.id, alg: "ES256", use: "sig" }]);
   },
 );
+
+test("every published key for tokens is in the bundle", async () => {
+  const other = (await TokenKey.generate("ES256", schedule)).key;
+  const roots = [await createRoot({ notAfter: addSeconds(now, 3600) })];
+  const view = { trustBundle: { roots }, tokenKeys: [key, other], sequence: 1 } as never;
+  const bundle = await spiffeBundle({ refreshHintSeconds: 300 } as never).write(view);
+  const ids = JSON.parse(bundle).keys.map(({ kid }: { readonly kid?: string }) => kid);
+  expect(ids).toEqual([undefined, key.id, other.id]);
+});

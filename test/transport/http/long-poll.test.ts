@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { Hono } from "hono";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
@@ -214,8 +215,15 @@ describe("the long polls under way", () => {
     );
     const place = longPolls.enter(50, at(0), anonymous);
     expect(passed).toBe(0);
-    await place?.hold(async () => true, AbortSignal.abort());
+    await place?.hold(() => expect.fail("its caller has gone"), AbortSignal.abort());
     expect(passed).toBe(1);
+  });
+
+  test("leave no listener at the end of their server behind", async () => {
+    const { signal } = new AbortController();
+    const longPolls = new LongPolls(() => limits, waiterOf, signal);
+    await longPolls.enter(1, at(0), anonymous)?.hold(async () => true, new AbortController().signal);
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
   test("last no longer than the server allows", () => {

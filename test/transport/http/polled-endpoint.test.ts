@@ -57,3 +57,27 @@ test("a read that began earlier and ends later brings no older document back", a
   slow.resolve(former);
   expect(await (await first).text()).toBe("latter");
 });
+
+test("a long poll waits on at a document that it has, reads anew once the clock was set back, and leaves though it fails", async () => {
+  let now = 10_000;
+  let left = 0;
+  const looks: boolean[] = [];
+  const hold = async (look: () => Promise<boolean>) => {
+    for (const change of [0, -5000, 1000]) {
+      now += change;
+      looks.push(await look());
+    }
+  };
+  const enter = () => ({ seconds: 30, hold, leave: () => left++ });
+  const clock = () => new Date(now);
+  const publisher = { clock, bundleMaximumAgeSeconds: 60, longPollLimits: { readSeconds: 1 } };
+  const documents = ["a", "b", "c"].map(documentOf);
+  const read = async () => documents.shift() ?? Promise.reject(new Error("down"));
+  const handler = PolledEndpoint.create(publisher as never, { enter } as never, read);
+  const app = new Hono().get("/", handler).onError((error, c) => c.text(error.message, 500));
+  const headers = { "if-none-match": '"a", "b"' };
+  expect(await (await app.request("/", { headers })).text()).toBe("c");
+  expect([looks, left]).toEqual([[false, false, true], 1]);
+  expect(await (await app.request("/", { headers })).text()).toBe("down");
+  expect(left).toBe(2);
+});

@@ -7,11 +7,12 @@ import { CrlEntries } from "../../../src/pki/x509/crl/crl-entries.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { type Means, type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { decideTaint, propagation, signerOf, startSigningCa } from "../../testkit/ca/tainted-ca.ts";
-import { randomKek } from "../../testkit/configuration.ts";
+import { issuerWithKeys, randomKek } from "../../testkit/configuration.ts";
 import { crlBlocks, readCrl } from "../../testkit/pki/crls.ts";
 import { createRoot } from "../../testkit/pki/foreign-root.ts";
 
 const hour = 3600;
+const { issuer } = issuerWithKeys;
 const get = async ({ app }: RunningCa, path: string, headers: HeadersInit = {}) =>
   app.request(path, { headers });
 const start = (values: object = {}, means: Means = {}) =>
@@ -230,4 +231,33 @@ test("the documents of tokens cost the store no read, however many ask for them"
     }
   }
   expect(ca.store.loads).toBe(loads);
+});
+
+test("a named signer has its own bundle, and none once a changed configuration has it no more", async () => {
+  const named = { authority_key: "ML-DSA-65", inception_date: "2026-11-21", callers: [{ issuer }] };
+  const ca = await startCa({
+    MAX_WORKLOAD_CERT_TTL: "1h",
+    DEFAULT_WORKLOAD_CERT_TTL: "1h",
+    SIGNERS: ["a", "b"].map((name) => ({ ...named, name })),
+  });
+  await ca.found();
+  await ca.rotate();
+  ca.pass(hour);
+  const bundleOf = async (name: string) => (await get(ca, `/signer/${name}/bundle.pem`)).text();
+  const [a, b] = [await bundleOf("a"), await bundleOf("b")];
+  expect(a).toContain("BEGIN CERTIFICATE");
+  expect(b).not.toBe(a);
+  const { issuance } = ca.certificateAuthority;
+  Object.assign(issuance, { signers: new Map([...issuance.signers].slice(1)) });
+  expect(await bundleOf("a")).toBe("not found\n");
+  expect(await bundleOf("b")).toBe(b);
+});
+
+test("after a changed configuration the discovery document names the algorithm that signs then", async () => {
+  const ca = await startCa({ JWT_ISSUER: "https://ca.test" });
+  await ca.rotate();
+  const { issuance } = ca.certificateAuthority;
+  Object.assign(issuance, { tokens: { ...issuance.tokens, algorithm: "RS256" } });
+  const discovery = await (await get(ca, "/.well-known/openid-configuration")).json();
+  expect(discovery.id_token_signing_alg_values_supported).toContain("RS256");
 });

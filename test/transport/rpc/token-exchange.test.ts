@@ -12,6 +12,7 @@ import { createWorkload } from "../../testkit/callers/workload.ts";
 
 const { issuer } = issuerTables.cluster;
 const audience = "sts.amazonaws.com";
+const grant_type = "urn:ietf:params:oauth:grant-type:token-exchange";
 const jwtType = "urn:ietf:params:oauth:token-type:jwt";
 
 /** A CA, a gateway's token, and the certificate of another workload. */
@@ -31,20 +32,26 @@ async function start() {
   const outcome = await outcomeOf(connectBinary, await app.fetch(request));
   const [leaf = ""] = "certChain" in outcome ? outcome.certChain : [];
   const subject_token = await tokenOf("istio-system:gateway");
-  async function exchange(more: Record<string, string>, shown: Peer, header: HeadersInit = {}) {
+  async function exchange(
+    more: Record<string, string>,
+    shown: Peer,
+    header: HeadersInit = {},
+    { twice = [] as readonly string[], signal = new AbortController().signal } = {},
+  ) {
     peer = shown;
     const body = new URLSearchParams({
-      grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
+      grant_type,
       subject_token,
       subject_token_type: jwtType,
       audience,
       ...more,
     });
-    const sent = new Request(`${origin}/token`, { method: "POST", headers: header, body });
+    for (const name of twice) body.append(name, body.get(name) ?? "");
+    const sent = new Request(`${origin}/token`, { method: "POST", headers: header, body, signal });
     const answer = (await (await app.fetch(sent)).json()) as Record<string, string>;
     return answer["access_token"] ? decodeJwt(answer["access_token"]).sub : answer["error"];
   }
-  return { exchange, leaf };
+  return { exchange, leaf, ca };
 }
 
 describe("POST /token", () => {
@@ -71,5 +78,28 @@ describe("POST /token", () => {
       Object.fromEntries(Array.from({ length: count }, (_, i) => [`x${i}`, ""]));
     expect(await service.exchange(fields(28), {})).toBe(gateway);
     expect(await service.exchange(fields(29), {})).toBe("invalid_request");
+  });
+
+  test.each(["grant_type", "subject_token", "subject_token_type"])(
+    "takes no second %s, not even the same",
+    async (name) => {
+      expect(await service.exchange({}, {}, {}, { twice: [name] })).toBe("invalid_request");
+    },
+  );
+
+  test("refuses the name of another cluster than that of the token's issuer", async () => {
+    expect(await service.exchange({}, {}, { clusterid: "elsewhere" })).toBe("invalid_request");
+  });
+
+  test("waits no longer than its caller for an authority", async () => {
+    const { exchange, ca } = await start();
+    const caller = new AbortController();
+    const at = () => {
+      caller.abort();
+      return new Promise(() => {});
+    };
+    Object.assign(ca.certificateAuthority.issuance, { authorities: { at } });
+    const answer = exchange({}, {}, {}, { signal: caller.signal });
+    expect(await answer).toBe("temporarily_unavailable");
   });
 });
