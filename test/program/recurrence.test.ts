@@ -138,3 +138,18 @@ test.each([true, false])(
     expect(await next).toBe("of now");
   },
 );
+
+test("the pauses between failures begin anew after a success", async () => {
+  const { kept, fetches } = keep();
+  const fetch = async (seconds: number, value?: string) => {
+    const asked = kept(at(seconds)).catch(() => "none");
+    if (value) fetches.at(-1)?.resolve(value);
+    else fetches.at(-1)?.reject(new Error("away"));
+    await asked;
+  };
+  for (let hours = 1; hours <= 20; hours++) await fetch(3600 * hours);
+  await fetch(21 * 3600, "value");
+  await fetch(22 * 3600);
+  await fetch(22 * 3600 + 0.25, "next");
+  expect(fetches).toHaveLength(23);
+});

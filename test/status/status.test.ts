@@ -1,9 +1,9 @@
 import { beforeAll, expect, test } from "vitest";
 import type { Authorities } from "../../src/ca/authorities.ts";
 import { AuthorityView } from "../../src/ca/authority-view.ts";
+import { LogEntry } from "../../src/ca/issuance/log-entry.ts";
 import { Mint } from "../../src/ca/mint.ts";
 import { OpenedStore } from "../../src/ca/opened-store.ts";
-import { LogEntry } from "../../src/ca/issuance/log-entry.ts";
 import { Rotation } from "../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { CaError } from "../../src/foundation/errors.ts";
@@ -265,7 +265,9 @@ test("says of which named signer a reason is, and of a store that a part of it o
 
 test("marks an entry of the log that a denial of the configuration concerns", async () => {
   const octets: Record<string, Uint8Array> = {
-    checkpoint: new TextEncoder().encode(`log.test\n1\n${"A".repeat(43)}=\n\n— log.test AAAAAAA=\n`),
+    checkpoint: new TextEncoder().encode(
+      `log.test\n1\n${"A".repeat(43)}=\n\n— log.test AAAAAAA=\n`,
+    ),
   };
   const bundle = Tile.formatBundle([LogEntry.format(tokenEntry())]);
   const searchableLog = LogSearch.in({

@@ -7,6 +7,7 @@ import {
   subject,
 } from "../../testkit/agent/jwt-authority.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 let authority: JwtAuthority;
 beforeEach(async () => {
@@ -149,4 +150,16 @@ test("the log names who got what, and has no token", async () => {
     keyId: "key-1",
   });
   expect(JSON.stringify(operations)).not.toContain(token.split(".")[2]);
+});
+
+test("a full cache forgets no request under way", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  authority.answering = promise;
+  const first = obtain("slow");
+  await eventually(() => expect(authority.requests).toHaveLength(1));
+  authority.refusal = new ConnectError("no", Code.PermissionDenied);
+  for (let i = 0; i < 1000; i++) expect(await faultOf(obtain(`${i}`))).toBe("authority-refused");
+  const second = obtain("slow");
+  resolve();
+  expect((await second).token).toBe((await first).token);
 });

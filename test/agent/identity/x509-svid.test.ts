@@ -173,7 +173,12 @@ test("accepts a serving certificate only where one is due, and no identity there
     parseAnswer([pem, root.pem], { spiffeId, privateKey }, now, "serving");
   expect(parseServing(serving).svid.chain[0].subjectAltName).toBe(`DNS:${hosts[0]}`);
   expect(faultOf([serving, root.pem])).toBe("identity-mismatch");
-  for (const pem of [leaf, withoutUsage]) {
+  const withIdentity = await root.issue(spiffeId, key.publicKey, {
+    hosts,
+    names: [spiffeId],
+    extensions: serverAuth,
+  });
+  for (const pem of [leaf, withoutUsage, withIdentity]) {
     expect(() => parseServing(pem)).toThrow("not for a server's DNS names");
   }
 });

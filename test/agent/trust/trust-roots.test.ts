@@ -1,7 +1,9 @@
+import type { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
+import { MeshRoots } from "../../../src/program/bundle/mesh-roots.ts";
 import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
@@ -238,4 +240,22 @@ test("roots of answers count until the bundle is confirmed, and no longer", asyn
   expect(names(trust)).toBe("ab");
   trust.confirmBundle();
   expect(names(trust)).toBe("a");
+});
+
+test("roots of a file that are none of the mesh's count beside the current ones", () => {
+  const roots = new MeshRoots();
+  roots.update([a.certificate]);
+  roots.update([b.certificate]);
+  const file = [a, c].map(({ certificate }) => certificate);
+  expect(roots.forConnection(file)).toEqual([c.certificate, b.certificate]);
+});
+
+test("of a hundred known roots the one that was current the longest ago is forgotten", () => {
+  const roots = new MeshRoots();
+  const named = (fingerprint256: string) => ({ fingerprint256 }) as X509Certificate;
+  roots.update([named("first"), named("second")]);
+  roots.update([named("first")]);
+  for (let i = 0; i < 99; i++) roots.update([named(`${i}`)]);
+  const left = roots.forConnection([named("first"), named("second")]);
+  expect(left.map(({ fingerprint256 }) => fingerprint256)).toEqual(["second", "98"]);
 });

@@ -85,10 +85,12 @@ function authorityOf(issuer: string | Name, pem: string, signingKey: CryptoKey):
     pem: `${pem}\n`,
     certificate: new X509Certificate(pem),
     async issue(spiffeId, publicKey, overrides = {}) {
-      const { names = [spiffeId], isCa = false } = overrides;
+      const { hosts = [], names = hosts.length > 0 ? [] : [spiffeId], isCa = false } = overrides;
       const { notBefore = issuedAt, notAfter = expiresAt } = overrides;
-      const hosts = overrides.hosts?.map((value) => ({ type: "dns" as const, value }));
-      const values = hosts ?? names.map((value) => ({ type: "url" as const, value }));
+      const values = [
+        ...hosts.map((value) => ({ type: "dns" as const, value })),
+        ...names.map((value) => ({ type: "url" as const, value })),
+      ];
       const extensions = [
         new SubjectAlternativeNameExtension(values, true),
         new BasicConstraintsExtension(isCa, undefined, true),

@@ -222,7 +222,9 @@ describe("the long polls under way", () => {
   test("leave no listener at the end of their server behind", async () => {
     const { signal } = new AbortController();
     const longPolls = new LongPolls(() => limits, waiterOf, signal);
-    await longPolls.enter(1, at(0), anonymous)?.hold(async () => true, new AbortController().signal);
+    await longPolls
+      .enter(1, at(0), anonymous)
+      ?.hold(async () => true, new AbortController().signal);
     expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
