@@ -28,7 +28,7 @@ interface WorkerConsoleParts {
 export type AddConsole = (app: Hono, parts: WorkerConsoleParts) => void;
 
 /**
- * The console of a Worker.
+ * Creates the function that adds the console to a Worker.
  *
  * @param searchIn Makes the issuance log searchable; absent from a main module without a log, which is smaller.
  */

@@ -6,8 +6,8 @@ import { ConfigurationError } from "../foundation/errors.ts";
 export type Environment = Readonly<Record<string, unknown>>;
 
 /**
- * The configuration keys of an environment, unchecked: known keys, and any other text or list under an upper-case name,
- * so that a mistake is noticed. Bindings, which are objects, are left out.
+ * The configuration keys of an environment, unchecked: known keys with any value, and any other text or list under an
+ * upper-case name, so that a mistake is noticed. Other bindings, which are objects, are left out.
  */
 export function variablesOf(environment: Environment): Record<string, unknown> {
   const variables = Object.entries(environment).filter(

@@ -46,7 +46,7 @@ export class UpstreamBundle {
   }
 
   /**
-   * @param known The bundle of a former follower of the same CA.
+   * Begins to follow a CA. @param known The bundle of a former follower of it.
    * @param former The roots with which it verified the CA.
    * @throws OperatorError when the roots of the CA's certificate cannot be read.
    */

@@ -119,6 +119,6 @@ function plain(value: unknown): unknown {
   return value instanceof TomlDate ? value.toISOString() : value;
 }
 
-/** The key for the file of a credential: the credential's own name, and `_FILE`. */
+/** Matches the key for the file of a credential: the credential's own name, which it captures, and `_FILE`. */
 export const credentialFileName: RegExp =
   /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64}|KEY_CREDENTIAL_[A-Z]{1,16}|UPSTREAM_CREDENTIAL)_FILE$/;

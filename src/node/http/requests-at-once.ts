@@ -5,7 +5,7 @@ const acknowledgementMilliseconds = 5_000;
 
 /**
  * Creates the function that tells a peer how many requests it may have open. While a setting is unacknowledged, only
- * the latest number waits, because Node ends a session with ten unacknowledged settings.
+ * the latest number waits, because Node ends a session with ten of these; after five seconds, a call aborts it.
  */
 export function allowing(
   session: ServerHttp2Session,

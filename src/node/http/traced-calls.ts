@@ -14,7 +14,7 @@ export function traced(spans: Spans | undefined, path: string, service: RpcServi
   return (request) => spans.call(path.slice(1), request.header, () => service(request), codeOf);
 }
 
-/** Wraps a log so that the event of a call is also noted in its span. */
+/** Wraps a log so that the event of a call is also noted in its span. Without `spans` it is returned unchanged. */
 export function notingSpans(log: EventLog, spans: Spans | undefined): EventLog {
   if (!spans) return log;
   const noted =

@@ -75,8 +75,8 @@ export const askMetadata = (
   });
 
 /**
- * Finds a token for Vault, or a login by a token that is read again from its file each time. By default it is the pod's
- * token file.
+ * Finds the credential for Vault: the given one, else `VAULT_TOKEN`, else an empty text. A login without a `jwt` gets
+ * one from its `jwt_file`, read anew each time; by default, that is the pod's token file.
  */
 export async function findVaultCredential(
   { environment }: Machine,

@@ -173,7 +173,7 @@ export class NodeLog {
   }
 }
 
-/** The folder of the logs with one origin, one for each shard. */
+/** The folder of the logs with one origin, in which each shard has a folder. */
 export function logDirectory(storeDirectory: string, origin: string): string {
   return join(storeDirectory, "log", encodeURIComponent(origin));
 }

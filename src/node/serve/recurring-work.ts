@@ -70,8 +70,8 @@ function rotationSeconds({ longestLeafSeconds, signingSeconds }: PhaseLengths): 
 }
 
 /**
- * Imports the CA that another program puts into a directory, as istiod does with `cacerts`. One that cannot be imported
- * is logged once, and changes nothing.
+ * Creates the function that imports the CA that another program puts into a directory, as istiod does with `cacerts`.
+ * It never rejects: a CA that cannot be imported is logged once, and changes nothing.
  */
 export function followPluggedIn(
   directory: string,

@@ -16,7 +16,7 @@ export function tracedCa(ca: CertificateAuthority, spans: Spans | undefined): Ce
   };
 }
 
-/** Wraps a provider so that spans record how long its keys sign. */
+/** Wraps a provider so that spans record how long its keys sign; without `spans` it is the same. */
 export function tracedCrypto(provider: CryptoProvider, spans: Spans | undefined): CryptoProvider {
   if (!spans) return provider;
   return {

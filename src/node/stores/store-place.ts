@@ -112,7 +112,7 @@ export function storeKindOf({ STORE }: Readonly<Record<string, unknown>>): Kind 
 }
 
 /**
- * The place of the store.
+ * The place of the store. A key of another kind of store is a fault.
  *
  * @param given The keys that the operator wrote.
  * @param environment The variables by which a pod finds its API server, and those of AWS's tools.
@@ -149,7 +149,8 @@ type BucketValues = z.infer<z.ZodMiniObject<typeof bucketKeys>>;
 const regionOfOthers = "us-east-1";
 
 /**
- * Reads where a store's bucket is, and its credentials from a file or from the environment.
+ * Reads where a store's bucket is, and its credentials from a file or the environment; without `S3_ENDPOINT` also an
+ * instance's own.
  * @param environment The variables of AWS's tools, which may have the credential.
  * @throws ConfigurationError with every error.
  */

@@ -24,7 +24,7 @@ export const pemBundle: BundleFormat = {
   write: ({ trustBundle }) => trustBundle.pem,
 };
 
-/** The bundle as SPIFFE federates it (SPIFFE Trust Domain and Bundle §4). */
+/** The bundle as SPIFFE federates it (SPIFFE Trust Domain and Bundle §4), with the keys of JWT-SVIDs. */
 export const spiffeBundle = ({ refreshHintSeconds }: CertificateAuthority): BundleFormat => ({
   contentType: "application/json",
   write: async ({ trustBundle, tokenKeys, sequence }) => {
@@ -63,7 +63,7 @@ export function createBundleEndpoint(
   return PolledEndpoint.create(publisher, longPolls, written);
 }
 
-/** Adds the bundle of each named signer as PEM: the mesh's bundle, and the signer's roots that are kept out of that. */
+/** Adds each named signer's PEM bundle: the mesh's, and the signer's roots kept out of that. Other names get 404. */
 export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
   const authoritiesOf = (name: string) => ca.issuance.signers.get(name)?.authorities;
   const endpoints = new Map<string, ReturnType<typeof createBundleEndpoint>>();

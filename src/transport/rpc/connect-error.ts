@@ -78,7 +78,7 @@ function retryAfter(seconds: number, now: Date): Record<string, string> {
   return { [RetryAfter.header]: String(Math.max(1, Math.ceil(spread))) };
 }
 
-/** The `retry-after` of a refusal that may end at any time. */
+/** The `retry-after` of a refusal that may end at any time: two to four seconds. */
 export function retrySoon(now: Date): Record<string, string> {
   return retryAfter(leastSeconds, now);
 }

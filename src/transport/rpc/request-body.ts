@@ -44,7 +44,7 @@ export const RequestBody = {
 const bodyMilliseconds = 10_000;
 
 /**
- * The body of a fetch request. The RPC layer asks for it after authentication, so the body of a caller
+ * The body of a fetch request, in any time. The RPC layer asks for it after authentication, so the body of a caller
  * without a credential is never read.
  *
  * @throws ConnectError ResourceExhausted.
