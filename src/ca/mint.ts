@@ -123,7 +123,10 @@ async function storePublishable(mint: Mint, created: NewAuthority): Promise<void
   await Mint.storeRecord(mint, record);
 }
 
-/** Stores an authority that is new to this CA, and logs when it signs. */
+/**
+ * Stores an authority that is new to this CA, and logs when it signs.
+ * @throws RecordError if its record does not open; Error if the mesh has CRLs and it can sign none.
+ */
 export async function addAuthority(
   mint: Mint,
   created: NewAuthority,

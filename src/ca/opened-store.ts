@@ -70,7 +70,7 @@ export interface OpenedStore extends RotationState {
   /** Every authority with the schedule that it was minted with. */
   readonly authorities: readonly SigningAuthority[];
   readonly additionalRoots: readonly AdditionalRoot[];
-  /** The taints of the store and of the configuration. */
+  /** The taints of the store and of the configuration. One of the store that does not open still ends signing. */
   readonly taints: readonly Taint[];
   readonly storedTaints: readonly Taint[];
   /** The keys for tokens. A tainted one signs nothing and is in no document. */
@@ -139,7 +139,7 @@ function requireKnown(content: DenialContent): Denial {
 
 /** Opens stores. */
 export const OpenedStore = {
-  /** Opens every record of a store. */
+  /** Opens every record of a store. Those that do not open are logged, and in `refusals`. */
   async open(stored: readonly StoredRecord[], opening: RecordOpening): Promise<OpenedStore> {
     const records = await Promise.all(stored.map((record) => openRecord(record, opening)));
     return assemble(records, opening);

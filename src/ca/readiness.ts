@@ -20,8 +20,8 @@ export interface Hindrances {
 
 /**
  * Whether a certificate could be issued now: an authority signs, verifiers have its root, a log that is required
- * takes the entry, the tokens of some issuer can be verified, and callers find an open port. The reasons do not
- * repeat the view's own.
+ * takes the entry, the tokens of some issuer can be verified, and callers find an open port. `kekFault` and `storeFault`
+ * are reasons only. The reasons do not repeat the view's own.
  */
 export async function readinessIn(
   view: AuthorityView | undefined,

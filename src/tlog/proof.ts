@@ -28,7 +28,10 @@ export const LogProof = {
     throw new LogError("inclusion", `the proof does not lead from entry ${index} to the root`);
   },
 
-  /** The proof of an entry, from its sibling upwards. @throws LogError `form` for a tile of another width. */
+  /**
+   * The proof of an entry, from its sibling upwards, by tiles that are not verified.
+   * @throws LogError `form` for a tile of another width; Error for an index that the tree does not have.
+   */
   proveInclusion(size: number, index: number, read: TileReader): Promise<Hash[]> {
     if (!(index >= 0 && index < size)) throw new Error("an index that the tree does not have");
     return rootsOf(inclusionRanges(index, { from: 0, to: size }), size, read);
@@ -62,7 +65,7 @@ export const LogProof = {
     };
   },
 
-  /** The root of the tree that the first entries make, by the tiles of a tree of this size. @throws LogError `form` */
+  /** The root of the tree that the first entries make, by the tiles of a tree of this size. @throws LogError `form`; Error for a larger tree. */
   async rootAt(older: number, size: number, read: TileReader): Promise<Hash> {
     const [root = emptyRoot] = await rootsOf(
       older === 0 ? [] : [{ from: 0, to: older }],
@@ -104,7 +107,7 @@ function inclusionRanges(index: number, { from, to }: Range): readonly Range[] {
     : [...inclusionRanges(index, right), left];
 }
 
-/** The proof that the tree of a size extends its first `older` entries. @throws LogError `form` */
+/** The proof that the tree of a size extends its first `older` entries; empty for none of them. @throws LogError `form`; Error for more. */
 export function proveConsistency(older: number, size: number, read: TileReader): Promise<Hash[]> {
   if (!(older >= 0 && older <= size)) throw new Error("a tree that is not older");
   return rootsOf(

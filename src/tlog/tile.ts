@@ -59,7 +59,7 @@ export const Tile = {
   /** The path of the newest checkpoint below a log's prefix. */
   checkpointPath: "checkpoint" as const,
 
-  /** Entries as a bundle, each after its length (C2SP tlog-tiles, "Log Entries"). */
+  /** Entries as a bundle, each after its length (C2SP tlog-tiles, "Log Entries"). @throws Error for one that is too long. */
   formatBundle(entries: readonly Uint8Array[]): Bytes {
     const octets = new Uint8Array(entries.reduce((sum, { length }) => sum + 2 + length, 0));
     const view = new DataView(octets.buffer);

@@ -17,7 +17,8 @@ export type Quotas = Readonly<Record<QuotaName, Quota>>;
 
 /**
  * Takes one certificate from the caller's quota, then one from the quota of the issuer that authenticated the caller,
- * or did so last. If the caller's quota is used up, the issuer's is not charged; if the issuer's is, the caller's stays charged.
+ * or did so last. If the caller's quota is used up, the issuer's is not charged; if the issuer's is, the caller's stays
+ * charged.
  *
  * A pod counts by itself, because a thousand replicas of one account may start at once. A node proxy asks
  * for hundreds of workloads, so each of them counts by itself.

@@ -33,7 +33,8 @@ export function rootCrlLengths(phaseLengths: PhaseLengths): CrlLengths {
 
 /**
  * Has each root in a key service sign its next CRL: for a new period of months, and once a tainted intermediate
- * has left the bundle. The store of the first mint keeps them; the intermediates may be in the stores of all.
+ * has left the bundle. A root that is not self-issued, or may not sign CRLs, is left out. The store of the first mint keeps
+ * the CRLs; the intermediates may be in the stores of all.
  *
  * @throws AggregateError with the fault of each root that signed none.
  */

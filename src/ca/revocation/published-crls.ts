@@ -181,7 +181,8 @@ export const PublishedCrls = {
 
   /**
    * One sentence for each CA of which the mesh has no CRL. Some verifiers check whole paths: OpenSSL with
-   * `-crl_check_all`, and Envoy. They refuse every leaf below such a CA once they have a CRL of another one.
+   * `-crl_check_all`, and Envoy. They refuse every leaf below such a CA once they have a CRL of another one. None if no
+   * authority may sign CRLs.
    */
   gapsIn(view: AuthorityView): readonly string[] {
     const { crlIssuers, trustBundle } = view;

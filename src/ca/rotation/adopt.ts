@@ -63,8 +63,8 @@ export async function adoptAuthority(
  * Adds a root to the trust bundle. A root that the store has already is not changed.
  *
  * @param publishedFrom Late enough for every reader of the store to know the root by then.
- * @throws DerError for a certificate that a verifier of the mesh may not read.
- * @throws Error for a root that was removed before: its taint would remove it again.
+ * @throws DerError for a certificate that a verifier of the mesh may not read; CaError `subject-key-unacceptable`.
+ * @throws Error for a root that was removed before, or that `TAINTED_AUTHORITIES` has: its taint would remove it again.
  */
 export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Promise<void> {
   requireForeign(mint, der);

@@ -41,7 +41,7 @@ export const RequestedIntermediate = {
     });
   },
 
-  /** Opens the extractable key of a request, for the record of its authority. @throws RecordError if it does not open. */
+  /** Opens the extractable key of a request, for the record of its authority. @throws RecordError if it does not open; Error if there is none. */
   async keyOf(mint: Mint, { id }: Pick<AuthorityRequest, "id">): Promise<CryptoKey> {
     const stored = await mint.store.load();
     const record = stored.find(

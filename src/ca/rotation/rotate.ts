@@ -26,7 +26,8 @@ export const Rotation = {
    * Runs may be missed, late, doubled, or read an old list. No run changes a record that another may write,
    * so together they make at most one authority too many. A step that fails does not stop the others.
    *
-   * @throws AggregateError with every fault, after all other steps; the platform then shows a failed run.
+   * @throws AggregateError with every fault, after all other steps; the platform then shows a failed run. The fault itself
+   *   if the store cannot be read, or has no authority and gets none.
    */
   async rotate(mint: Mint, now: Date): Promise<void> {
     const stored = await mint.store.load();
@@ -53,7 +54,7 @@ export const Rotation = {
 
   /**
    * Rotates the unnamed authorities and those of every named signer. An error of one does not stop the others, and is
-   * thrown at the end.
+   * thrown at the end; several as an AggregateError.
    */
   async rotateAll(mints: readonly Mint[], now: Date): Promise<void> {
     const runs = await Promise.allSettled(mints.map((mint) => Rotation.rotate(mint, now)));
@@ -220,7 +221,9 @@ async function foundUnlessLost(mint: Mint, now: Date): Promise<void> {
 
 /**
  * Creates the first authority of an empty store. With `AUTHORITY_ROOT = "upstream"` the upstream CA signs its
- * certificate.
+ * certificate. Does nothing if the store has an authority.
+ *
+ * @throws Error on another day than `INCEPTION_DATE`, with `AUTHORITY_ROOT = "offline"`, and if the store has other records.
  */
 export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
   const records = await mint.store.load();

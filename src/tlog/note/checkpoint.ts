@@ -85,7 +85,7 @@ function messageOf(text: string, seconds: bigint): Bytes {
 }
 
 /**
- * When a witness cosigned a checkpoint; `undefined` when it did not.
+ * When a witness cosigned a checkpoint, by its latest cosignature; `undefined` when it did not.
  *
  * @throws LogError `signature` when a cosignature under its key is wrong.
  */

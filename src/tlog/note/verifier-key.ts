@@ -24,7 +24,8 @@ export interface VerifierKey {
 /** Makes, formats and parses verifier keys. */
 export const VerifierKey = {
   /**
-   * Makes the verifier key of a signer, with the key id that its name, use and public key determine.
+   * Makes the verifier key of a signer, with the key id that its name, use and public key determine. The public key is
+   * not checked.
    * @throws LogError `form` for a text that cannot name a key.
    */
   create(name: string, use: KeyUse, publicKey: Bytes): VerifierKey {

@@ -194,7 +194,8 @@ export class Sequencer {
   }
 
   /**
-   * Publishes the staged entries. A call while a publication is under way joins it.
+   * Publishes the staged entries. A call while a publication is under way joins it, and entries that come meanwhile are
+   * left to the next.
    *
    * @throws LogRefusal, after which no entry is accepted. After any other error the next call reads the storage
    *   again, because memory may differ from it.
