@@ -59,9 +59,10 @@ const sentence = `must be <id>:<base64 of ${Kek.octets} random bytes>, or what \
 /** Parses, imports and serializes the KEKs of a configuration. */
 export const ConfiguredKeks = {
   /**
-   * Imports the KEKs of a configuration, and derives those of its named signers.
+   * Imports the KEKs of a configuration, and derives those of its named signers. If any is wrapped, a lease for all is
+   * returned, which asks the key services only when `hold` is called.
    *
-   * @throws ConfigurationError for a KEK in a key service, on a platform that reaches none.
+   * @throws ConfigurationError for a KEK in a key service, on a platform that reaches none, and for a URI of no key.
    */
   async hold(
     { keks, kekLeaseSeconds, trustDomain, signers }: KekConfiguration,

@@ -68,7 +68,7 @@ export const AuthorityStatus = {
     return `The store holds ${records}, and none opens with this KEK.`;
   },
 
-  /** Every authority and every additional root, in the order of their publication. */
+  /** Every authority and additional root whose record opens, retired ones too, in the order of their publication. */
   allIn(store: OpenedStore, now: Date): readonly AuthorityStatus[] {
     const { openAuthorities, additionalRoots, taints } = store;
     const own = openAuthorities.map(({ authority }) => authority);

@@ -73,6 +73,7 @@ export class IssuanceCounts {
     this.#known = { scope, since, issuedOnly };
   }
 
+  /** Counts a call, and the decisions of the rules that its event names. */
   count(event: Pick<AuditEvent, "outcome"> & Partial<AuditEvent>, at: Date): void {
     const { cluster = "", outcome } = event;
     this.#countRule(event.rule, event.effect, at);
@@ -99,6 +100,7 @@ export class IssuanceCounts {
     };
   }
 
+  /** The calls up to an instant. A cluster without calls in the last day is listed with zeros. */
   statusAt(now: Date): IssuanceStatus {
     const clusters = this.#counts.names().toSorted();
     return {
@@ -192,6 +194,7 @@ export class SlidingDayCounts {
     this.#maximum = maximum;
   }
 
+  /** The names that were ever counted. */
   names(): readonly string[] {
     return [...this.#rings.keys()];
   }

@@ -18,8 +18,7 @@ const bulkSchema = z.record(z.string(), z.nullable(z.string()));
 
 /**
  * Opens the deployed KV namespace through `wrangler kv`, with wrangler's own login. A value is passed in a file of a
- * private folder, never on a command line. Each call runs a
- * process for at most a minute.
+ * private folder, never on a command line. Each call runs a process for at most a minute.
  * @throws OperatorError from the calls.
  */
 export function createRemoteNamespace(

@@ -41,7 +41,7 @@ const maximumTokens = 100;
 
 /**
  * Caches one token for each set of audiences until half of its life is over, and until it expires while the CA is
- * unavailable. A full cache is emptied.
+ * unavailable. A full cache is emptied. Calls at the same time request a token each.
  */
 export function holdTokens(
   request: (audiences: string[]) => Promise<JwtSvid>,

@@ -5,7 +5,10 @@ import { Finding } from "../../status/finding.ts";
 import type { CaStatus } from "../../status/status.ts";
 import { badge, count, foreign, instant, type Markup, shortHex } from "./format.ts";
 
-/** Renders what an operator looks for first: which authority signs, until when, and what comes next. */
+/**
+ * Renders what an operator looks for first: which of the CA's own authorities signs, until when, and what comes next; the
+ * calls of the last hour; and what needs attention.
+ */
 export function overview(status: CaStatus): Markup {
   const { now } = status;
   const [own] = status.signers;

@@ -79,6 +79,7 @@ export class MeshCrls {
     this.#times = times;
   }
 
+  /** The CRLs that were accepted, whether they are usable or not. */
   get all(): readonly Crl[] {
     return [...this.#crls.values()];
   }

@@ -98,6 +98,7 @@ export class DocumentFollower<Document> {
     return this.#asked.promise;
   }
 
+  /** Polls until the signal aborts. A failed request does not reject. */
   async run(signal: AbortSignal): Promise<void> {
     const { nextPoll } = this.#options;
     while (!signal.aborted) {

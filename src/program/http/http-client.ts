@@ -108,6 +108,7 @@ export class HttpClient {
     };
   }
 
+  /** Closes every connection; requests under way fail. */
   readonly close = (): void => {
     this.#plain.destroy();
     this.#secure.destroy();

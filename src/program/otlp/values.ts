@@ -14,7 +14,7 @@ export const OtlpValue = {
       .map(([key, value]) => ({ key, value: OtlpValue.of(value) }));
   },
 
-  /** A JSON value as an `AnyValue`. */
+  /** A JSON value as an `AnyValue`, which is empty for `null`. */
   of(value: unknown): object {
     if (typeof value === "string") return { stringValue: value };
     if (typeof value === "boolean") return { boolValue: value };

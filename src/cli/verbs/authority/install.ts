@@ -150,7 +150,8 @@ export function addImport(command: Command, terminal: Terminal): void {
  * Takes over the CA in a directory or manifest. Into an empty store it is adopted, signs at once, and a rotation
  * follows, because an authority that expires soon needs its successor now. Beside other authorities it is installed
  * like an intermediate, and published before it signs. An authority that the store has already changes nothing.
- * @throws OperatorError for records that do not open, and for material that does not verify.
+ * @throws OperatorError for records that do not open, for material that does not verify, and for other files that have
+ *   changed beside an authority that the store has.
  */
 export async function importAuthority(
   session: Session,

@@ -143,6 +143,7 @@ export class FollowerIndex implements Disposable {
     }
   }
 
+  /** Stores a new entry. @throws Error for an index that the copy has. */
   addEntry(idx: number, octets: Uint8Array, entry: LoggedEntry): void {
     const { at, spiffeId, serial, cluster, node, tokenId, impersonator, notAfter } = entry;
     this.#prepared("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)").run(
@@ -156,6 +157,7 @@ export class FollowerIndex implements Disposable {
     this.#prepared("INSERT OR IGNORE INTO authority VALUES (?, ?)").run(certificate, idx);
   }
 
+  /** Stores a tile, in place of one at the same path. */
   addTile(path: string, octets: Uint8Array): void {
     this.#prepared("INSERT OR REPLACE INTO tile VALUES (?, ?)").run(path, octets);
   }
@@ -168,6 +170,7 @@ export class FollowerIndex implements Disposable {
     return row?.octets;
   }
 
+  /** Replaces the stored state. */
   save({ frontier, checkpoint, verifierKey }: FollowerState): void {
     this.#prepared("INSERT OR REPLACE INTO state VALUES (1, ?, ?, ?, ?)").run(
       ...[frontier.size, frontier.toBytes(), checkpoint, verifierKey],
@@ -191,6 +194,7 @@ export class FollowerIndex implements Disposable {
     return this.all<{ size: number }>("SELECT size FROM watched")[0]?.size ?? 0;
   }
 
+  /** Replaces the number that {@link watched} returns. */
   saveWatched(size: number): void {
     this.#prepared("INSERT OR REPLACE INTO watched VALUES (1, ?)").run(size);
   }

@@ -92,7 +92,8 @@ const maximumProofOctets = 512 * 1024;
 
 /**
  * Prints whether a log has a certificate: by a proof, or by a search.
- * @throws OperatorError with the exit code `attention` if it has not.
+ * @throws OperatorError with the exit code `attention` if a search finds none, with `usage` for a proof without a key or
+ *   policy, and with `failed` for the proof of another certificate; LogError for a proof that does not hold.
  */
 export async function verify(
   terminal: Terminal,
