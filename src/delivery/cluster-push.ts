@@ -20,7 +20,7 @@ export interface PushParts {
   readonly content: PushContent;
   readonly limits: PushLimits;
   readonly log: EventLog;
-  /** The push that comes first at each API server that has both. */
+  /** The push that goes first at each API server to which both deliver. */
   readonly after?: Pick<ClusterPush, "attempts">;
   /** Makes a signal that aborts after a time; by default the platform's. */
   readonly timeout?: Timeout;

@@ -23,7 +23,7 @@ export const FileStore = {
    *
    * `put` writes a record to a temporary file, flushes it to the disk, and renames it. So a reader in any
    * process sees the whole record or its predecessor, and a confirmed record survives a power failure.
-   * Several processes may share the directory; one may still write between the comparison with `before` and the write.
+   * Several processes may share the directory; another may write between the comparison with `before` and the write.
    *
    * Every file belongs to the owner of the folder of authorities, who runs the server. A file that root
    * writes becomes that owner's. No other user can write.

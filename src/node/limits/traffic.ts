@@ -11,9 +11,9 @@ export interface Traffic {
   readonly octets: number;
   /** The same with TLS's overhead. */
   readonly sealed: number;
-  /** Those since then. */
+  /** Requests since the last sweep. */
   requests: number;
-  /** Those since then. */
+  /** Control frames since the last sweep. */
   controlFrames: number;
 }
 

@@ -110,7 +110,7 @@ export class ObjectStage implements LogStage {
   /** The entries between these indexes are in bundles that were written or read. */
   #bundledFrom = 0;
   #bundledUpTo = 0;
-  /** What was saved since the last write, to be applied to another process's stage; entries cannot be moved so. */
+  /** What was saved since the last write. It can be applied to a stage that another process has written; entries cannot. */
   #saved: Save[] = [];
   #changes = 0;
   #lastAppend = 0;

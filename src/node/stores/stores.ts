@@ -21,7 +21,7 @@ interface Stores {
 
 /** The stores of a server that may be one of several replicas. */
 export interface ReplicaStores extends Stores {
-  /** Does work that one replica at a time may do; nothing if another is at it or, which is logged, that is unknown. */
+  /** Does work that only one replica at a time may do; nothing if one is at it, or if nobody knows, which is logged. */
   readonly inTurn: (work: () => Promise<void>) => Promise<void>;
   /** As `inTurn`, for the delivery to clusters, which takes longer and for which rotations do not wait. */
   readonly pushInTurn: (work: () => Promise<void>) => Promise<void>;

@@ -44,8 +44,8 @@ export const RequestBody = {
 const bodyMilliseconds = 10_000;
 
 /**
- * The body of a fetch request, in any time. The RPC layer asks for it after authentication, so the body of a caller
- * without a credential is never read.
+ * The body of a fetch request; the time is not bounded. The RPC layer asks for it after authentication, so the body of
+ * a caller without a credential is never read.
  *
  * @throws ConnectError ResourceExhausted.
  */
