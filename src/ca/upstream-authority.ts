@@ -127,7 +127,10 @@ function read<T>(form: z.ZodMiniType<T>, json: unknown): T {
   throw new UpstreamError(`the CA upstream answered no certificate (${field || "not an object"})`);
 }
 
-/** Extracts the certificates of PEM texts, DER. A block that is not base64, and a text that {@link Pem.blocks} refuses, are left out. */
+/**
+ * Extracts the certificates of PEM texts, DER. A block that is not base64 is left out, as is a text that
+ * {@link Pem.blocks} refuses.
+ */
 export function certificatesIn(texts: readonly string[]): readonly Bytes[] {
   return texts
     .flatMap((text) => Pem.certificates(text))

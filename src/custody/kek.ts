@@ -36,7 +36,7 @@ export interface HeldKeks {
   readonly hold: (now: Date) => Promise<void> | undefined;
   /** Why a key service did not unwrap a KEK when it was last asked: one sentence, which may be shown to any caller. */
   readonly fault: () => string | undefined;
-  /** Until when the KEKs are held; `undefined` without a lease, or before they are held. */
+  /** Until when the KEKs are held, which may be past; `undefined` without a lease, or before they are held. */
   readonly until: () => Date | undefined;
 }
 

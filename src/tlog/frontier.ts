@@ -22,10 +22,12 @@ export class Frontier {
     this.#levels = levels;
   }
 
+  /** The frontier of a tree without entries. */
   static empty(): Frontier {
     return new Frontier(0, []);
   }
 
+  /** The number of entries of the tree. */
   get size(): number {
     return this.#size;
   }

@@ -107,7 +107,10 @@ function inclusionRanges(index: number, { from, to }: Range): readonly Range[] {
     : [...inclusionRanges(index, right), left];
 }
 
-/** The proof that the tree of a size extends its first `older` entries; empty for none of them. @throws LogError `form`; Error for more. */
+/**
+ * The proof that the tree of a size extends its first `older` entries; empty for 0 of them.
+ * @throws LogError `form`; Error for more entries than the tree has.
+ */
 export function proveConsistency(older: number, size: number, read: TileReader): Promise<Hash[]> {
   if (!(older >= 0 && older <= size)) throw new Error("a tree that is not older");
   return rootsOf(

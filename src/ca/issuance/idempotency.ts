@@ -21,6 +21,7 @@ export interface IssuedCertificates {
   readonly read: (name: string) => Promise<Bytes | undefined>;
   /** Stores a certificate unless there is one. @returns The one that is there afterwards. */
   readonly create: (name: string, der: Bytes) => Promise<Bytes | undefined>;
+  /** Removes a certificate, if there is one. */
   readonly remove: (name: string) => Promise<void>;
 }
 

@@ -49,11 +49,13 @@ export interface StagedTexts {
  * throws may or may not be there afterwards, as a whole.
  */
 export interface LogStage {
+  /** `undefined` before the log has begun. */
   readonly texts: () => StagedTexts | undefined;
   /** A few batches from an index on. The index must be the beginning of a batch, or 0. */
   readonly batches: (from: number) => readonly StagedBatch[];
   /** The index after the last entry; `undefined` when there are no entries. */
   readonly end: () => number | undefined;
+  /** Adds a batch, which begins at {@link LogStage.end}. */
   readonly append: (batch: StagedBatch) => void;
   /** Writes texts, and deletes the batches that end at this index or before it. */
   readonly save: (texts: Partial<StagedTexts>, deleteUpTo?: number) => void;
@@ -65,6 +67,7 @@ export interface LogStage {
  * A reader that begins after a write has resolved sees it. Nothing but a log writes below its prefix.
  */
 export interface LogObjects {
+  /** Reads an object; `undefined` if there is none. */
   readonly read: (path: string) => Promise<Bytes | undefined>;
   /** Stores an object unless there is one. @returns The object that is at the path afterwards. */
   readonly create: (path: string, octets: Bytes) => Promise<Bytes | undefined>;
