@@ -39,6 +39,7 @@ const hour = 3600;
 
 /** The time that a write to the store may take to reach every reader. */
 export interface Propagation {
+  /** The least `PROPAGATION_INTERVAL` beside 0, which is for a store with one reader. */
   readonly shortestSeconds: number;
   /** The default of `PROPAGATION_INTERVAL`, a duration. */
   readonly usual: string;

@@ -54,8 +54,8 @@ const maximumSearches = 2;
 const maximumEntries = maximumBundles * Tile.fullWidth;
 
 /**
- * Finds the newest matching entries among about the last 4096 of a log, of its first 16 shards together. Unlike `rampart log`, it does not verify what the
- * storage contains.
+ * Finds the newest matching entries among about the last 4096 of a log, of its first 16 shards together. Unlike `rampart
+ * log`, it does not verify what the storage contains.
  */
 export class LogSearch {
   readonly #log: SearchedLog;
@@ -72,7 +72,10 @@ export class LogSearch {
     return log && ((statementsAt) => new LogSearch(log, statementsAt));
   }
 
-  /** @throws LogSearchError */
+  /**
+   * Finds the newest entries that match, each with what is stated against it.
+   * @throws LogSearchError `query`, `busy` while two searches run, `unreadable` for the log or the store.
+   */
   async search({ query, limit, now }: LogQuestion): Promise<FoundEntries> {
     const parsed = parseQuery(query);
     const most = Math.min(limit || usualLimit, maximumLimit);

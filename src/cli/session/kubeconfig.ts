@@ -124,7 +124,8 @@ function entryOf<Entry extends { readonly name: string }>(
 }
 
 /**
- * Reads the cluster of a context as client-go does, and runs the credential plugin of its user, if there is one.
+ * Reads the cluster of a context as client-go does, and runs the credential plugin of its user, if there is one. The
+ * credential is read once, and not renewed.
  * @param chosenPath By default the files that kubectl uses, as one.
  * @param contextName By default the current one of the first file that has one.
  * @throws OperatorError for a missing or malformed file, a failed plugin, and settings that would not verify TLS.

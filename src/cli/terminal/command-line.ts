@@ -52,20 +52,20 @@ export const typedAs =
     throw new InvalidArgumentError(fault);
   };
 
-/** Parses an option that is a duration. @returns Whole seconds, which may be 0. */
+/** Parses a duration. @returns Whole seconds, which may be 0. @throws InvalidArgumentError for other text. */
 export const typedSeconds = typedAs(
   Duration.seconds,
   "must be a duration in whole seconds, such as 24h or 90m",
 );
 
-/** Parses an option that is an interval. @returns Whole seconds, at least 1. */
+/** Parses an interval. @returns Whole seconds, at least 1. @throws InvalidArgumentError for other text. */
 export function typedInterval(text: string): number {
   const seconds = typedSeconds(text);
   if (seconds > 0) return seconds;
   throw new InvalidArgumentError("must be longer than 0s");
 }
 
-/** Makes the parser of an option that is a whole number from 1 to `most`. */
+/** Makes the parser of a whole number from 1 to `most`, which throws InvalidArgumentError for other text. */
 export const typedNumber =
   (most: number) =>
   (text: string): number => {
@@ -75,7 +75,8 @@ export const typedNumber =
   };
 
 /**
- * Makes the parser of an option that is an instant in RFC 3339, or how long ago it was, such as `30d`.
+ * Makes the parser of an option that is an instant in RFC 3339, or how long ago it was, such as `30d`. It throws
+ * InvalidArgumentError for other text.
  * @returns The instant in ISO 8601, UTC.
  */
 export const typedInstant =

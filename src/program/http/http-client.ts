@@ -188,8 +188,8 @@ type Resolve = (
 ) => void;
 
 /**
- * Creates a lookup that never returns private addresses. The socket connects only to what it returns, so DNS rebinding
- * gains nothing.
+ * Creates a lookup that never returns private addresses, and fails with `PRIVATE_ADDRESS` if there are no others. The
+ * socket connects only to what it returns, so DNS rebinding gains nothing.
  */
 export function createPublicLookup(resolve: Resolve = lookup): LookupFunction {
   return (hostname, options, callback) =>

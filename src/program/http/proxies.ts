@@ -103,7 +103,11 @@ function proxyIn(environment: Environment, name: string): ProxyServer | undefine
 
 /** Parses proxies. */
 export const ProxyServer = {
-  /** Parses the URL of a proxy, `http` by default. @param name What names it, for the error. @throws OperatorError */
+  /**
+   * Parses the URL of a proxy, `http` by default.
+   * @param name What names it, for the error.
+   * @throws OperatorError for any other text.
+   */
   parse(text: string, name: string): ProxyServer {
     const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
     const isTls = url?.protocol === "https:";

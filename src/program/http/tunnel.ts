@@ -80,7 +80,10 @@ function openTunnel(proxy: ProxyServer, { host, port }: Destination): Promise<So
   });
 }
 
-/** Connections of HTTP/1.1 over TLS, direct or through a proxy. */
+/**
+ * Connections of HTTP/1.1 over TLS, direct or through a proxy. Once one is opened without `ca`, the whole process trusts
+ * the roots of this machine ({@link SystemRoots.trust}).
+ */
 export class TlsAgent extends HttpsAgent {
   readonly #proxyFor: ProxyFor;
   /** Whether the latest connection waits for a server to finish the handshake. */

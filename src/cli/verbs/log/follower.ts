@@ -41,7 +41,7 @@ export interface Follower extends Disposable {
 
 /**
  * Opens a copy, or makes one; without `dir`, in memory. The key is pinned on the first visit unless the options give
- * one.
+ * one. No entry is read before {@link synchronize}.
  * @throws OperatorError without a log to read, and for a log without a key.
  */
 export async function openFollower(

@@ -54,7 +54,7 @@ const maximumPolicyOctets = 64 * 1024;
 
 /**
  * Opens a log below its prefix, such as `https://ca.example.com/log/0`, without calling it. Its reads resolve to
- * `undefined` for 404.
+ * `undefined` for 404, and throw OperatorError for 401 and an unknown root, FetchError for any other failure.
  * @returns `undefined` without a URL.
  * @throws OperatorError for an unsafe URL.
  */
@@ -187,8 +187,8 @@ export function throwNeedsAttention(sentence: string): never {
 }
 
 /**
- * Requires that some entry has the cluster; entries have no aliases of it.
- * @throws OperatorError that lists the clusters.
+ * Requires that some entry has the cluster, if one is given; entries have no aliases of it.
+ * @throws OperatorError with the exit code `usage` that lists the clusters.
  */
 export function requireCluster(
   indexes: readonly Pick<FollowerIndex, "clusters">[],
