@@ -59,13 +59,13 @@ const platformFetch: Fetch = (url, init) => globalThis.fetch(url, init);
  * {@link ClientOptions.token} throws.
  */
 export interface Client {
-  /** Gets an X509-SVID for a new key. */
+  /** Gets an X509-SVID for a new key, and the trust bundle, which must verify it. */
   issue(): Promise<X509Svid>;
   /** Gets an X509-SVID and renews it before it expires. Without `onChange`, it makes no request before `current()`. */
   renew(options?: RenewalOptions): RenewingIdentity;
   /** Gets a JWT-SVID; the same one until half of its life is over, and longer while the CA is unavailable. */
   fetchJwtSvid(audiences: readonly string[]): Promise<JwtSvid>;
-  /** Gets the trust bundle. */
+  /** Gets the trust bundle, each time from the CA and without a token. */
   bundle(): Promise<TrustBundle>;
 }
 

@@ -48,7 +48,7 @@ export interface ConsoleParts {
 
 /** The page of a CA and the service behind it. */
 export interface Console {
-  /** Answers `/` and what is below `/console/`; `undefined` for every other path. */
+  /** Answers `/` and what is below `/console/`, also callers that the guard refuses; `undefined` for every other path. */
   readonly answer: (request: Request) => Promise<Response | undefined>;
   /** The RPCs of the status service, behind the same guard. */
   readonly handlers: readonly UniversalHandler[];

@@ -46,7 +46,11 @@ export const importPluggedIn: PluggedInImport = async (mint, directory, now) => 
   }
 };
 
-/** Finds the authority of the store with this CA certificate, because a job may import a directory again and again. */
+/**
+ * Finds the authority of the store with this CA certificate, because a job may import a directory again and again;
+ * `undefined` if it has none.
+ * @throws OperatorError for an unreadable certificate.
+ */
 export function knownAuthority(
   { certificate }: PluggedInMaterial,
   { authorities }: OpenedStore,

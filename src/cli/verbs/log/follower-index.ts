@@ -126,7 +126,7 @@ export class FollowerIndex implements Disposable {
     return { frontier: Frontier.fromBytes(size, frontier), checkpoint, verifierKey };
   }
 
-  /** Runs work in a transaction: if it fails, the copy stays as it was. */
+  /** Runs work in a transaction: if it fails, the copy stays as it was. @throws Error within another transaction. */
   async transaction<T>(work: () => Promise<T>): Promise<T> {
     this.#database.exec("BEGIN IMMEDIATE");
     try {

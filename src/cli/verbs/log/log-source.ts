@@ -37,7 +37,7 @@ export interface LogSource {
    * announces none.
    */
   readonly announcedKey: () => Promise<string | undefined>;
-  /** The names of the shards below this prefix; empty if it is a shard itself. */
+  /** The names of the shards below this prefix; empty if it is a shard itself. It fails like {@link read}. */
   readonly shardsBelow: () => Promise<readonly string[]>;
   /** The URLs of the other shards beside this one; if there are none, of the shards below `url`. */
   readonly otherShards: () => Promise<readonly string[]>;

@@ -55,7 +55,8 @@ export async function chosenEntry(follower: Follower, choice: string): Promise<I
 
 /**
  * Makes the proof of an entry, as the text of a file. Its extra line has the entry, so that it is verified without a
- * connection.
+ * connection. It is made from the copy alone.
+ * @throws LogError if the copy lacks a tile.
  */
 export async function proveEntry({ index }: Follower, entry: IndexedEntry): Promise<string> {
   const state = index.state();

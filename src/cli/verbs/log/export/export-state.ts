@@ -51,7 +51,7 @@ export class ExportState implements Disposable {
     this.#database.exec("DELETE FROM pending; COMMIT");
   }
 
-  /** The write that was prepared and not saved, which a crash may have interrupted. */
+  /** The write that was prepared and not saved, which a crash may have interrupted; `undefined` if there is none. */
   pending(): PendingWrite | undefined {
     const row = this.#row<PendingWrite & Position>("SELECT * FROM pending");
     return (
