@@ -106,7 +106,7 @@ function shardedLog(
       }
     },
     look: async (now) => {
-      if (now.getTime() - lookedAt < lookEveryMilliseconds) return;
+      if (Math.abs(now.getTime() - lookedAt) < lookEveryMilliseconds) return;
       lookedAt = now.getTime();
       const { refusal: refused, trouble: unpublished } = await look(home);
       const why = refused ?? unpublished;

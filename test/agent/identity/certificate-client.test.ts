@@ -444,3 +444,29 @@ test("calls no server while its root file is empty", async () => {
   expect(await call()).toBe("authority-unreachable");
   expect(calls).toEqual([]);
 });
+
+test("a failed call resets the connection, and one that the agent ended is no outage", async () => {
+  let resets = 0;
+  let sent = 0;
+  const channel = {
+    transport: async () => createRouterTransport(() => {}),
+    isInHandshake: () => false,
+    reset: () => void resets++,
+  };
+  const ca = new CaClient(settings(), { channel, random: () => 0, log, pause: async () => {} });
+  const attempts = async (code: Code) => {
+    const ended = new AbortController();
+    sent = 0;
+    const send = async () => {
+      sent++;
+      if (code === Code.Canceled) ended.abort();
+      throw new ConnectError("away", code);
+    };
+    await expect(ca.call({ send, signal: ended.signal, trace })).rejects.toThrow();
+    return sent;
+  };
+  expect(await attempts(Code.Canceled)).toBe(1);
+  expect(await attempts(Code.Unavailable)).toBe(5);
+  expect(await attempts(Code.Unavailable)).toBe(1);
+  expect(resets).toBe(3);
+});

@@ -8,11 +8,18 @@ import {
   OwnBundle,
   ownCrlFollower,
 } from "../../../src/agent/trust/followers.ts";
+import { FetchError } from "../../../src/foundation/fetch.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createRevocation, isSettled } from "../../testkit/agent/revocation.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { trustDomain, workload } from "../../testkit/pki/certificates.ts";
-import { type CrlAuthority, createCrlAuthority, crlTime } from "../../testkit/pki/crl-authority.ts";
+import {
+  type CrlAuthority,
+  createCrlAuthority,
+  crlTime,
+  parsedCrl,
+} from "../../testkit/pki/crl-authority.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 const [a, b] = await Promise.all([createCrlAuthority(), createCrlAuthority()]);
@@ -163,4 +170,44 @@ test.each([
   run(follow[what](options));
   await log.until(event);
   expect(await isSettled(revocation)).toBe(true);
+});
+
+test("a server that shows a certificate of a root again counts as followed, though its bundle is the same", async () => {
+  const { options, configuration } = await followed((request, response) => {
+    const isSame = request.headers["if-none-match"] === '"1"';
+    response.writeHead(isSame ? 304 : 200, { etag: '"1"' }).end(isSame ? "" : document);
+  });
+  const { ca } = configuration;
+  const files = { ...ca.files, rootFile: "/roots.pem" };
+  let isKnown = true;
+  const cause = Object.assign(new Error("none"), { code: "SELF_SIGNED_CERT_IN_CHAIN" });
+  const tlsOptions = async () => {
+    if (isKnown) return {};
+    throw new FetchError("shows another certificate", { cause });
+  };
+  const bundle = new OwnBundle({
+    ...options,
+    configuration: { ...configuration, ca: { ...ca, files } },
+    channel: { tlsOptions },
+  });
+  run(bundle);
+  await passUntil(() => expect(bundle.confirmedAt).toBeDefined());
+  isKnown = false;
+  await passUntil(() => expect(bundle.fault).toContain("/roots.pem"));
+  isKnown = true;
+  await passUntil(() => expect(bundle.fault).toBeUndefined());
+});
+
+test("a CRL counts to its own end, though the one before would have counted longer", async () => {
+  const { trust, revocation } = await followed(() => {});
+  trust.updateFromBundle(bundleOf(1, a));
+  run(revocation);
+  const ends = { number: 2, nextUpdate: addSeconds(crlTime, 60) };
+  const next = parsedCrl(await a.crl(ends));
+  revocation.take([parsedCrl(crlOfA)]);
+  await vi.advanceTimersByTimeAsync(1);
+  revocation.take([next]);
+  expect(revocation.crls).toEqual([next]);
+  await vi.advanceTimersByTimeAsync(61_000);
+  expect(revocation.crls).toEqual([]);
 });

@@ -310,9 +310,14 @@ describe("a Worker", () => {
     const service = await start({ LOG_SHARD: { getByName: () => counted } });
     for (const _ of [1, 2, 3]) await readinessOf(service);
     expect(looks).toBe(1);
-    service.pass(10);
-    await readinessOf(service);
-    expect(looks).toBe(2);
+    for (const [seconds, expected] of [
+      [10, 2],
+      [-3600, 3],
+    ] as const) {
+      service.pass(seconds);
+      await readinessOf(service);
+      expect(looks).toBe(expected);
+    }
   });
 
   const silent = { getByName: () => ({ append: () => new Promise(() => {}) }) };
