@@ -243,10 +243,7 @@ export class OwnBundle implements FollowerState {
       longestWaitSeconds: configuration.longestBundleRefreshSeconds,
       tlsOptions: () => channel.tlsOptions(),
       onDocument: (bundle) => this.#take(bundle),
-      onConfirmed: () => {
-        this.#untrusted = undefined;
-        trust.confirmBundle();
-      },
+      onConfirmed: () => trust.confirmBundle(),
       failed: (message, error) => {
         if (this.#isRefusal(error)) return this.#unfollow(`${url} has no bundle: ${message}`);
         common.failed(message, error);

@@ -172,7 +172,7 @@ test.each([
   expect(await isSettled(revocation)).toBe(true);
 });
 
-test("a server that shows a certificate of a root again counts as followed, though its bundle is the same", async () => {
+test("a server that shows a certificate of a root again counts as followed, with the same bundle", async () => {
   const { options, configuration } = await followed((request, response) => {
     const isSame = request.headers["if-none-match"] === '"1"';
     response.writeHead(isSame ? 304 : 200, { etag: '"1"' }).end(isSame ? "" : document);
