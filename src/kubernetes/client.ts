@@ -16,6 +16,8 @@ export interface KubernetesRequest {
   /** The path with its query, percent-encoded. */
   readonly path: string;
   readonly body?: object;
+  /** The media types that the answer may have; by default JSON. */
+  readonly accept?: string;
   /** The longest answer that is read; by default the usual bound for JSON. */
   readonly maximumOctets?: number;
   /** Ends the request before its time is up. */
@@ -119,12 +121,15 @@ function timeLimited(signal: AbortSignal | undefined, milliseconds: number): Abo
   return signal ? AbortSignal.any([signal, timeout]) : timeout;
 }
 
-function requestInit({ method = "GET", body }: KubernetesRequest, token: string): RequestInit {
+function requestInit(
+  { method = "GET", body, accept = "application/json" }: KubernetesRequest,
+  token: string,
+): RequestInit {
   const contentType = method === "PATCH" ? "application/apply-patch+yaml" : "application/json";
   return {
     method,
     headers: {
-      accept: "application/json",
+      accept,
       ...(token && { authorization: `Bearer ${token}` }),
       ...(body && { "content-type": contentType }),
     },

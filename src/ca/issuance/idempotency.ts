@@ -19,10 +19,8 @@ import type { CertificateProduct } from "./product.ts";
  */
 export interface IssuedCertificates {
   readonly read: (name: string) => Promise<Bytes | undefined>;
-  /** Stores a certificate unless there is one. @returns The one that is there afterwards. */
-  readonly create: (name: string, der: Bytes) => Promise<Bytes | undefined>;
-  /** Removes a certificate, if there is one. */
-  readonly remove: (name: string) => Promise<void>;
+  /** Stores a certificate unless there is another one than `stale`. @returns The one that is there afterwards. */
+  readonly create: (name: string, der: Bytes, stale?: Bytes) => Promise<Bytes | undefined>;
 }
 
 /** A leaf, and the end of its validity. */
@@ -77,10 +75,10 @@ export const idempotentOver =
     const logged = createTtlCache<true>(maximumLogged);
     const issueOnce = async (name: string, issuing: Issuing): Promise<IssuedLeaf> => {
       const { now, sign, record } = issuing;
-      const known = await repeatable(await stored.read(name), issuing, verification);
-      if (!known) await stored.remove(name);
+      const before = await stored.read(name);
+      const known = await repeatable(before, issuing, verification);
       const signed = known ?? (await sign());
-      const kept = known ? known.der : await stored.create(name, signed.der);
+      const kept = known ? known.der : await stored.create(name, signed.der, before);
       const isOwn = kept && Bytes.equal(kept, signed.der);
       const leaf = isOwn ? signed : await repeatable(kept, issuing, verification);
       if (!leaf) throw new Error("the store of issued certificates does not keep them");

@@ -108,12 +108,11 @@ async function startConfigured(
     log.operation({ event: "configuration-warning", level: "warning", detail });
   }
   const { propagationSeconds } = ca.phaseLengths;
-  const { signal } = new AbortController();
   const stores = await ReplicaStores.open(configuration, {
     log,
     clock,
     propagationSeconds,
-    signal,
+    signal: new AbortController().signal,
   });
   const keys = await openKeysHere(ca, configuration.environment, { clock, log, freezes: true });
   const means = { ...keys, trustDomain: ca.trustDomain, log, clock };
@@ -135,6 +134,7 @@ async function startConfigured(
     quotas: bucketQuotas(clock, () => perMinute),
     issuanceLog: issuanceLog?.issuanceLog,
     publishedLog: issuanceLog?.publishedLog,
+    idempotency: stores.idempotency,
   });
   const { certificateAuthority, mint, signerMints } = composition;
   const { deliver } = createPushes(ca, certificateAuthority, fetching, { limits: pushLimits, log });

@@ -87,8 +87,7 @@ interface Storage {
   readonly storeFault: () => string | undefined;
   readonly keys: Awaited<ReturnType<typeof openKeysHere>>;
   readonly issuanceLog: ServedLog | undefined;
-  /** What takes a store in files. */
-  readonly inFiles: Pick<Platform, "useToken" | "idempotency">;
+  readonly remembered: Pick<Platform, "useToken" | "idempotency">;
   /** Aborts once no call needs what watches keep current. */
   readonly watching: AbortSignal;
 }
@@ -111,9 +110,12 @@ async function openStorage(
   const polling = Recurrence.start(watched.poll, pollSeconds, () => {}, program.pause);
   program.life.endsWith("the looks at the store", polling.end);
   const keys = await openKeysHere(configuration.ca, configuration.environment, program);
-  const inFiles = store.kind === "directory" ? rememberingIn(store.directory) : {};
+  const remembered =
+    store.kind === "directory"
+      ? rememberingIn(store.directory)
+      : { idempotency: opened.idempotency };
   const stores = { ...opened, store: watched };
-  const storage = { stores, storeFault: watched.fault, keys, inFiles };
+  const storage = { stores, storeFault: watched.fault, keys, remembered };
   if (!ca.log) return { ...storage, issuanceLog: undefined, watching: signal };
   const { trustDomain, log: logged } = ca;
   const parts = { ...program, ...keys, configuration: logged, trustDomain };
@@ -122,7 +124,7 @@ async function openStorage(
   return { ...storage, issuanceLog, watching: signal };
 }
 
-const rememberingIn = (directory: string): Storage["inFiles"] => ({
+const rememberingIn = (directory: string): Storage["remembered"] => ({
   useToken: usedTokensIn(directory),
   idempotency: idempotentOver(issuedCertificatesIn(directory)),
 });
@@ -222,7 +224,7 @@ function platformHere(
     storeFault,
     keys,
     issuanceLog,
-    inFiles,
+    remembered,
     watching,
   }: Storage,
 ): Platform {
@@ -242,7 +244,7 @@ function platformHere(
     waitBriefly: waitForLoad,
   };
   const { issuanceLog: appended, publishedLog } = issuanceLog ?? {};
-  return { ...records, ...node, issuanceLog: appended, publishedLog, ...inFiles, log, clock };
+  return { ...records, ...node, issuanceLog: appended, publishedLog, ...remembered, log, clock };
 }
 
 /** The routes for callers. Each call is answered by the configuration that is current when it begins. */

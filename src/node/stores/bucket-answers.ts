@@ -1,9 +1,11 @@
 import { FetchError } from "../../foundation/fetch.ts";
 
-/** An object in a list of a bucket: its full key, and its ETag without quotes. */
+/** An object in a list of a bucket: its full key, its ETag without quotes, and when it was written. */
 export interface ListedObject {
   readonly name: string;
   readonly version: string;
+  /** In milliseconds since the epoch; 0 if the service does not say. */
+  readonly at: number;
 }
 
 /** A page of a list of a bucket's objects. */
@@ -36,7 +38,7 @@ function listedObject(content: XmlElement, isEncoded: boolean): ListedObject {
   if (name === "") throw notListed();
   if (version === "")
     throw new FetchError("lists objects without ETag, by which a changed object is known");
-  return { name, version };
+  return { name, version, at: Date.parse(textOf(content, "LastModified")) || 0 };
 }
 
 function decoded(key: string): string {

@@ -186,14 +186,14 @@ const maximumPageOctets = 4 * 1024 * 1024;
 const pageSize = 1000;
 
 /**
- * Lists the objects whose names begin with this prefix (`ListObjectsV2`), page by page. A page with an object
- * twice, or with another prefix, is refused.
+ * Lists the objects whose names begin with this prefix and come after a name (`ListObjectsV2`), page by page. A page
+ * with an object twice, or with another prefix, is refused. A service that ignores `after` lists all.
  *
  * @throws FetchError, also for more objects than the maximum.
  */
 export async function listObjects(
   send: SendToBucket,
-  prefix: string,
+  listed: ListedNames,
   maximum: number,
   signal: AbortSignal,
 ): Promise<readonly ListedObject[]> {
@@ -201,9 +201,9 @@ export async function listObjects(
   let token = "";
   // Every page but the last has an object, so there are no more pages than objects.
   do {
-    const page = await requestPage(send, prefix, token, signal);
+    const page = await requestPage(send, listed, token, signal);
     for (const object of page.objects) {
-      if (!object.name.startsWith(prefix) || objects.has(object.name)) throw notListed();
+      if (!object.name.startsWith(listed.prefix) || objects.has(object.name)) throw notListed();
       objects.set(object.name, object);
     }
     if (objects.size > maximum) throw new FetchError("has more objects than the records of any CA");
@@ -213,9 +213,14 @@ export async function listObjects(
   return [...objects.values()];
 }
 
+interface ListedNames {
+  readonly prefix: string;
+  readonly after?: string;
+}
+
 async function requestPage(
   send: SendToBucket,
-  prefix: string,
+  { prefix, after }: ListedNames,
   token: string,
   signal: AbortSignal,
 ): Promise<ObjectPage> {
@@ -224,7 +229,7 @@ async function requestPage(
     "encoding-type": "url",
     "max-keys": `${pageSize}`,
     prefix,
-    ...(token !== "" && { "continuation-token": token }),
+    ...(token !== "" ? { "continuation-token": token } : after && { "start-after": after }),
   };
   const answer = await send({ method: "GET", name: "", query, signal }, maximumPageOctets);
   if (answer.outcome !== "done") throw notListed();

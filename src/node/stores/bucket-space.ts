@@ -12,6 +12,7 @@ import { type BucketAnswer, listObjects, type SendToBucket } from "./bucket-clie
 import { createSteadyClient, requirePromises } from "./bucket-promises.ts";
 import {
   type Freshness,
+  issuedFolder,
   maximumObjects,
   maximumSpaceOctets,
   type ObjectSpace,
@@ -74,7 +75,7 @@ export class BucketSpace implements ObjectSpace {
   #listedAt = 0;
   readonly #proofs = new SingleFlight<OperatorError | undefined>();
   /** The version that the service refused to replace but still shows. */
-  #outdated: ListedObject | undefined;
+  #outdated: Pick<ListedObject, "name" | "version"> | undefined;
 
   constructor(
     place: BucketPlace,
@@ -105,7 +106,16 @@ export class BucketSpace implements ObjectSpace {
   };
 
   readonly remove = async (key: string): Promise<void> => {
-    await this.#forgetAfter(this.#send({ method: "DELETE", name: this.#nameOf(key) }));
+    const name = this.#nameOf(key);
+    await this.#forgetAfter(name, this.#send({ method: "DELETE", name }));
+  };
+
+  /** Lists when the objects whose keys begin with `beginning` were written, with one request for each thousand. */
+  readonly written = async (beginning: string): Promise<ReadonlyMap<string, number>> => {
+    const prefix = `${this.#prefix}${beginning}`;
+    const signal = AbortSignal.timeout(listMilliseconds);
+    const all = await listObjects(this.#send, { prefix }, maximumObjects, signal);
+    return new Map(all.map(({ name, at }) => [name.slice(this.#prefix.length), at]));
   };
 
   /**
@@ -135,7 +145,7 @@ export class BucketSpace implements ObjectSpace {
     const writeId = randomUUID();
     const body = `${heading}${writeId}\n${value}`;
     const sent = this.#send({ method: "PUT", name, body, replaces: { version } });
-    const { outcome } = await this.#forgetAfter(sent);
+    const { outcome } = await this.#forgetAfter(name, sent);
     if (outcome === "done") return true;
     const found = await this.#read(name);
     if (version !== undefined && found?.version === version) {
@@ -168,26 +178,31 @@ export class BucketSpace implements ObjectSpace {
     return this.#lists.join(list, () => true);
   }
 
-  /** Performs a write, and forgets lists that began before its end. */
-  async #forgetAfter<T>(act: Promise<T>): Promise<T> {
+  /** Performs a write, and forgets lists that began before its end and have the object. */
+  async #forgetAfter<T>(name: string, act: Promise<T>): Promise<T> {
     try {
       return await act;
     } finally {
-      this.#lists.forget();
+      if (this.#isListed(name)) this.#lists.forget();
     }
   }
+
+  readonly #isListed = (name: string): boolean => !name.startsWith(this.#prefix + issuedFolder);
 
   async #listAll(): Promise<Objects> {
     const failing = new AbortController();
     const signal = AbortSignal.any([failing.signal, AbortSignal.timeout(listMilliseconds)]);
-    const all = await listObjects(this.#send, this.#prefix, maximumObjects, signal);
+    // "~" comes after every character of a key.
+    const names = { prefix: this.#prefix, after: `${this.#prefix}${issuedFolder}~` };
+    const found = await listObjects(this.#send, names, maximumObjects, signal);
+    const all = found.filter(({ name }) => this.#isListed(name));
     const { name: outdated, version } = this.#outdated ?? {};
     if (all.some((each) => each.name === outdated && each.version === version))
       throw this.#isBehind();
     this.#outdated = undefined;
     const listed = all.filter(({ name }) => keyPattern.test(name.slice(this.#prefix.length)));
-    const names = new Set(listed.map(({ name }) => name));
-    this.#known = new Map([...this.#known].filter(([name]) => names.has(name)));
+    const kept = new Set(listed.map(({ name }) => name));
+    this.#known = new Map([...this.#known].filter(([name]) => kept.has(name)));
     const places = new Semaphore(maximumReads);
     let octets = 0;
     const reading = listed.map(async (each): Promise<[string, StoredObject][]> => {

@@ -37,6 +37,9 @@ export interface ObjectSpace {
   readonly remove: (key: string) => Promise<void>;
 }
 
+/** The keys of issued certificates begin with it, before that of any record. No list has them. */
+export const issuedFolder = "0issued/";
+
 /** The most objects of a list: more than the records of all signers. A longer one is refused. */
 export const maximumObjects = 10_000;
 

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { KubernetesClient } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
+import { issuedFolder } from "./object-space.ts";
 
 /** A Secret that holds one object of a store. */
 export interface RecordSecret {
@@ -10,12 +11,14 @@ export interface RecordSecret {
   readonly version: string;
 }
 
-/** The type of these Secrets, by which the API server lists and watches only them. */
-const secretType = "rampart.dev/record";
+/** The types of these Secrets, by which the API server lists and watches only the records. */
+const recordType = "rampart.dev/record";
+export const issuedType = "rampart.dev/issued";
+const typeOf = (key: string) => (key.startsWith(issuedFolder) ? issuedType : recordType);
 const dataKey = "record";
 
 const secretSchema = z.object({
-  type: z.literal(secretType),
+  type: z.string(),
   metadata: z.object({
     name: z.string().check(z.maxLength(253)),
     resourceVersion: z.string().check(z.minLength(1), z.maxLength(4096)),
@@ -56,9 +59,9 @@ export function parseRecordSecret(
 ): RecordSecret | undefined {
   const parsed = secretSchema.safeParse(object);
   if (!parsed.success) return undefined;
-  const { metadata, data } = parsed.data;
+  const { type, metadata, data } = parsed.data;
   const key = keyOfName(metadata.name);
-  if (key === undefined) return undefined;
+  if (key === undefined || type !== typeOf(key)) return undefined;
   // Four characters of base64 are three octets. Malformed base64 counts as empty.
   const cut = (data?.[dataKey] ?? "").slice(0, 4 * Math.ceil(maximumOctets / 3));
   const octets = Base64.parse(cut) ?? new Uint8Array();
@@ -72,7 +75,7 @@ export function recordSecret(key: string, value: string, resourceVersion?: strin
   return {
     apiVersion: "v1",
     kind: "Secret",
-    type: secretType,
+    type: typeOf(key),
     metadata: { name: secretName(key), labels, ...(resourceVersion && { resourceVersion }) },
     data: { [dataKey]: Base64.format(new TextEncoder().encode(value)) },
   };
@@ -81,10 +84,23 @@ export function recordSecret(key: string, value: string, resourceVersion?: strin
 /** The path of a namespace's Secrets at the API server. */
 export const secretsPath = (namespace: string): string => `/api/v1/namespaces/${namespace}/secrets`;
 
-/** The Secrets of a namespace that hold objects. */
-export const recordListing = (namespace: string): Listing => ({
-  path: `${secretsPath(namespace)}?fieldSelector=${encodeURIComponent(`type=${secretType}`)}`,
+/** The Secrets of a namespace that hold records, or issued certificates. */
+export const recordListing = (namespace: string, type: string = recordType): Listing => ({
+  path: `${secretsPath(namespace)}?fieldSelector=${encodeURIComponent(`type=${type}`)}`,
   pageSize: 100,
   maximumRequests: 200,
   objectOctets: KubernetesClient.maximumObjectOctets,
 });
+
+const timed = z.object({ time: z._default(z.string(), "") });
+const writtenSchema = z.object({
+  metadata: z.object({ name: z.string(), managedFields: z._default(z.array(timed), []) }),
+});
+
+/** The key in the metadata of a Secret, and when it was written last; `undefined` for every other object. */
+export function parseWritten(object: unknown): [key: string, at: number] | undefined {
+  const { metadata } = writtenSchema.safeParse(object).data ?? {};
+  const key = metadata && keyOfName(metadata.name);
+  if (!key) return undefined;
+  return [key, Math.max(0, ...metadata.managedFields.map(({ time }) => Date.parse(time) || 0))];
+}

@@ -11,7 +11,9 @@ import {
   type StoredObject,
 } from "./object-space.ts";
 import {
+  issuedType,
   parseRecordSecret,
+  parseWritten,
   type RecordSecret,
   recordListing,
   recordSecret,
@@ -77,6 +79,24 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
       });
     },
   };
+}
+
+/** Lists when the Secrets whose keys begin with `beginning` were written: those of issued certificates. */
+export async function issuedSecrets(
+  send: SendRequest,
+  namespace: string,
+  beginning: string,
+): Promise<ReadonlyMap<string, number>> {
+  const written = new Map<string, number>();
+  const accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+  const sendForMetadata: SendRequest = (request) => send({ ...request, accept });
+  for await (const page of Listing.pages(sendForMetadata, recordListing(namespace, issuedType))) {
+    for (const object of page.items) {
+      const [key = "", at = 0] = parseWritten(object) ?? [];
+      if (key.startsWith(beginning)) written.set(key, at);
+    }
+  }
+  return written;
 }
 
 const tooMuch = (namespace: string): FetchError =>

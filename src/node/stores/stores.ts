@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
+import { idempotentOver } from "../../ca/issuance/idempotency.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { ConfigurationError, causeOf, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
@@ -7,10 +8,16 @@ import { FetchError } from "../../foundation/fetch.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
 import { FileStore } from "../files/file-store.ts";
 import { openApiServer } from "../files/places.ts";
-import { openBucket } from "./bucket-space.ts";
+import { type BucketSpace, openBucket } from "./bucket-space.ts";
+import { issuedCertificatesAt } from "./issued-objects.ts";
 import { createSharedStore, type ObjectSpace, signerStoreIn } from "./object-space.ts";
-import { withRetries } from "./retries.ts";
-import { createSecretSpace, stalenessFactor, WatchedSecrets } from "./secret-space.ts";
+import { createRetries, withRetries } from "./retries.ts";
+import {
+  createSecretSpace,
+  issuedSecrets,
+  stalenessFactor,
+  WatchedSecrets,
+} from "./secret-space.ts";
 import type { BucketPlace, NamespacePlace, StorePlace } from "./store-place.ts";
 import { Turns, turnSecondsOf } from "./turns.ts";
 
@@ -25,6 +32,8 @@ export interface ReplicaStores extends Stores {
   readonly inTurn: (work: () => Promise<void>) => Promise<void>;
   /** As `inTurn`, for the delivery to clusters, which takes longer and for which rotations do not wait. */
   readonly pushInTurn: (work: () => Promise<void>) => Promise<void>;
+  /** Absent for a store in files. */
+  readonly idempotency?: ReturnType<typeof idempotentOver>;
   /** By how much loads may lag behind the writes of other replicas. */
   readonly lagSeconds: number;
 }
@@ -60,11 +69,14 @@ export const ReplicaStores = {
     }
     if (place.kind === "s3") {
       const lagSeconds = pollSecondsOf(context.propagationSeconds);
-      return { ...shareTurns(await polledSpace(place, lagSeconds, context), context), lagSeconds };
+      const space = await polledSpace(place, lagSeconds, context);
+      const idempotency = idempotentOver(issuedCertificatesAt(space));
+      return { ...shareTurns(space, context), idempotency, lagSeconds };
     }
     const client = await ReplicaStores.openServer(place);
     return {
       ...shareTurns(watchedSpace(client, place, context), context),
+      idempotency: idempotentOver(issuedInSecrets(client, place)),
       lagSeconds: stalenessFactor * watchSecondsOf(context.propagationSeconds),
     };
   },
@@ -98,7 +110,7 @@ async function polledSpace(
   place: BucketPlace,
   pollSeconds: number,
   { clock }: StoreContext,
-): Promise<ObjectSpace> {
+): Promise<BucketSpace> {
   const space = await openBucket(place, clock, pollSeconds);
   await space.prove().catch((error: unknown) => {
     if (!(error instanceof FetchError)) throw error;
@@ -129,6 +141,19 @@ function watchedSpace(
   const space = withRetries(createSecretSpace(client.send, namespace), service);
   const watchSeconds = watchSecondsOf(propagationSeconds);
   return new WatchedSecrets(space, { client, namespace, watchSeconds, clock, signal, failed });
+}
+
+/** Without a watch, which would remember what it wrote. */
+function issuedInSecrets(
+  { send }: KubernetesClient,
+  { namespace, apiServer }: NamespacePlace,
+): ReturnType<typeof issuedCertificatesAt> {
+  const service = serviceOf(apiServer?.server);
+  const attempt = createRetries(service);
+  return issuedCertificatesAt({
+    ...withRetries(createSecretSpace(send, namespace), service),
+    written: (beginning) => attempt(() => issuedSecrets(send, namespace, beginning)),
+  });
 }
 
 function shareTurns(

@@ -206,9 +206,9 @@ test("a request has one certificate, wherever signers and CAs are killed, and ho
           step();
           return memory.read(name);
         },
-        create: async (name, der) => {
+        create: async (...certificate) => {
           step();
-          const kept = await memory.create(name, der);
+          const kept = await memory.create(...certificate);
           step();
           return kept;
         },

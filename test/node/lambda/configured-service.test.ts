@@ -9,6 +9,7 @@ import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
 import { describeForeignTokens } from "../../contract/configured-service/foreign-tokens.ts";
 import { describePolicies } from "../../contract/configured-service/policies.ts";
+import { describeRepeatedRequests } from "../../contract/configured-service/repeated-requests.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { takeAuditsOf } from "../../testkit/log/log-lines.ts";
@@ -81,3 +82,4 @@ async function openService(): Promise<ConfigurableService> {
 
 describe("tokens of other platforms", () => describeForeignTokens(openService));
 describe("policies", () => describePolicies(openService, false));
+describe("functions on a bucket", () => describeRepeatedRequests(openService));

@@ -2,37 +2,39 @@ import { readdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { issuedCertificatesIn } from "../../../src/node/log/issued-certificates.ts";
-import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
+import { describeIssued } from "../../contract/issued-certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
-const der = (octet: number): Bytes => new Uint8Array([octet]);
-
-test("of several certificates for one request the first is kept, for every process and after a restart", async () => {
+async function inFiles() {
   const folder = await temporaryFolder();
-  const [one, two] = [issuedCertificatesIn(folder), issuedCertificatesIn(folder)];
-  expect(await one.read("a/1")).toBeUndefined();
-  const kept = await Promise.all([one, two, one, two].map((each, i) => each.create("a/1", der(i))));
-  expect(new Set(kept.map((each) => each?.[0])).size).toBe(1);
-  expect(await issuedCertificatesIn(folder).read("a/1")).toEqual(kept[0]);
-  await two.remove("a/1");
-  await two.remove("a/1");
-  expect(await one.create("a/1", der(9))).toEqual(der(9));
-  expect(await readdir(join(folder, "issued/a"))).toEqual(["1"]);
-});
+  const issued = join(folder, "issued");
+  const writtenAt = new Map<string, number>();
+  return {
+    open: (maximum?: number) => issuedCertificatesIn(folder, maximum),
+    names: async () => {
+      const entries = await readdir(issued, { recursive: true, withFileTypes: true });
+      const files = entries.filter((each) => each.isFile());
+      return files.map(({ parentPath, name }) => join(parentPath, name).slice(issued.length + 1));
+    },
+    at: async (second: number, written?: string) => {
+      if (written !== undefined) writtenAt.set(written, second);
+      // The clock of files is that of the machine, so they grow older instead.
+      for (const [name, at] of writtenAt) {
+        const time = Date.now() / 1000 - (second - at);
+        await utimes(join(issued, name), time, time).catch(() => writtenAt.delete(name));
+      }
+    },
+  };
+}
 
-test("the oldest are removed, of the issuer that has too many", async () => {
+describeIssued(inFiles);
+
+test("what a killed process left in the folder is removed with the certificates of its age", async () => {
   const folder = await temporaryFolder();
-  const issued = issuedCertificatesIn(folder, 3);
-  await issued.create("other/0", der(0));
-  for (let i = 0; i < 5; i++) {
-    await issued.create(`a/${i}`, der(i));
-    // The second was written last.
-    const at = i === 1 ? 1000 : i;
-    await utimes(join(folder, `issued/a/${i}`), at, at);
-  }
-  await writeFile(join(folder, "issued/a/.5.left-by-a-killed-process"), "");
-  await utimes(join(folder, "issued/a/.5.left-by-a-killed-process"), 0, 0);
-  await issuedCertificatesIn(folder, 3).create("a/6", der(6));
-  expect((await readdir(join(folder, "issued/a"))).toSorted()).toEqual(["1", "4", "6"]);
-  expect(await readdir(join(folder, "issued/other"))).toEqual(["0"]);
+  await issuedCertificatesIn(folder).create("a/1", new Uint8Array(1));
+  const left = join(folder, "issued/a/.5.left-by-a-killed-process");
+  await writeFile(left, "");
+  await utimes(left, 0, 0);
+  await issuedCertificatesIn(folder).create("a/2", new Uint8Array(1));
+  expect((await readdir(join(folder, "issued/a"))).toSorted()).toEqual(["1", "2"]);
 });

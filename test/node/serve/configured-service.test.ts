@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe } from "vitest";
+import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import { Kek } from "../../../src/custody/kek.ts";
 import { FileStore } from "../../../src/node/files/file-store.ts";
 import { ReplicaStores } from "../../../src/node/stores/stores.ts";
@@ -14,11 +15,13 @@ import { describeDeniedProducts } from "../../contract/configured-service/denied
 import { describeForeignTokens } from "../../contract/configured-service/foreign-tokens.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
 import { describePolicies } from "../../contract/configured-service/policies.ts";
+import { describeRepeatedRequests } from "../../contract/configured-service/repeated-requests.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
+import { secretsToken, startSecretsApi } from "../../testkit/stores/secrets-api.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 const api = serveReviewingApi();
@@ -61,9 +64,8 @@ async function startOne(values: Readonly<Record<string, unknown>>): Promise<Runn
   };
 }
 
-/** Two replicas on one bucket, which answer in turns. */
+/** Two replicas on one bucket. */
 async function openReplicas(): Promise<ConfigurableService> {
-  const KEK = randomKek();
   const { place, origin, close } = await startS3Api();
   buckets.push(close);
   const S3_CREDENTIALS_FILE = join(await lastingFolder(), "credentials");
@@ -81,13 +83,39 @@ async function openReplicas(): Promise<ConfigurableService> {
     S3_REGION: place.region,
     PROPAGATION_INTERVAL: "10s",
   };
+  const { store } = await ReplicaStores.inBucket(place, () => new Date());
+  return answeringInTurns(store, bucket);
+}
+
+/** Two replicas on the Secrets of a namespace. */
+async function openReplicasOnSecrets(): Promise<ConfigurableService> {
+  const secrets = await startSecretsApi();
+  buckets.push(secrets.close);
+  const KUBERNETES_TOKEN_FILE = join(await lastingFolder(), "token");
+  await writeFile(KUBERNETES_TOKEN_FILE, secretsToken);
+  const STORE_NAMESPACE = "rampart-store";
+  const { store } = ReplicaStores.inSecrets(secrets.client, STORE_NAMESPACE, secrets.origin);
+  return answeringInTurns(store, {
+    STORE: "kubernetes",
+    STORE_NAMESPACE,
+    KUBERNETES_SERVER: secrets.origin,
+    KUBERNETES_TOKEN_FILE,
+    PROPAGATION_INTERVAL: "10s",
+  });
+}
+
+async function answeringInTurns(
+  store: AuthorityStore,
+  shared: Readonly<Record<string, string>>,
+): Promise<ConfigurableService> {
+  const KEK = randomKek();
   return {
-    store: (await ReplicaStores.inBucket(place, () => new Date())).store,
+    store,
     keks: [await Kek.import("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
     start: async (values) => {
       await endServed();
-      const replicas = [await startOne({ KEK, ...values, ...bucket })];
-      replicas.push(await startOne({ KEK, ...values, ...bucket }));
+      const replicas = [await startOne({ KEK, ...values, ...shared })];
+      replicas.push(await startOne({ KEK, ...values, ...shared }));
       let calls = 0;
       return {
         call: async (...call) => {
@@ -107,3 +135,5 @@ describe("denials", () =>
   describeDeniedProducts(openService, ["token", "certificate", "forwarded"]));
 describe("tokens of other platforms", () => describeForeignTokens(openService));
 describe("policies of replicas", () => describePolicies(openReplicas));
+describe("replicas on a bucket", () => describeRepeatedRequests(openReplicas));
+describe("replicas on Secrets", () => describeRepeatedRequests(openReplicasOnSecrets));

@@ -1,5 +1,5 @@
 import type { IssuedCertificates } from "../../../src/ca/issuance/idempotency.ts";
-import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
+import { Bytes } from "../../../src/pki/encoding/bytes.ts";
 
 /** Issued certificates in memory, which a test may change. */
 export function issuedInMemory(
@@ -8,12 +8,10 @@ export function issuedInMemory(
   return {
     stored,
     read: async (name) => stored.get(name),
-    create: async (name, der) => {
-      if (!stored.has(name)) stored.set(name, der);
+    create: async (name, der, stale) => {
+      const found = stored.get(name);
+      if (!found || (stale && Bytes.equal(found, stale))) stored.set(name, der);
       return stored.get(name);
-    },
-    remove: async (name) => {
-      stored.delete(name);
     },
   };
 }

@@ -9,6 +9,8 @@ interface S3Object {
   readonly body: string;
   readonly entityTag: string;
   readonly bodyBefore?: string;
+  /** When it was written, in milliseconds of the service's clock. */
+  readonly at?: number;
 }
 
 /** An answer in place of the service's own; `undefined` lets it answer. */
@@ -34,6 +36,10 @@ export interface S3Api {
   shown: ReadonlyMap<string, S3Object> | undefined;
   /** Method and path of each request. */
   readonly asked: string[];
+  /** The clock of the service. */
+  now: () => number;
+  /** Whether it takes no notice of `start-after`. */
+  ignoresStart: boolean;
   readonly put: (name: string, body: string) => void;
   /** The credential that it takes. */
   credential: AwsKeys;
@@ -70,7 +76,7 @@ export async function startS3Api(): Promise<S3Api> {
     const digest = createHash("md5").update(body, "latin1").digest("hex");
     const tag = api.hasOpaqueTags ? digest.toUpperCase() : digest;
     const bodyBefore = objects.get(name)?.body ?? "";
-    const object = { body, bodyBefore, entityTag: `"${tag}"` };
+    const object = { body, bodyBefore, entityTag: `"${tag}"`, at: api.now() };
     objects.set(name, object);
     return object;
   }
@@ -103,7 +109,9 @@ export async function startS3Api(): Promise<S3Api> {
 
   function list({ searchParams }: URL): Answer {
     const prefix = searchParams.get("prefix") ?? "";
-    const from = (searchParams.get("continuation-token") ?? "").slice(reserved.length);
+    const token = (searchParams.get("continuation-token") ?? "").slice(reserved.length);
+    const start = api.ignoresStart ? "" : (searchParams.get("start-after") ?? "");
+    const from = token || start;
     const names = [...(api.shown ?? objects).keys()]
       .filter((name) => name.startsWith(prefix))
       .toSorted();
@@ -115,14 +123,16 @@ export async function startS3Api(): Promise<S3Api> {
 
   function listDocument(names: readonly string[], next: string | undefined): string {
     const contents = names.map((name) => {
-      const tag = (api.shown ?? objects).get(name)?.entityTag.replaceAll('"', "&quot;");
+      const { entityTag = "", at = 0 } = (api.shown ?? objects).get(name) ?? {};
+      const tag = entityTag.replaceAll('"', "&quot;");
       const key = encodeURIComponent(name);
-      return `<Contents><Key>${key}</Key><ETag>${tag}</ETag><Owner><ID>1</ID></Owner></Contents>`;
+      const modified = `<LastModified>${new Date(at).toISOString()}</LastModified>`;
+      return `<Contents><Key>${key}</Key>${modified}<ETag>${tag}</ETag><Owner><ID>1</ID></Owner></Contents>`;
     });
-    const token =
+    const continuation =
       next === undefined ? "" : `<NextContinuationToken>${reserved}${next}</NextContinuationToken>`;
     return `<?xml version="1.0" encoding="UTF-8"?>
-<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>${bucket}</Name><EncodingType>url</EncodingType><IsTruncated>${next !== undefined}</IsTruncated>${token}${contents.join("")}</ListBucketResult>`;
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>${bucket}</Name><EncodingType>url</EncodingType><IsTruncated>${next !== undefined}</IsTruncated>${continuation}${contents.join("")}</ListBucketResult>`;
   }
 
   async function answerOf(request: IncomingMessage, url: URL, body: string): Promise<Answer> {
@@ -171,6 +181,8 @@ export async function startS3Api(): Promise<S3Api> {
     objects,
     shown: undefined,
     asked,
+    now: () => Date.now(),
+    ignoresStart: false,
     put: (name, body) => void put(name, `rampart object 1 ${randomUUID()}\n${body}`),
     credential: s3Credential,
     ignores: undefined,

@@ -5,7 +5,11 @@ import { listenOnLoopback } from "../network/loopback.ts";
 
 interface Secret {
   readonly type?: string;
-  readonly metadata: { readonly name: string; readonly resourceVersion: string };
+  readonly metadata: {
+    readonly name: string;
+    readonly resourceVersion: string;
+    readonly creationTimestamp?: string;
+  };
   readonly data?: Readonly<Record<string, string>>;
 }
 
@@ -22,6 +26,8 @@ export interface SecretsApi {
   readonly secrets: ReadonlyMap<string, Secret>;
   /** Method and path of each request but watches. */
   readonly asked: string[];
+  /** The clock of the API server, in milliseconds. */
+  now: () => number;
   readonly watching: () => number;
   /** Writes a Secret as another client does. */
   readonly put: (secret: object) => void;
@@ -53,7 +59,14 @@ export async function startSecretsApi(): Promise<SecretsApi> {
 
   function store(given: Secret): Secret {
     const { name } = given.metadata;
-    const metadata = { ...given.metadata, namespace, resourceVersion: `${++version}` };
+    const time = new Date(api.now()).toISOString();
+    const { creationTimestamp = time } = secrets.get(name)?.metadata ?? {};
+    const managedFields = [
+      { manager: "node", operation: "Update", time: creationTimestamp },
+      { manager: "node", operation: "Update", time },
+    ];
+    const own = { namespace, creationTimestamp, managedFields, resourceVersion: `${++version}` };
+    const metadata = { ...given.metadata, ...own };
     const stored = { ...given, metadata };
     const type = secrets.has(name) ? "MODIFIED" : "ADDED";
     secrets.set(name, stored);
@@ -61,7 +74,7 @@ export async function startSecretsApi(): Promise<SecretsApi> {
     return stored;
   }
 
-  function list(url: URL): [number, unknown] {
+  function list(url: URL, isOfMetadata: boolean): [number, unknown] {
     const from = Number(url.searchParams.get("continue") ?? 0);
     // Pages are small, so that there are several.
     const to = from + Math.min(7, Number(url.searchParams.get("limit") ?? 7));
@@ -69,11 +82,10 @@ export async function startSecretsApi(): Promise<SecretsApi> {
       fitsSelector(secret, url.searchParams.get("fieldSelector")),
     );
     const rest = to < all.length ? { continue: `${to}` } : {};
-    const items = all.slice(from, to);
-    return [
-      200,
-      { kind: "SecretList", metadata: { resourceVersion: `${version}`, ...rest }, items },
-    ];
+    const page = all.slice(from, to);
+    const items = isOfMetadata ? page.map(({ metadata }) => ({ metadata })) : page;
+    const kind = isOfMetadata ? "PartialObjectMetadataList" : "SecretList";
+    return [200, { kind, metadata: { resourceVersion: `${version}`, ...rest }, items }];
   }
 
   function watch(response: ServerResponse, url: URL): void {
@@ -118,11 +130,16 @@ export async function startSecretsApi(): Promise<SecretsApi> {
     return [200, { kind: "Status", status: "Success" }];
   }
 
-  function answerOf(method: string, url: URL, body: string): [number, unknown] {
+  function answerOf(
+    { method = "", headers }: IncomingMessage,
+    url: URL,
+    body: string,
+  ): [number, unknown] {
     const [, name] = /^\/([^/]+)$/.exec(url.pathname.slice(collection.length)) ?? [];
     if (!url.pathname.startsWith(collection)) return failure(404);
     if (method === "GET") {
-      if (name === undefined) return list(url);
+      if (name === undefined)
+        return list(url, headers.accept?.includes("PartialObjectMetadataList") === true);
       const secret = secrets.get(name);
       return secret ? [200, secret] : failure(404);
     }
@@ -140,7 +157,7 @@ export async function startSecretsApi(): Promise<SecretsApi> {
       return send(response, failure(401));
     if (api.instead?.(request, response)) return;
     if (isWatch) return watch(response, url);
-    send(response, answerOf(request.method ?? "", url, body));
+    send(response, answerOf(request, url, body));
   });
   const { host, close } = await listenOnLoopback(server);
   const origin = `http://${host}`;
@@ -149,6 +166,7 @@ export async function startSecretsApi(): Promise<SecretsApi> {
     client: KubernetesClient.create({ server: origin, credential: () => secretsToken }, fetch),
     secrets,
     asked,
+    now: () => Date.now(),
     watching: () => watches.size,
     put: (secret) => void store(secret as Secret),
     isMute: false,
