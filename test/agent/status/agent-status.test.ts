@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { reportAgent } from "../../../src/agent/agent-status.ts";
+import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
 
@@ -86,4 +88,17 @@ test("is not ready while the files that certificates must come from are missing"
     expect.stringMatching(/etc\/certs\/cert-chain\.pem.*ENOENT/),
     expect.stringMatching(/etc\/certs\/root-cert\.pem.*ENOENT/),
   ]);
+});
+
+test("an agent of a node is not ready while it does not know the workloads", () => {
+  const parts = {
+    identities: { all: () => [] },
+    mounted: { faults: () => [] },
+    trust: new TrustRoots(),
+    ...{ revocation: { all: [], crls: [] }, bundle: {} },
+  };
+  const report = (fault?: string) =>
+    reportAgent({ ...parts, feed: { fault }, now: new Date() } as never);
+  expect(report()).toMatchObject({ isReady: true, reasons: [] });
+  expect(report("no pods")).toMatchObject({ isReady: false, reasons: ["no pods"] });
 });

@@ -438,6 +438,7 @@ describe("shards", () => {
     const staying = start(bucket, { shards: 2, firstShard: 0, hold });
     await staying.log.finishOthers();
     await staying.log.finishOthers();
+    expect(staying.log.issuanceLog.troubles()).toEqual([]);
     isAway = false;
     await staying.log.finishOthers();
     expect((await audit(bucket, 2)).get(`${origin}/1`)).toEqual(["a"]);
