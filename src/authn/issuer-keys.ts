@@ -72,7 +72,7 @@ export const coolDownSeconds = 30;
 /** The time from a failed fetch to the next. */
 const retrySeconds = 5;
 
-/** The most requests that wait for the keys of one issuer. */
+/** The most requests that wait for the keys of one issuer. Further ones are refused as `too-many-waiting`. */
 export const maximumWaiting = 1000;
 
 /** The keys of an issuer. */

@@ -45,7 +45,8 @@ export const RenewalPlan = {
 
   /**
    * The instant of the next attempt after so many failures in a row. The wait is a second, and doubles each time up to two
-   * and a half minutes. The CA may ask for a longer one, up to those minutes and a tenth of the life that is left.
+   * and a half minutes. The CA may ask for a longer one, but gets at most two and a half minutes, and at most a tenth of the
+   * life that is left.
    */
   retryAt(
     failures: number,

@@ -85,7 +85,8 @@ export class Semaphore {
 
   /**
    * @param whole The semaphore that this one is part of: work counts in both. {@link Semaphore.tryRun} of a part refuses
-   *   work if the part runs at least as much as `whole` has left.
+   *   work once the part runs as much as `whole` has left, so that no part takes all of it. {@link Semaphore.run} waits
+   *   instead.
    */
   constructor(limit: number, whole?: Semaphore) {
     this.#limit = limit;

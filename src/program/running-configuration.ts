@@ -162,9 +162,9 @@ export class RunningConfiguration<C> {
   }
 
   /**
-   * Parses the values to apply, among which the keys that need a restart have their values of the start.
+   * Parses the values to apply: those of the file, except that keys that need a restart keep the values of the start.
    *
-   * @throws ConfigurationError that names these keys, because the file has other values of them.
+   * @throws ConfigurationError that names these keys: this mixture may be invalid although the file is valid.
    */
   #parseApplicable(values: Values, awaitingRestart: readonly string[]): C {
     try {
@@ -235,7 +235,8 @@ export const pipeState = "a pipe";
 
 /**
  * A text that changes with a file's content, found without reading it. It also changes if the file is replaced by
- * rename, or a link to it by another, as in a mounted ConfigMap. It never rejects: an error's code is a state too.
+ * rename, or a link to it by another, as in a mounted ConfigMap. A pipe always has the same state. It never rejects: an
+ * error's code is a state too.
  */
 export async function fileState(path: string): Promise<string> {
   try {

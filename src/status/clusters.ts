@@ -26,8 +26,8 @@ type Delivery = "elsewhere" | "unknown" | "complete" | "pending" | "failed";
 const longestFault = 500;
 
 /**
- * The delivery of the roots to each cluster of an issuer or a push, each once, by the pushes of this process:
- * `elsewhere` for a cluster without a push, `unknown` before its first one.
+ * How far the roots have come in each cluster that an issuer or a push names, by what this process has pushed:
+ * `elsewhere` if it pushes nothing there, `unknown` until its first push there has an outcome.
  */
 export function clusterStatuses(
   issuers: readonly TokenIssuer[],

@@ -65,7 +65,10 @@ export const LogProof = {
     };
   },
 
-  /** The root of the tree that the first entries make, by the tiles of a tree of this size. @throws LogError `form`; Error for a larger tree. */
+  /**
+   * The root over the first `older` entries, from the tiles of a tree of `size` entries.
+   * @throws LogError `form`; Error if `older` exceeds `size`.
+   */
   async rootAt(older: number, size: number, read: TileReader): Promise<Hash> {
     const [root = emptyRoot] = await rootsOf(
       older === 0 ? [] : [{ from: 0, to: older }],

@@ -149,7 +149,8 @@ export class EnvoyProcess implements ProxyControl {
 
   async #drain(): Promise<void> {
     const { admin, drain: policy, log } = this.#program;
-    // A proxy that `/drain` has drained already only waited for the workload to end.
+    // Nothing is left to drain after `/drain`: the proxy has only waited for the workload to end. `/quitquitquit` ends it
+    // without a drain.
     if (admin === undefined || this.#isDrained || this.#child?.exitCode !== null) return;
     const gone = new AbortController();
     this.#child.once("exit", () => gone.abort());

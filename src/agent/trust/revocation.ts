@@ -149,7 +149,7 @@ export class Revocation {
     log.operation({ event: "revocation-lists-refused", level, detail });
   }
 
-  /** Records that the endpoint has no CRLs. @returns Whether that is no fault, because no earlier CRL is current. */
+  /** Records that the endpoint has no CRLs. @returns Whether that is acceptable: it is unless an earlier CRL is still current. */
   mayBeAbsent(): boolean {
     this.noteAnswer();
     const mayBeAbsent = !this.#known.hasCurrent(this.#ports.clock());

@@ -60,7 +60,10 @@ export function typeOfResponse(response: Uint8Array): string {
   return text(fieldsOf(response, typeUrl.number).get(typeUrl.number));
 }
 
-/** Whether resources of this type are for Envoy. Others, which istiod means for an agent, are dropped. */
+/**
+ * Whether Envoy gets resources of this type: all of its own (`envoy.*`), and Istio's `Workload`. All others are dropped;
+ * istiod means them for an agent.
+ */
 export function isForEnvoy(typeUrl: string): boolean {
   return /^type\.googleapis\.com\/(?:envoy\.|istio\.workload\.Workload$)/.test(typeUrl);
 }

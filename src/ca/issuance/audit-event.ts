@@ -62,7 +62,7 @@ export interface AuditEvent {
   audiences?: readonly string[];
   /** The id of the authority, or of the key of a token. */
   authority?: string;
-  /** The `jti` of a token. */
+  /** Of the certificate, in hexadecimal; of a token its `jti`. */
   serialNumber?: string;
   notAfter?: Date;
   /** The origin of the log that has the certificate, or `unlogged`. */

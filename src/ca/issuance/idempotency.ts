@@ -62,8 +62,9 @@ const maximumLogged = 1000;
 const named = z.object({ RequestUid: z.string().check(z.regex(/^[\x21-\x7e]{1,128}$/)) });
 
 /**
- * Creates {@link Idempotency} over stored certificates. A repeated request passes every check of a first one. It gets
- * the same certificate only if it is granted the same, and the authority that has signed it signs now.
+ * Creates {@link Idempotency} over stored certificates: for requests of a cluster's signer with a UID, and `undefined`
+ * for all others. A repeated request passes every check of a first one. It gets the same certificate only within an
+ * hour, if it is granted the same, the authority that has signed it signs now, and it is not revoked.
  *
  * A certificate is stored before it is logged, and logged before it leaves. So if a process ends in between, nothing is
  * signed anew, but the same certificate may be logged twice.

@@ -144,7 +144,7 @@ const table = z.strictObject({
   ),
 });
 
-/** Parses policies. */
+/** The schema of the table `POLICY`. It reports faults as zod issues, and throws nothing by itself. */
 export const PolicyTable = {
   /** `POLICY`: a table, or the same as JSON in a text. */
   schema: z.pipe(jsonText, table),

@@ -81,9 +81,9 @@ export class Connections {
     const { members } = this.#shares.of(address);
     if (members.size >= connections_per_address && !this.#replaceIdle(members)) {
       const [oldest] = members;
-      // The new connection may be a gateway's, which other callers at its address must not keep out.
       if (!oldest || !this.#proxiesAt.has(address))
         return this.#refuse(connection, "connections_per_address");
+      // A gateway has this address. The new connection may be its, and other callers at the address must not keep it out.
       this.#drain(oldest);
     }
     if (this.count >= connections && !this.#replaceFor(address)) {

@@ -105,7 +105,8 @@ async function beginSigning(
     isLeading: () => leadership.isLeading(),
     pending: () => (leadership.isLeading() ? (current?.pending() ?? 0) : 0),
     reasons: () => {
-      // Reported by the next probe, because otherwise an expired token would show only when a certificate is requested.
+      // Each probe asks, because otherwise an expired token would show only when a certificate is requested. It does not
+      // wait for the answer: the next probe reports it.
       void ownAuthorization().then(({ fault }) => {
         ownFault = fault;
       });

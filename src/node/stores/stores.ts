@@ -203,7 +203,7 @@ const storesIn = (space: ObjectSpace): Stores => ({
 
 const serviceOf = (server = ""): string => `the API server ${server}`;
 
-/** How often a store is tested for writing, because most runs of a rotation write nothing. */
+/** How often a store is tested for writing (not read), because most runs of a rotation write nothing. */
 export const pollSeconds = 60;
 
 /** A store that remembers why its last write or test failed. */

@@ -10,7 +10,7 @@ import { byPublication, type Schedule, type ScheduledAuthority } from "./schedul
 export interface Taint {
   /** The id of the authority or of the additional root. */
   readonly id: string;
-  /** The instant by the operator's clock: evidence only. An authority stops signing whatever it says. */
+  /** The instant by the operator's clock, as evidence only: an authority stops signing at once, even if this lies ahead. */
   readonly taintedAt: Date;
   readonly retiresAt: Date;
 }

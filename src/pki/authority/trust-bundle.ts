@@ -129,11 +129,11 @@ export interface AdditionalRoot extends ScheduledAuthority {
   readonly roots: readonly [Bytes];
 }
 
-/** Makes additional roots. */
+/** Makes additional roots, and the taints that end them. */
 export const AdditionalRoot = {
   /**
    * Creates a root that the bundle has from an instant until the root expires. Its signing phase is empty: it
-   * stops when it starts.
+   * stops when it starts. It does not check that the certificate is a CA's, or still valid: its callers do.
    *
    * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for a key that no
    *   authority may have.

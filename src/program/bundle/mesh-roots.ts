@@ -47,7 +47,7 @@ export class MeshRoots {
   }
 
   /**
-   * Adds the former roots of an earlier run's {@link record}; {@link current} stays.
+   * Adds the former roots of an earlier run's {@link record}; {@link current} stays. Lines of another form are left out.
    * @returns The roots that were current then, for {@link update}.
    */
   recall(record: string): readonly X509Certificate[] {

@@ -3,7 +3,10 @@ import { Hono } from "hono/tiny";
 import type { Readiness } from "../../foundation/events.ts";
 import { pathOf } from "./paths.ts";
 
-/** An app that answers the probes of an orchestrator: alive at `/healthz`, 200 or 503 at `/readyz`. */
+/**
+ * An app that answers the probes of an orchestrator: alive at `/healthz`, 200 or 503 at `/readyz`, and 500 if
+ * `readiness` fails.
+ */
 export function createProbedApp(readiness: () => Readiness | Promise<Readiness>): Hono {
   const app = new Hono({ getPath: pathOf });
   // Hono's default router compiles the routes on the first request, and is a third of what hono adds to the Worker.

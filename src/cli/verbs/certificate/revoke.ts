@@ -42,7 +42,8 @@ export interface RevokeOptions extends ChangeOptions, FollowerOptions, SearchFie
 /**
  * Revokes the chosen certificates that are valid and not revoked yet, after a confirmation; notices say how many are
  * left out, and why.
- * @throws OperatorError without the confirmation, and for too many revocations.
+ * @throws OperatorError for wrong usage, without a reason that is needed, without the confirmation, and for too many
+ *   revocations.
  */
 export async function revoke(
   session: Session,

@@ -167,7 +167,10 @@ const texts: Readonly<Record<EnrolmentSettings["platform"], (table: object) => s
   helm: (table) => toYaml({ issuers: [table] }, { version: "1.1", lineWidth: 0 }),
 };
 
-/** Formats the table as its platform reads it, with the reasons as comments above it. */
+/**
+ * Formats the table as an item of `ISSUERS`: TOML for serve, TOML below `vars` for a Worker, YAML 1.1 for Helm's values.
+ * Above it are the reasons as `#` comments.
+ */
 export function formatEnrolment(
   { table, reasons }: { readonly table: object; readonly reasons: readonly string[] },
   platform: EnrolmentSettings["platform"],

@@ -203,7 +203,10 @@ export function authorityToBeSigned(fields: AuthorityFields): Bytes {
   );
 }
 
-/** The TBSCertificate of any certificate (RFC 5280 §4.1). A leaf, of which there are many, has its own writer. */
+/**
+ * The TBSCertificate of any certificate (RFC 5280 §4.1), with at least one extension. A leaf, of which there are many,
+ * has its own writer.
+ */
 export function certificateToBeSigned(
   { signatureAlgorithm, issuerName }: Pick<LeafProfile, "signatureAlgorithm" | "issuerName">,
   {
