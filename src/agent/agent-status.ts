@@ -44,8 +44,8 @@ export function reportAgent(parts: ReportedParts) {
   return {
     isReady: reasons.length === 0,
     /**
-     * Why the agent is not ready: one sentence for each resource that it cannot serve. A ready agent has reasons, too,
-     * if it does not follow roots or cannot refuse revoked certificates.
+     * One sentence for each resource that the agent cannot serve, and for each other fault, such as that it does not
+     * follow roots. A ready agent may have other faults.
      */
     reasons: [
       ...reasons,
@@ -68,7 +68,7 @@ export function reportAgent(parts: ReportedParts) {
       sequence: trust.sequence,
       confirmedAt: bundle.confirmedAt?.toISOString(),
       lastError: bundle.lastError,
-      /** Whether roots, taints and CRLs reach the agent by themselves. */
+      /** Whether the agent follows the published bundle, and so gets new roots, taints and CRLs. */
       isFollowed: bundle.isFollowed,
     },
     revocation: {

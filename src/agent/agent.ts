@@ -161,7 +161,7 @@ async function openTokenFiles(parts: AgentParts, life: Lifetime): Promise<JwtFil
   if (!jwtSvids) return undefined;
   const { jwtFiles: files, subject } = configuration;
   let tokens: JwtFiles | undefined;
-  // Both at once, because closing a file waits for its pending token, whose request must end for that.
+  // Both at once: `close` waits for the pending requests for tokens, and `end` ends them.
   life.endsWith(
     "the tokens and their files",
     () => jwtSvids.end(),

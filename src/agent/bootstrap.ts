@@ -59,7 +59,7 @@ export interface ListenerFlags {
 
 /**
  * Parses the listeners of `agent bootstrap`. Without `allow`, they accept every peer of the trust domain.
- * @throws OperatorError for a malformed listener, without any, and for `clientCa` without an ingress listener.
+ * @throws OperatorError for a malformed listener, if there is none, and for `clientCa` without an ingress listener.
  */
 export function parseListeners(
   { inbound, outbound, ingress, clientCa, egress, allow }: ListenerFlags,

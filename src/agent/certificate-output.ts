@@ -201,7 +201,7 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
     else if ((await readlink(path).catch(() => undefined)) !== target)
       await replaceLink(path, target);
   }
-  // Removes only folders of this program: a process that may write here could have made the link lead to another.
+  // Removes only this program's folders: a process that may write here could have led the link to another folder.
   if (previous !== undefined && ownFolder.test(previous))
     await removeFolder(join(folder, previous));
 }

@@ -78,7 +78,7 @@ export function parseConfiguration(
     crlUrl: crlUrlOf(variables.RAMPART_CRL_URL, bundleUrl),
     longestBundleRefreshSeconds: Math.max(1, variables.RAMPART_BUNDLE_REFRESH / 1000),
     federation,
-    /** The roots for the TLS of these endpoints; by default the system's. */
+    /** The roots for TLS to the endpoints of `federation`; by default the system's. */
     federatedRootFile: variables.RAMPART_FEDERATED_ROOT_CA,
     sdsSocket: variables.RAMPART_SDS_SOCKET,
     workloadApiSocket: variables.RAMPART_WORKLOAD_API_SOCKET,

@@ -15,7 +15,7 @@ export const DescriptorPath = {
   },
 
   /**
-   * Works in a folder by its descriptor: whoever may write beside it could put a link in its place at any time.
+   * Works in a folder by its descriptor: whoever may write to the parent folder could replace it by a link at any time.
    *
    * @throws Error `ELOOP` or `ENOTDIR` for a link.
    */

@@ -1,4 +1,4 @@
-/** Listeners that are called at once for each change. Beside its topic a call has no value: listeners look that up. */
+/** Listeners that are called at once for each change, with its topic alone: a listener looks up the new value. */
 export class Subscribers<Topic = void> {
   readonly #listeners = new Set<(topic: Topic) => void>();
 

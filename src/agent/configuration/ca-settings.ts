@@ -70,7 +70,7 @@ const loopback = /^(127(?:\.\d{1,3}){3}|localhost|\[::1\])$/;
  * URL means Connect, or gRPC-Web or gRPC where its scheme begins with `grpc-web+` or `grpc+`. A URL with
  * plaintext must lead to this machine.
  *
- * @param sanOverride The name in the certificate of an istiod that `CA_ADDR` does not name.
+ * @param sanOverride The name that istiod's certificate must have, in place of the host.
  * @returns `undefined` for any other text.
  */
 export function parseCaAddress(text: string, sanOverride?: string): CaAddress | undefined {

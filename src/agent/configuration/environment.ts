@@ -204,8 +204,8 @@ const noMetrics = "the agent serves no metrics of the workload, and none over TL
 const noWasm = "the agent fetches no Wasm modules";
 
 /**
- * The variables of pilot-agent that have no effect here, with the missing feature. The agent refuses to start with
- * those whose lack would harm the workload.
+ * The variables of pilot-agent that have no effect here, with the missing feature. The agent refuses to start if the
+ * lack of the feature would harm the workload.
  */
 export const unsupportedVariables = {
   refused: {
@@ -249,11 +249,11 @@ export function missedVariables(
   });
 }
 
-/** Variables of Rampart's other programs, and those that Kubernetes sets for a Service with this name. */
+/** Variables of Rampart's other programs, and those that Kubernetes sets for a Service named `rampart…`. */
 const ofOthers =
   /^RAMPART_(?:LOG_TOKEN|PASSPHRASE|(?:.*_)?(?:SERVICE_(?:HOST|PORT).*|PORT(?:_\d+_.*)?))$/;
 
-/** Finds unknown variables that begin with `RAMPART_`, such as misspelled ones, on which an operator relies. */
+/** Finds unknown variables that begin with `RAMPART_`: an operator may rely on a misspelled one. */
 export const unknownVariables = (environment: Environment): readonly MissedVariable[] =>
   Object.keys(environment)
     .filter((name) => name.startsWith("RAMPART_") && !variableNames.includes(name))

@@ -9,7 +9,7 @@ const wholeNumber = (least: number, most: number): z.ZodMiniType<number> =>
 /** A number of a TCP port, from 1 to 65,535. */
 export const port: z.ZodMiniType<number> = wholeNumber(1, 65_535);
 
-/** Seconds and counts have protobuf's 0 for "unset". */
+/** Seconds or a count, in which protobuf's 0 means "unset". */
 const orDefault = (otherwise: number) =>
   z.pipe(
     z._default(wholeNumber(0, 86_400), 0),

@@ -47,7 +47,7 @@ export function xdsSettingsOf(
       clientCertificate: clientCertificateOf(variables),
       serverName: variables.ISTIOD_SAN ?? serverNameOf(host),
     },
-    /** A file of roots that takes the place of the usual one if it exists. */
+    /** A file of roots that is used, if it exists, in place of `rootFile`. */
     preferredRootFile:
       variables.XDS_ROOT_CA === undefined ? "./etc/certs/root-cert.pem" : undefined,
     token,

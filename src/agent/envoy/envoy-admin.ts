@@ -42,8 +42,8 @@ export class EnvoyAdmin {
   }
 
   /**
-   * Why Envoy does not serve yet, if so. As in pilot-agent, Envoy serves once it is live with its workers and, if
-   * listeners and clusters are discovered, has accepted both. It has counters of a discovery only if there is one.
+   * Why Envoy does not serve yet; empty once it does. As in pilot-agent, Envoy serves once it is live with its workers,
+   * and has accepted listeners and clusters if it discovers them. Only a discovery service in use has counters.
    */
   async faults(): Promise<readonly string[]> {
     const stats = await this.#stats(readinessStats);

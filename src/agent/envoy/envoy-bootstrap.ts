@@ -159,8 +159,8 @@ function tlsCluster(name: string, to: SocketAddress, family: string, transport_s
 }
 
 /**
- * Envoy's `dns_lookup_family`. By default Envoy uses IPv6 if a name has any, even on a machine without. With all
- * addresses it would alternate between families, and half of the connections would fail if one is broken.
+ * Envoy's `dns_lookup_family`. By default Envoy uses the IPv6 addresses of a name that has any, even on a machine without
+ * IPv6. With `ALL` it would alternate between the families, and if one is broken, half of the connections would fail.
  */
 function familyOf(addresses: readonly string[]): string {
   if (addresses.length === 0 || addresses.every(isIPv4)) return "V4_ONLY";

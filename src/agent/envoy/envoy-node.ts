@@ -122,7 +122,7 @@ function localityOf(labels: PodFields): Json {
   return Object.fromEntries(names.flatMap((name, i) => (parts[i] ? [[name, parts[i]]] : [])));
 }
 
-/** Kubernetes holds annotations to 256 KiB in all. */
+/** Kubernetes limits the annotations of a pod to 256 KiB; in the file they are longer by escapes. */
 const maximumOctets = 1024 * 1024;
 
 type PodFields = Readonly<Record<string, string>>;

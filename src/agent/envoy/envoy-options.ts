@@ -14,7 +14,7 @@ const configurationOptions = /^(?:-c|--config-path|--config-yaml)(?:=|$)/;
 
 /**
  * The options that the agent adds to Envoy's command line: the drain strategy and `ISTIO_BOOTSTRAP_OVERRIDE`. With an
- * XDS proxy also pilot-agent's and, unless `given` names a configuration, a bootstrap that it writes into a file.
+ * XDS proxy it adds pilot-agent's options and, unless `given` names a configuration, writes a bootstrap and names that.
  *
  * @throws ConfigurationError, or OperatorError for a file that cannot be read.
  */

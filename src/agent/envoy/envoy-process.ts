@@ -27,7 +27,7 @@ interface RestartBudget {
   readonly firstWaitMilliseconds: number;
 }
 
-/** The restarts of former versions of pilot-agent, which restarted Envoy. */
+/** The restarts of Envoy in former versions of pilot-agent; newer ones restart nothing. */
 export const usualRestarts: RestartBudget = { maximum: 10, firstWaitMilliseconds: 200 };
 
 interface SupervisedProgram {

@@ -24,7 +24,7 @@ interface XdsBootstrapOptions {
   readonly isIncremental: boolean;
   readonly admin: SocketAddress;
   readonly status: SocketAddress;
-  /** Whether the machine's first address is IPv6, as istiod orders them. Then listeners accept both families. */
+  /** Whether the machine's first address is IPv6. Then listeners accept both families. */
   readonly isIpv6: boolean;
   /** The port for readiness probes of kubelets and load balancers. */
   readonly healthPort: number;

@@ -96,7 +96,7 @@ const sessionTimes = {
   idleConnectionTimeoutMs: 60_000,
 };
 
-/** The HTTP/2 sessions of native gRPC, each on a connection that is opened before. */
+/** The HTTP/2 sessions of native gRPC, each on a connection that is opened before the session. */
 class Sessions extends Http2SessionManager {
   readonly #open: () => Promise<Socket>;
   readonly #opened: { next?: Socket };

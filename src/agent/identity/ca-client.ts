@@ -124,7 +124,7 @@ function outOfTime(error: unknown): unknown {
   return isLate ? new ConnectError(`it ${Handshake.hint}`, error.code, {}, [], error) : error;
 }
 
-/** Whether another attempt may succeed at once: not after a fault of the agent's own, nor if the CA asks for a wait. */
+/** Whether another attempt may succeed at once: not after a refusal, the agent's own fault, or a request to wait. */
 function isWorthRetrying(error: ConnectError): boolean {
   const isOwn = error.cause instanceof IssuanceError || error.cause instanceof OperatorError;
   return !isOwn && !isRefusal(error.code) && secondsToWait(error) === 0;
@@ -142,15 +142,15 @@ function toIssuanceError(error: unknown): unknown {
   return new IssuanceError(fault, message, error, secondsToWait(error));
 }
 
-/** Begins a message: whether the CA answered, or the agent or the system got no connection. */
+/** Begins a message: the CA did not answer in time, it answered, or there was no connection. */
 function beginningOf({ code, cause }: ConnectError): string {
   if (code === Code.DeadlineExceeded) return "no answer from the CA:";
   return errorCode(cause) === undefined ? "the CA answered" : "no connection to the CA:";
 }
 
 /**
- * The seconds for which a CA asks not to be called, or 0. 0, too, for a refusal that no retry can turn into a
- * certificate.
+ * The seconds for which a CA asks not to be called. They are 0 if it does not ask, and for a refusal that no retry can
+ * turn into a certificate.
  */
 function secondsToWait({ code, metadata }: ConnectError): number {
   if (isRefusal(code)) return 0;

@@ -63,7 +63,7 @@ function runCommand(
       const token = stdout.trim();
       if (error === null && bearerToken.test(token)) return resolve(token);
       const fault = error === null ? "printed no token" : faultOf(error, timeout);
-      // Without Node's error as the cause, whose message has the arguments and stderr.
+      // Node's error is left out, because its message has the arguments and stderr.
       reject(new OperatorError(`no token: the command ${program} ${fault}`));
     });
   });

@@ -64,8 +64,8 @@ export function agentSecrets(parts: SecretParts): SecretSource {
 }
 
 /**
- * Adds SPIRE's names to Istio's: the SPIFFE ID of a trust domain for its roots, and `ALL`. For the agent's own trust
- * domain it is the same resource as `ROOTCA`, with its CRLs.
+ * Adds SPIRE's names to Istio's: the SPIFFE ID of a trust domain for its roots, and `ALL`. The SPIFFE ID of the agent's
+ * own trust domain names the same resource as `ROOTCA`, with its CRLs.
  */
 export function withBundles(
   source: SecretSource,

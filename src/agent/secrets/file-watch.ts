@@ -14,7 +14,7 @@ const longestLookMilliseconds = 1_000;
 
 /**
  * Watches the content of the file that a path leads to, through any symbolic links: the kubelet swaps them. Neither the
- * file nor its folder need be there yet. Only a difference in content is a change; that the file goes is none.
+ * file nor its folder need be there yet. Only a difference in content is a change; the removal of the file is none.
  *
  * It polls: a machine has a limited number of file watches, and some file systems notify of nothing.
  *
@@ -69,7 +69,7 @@ function unlessAbsent<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch {
-    // Absent is a file that is missing or unreadable, and a device or pipe.
+    // A missing or unreadable file counts as absent, and so does a device or pipe.
     return undefined;
   }
 }

@@ -49,7 +49,7 @@ export class MountedFiles {
     for (const unwatch of this.#unwatch) unwatch();
   }
 
-  /** The files that replace a resource now; `undefined` if there are none, unless they are required. */
+  /** The files that replace a resource now; `undefined` if there are none and none are required. */
   find(name: string): FileResource | undefined {
     const { chainFile, keyFile, rootFile } = this.#current();
     if (this.#isOutput(resolve(chainFile, ".."))) return undefined;

@@ -36,8 +36,8 @@ export interface SecretSource {
 }
 
 /**
- * Loads secrets and returns them once `takeRoom` resolves. Each is loaded twice: first only to wait until it exists,
- * which may take long and needs no room, then for the answer.
+ * Loads secrets and returns them once `takeRoom` resolves. Each is loaded twice: first only to wait until it exists, then
+ * for the answer. The wait may be long, and should not keep the room from other answers.
  */
 export async function loadAll(
   source: SecretSource,

@@ -31,12 +31,12 @@ export class JwtBundles {
     return this.#keys.get(trustDomain);
   }
 
-  /** Whether a newer bundle lacks a key that one had: verifiers refuse its tokens, or soon will. Remembers 100 of each domain. */
+  /** Whether a newer bundle lacks a former key, whose tokens verifiers refuse or soon will. Remembers 100 keys of a domain. */
   isWithdrawn(trustDomain: TrustDomain, keyId: string): boolean {
     return this.#withdrawn.get(trustDomain)?.has(keyId) === true;
   }
 
-  /** A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys have no `use`, whose `jwt-svid` some skip. */
+  /** A JWK Set for each trust domain, by its SPIFFE ID. As in SPIRE, keys have no `use`: some readers skip `jwt-svid`. */
   get documents(): Record<string, Uint8Array> {
     const entries = [...this.#keys].map(([trustDomain, keys]) => {
       const set = { keys: keys.map(JwtSvidKeys.toJwk) };
@@ -81,7 +81,7 @@ export class FederatedBundles {
   }
 }
 
-/** Whether a root has a SPIFFE ID of another trust domain (SPIFFE X509-SVID §3.2). A bundle itself names none. */
+/** Whether a root has a SPIFFE ID of another trust domain (SPIFFE X509-SVID §3.2). A bundle itself names no trust domain. */
 function namesAnotherTrustDomain(
   { subjectAltName = "" }: X509Certificate,
   trustDomain: TrustDomain,

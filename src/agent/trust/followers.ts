@@ -228,7 +228,7 @@ export class OwnBundle implements FollowerState {
     await this.#follower?.run(signal);
   }
 
-  /** Resolves once CRLs may be read beside the bundle, because the CA is no istiod, or when the signal aborts. */
+  /** Resolves once the CA has proved to be no istiod, so that it may have CRLs beside the bundle, or when the signal aborts. */
   async found(signal: AbortSignal): Promise<void> {
     signal.addEventListener("abort", () => this.#found.resolve());
     if (!signal.aborted) await this.#found.promise;

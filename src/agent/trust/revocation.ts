@@ -123,7 +123,7 @@ export class Revocation {
     this.#refreshNow();
   }
 
-  /** Accepts a published document. @returns Whether no CRL was refused, other than those of unknown issuers. */
+  /** Accepts a published document. @returns Whether every CRL was accepted, or is of an unknown issuer. */
   take(crls: readonly Crl[]): boolean {
     this.#isAbsent = false;
     const all = this.#known.take(crls, this.#authorities, this.#ports.clock());
@@ -193,7 +193,7 @@ export class Revocation {
     if (!isSame) this.#pem = crlsPem(crls);
     this.#ports.trust.holdBack(this.#usable.awaited);
     const isUsed = crls.length > 0;
-    // Not logged while a CRL is awaited: after an immediate taint, that of the only root comes within a moment.
+    // Not logged while a CRL is awaited: after an immediate taint, the CRL of the only root comes within a moment.
     if (isUsed !== this.#isSaidUsed && (isUsed || !isAwaiting)) this.#logUse(isUsed);
     if (isSame) return;
     this.#renewRevoked();

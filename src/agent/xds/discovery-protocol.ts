@@ -83,8 +83,7 @@ function peekAt(
 
 /**
  * The last length-delimited field of each wanted number. It decodes no field: a response may have tens of MiB of
- * resources, for whose types this project has no schema. Of other fields, of which a peer may send millions, it keeps
- * nothing.
+ * resources, for whose types this project has no schema. It keeps no other field, because a peer may send millions.
  */
 function fieldsOf(
   message: Uint8Array,

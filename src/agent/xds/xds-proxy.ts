@@ -73,7 +73,7 @@ export class XdsProxy {
     });
   }
 
-  /** Serves a stream, and closes the last one: Envoy may reconnect before the agent notices that it has ended. */
+  /** Serves a stream, and closes the one before: Envoy may reconnect before the agent notices that the old one has ended. */
   async #serve(downstream: ServerHttp2Stream, protocol: DiscoveryProtocol): Promise<void> {
     const number = ++this.#streams;
     const counts = { requests: 0, responses: 0 };

@@ -60,7 +60,7 @@ const noStatus: GrpcStatus = {
   message: "istiod ended the stream without a status",
 };
 
-/** The most octets of requests that istiod may leave unread. Beyond it the stream ends, because memory is dearer. */
+/** The most octets of requests that istiod may leave unread. Beyond it the stream ends, to bound memory. */
 const maximumQueuedOctets = 64 * 1024 * 1024;
 
 /**

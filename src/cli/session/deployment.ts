@@ -37,8 +37,8 @@ type DatedChoice = DeploymentChoice & { readonly now: Date };
 
 /**
  * Opens the store that the options choose: a deployed Worker's, that of `rampart serve`, or the local Worker's. The
- * caller closes it. With `dryRun`, a store of files is read-only, and the local Worker's is a copy; any other store can
- * be written to, so the caller must not.
+ * caller closes it. With `dryRun`, a store of files is read-only, and the local Worker's is a copy; any other store is
+ * writable, so the caller must not write.
  * @throws OperatorError for a missing or invalid configuration, and a missing folder of a store that is not new.
  */
 export async function openDeployment(

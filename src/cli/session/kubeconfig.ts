@@ -223,7 +223,7 @@ export function readFileText(path: string): Promise<string> {
   return SmallFile.read(path, maximumFileOctets, { mayBePipe: true });
 }
 
-/** Parses YAML. The error has not the parser's message, which quotes the file and its credentials. */
+/** Parses YAML. The error leaves out the parser's message, which quotes the file and its credentials. */
 function parseYaml(text: string, path: string): unknown {
   try {
     return parse(text);

@@ -162,8 +162,8 @@ export async function openStore({ mint }: Session): Promise<OpenedStore> {
 }
 
 /**
- * Opens the store for a verb that writes. Single records may not open: they are among its `refusals`.
- * @throws OperatorError if it holds authorities of which none opens with this KEK.
+ * Opens the store for a verb that writes. Records that do not open are among its `refusals`.
+ * @throws OperatorError if it holds authorities, and none of them opens with this KEK.
  */
 export async function openToWrite(session: Session): Promise<OpenedStore> {
   const store = await openStore(session);
@@ -182,8 +182,8 @@ export function requireAllOpen({ refusals }: OpenedStore): void {
 }
 
 /**
- * Prints a list of what a store holds. If a record of the store does not open, the list may lack it: then a list that
- * is not empty is printed, and the error follows.
+ * Prints a list of what a store holds. If a record of the store does not open, the list may be incomplete: it is printed
+ * unless it is empty, and then the error is thrown.
  * @throws OperatorError as {@link requireAllOpen}
  */
 export function answerList(

@@ -4,8 +4,8 @@ import { columnsOf, wrap } from "./text.ts";
 type Column = ReturnType<typeof columnOf>;
 
 /**
- * Formats a table. Where a line would be wider than the screen, columns leave it: each row has their values in lines
- * below, so that no value is cut off.
+ * Formats a table. If lines would be wider than the screen, columns leave the table: each row has their values on lines
+ * below it, so that no value is cut off.
  * @param below The headings of the columns that leave first, in this order.
  */
 export function formatTable(

@@ -181,7 +181,7 @@ export class Terminal implements Screen {
   async askSecretly(question: string): Promise<string | undefined> {
     const { stdin, stderr } = this.#process;
     const unseen = new Writable({ write: (_chunk, _encoding, done) => done() });
-    // The prompt turns the terminal's echo off, and the question follows, so that no key is typed that shows.
+    // The question is printed after the prompt has turned the echo off, so that no key that is typed shows.
     const typed = typedLine("", stdin, unseen);
     stderr.write(question);
     const answer = await typed;

@@ -84,7 +84,7 @@ const nextSteps: readonly NextCommand[] = [
   ["rampart kek new --help", "says how to put it in the place of another KEK"],
 ];
 
-/** Prints the KEK of the configuration that has this id, or else a fresh one, wrapped by each key. */
+/** Wraps a KEK by each key, and prints the result: the KEK with this id in the configuration, or else a new one. */
 async function wrap(
   terminal: Terminal,
   options: SessionOptions,
@@ -172,7 +172,7 @@ async function reportKeks({ mint }: Session) {
   }));
 }
 
-/** The id of the KEK that a record names. It is proved only if the record opens. */
+/** The id of the KEK that a record names. Only a record that opens proves it. */
 function kekOf(value: string): string {
   const { kek = "(unreadable)" } = Object(jsonIn(value)) as { readonly kek?: unknown };
   return String(kek);

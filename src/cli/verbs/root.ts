@@ -95,7 +95,7 @@ export async function add(session: Session, file: string): Promise<void> {
   const [first] = roots;
   if (missing.length === 0 && first)
     throw new OperatorError(`${first.id} ${trustedBy(first, store)}`);
-  // Istio's file has new roots beside that of the authority, which must not outlive a taint of it.
+  // Istio's file has an authority's root beside new ones. As an additional root, it would outlive a taint of the authority.
   const inBundle = store.authorities.flatMap((each) => each.roots);
   const added = missing.filter((root) => !isIn(inBundle, root.roots[0]));
   for (const {

@@ -12,7 +12,7 @@ import { attention, broken, good, type Measurement, type Row, skipped } from "./
 
 /**
  * Makes the rows that ask for certificates: over each protocol, and with credentials that the CA must refuse.
- * @param refused More tokens that it must refuse.
+ * @param refused More tokens that the CA must refuse.
  */
 export const callRows = (refused: readonly string[]): readonly Row[] => [
   protocolRow("connect", "Connect", "Rampart's own client and agents that say so speak it."),

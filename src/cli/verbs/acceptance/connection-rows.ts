@@ -126,7 +126,7 @@ function chainOf(socket: TLSSocket): readonly X509Certificate[] {
   return chain;
 }
 
-/** Makes the measurement of a row about TLS. It is skipped for an `http:` URL, which is of this machine. */
+/** Makes the measurement of a row about TLS. It is skipped for an `http:` URL, which leads to this machine. */
 function overTls(
   judge: (facts: TlsFacts, parts: DeployedParts) => Measurement | Promise<Measurement>,
 ): Row["measure"] {

@@ -55,7 +55,7 @@ export interface CertificateCall {
 
 /** Why a call got no certificate. */
 interface NoCertificate {
-  /** `undefined` for a response that is none of the protocol, such as a proxy's. */
+  /** `undefined` for a response that is not of the protocol, such as a proxy's. */
   readonly code: Code | undefined;
   readonly said: string;
   /** Whether the answer names a wait. */
@@ -72,7 +72,7 @@ export class Deployed {
   readonly parts: DeployedParts;
   /** The chains of all certificates so far. The first one shows the identity. */
   readonly issued: Chain[] = [];
-  /** The milliseconds that each call took which got a certificate. */
+  /** The milliseconds of each call that got a certificate, by protocol. */
   readonly latencies = new Map<string, number[]>();
   readonly #channels = new Map<Protocol, Promise<Channel>>();
 

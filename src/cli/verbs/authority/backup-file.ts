@@ -109,7 +109,7 @@ async function collect(session: Session): Promise<object> {
   if (authorities.length + requests.length === 0) {
     throw new OperatorError("the store holds no authority");
   }
-  // The backup must not lack a taint that the configuration alone states, and that has no instant.
+  // The backup must have the taints that only the configuration states. They have no instant, so they get this one.
   const all = taints.map((taint) =>
     storedTaints.includes(taint) ? taint : { ...taint, taintedAt: session.now },
   );

@@ -63,8 +63,8 @@ export function addInstall(command: Command, terminal: Terminal): void {
 }
 
 /**
- * Installs the certificate for an open request, which it deletes: the authority is published at once, and signs once every
- * verifier has its root. A root that is new to the mesh needs a confirmation.
+ * Installs the certificate for an open request, and deletes the request. The authority is published at once, and signs
+ * once every verifier has its root. A root that is new to the mesh needs a confirmation.
  * @throws OperatorError for records that do not open, and for a chain that answers no open request or does not verify.
  */
 export async function install(
@@ -149,7 +149,7 @@ export function addImport(command: Command, terminal: Terminal): void {
 /**
  * Takes over the CA in a directory or manifest. Into an empty store it is adopted, signs at once, and a rotation
  * follows, because an authority that expires soon needs its successor now. Beside other authorities it is installed
- * like an intermediate, and published before it signs. An authority that the store has already changes nothing.
+ * like an intermediate, and published before it signs. If the store already has the authority, nothing changes.
  * @throws OperatorError for records that do not open, for material that does not verify, and for other files that have
  *   changed beside an authority that the store has.
  */

@@ -12,9 +12,9 @@ import { restoredTokenKeys } from "./backup-content.ts";
 import type { OpenedBackup } from "./backup-file.ts";
 
 /**
- * Refuses to restore one CA beside another: the newest authority signs at once, and a mesh accepts nothing of a root
- * that its bundle has not had for as long as a leaf lasts.
- * @throws OperatorError if both have authorities, and share neither one nor a root that was published so long ago.
+ * Refuses to restore one CA beside another: the newest authority signs at once, but every verifier accepts its leaves only
+ * after the bundle has had its root for as long as a leaf lasts.
+ * @throws OperatorError if both have authorities, but share neither an authority nor a root that was published so long ago.
  */
 export function requireOneCa(
   { mint: { phaseLengths: lengths }, now, place }: Session,

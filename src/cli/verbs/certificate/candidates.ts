@@ -130,7 +130,7 @@ interface LogChoice {
   readonly shown: readonly string[];
   /** The search; `undefined` if only serial numbers choose. */
   readonly fields: SearchFields | undefined;
-  /** Whether the certificates are chosen, too, that were issued to a caller who showed a chosen one. */
+  /** Whether to choose also each certificate that was issued to a caller who showed a chosen one. */
   readonly withRenewals: boolean;
 }
 
@@ -177,7 +177,7 @@ export async function loggedCandidates(
   return judged([...chosen.values()], authorities);
 }
 
-/** Adds the renewals of chosen certificates, and theirs, which may be in another shard. */
+/** Adds the renewals of chosen certificates, and the renewals of those. A renewal may be in another shard. */
 function addRenewals(
   followers: readonly Follower[],
   chosen: Map<string, IndexedEntry>,

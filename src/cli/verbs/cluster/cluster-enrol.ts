@@ -36,8 +36,8 @@ export interface EnrolmentSettings {
 const discovery = z.object({ issuer: z.string() });
 
 /**
- * Parses the documents of an API server; of the key set no more than its JSON.
- * @throws OperatorError for no JSON, and no issuer.
+ * Parses the documents of an API server. The key set is parsed as JSON, but its keys are not checked.
+ * @throws OperatorError for a document that is not JSON, and for a discovery document that names no issuer.
  */
 export function parseIssuerDocuments(discoveryText: string, jwksText: string): IssuerDocuments {
   return { issuer: issuerIn(discoveryText), jwks: documentIn(jwksText, "the JWK Set") };

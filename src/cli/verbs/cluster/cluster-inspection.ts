@@ -28,10 +28,10 @@ const timeoutMilliseconds = 60_000;
 const maximumDistinctCharacters = 16 * 1024 * 1024;
 
 /**
- * Lists the trust bundles in each cluster of `ISSUERS`, eight clusters at once, each for at most a minute: through the
- * login of a kubeconfig that fits, or else with the credential of its table from the environment. A cluster that cannot
- * be read has a sentence in place of its roots, and each login that fits no table is listed with the reason. An issuer
- * with `subjects` has no cluster.
+ * Lists the trust bundles in each cluster of `ISSUERS`, eight clusters at once, each for at most a minute. A cluster is
+ * read with the login of the kubeconfig that fits it, or else with the credential that its table takes from the
+ * environment. A cluster that cannot be read has a sentence in place of its roots, and each login that fits no table is
+ * listed with the reason. An issuer with `subjects` has no cluster.
  * @throws OperatorError for a login that cannot be read.
  */
 export async function inspectClusters(

@@ -163,7 +163,7 @@ export function rootReach(
     signsFrom: authority.schedule.signsFrom,
     clusters,
     /**
-     * Whether all namespaces have the root; `undefined` if none is known to lack it, and a cluster cannot be inspected.
+     * Whether all namespaces have the root; `undefined` if none is known to lack it, but a cluster cannot be inspected.
      */
     isEverywhere: lacks ? false : isKnown ? true : undefined,
   };

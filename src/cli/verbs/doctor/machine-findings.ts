@@ -144,7 +144,7 @@ async function fullDisk(directory: string): Promise<readonly Finding[]> {
 }
 
 /**
- * Finds a disk with too few octets left: `store-full` if the longest record does not fit, which the CA tries as well.
+ * Finds a disk with too few octets left: `store-full` if the longest record does not fit. The CA tests the same.
  */
 export function roomFindings(directory: string, left: number): readonly Finding[] {
   if (left >= leastRoom) return [];
@@ -166,8 +166,8 @@ async function readOnly(directory: string): Promise<Finding[]> {
 }
 
 /**
- * Guesses the user of the server: the owner of most files. Root, as which somebody may have typed a verb, comes last in
- * another's folder.
+ * Guesses the user of the server: the owner of most files. In another user's folder root comes last, because somebody may
+ * have typed a verb as root.
  */
 function ownerOfMost(files: readonly File[], folderOwner: number): File | undefined {
   const byUser = Map.groupBy(files, ({ uid }) => uid);

@@ -193,7 +193,7 @@ function stateOfLists(pem: string, knowledge: CrlKnowledge, now: Date): State {
   const leftSeconds = (times.ends - now.getTime()) / 1000;
   if (leftSeconds <= 0) return "ended";
   const latest = knowledge.latestRevocation?.getTime() ?? Number.NEGATIVE_INFINITY;
-  // The CRL with the latest revocation begins at that instant, and is backdated.
+  // A CRL that has the latest revocation was made then or later, and its beginning is backdated.
   const knowsLatest = times.begins >= Math.floor(latest / 1000 - Validity.backdateSeconds) * 1000;
   const isYoung = leftSeconds > knowledge.lifetimeSeconds * oldestShare;
   return isYoung && knowsLatest ? "current" : "stale";

@@ -16,7 +16,7 @@ import { type ImportedCertificate, readCertificate, readCertificates } from "./p
 import { type ImportedCertificates, logImportWarnings, verifyPluggedIn } from "./verify.ts";
 
 /**
- * Imports a directory for `rampart serve`; an authority that the store has already changes nothing. It does not rotate. A
+ * Imports a directory for `rampart serve`. If the store already has the authority, nothing changes. It does not rotate. A
  * new root needs no confirmation: the operator who names the directory in the configuration trusts whoever may write there.
  * @throws OperatorError for records that do not open, files that do not verify, and those that {@link
  *   requireNothingNew} refuses.
@@ -66,8 +66,8 @@ interface Knowledge {
 }
 
 /**
- * Refuses changes of the files beside a CA certificate that the store has. No import takes them on, because a record
- * never changes.
+ * Refuses changes of the files beside a CA certificate that the store has. No import can store such a change, because a
+ * record never changes.
  * @throws OperatorError that says which file changed, or what is wrong in one.
  */
 export async function requireNothingNew(

@@ -39,8 +39,8 @@ export interface ImportedCertificates {
 }
 
 /**
- * Verifies a plugged-in CA: its path by {@link verifyImported}, that the key is the certificate's, by a trial leaf, and
- * that no CRL revokes it.
+ * Verifies a plugged-in CA: its path by {@link verifyImported}; by a trial leaf, that the key is the certificate's; and
+ * that no CRL revokes a certificate of the path.
  * @throws OperatorError with one line for each fault.
  */
 export async function verifyPluggedIn(

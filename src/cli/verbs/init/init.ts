@@ -95,7 +95,7 @@ async function makeEmpty(folder: string): Promise<string | undefined> {
   );
 }
 
-/** The folder's name if a Worker may have it, so that it replaces no other Worker of the account; else `rampart`. */
+/** The folder's name if a Worker may have it, else `rampart`: two Workers of one name would replace each other. */
 function workerName(folder: string): string {
   const name = basename(folder);
   return /^[a-z0-9](?:[a-z0-9-]{0,52}[a-z0-9])?$/.test(name) ? name : "rampart";

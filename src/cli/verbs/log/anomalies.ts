@@ -8,8 +8,8 @@ import type { IndexedEntry } from "./entry.ts";
 import type { FollowerIndex } from "./follower-index.ts";
 
 /**
- * The findings of `rampart log follow`, each with when there is one and what a person does, as the page about the log
- * says it.
+ * The findings of `rampart log follow`. Each has its condition and what a person does then, in the words of the page
+ * about the log.
  */
 export const findings = {
   "authority-appeared": [
@@ -111,8 +111,8 @@ export function* anomaliesIn(
 }
 
 /**
- * Finds a log without a new entry for too long. A mesh renews all the time, so an old log is shown, or nothing is
- * published.
+ * Finds a log without a new entry for too long. A mesh renews all the time, so either the server shows an old log, or
+ * the CA publishes nothing.
  */
 function* staleCheckpoint(newest: Date, seconds: number, now: Date): Generator<Anomaly> {
   if (now.getTime() - newest.getTime() <= 1000 * seconds) return;

@@ -225,7 +225,7 @@ export function entryFields(entry: IndexedEntry, distrusted?: Distrusted) {
   return { index, spiffeId, serial, notAfter, ...circumstances, distrust, certificatePem };
 }
 
-/** What a sentence adds about a serial number that is not one of this CA's; `undefined` if it may be. */
+/** Why a serial number cannot be one of this CA's, as a clause; `undefined` if it can. */
 export function foreignSerialNumber(text: string): string | undefined {
   if (/^01[0-9a-f]{32}$/.test(SerialNumber.shown(text))) return undefined;
   return "this CA cannot have chosen it: its numbers have 34 hexadecimal digits and begin with 01, or 39 decimal ones";

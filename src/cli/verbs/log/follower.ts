@@ -103,7 +103,7 @@ async function withoutKey(source: LogSource | undefined): Promise<string> {
 }
 
 /**
- * Reads and verifies what is new into the copy: all of it or nothing. Without a source, it opens the stored checkpoint.
+ * Verifies what is new in the log, and adds it to the copy: all or nothing. Without a source, it opens the stored checkpoint.
  * Too few witnesses are no error: the caller judges `cosigned`.
  * @throws LogError if the log contradicts itself or the copy, FetchError, and OperatorError for an empty copy without a
  *   source.

@@ -187,7 +187,7 @@ export function throwNeedsAttention(sentence: string): never {
 }
 
 /**
- * Requires that some entry has the cluster, if one is given; entries have no aliases of it.
+ * Requires that some entry has the cluster, if one is given. Entries have a cluster's name, never an alias.
  * @throws OperatorError with the exit code `usage` that lists the clusters.
  */
 export function requireCluster(

@@ -75,7 +75,7 @@ function loggedRequest(
   };
 }
 
-/** Whether a gateway has named the caller without its certificate. */
+/** Whether a gateway has passed on the caller's name, but not the caller's certificate. */
 const isForwardedName = ({ gateway, callerSerialNumber }: LogEntry): boolean =>
   gateway !== undefined && callerSerialNumber === undefined;
 

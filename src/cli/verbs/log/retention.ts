@@ -26,7 +26,8 @@ export async function deletable(terminal: Terminal, options: DeletableOptions): 
 }
 
 /**
- * The newest entries that are never deletable: the CA may repeat a publication of this many, and reads their bundles.
+ * How many of the newest entries are never deletable: the CA may repeat a publication of this many, and reads their
+ * bundles then.
  */
 const longestPublication = 20_000;
 

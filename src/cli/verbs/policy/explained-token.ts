@@ -16,7 +16,7 @@ import type { ReadRules } from "./replayed.ts";
 
 /**
  * Prints what the CA of a configuration would decide about the token in a file. It prints neither the token nor claims
- * that are not recorded. It calls nobody, so that it knows only denials of the configuration, and not the keys that an
+ * that are not recorded. It calls nobody, so it knows only denials of the configuration, and not the keys that an
  * issuer publishes. An expired token is judged as of its `iat`: those of CI jobs end before anybody can look at them.
  * @returns The bearer's attributes for the policy; `undefined` for a token that the CA would refuse, or of an issuer
  *   with ServiceAccounts.

@@ -128,5 +128,5 @@ export async function refusalsIn(file: string, since: string): Promise<readonly 
   return found;
 }
 
-/** Parses the JSON in a line, before which journald and kubectl may put words. */
+/** Parses the JSON in a line. Words before it, such as journald's, are skipped. */
 const refusedIn = (line: string): unknown => jsonIn(line.slice(line.indexOf("{")));

@@ -96,7 +96,7 @@ export async function replay(
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
 
-/** Whether a logged request records all that a rule asks for. If it has no node, the CA certainly refuses. */
+/** Whether a logged request records all that a rule looks at. */
 const isToldBy = (
   { isVague, circumstances }: PastRequest,
   { rule, isCertain }: Decisions["live"],

@@ -70,8 +70,8 @@ async function runAgent(
 }
 
 /**
- * Removes `--jitless` from NODE_OPTIONS, which is for the agent alone: a proxy, hook or probe that Node runs needs
- * WebAssembly for its `fetch`.
+ * Removes `--jitless` from NODE_OPTIONS, because the option is for the agent alone: a proxy, hook or probe that Node runs
+ * needs WebAssembly for its `fetch`.
  */
 function leaveCompilersToOthers(): void {
   const { NODE_OPTIONS } = process.env;

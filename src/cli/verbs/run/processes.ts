@@ -14,7 +14,7 @@ const reportsMilliseconds = 4000;
 /**
  * Runs a verb in several child processes until SIGINT or SIGTERM; then all end as each would alone. SIGHUP makes them
  * reload. A child that exits is restarted. If the first child of an index exits before it has served, all end, because
- * the next would fail alike; later the configuration file may be broken, and the others go on with the former one.
+ * the next would fail alike. A later child may fail for a broken file: the others go on with the former configuration.
  * @param argumentsOf The arguments of the child with this index, from 0.
  * @throws OperatorError if such a first child fails, and under Deno or Bun.
  */

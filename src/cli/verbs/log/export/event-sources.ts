@@ -80,7 +80,7 @@ function requireExported(
 }
 
 /**
- * Makes a source of the audit trail in a file: what no log has, which is refusals, faults, and issuances that were not
+ * Makes a source of the events in an audit trail that no log has: refusals, faults, and issuances that were not
  * logged. It follows rotations, and complains if unread lines are gone. A line of 256 KiB or more is skipped. Its `after`
  * throws OperatorError for an unreadable file.
  */

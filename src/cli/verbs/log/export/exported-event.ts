@@ -25,7 +25,7 @@ export function exportedEntry(origin: string, entry: IndexedEntry): ExportedEven
 }
 
 /**
- * Makes an event of a line of the audit trail, before which journald and kubectl may put words.
+ * Makes an event of a line of the audit trail. Words before the JSON, such as journald's, are skipped.
  * @returns `undefined` for every other line, and for what the log has as well.
  */
 export function exportedLine(line: string): ExportedEvent | undefined {
