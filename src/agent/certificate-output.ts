@@ -206,7 +206,7 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
     await removeFolder(join(folder, previous));
 }
 
-/** Removes a folder of the agent's files. Anything else in its place, or in it, stays. */
+/** Removes a folder of the agent's files. A link in its place, and folders in it, stay. */
 async function removeFolder(folder: string): Promise<void> {
   try {
     await DescriptorPath.within(folder, async (path) => {

@@ -77,7 +77,7 @@ export class CertificateCache {
     return this.#writes.write(svid.spiffeId, toRecord(svid));
   }
 
-  /** The stored certificate; `undefined` unless it passes every check of a CA's answer now. */
+  /** The stored certificate; `undefined` if it is missing, or fails a check of a CA's answer now. */
   load(spiffeId: SpiffeId): Promise<CaAnswer | undefined> {
     const { purpose, clock } = this.#opened;
     return this.#read(spiffeId, (text) => parseRecord(text, { spiffeId, purpose }, clock()));

@@ -72,7 +72,7 @@ interface FeedOptions {
 
 /**
  * Starts a feed from a file of lines `uid namespace serviceaccount`; `#` begins a comment. The file lists every
- * workload. Later, while it is missing or malformed, the last list stays in force, which is logged but no fault.
+ * workload. If it is missing or malformed later, the last list stays in force; that is logged, but is no fault.
  */
 export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed> {
   const { path, listener, log, trustDomain } = options;

@@ -148,7 +148,7 @@ type ServedCrls = Pick<Revocation, "isPublished" | "pem" | "changes" | "settled"
 
 /**
  * Adds CRLs to the roots of the agent's trust domain: those that the CA publishes, or else those in a file. Roots from
- * other files get none, because with any CRL Envoy refuses all certificates of an authority without one.
+ * other files get none, because Envoy, once it has a CRL, refuses all certificates of an authority without one.
  *
  * Rampart's CRLs are about leaves. Envoy must not require CRLs of the CAs above, which others operate.
  *

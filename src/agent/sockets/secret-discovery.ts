@@ -83,7 +83,7 @@ async function* discoveryStream(
   }
 }
 
-/** The next request. A rejection counts as handled even if nobody awaits it because the stream ended. */
+/** The next request. Its rejection counts as handled: nobody awaits it once the stream has ended. */
 function nextOf<T>(incoming: AsyncIterator<T>): Promise<IteratorResult<T>> {
   const next = incoming.next();
   next.catch(() => undefined);

@@ -87,8 +87,8 @@ const maximumFiles = 4;
 const longestName = 8_192;
 
 /**
- * The most weight of all connections: a stream, a name (its file has a timer), 128 octets of names and 2 KiB of a
- * message weigh one each.
+ * The most weight of all connections together. Each of these weighs one: a stream, a name (its file has a timer), 128
+ * octets of names, and 2 KiB of a message.
  */
 const maximumWeight = 8_192;
 const octetsOfOne = 2_048;
@@ -120,7 +120,7 @@ export class Sessions {
     this.#heap = heap;
   }
 
-  /** Beyond the bound, destroys the oldest connection without a stream, or else the newest: old proxies keep theirs. */
+  /** Adds a connection. At the bound, destroys the oldest without a stream, or else the newest: old proxies keep theirs. */
   add(session: Http2Session): void {
     if (this.#weights.size >= maximumSessions) {
       const all = [...this.#weights];

@@ -78,7 +78,7 @@ async function isOpenToAll(folder: string): Promise<boolean> {
   }
 }
 
-/** Whether a process listens at the path, even a busy one, because the kernel accepts connections for it. */
+/** Whether a process listens at the path. For a busy one the kernel accepts connections. */
 async function isServed(path: string): Promise<boolean> {
   const socket = connect(path);
   try {

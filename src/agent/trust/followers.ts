@@ -115,8 +115,8 @@ async function webTls(rootFile: string | undefined): Promise<ClientTls> {
 }
 
 /**
- * The TLS options of the profile `https_spiffe`: the last bundle of the trust domain verifies the endpoint, at first that
- * of the file (SPIFFE Federation §5.2.2).
+ * The TLS options of the profile `https_spiffe`: the last bundle of the trust domain verifies the endpoint, and before
+ * the first one, the bundle in the file (SPIFFE Federation §5.2.2).
  *
  * @throws OperatorError for a file without a bundle, and once the trust domain has withdrawn all its roots.
  */

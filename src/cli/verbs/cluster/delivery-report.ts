@@ -191,7 +191,7 @@ function reachIn(
 
 /**
  * Groups namespaces by the roots (base64) that they have. Line breaks may differ, as long as the boundaries have lines of
- * their own: no proxy reads base64 beside a boundary, as YAML's `>` folds it.
+ * their own. YAML's `>` folds base64 onto the line of a boundary, and no proxy reads that.
  */
 export function byRoots({ namespaces, held }: ClusterRoots<HeldRoots>) {
   const byPem = Map.groupBy(namespaces, (namespace) => held.get(namespace)?.pem ?? "");

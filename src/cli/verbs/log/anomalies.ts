@@ -180,7 +180,7 @@ function isWithin(spiffeId: string, table: IssuerTable | undefined): boolean {
 
 /**
  * Finds serial numbers that entries of different names share. The same certificate or token may be logged twice, but
- * two of one number have two signers.
+ * two different ones of one number have two signers.
  */
 function repeatedSerials(index: FollowerIndex, from: number): Anomaly[] {
   const rows = index.all<{ serial: string; idx: number; spiffeId: string }>(

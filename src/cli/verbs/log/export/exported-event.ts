@@ -74,8 +74,8 @@ const authenticated = {
 };
 
 /**
- * The path in OCSF of each field that has one, by the subject of the event: `authority` also for every certificate for
- * which nobody has authenticated. Any other field is in `unmapped` by its own name. A value whose OCSF name ends in
+ * The path in OCSF of each field that has one, by the subject of the event. The paths of `authority` are also for every
+ * certificate for which nobody has authenticated. Any other field is in `unmapped` by its own name. A value whose OCSF name ends in
  * `time` becomes milliseconds since 1970.
  */
 export const ocsfPaths: Readonly<
