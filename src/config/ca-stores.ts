@@ -172,7 +172,7 @@ function openStore(opening: Opening, inForce: InForce, signer?: string): CaStore
   };
 }
 
-/** The policy of a store in the configuration in force: the same object until that is replaced. */
+/** The policy of a store in the configuration in force: the same object until another configuration is in force. */
 function policyIn(inForce: InForce, signer?: string): () => StorePolicy {
   let of = inForce.configuration;
   let known = policyOf(of, signer);

@@ -39,7 +39,7 @@ const hour = 3600;
 
 /** The time that a write to the store may take to reach every reader. */
 export interface Propagation {
-  /** The least `PROPAGATION_INTERVAL` beside 0, which is for a store with one reader. */
+  /** The least `PROPAGATION_INTERVAL` other than 0, which is for a store with one reader. */
   readonly shortestSeconds: number;
   /** The default of `PROPAGATION_INTERVAL`, a duration. */
   readonly usual: string;
@@ -164,8 +164,8 @@ const faultsOf = (form: Form): readonly string[] => [
 ];
 
 /**
- * An authority is published for the longest lifetime of a leaf before it signs, and as long after, each
- * time plus the propagation interval. It signs during the rest of its lifetime.
+ * An authority is published before it signs, and after, each time for the longest lifetime of a leaf plus the
+ * propagation interval. It signs during the rest of its lifetime.
  */
 function derivePhaseLengths(form: Form): PhaseLengths {
   const longestLeafSeconds = form.MAX_WORKLOAD_CERT_TTL;

@@ -44,7 +44,7 @@ export const denial = z.pipe(
   }),
 );
 
-/** Whether only a token, not a certificate, shows if a denial is about its bearer. */
+/** Whether a denial names what only tokens show, and certificates do not. */
 export const isShownByToken = ({ shownBy }: Denial): boolean =>
   shownBy === "token" || shownBy === "claims";
 
@@ -75,7 +75,8 @@ type Compared = { readonly subject: string; readonly fault?: never } | Fault;
 /**
  * The subject as the CA compares it.
  *
- * @returns A fault, in a sentence, for one that no caller can have. No CA knows which nodes, pods and tokens there are.
+ * @returns A fault, in a sentence, for a subject that no caller can have. Nodes, pods and tokens may not exist: no CA
+ *   knows.
  */
 export function deniableSubject(subject: string, { trustDomain, issuers }: Deniable): Compared {
   const [, domain = trustDomain, namespace] = accountPattern.exec(subject) ?? [];

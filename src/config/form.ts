@@ -82,7 +82,7 @@ function faultsIn(
 }
 
 /**
- * Finds the key that, ignoring case, has at most two adjacent letters that differ (two that are swapped, too), or one
+ * Finds the key that differs, ignoring case, in at most two adjacent letters (also if they are swapped), or by one
  * letter more or fewer.
  */
 function similarTo(key: string, known: readonly string[]): string | undefined {
@@ -103,7 +103,7 @@ function placeOf(path: readonly PropertyKey[]): string {
     .slice(1);
 }
 
-/** A domain with two labels or more and a path, without the domain of Kubernetes' own signers. */
+/** A domain with two or more labels, other than that of Kubernetes' own signers, and a path. */
 const signerNamePattern =
   /^(?!(?:[a-z0-9.-]*\.)?kubernetes\.io\/)(?=.{3,571}$)[a-z0-9-]+(?:\.[a-z0-9-]+)+\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
 

@@ -44,16 +44,16 @@ function hasPrivateKey(keySet: unknown): boolean {
 const gateway = z.strictObject({
   account: NameForm.account,
   dns_names: z.array(NameForm.dns).check(z.minLength(1), z.maxLength(32)),
-  /** The part of a client's certificate that it forwards: all, or its name alone, as Istio's Envoy does. */
+  /** What the gateway forwards of a client's certificate: all, or the name alone, as Istio's Envoy does. */
   forwards: z._default(z.enum(["certificates", "identities"]), "certificates"),
 });
 
 const clusterSigner = z
   .strictObject({
     account: NameForm.account,
-    /** The namespaces of the workloads whose X509-SVIDs it may request. */
+    /** The namespaces of the workloads for which the signer may request X509-SVIDs. */
     namespaces: z._default(globList(/^[a-z0-9*-]{1,63}$/, "namespace"), []),
-    /** The DNS names that it may request for services. */
+    /** The DNS names that the signer may request for services. */
     dns_names: z._default(globList(/^[a-z0-9.*-]{1,253}$/, "DNS name"), []),
   })
   .check(
@@ -131,7 +131,7 @@ const members = z.strictObject({
   namespaces,
   trusted_node_accounts: upToSixteen(NameForm.account),
   node_checks: z.optional(z.enum(["api", "claims"])),
-  /** Which namespaces a node's proxies may name, where a token's own claims decide. */
+  /** The namespaces for which the proxies of a node may request, if `node_checks` decides by claims. */
   node_reach: z.optional(
     z.union([z.literal("anywhere"), nodeReaches], {
       error: 'must be "anywhere" or a list of tables of nodes and namespaces',

@@ -96,7 +96,7 @@ const consoleTokens = parsedText((text) => {
 function parseToken(text: string): ConsoleToken | undefined {
   const [, sha256] = digestPattern.exec(text) ?? [];
   if (sha256 !== undefined) return { sha256 };
-  // A digest with a typing error must not become a token that anybody reads in the configuration.
+  // A digest with a typing error must not pass for a token: anybody could read that in the configuration.
   return tokenPattern.test(text) && !/^sha256:/i.test(text) ? { token: text } : undefined;
 }
 

@@ -53,7 +53,7 @@ const maximumWaiting = 2000;
 const maximumWaitingOperators = 100;
 
 /**
- * Makes an issuer of each table of `ISSUERS`, with its keys, token reviews and watched pods. They are
+ * Makes an issuer from each table of `ISSUERS`, with its keys, token reviews and watched pods. They are
  * reused from earlier configurations where the tables are the same. Without `renewal_limit`, a table with `subjects`
  * allows no renewal, and another one has the configuration's limit.
  * @throws ConfigurationError for access to a cluster that this platform cannot have.

@@ -111,7 +111,7 @@ const accessHeader = "cf-access-jwt-assertion";
 const maximumTokenLength = 8 * 1024;
 
 /**
- * Verifies tokens of Cloudflare Access: RS256 by a key of the team, its issuer, its audience, its time and its type. A
+ * Verifies tokens of Cloudflare Access: RS256 by a key of the team, and the token's issuer, audience, time and type. A
  * request that bypassed Access has no such token.
  */
 function createAccessVerifier(

@@ -11,7 +11,7 @@ export const portGuard = {
     "without CONSOLE_TOKENS the console answers under an address or localhost, and not under a name",
   require: async (headers) => {
     const host = headers.get("host");
-    // A request without a host is no browser's: they always send one in HTTP/1.1, and use HTTP/2 only over TLS.
+    // A request without a host is no browser's: browsers always send one in HTTP/1.1, and use HTTP/2 only over TLS.
     if (host === null || addressPattern.test(host)) return;
     throw new CaError({ reason: "credential-missing" }, "the console was asked for under a name");
   },

@@ -35,8 +35,8 @@ interface Attempt {
 }
 
 /**
- * How long a new bundle waits for its CRLs in a namespace; not longer, because it may also remove a tainted root. The time
- * begins at the bundle's sequence, which is an instant, because the isolate of a cron remembers no earlier run.
+ * How long a new bundle waits for its CRLs in a namespace. A bundle may also remove a tainted root, and must not wait
+ * longer. The time begins at its sequence, which is an instant: the isolate of a cron remembers no earlier run.
  */
 const waitMilliseconds = 90_000;
 
@@ -67,9 +67,9 @@ export class ClusterPush implements PushReport {
   readonly outcomes = (): Iterable<PushOutcome> => this.#outcomes.values();
 
   /**
-   * Applies the bundle in every cluster wherever it is missing or differs, within {@link PushLimits}. Logs clusters that
-   * fail or are not reached, and that there is nothing to deliver. Runs may be missed, doubled or cut off: each begins
-   * with what it finds in the clusters. Rejects only by a defect.
+   * Applies the bundle in every cluster wherever it is missing or differs, within {@link PushLimits}. Logs clusters
+   * that fail or are not reached, and why there is nothing to deliver. Runs may be missed, doubled or cut off: each
+   * begins with what it finds in the clusters. Rejects only by a defect.
    */
   async deliver(now: Date, ending?: AbortSignal): Promise<void> {
     const { targets, content, log } = this.#parts;

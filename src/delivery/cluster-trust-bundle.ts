@@ -54,8 +54,9 @@ export function createClusterTrustBundle(
 const storedSchema = z.object({ spec: z.object({ trustBundle: z.string() }) });
 
 /**
- * Applies the bundle in the first version of the API that the server has. It tries them each time, because an update of
- * the server changes that. An apply creates a missing object, so status 404 means that the server lacks the version.
+ * Applies the bundle in the first version of the API that the server has. It tries all each time, because an update of
+ * the server changes its versions. An apply creates a missing object, so status 404 means that the server lacks the
+ * version.
  *
  * @throws FetchError also where the API server has stored something else.
  */

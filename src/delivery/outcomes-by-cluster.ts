@@ -1,6 +1,6 @@
 import { PushOutcome } from "./push-to-cluster.ts";
 
-/** Adds up the outcomes of one cluster, which has two API servers while it moves. The lower sequence and a fault stay. */
+/** Adds up the outcomes of one cluster, which has two API servers while it moves. The sum has the lower sequence, and any fault. */
 export function outcomesByCluster(outcomes: Iterable<PushOutcome>): PushOutcome[] {
   return [...Map.groupBy(outcomes, ({ cluster }) => cluster).values()].flatMap(
     ([first, ...others]) => (first ? [others.reduce(together, first)] : []),

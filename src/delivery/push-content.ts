@@ -29,8 +29,8 @@ export const PushContent = {
   },
 
   /**
-   * The CRLs of the CA. They are empty, which clears earlier ones, where the CA publishes none, and where Envoy would
-   * refuse certificates of a root without a CRL.
+   * The CRLs of the CA. If the CA publishes none, or Envoy would refuse certificates of a root without a CRL, they are
+   * empty, which clears earlier ones.
    */
   crls(crls: CrlSource | undefined, authorities: Authorities, log: EventLog): PushContent {
     let logged = "";
@@ -81,7 +81,7 @@ interface OwnCrl {
   readonly issuer: Certificate;
 }
 
-/** A CRL in a cluster that expires this soon is replaced, even if it is newer: a kubelet takes minutes to update a proxy. */
+/** A CRL in a cluster is replaced if it expires this soon, even if it is newer: a kubelet takes minutes to update a proxy. */
 const marginSeconds = 600;
 
 /**
@@ -89,7 +89,7 @@ const marginSeconds = 600;
  * has several signatures. A CRL stays if it has the same content or a higher number (RFC 5280 §5.2.3), and a valid
  * signature, because tenants may write to the ConfigMap.
  *
- * @returns Tells whether PEM of a cluster may stay.
+ * @returns A function that says whether PEM of a cluster may stay.
  */
 function comparingWith(own: readonly OwnCrl[], now: Date): (pem: string) => Promise<boolean> {
   // Remembers the last result: most namespaces have the same PEM, and verifying each would take long.

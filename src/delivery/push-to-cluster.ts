@@ -39,7 +39,7 @@ export interface PushOutcome {
 export interface PushResult extends PushOutcome {
   /**
    * Whether a namespace may still have an earlier bundle, because it did not get this one. If the bundle `isOld`, only
-   * namespaces that this run did not reach are behind: a later run reaches them; one that refused it may always do so.
+   * namespaces that this run did not reach are behind. A namespace that refused the bundle may refuse it for ever.
    */
   readonly isBehind: (namespace: string, isOld: boolean) => boolean;
 }
@@ -59,7 +59,7 @@ const maximumFailedRounds = 3;
 /**
  * Applies the bundle wherever a cluster lacks it, within the budget. A failure is the `fault` of the result.
  *
- * @param choose The namespaces that get it in this run, of those that lack it.
+ * @param choose Chooses the namespaces that get the bundle in this run, of those that lack it.
  */
 export async function deliverTo(
   target: RootTarget,
@@ -87,7 +87,7 @@ export async function deliverTo(
   }
 }
 
-/** Whether a namespace has the bundle, or any, and since when it has what it has. */
+/** Whether a namespace has the bundle, or none at all, and when its content was delivered. */
 interface NamespaceState {
   readonly isCurrent: boolean;
   readonly isEmpty: boolean;
@@ -121,7 +121,7 @@ async function writeAll(
     failedRounds = results.every(({ status }) => status === "rejected") ? failedRounds + 1 : 0;
     i += writesAtOnce;
   }
-  // The end of the budget cuts off a round, too.
+  // The last round counts as unreached as well if the budget has ended during it.
   const first = isSpent() ? Math.max(0, i - writesAtOnce) : pending.length;
   return { written, unreached: new Set(pending.slice(first)), fault };
 }

@@ -60,8 +60,8 @@ export const KubernetesClient = {
   maximumObjectOctets: 10 * 1024 * 1024,
 
   /**
-   * Creates a client of an API server, without a request to it. What `send` reads at once is bounded in octets in all;
-   * the stream of `open` has no bound of octets or time.
+   * Creates a client of an API server, without a request to it. The responses that `send` reads at the same time are
+   * bounded in their total of octets; the stream of `open` has no bound of octets or time.
    *
    * @param timeoutMilliseconds The bound for every request but a watch.
    */

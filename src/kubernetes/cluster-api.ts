@@ -90,7 +90,7 @@ function limitRequests(send: SendRequest, failed: (error: FetchError) => void): 
   }
 
   function pause(error: unknown, now: Date): void {
-    // No backoff: perhaps anybody can make an object large, which must not stop the requests of all others.
+    // No backoff: whoever can make an object large must not be able to stop the requests of all others.
     if (error instanceof AnswerTooLong) return;
     const message = "gets no request: backing off after a failure";
     pauseError = ClusterApi.isBusy(error) ? busy(message) : new FetchError(message);

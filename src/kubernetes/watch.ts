@@ -16,7 +16,7 @@ export interface WatchedCollection<T> {
   readonly hasAll: () => boolean;
   /** The instant up to which no change has been missed; always `undefined` without a clock. */
   readonly asOf: () => Date | undefined;
-  /** Why it has failed several times in a row; `undefined` again once a watch brings something or ends without an error. */
+  /** Why the watch has failed several times in a row; `undefined` again once it brings something or ends without an error. */
   readonly fault: () => string | undefined;
 }
 
@@ -81,7 +81,7 @@ export const WatchedCollection = {
   /**
    * Watches a collection as client-go does: it lists all objects once, then takes every change from that
    * version on, across broken connections. It lists again when the server has forgotten the version, and
-   * when a watch has failed twice from the same one.
+   * when a watch has failed twice from the same version.
    */
   watch<T>(options: WatchOptions<T>): WatchedCollection<T> {
     const items = new Map<string, T>();

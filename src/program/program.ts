@@ -46,21 +46,21 @@ export interface Port {
 export interface RunningProgram<C> {
   readonly monitoringAddress: AddressInfo;
   readonly plaintextAddress?: AddressInfo | undefined;
-  /** The address for RPCs, if it takes any. It resolves once the program has a certificate. */
+  /** The address for RPCs, if the program takes any. Resolves once the program has a certificate. */
   readonly address?: Promise<AddressInfo> | undefined;
   readonly reconfigure: Reconfigure<C>;
   /** Ends the program: first what callers reach, last the port of probes and scrapes. */
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
 
-/** A program while it begins: it registers what it opens with {@link life}, which ends it. */
+/** A program while it begins. What it opens it registers with {@link life}, to be shut down at the end. */
 export type Program<Context extends ProgramContext = ProgramContext> = Context & {
   /** Its metrics, among them counts of the operational events that it logs. */
   readonly registry: Registry;
   readonly life: Lifetime;
   /** Registers the port of probes and scrapes, which answers until everything else has ended. */
   readonly monitor: (port: Promise<Port>) => Promise<AddressInfo>;
-  /** Adds what every program reports: it is not ready while it ends, and why its configuration file is not in force. */
+  /** Adds to a state that the program is not ready while it ends, and why its configuration file is not in force. */
   readonly withLife: <State extends Readiness>(state: State) => State;
 };
 

@@ -37,7 +37,7 @@ interface Context {
 
 const pollSeconds = 1;
 
-/** A refused file is tried again after as many looks, because a file that it names may exist by then. */
+/** After so many looks a refused file is tried again, because a file that it names may exist by then. */
 const looksBetweenRetries = 10;
 
 /**
@@ -82,7 +82,7 @@ export class RunningConfiguration<C> {
 
   readonly status = (): ConfigurationStatus => this.#status;
 
-  /** Reads the file again at once, even if it has not changed; if a reload is under way, after it. */
+  /** Reads the file again, even if it has not changed: at once, or after the reload that is under way. */
   readonly ask = (): void => {
     this.#isAsked = true;
     this.#sleep.interrupt();
@@ -101,8 +101,8 @@ export class RunningConfiguration<C> {
   }
 
   /**
-   * Creates a function that says whether the file differs from the last read, and did not change between two looks: an
-   * editor may write it in several steps, and half a list of clusters may be a correct file.
+   * Creates a function that says whether the file differs from what was read last, and was the same at the last two
+   * looks: an editor may write a file in several steps, and half a list of clusters may be a correct file.
    */
   #watch(): () => Promise<boolean> {
     let seen: string | undefined;

@@ -75,10 +75,10 @@ interface SecurityRelease {
 }
 
 /**
- * Newest first, by the release notes and the CVE records as read on 2026-11-28. The release of 2026-10-21 is not here: no
- * program decompresses an answer, and a URL has one spelling of an IP address. Nor are faults that need several
- * client-certificate policies on a port, renegotiation, resumed sessions, files over HTTP/2, or headers before the end of
- * a body: no port has any (src/node/tls.ts, src/node/http).
+ * Newest first, by the release notes and the CVE records as read on 2026-11-28. The release of 2026-10-21 is left out,
+ * because no program decompresses an answer, and a URL has one spelling of an IP address. So are faults that need
+ * several client-certificate policies on a port, renegotiation, resumed sessions, files over HTTP/2, or headers before
+ * the end of a body: no port has any (src/node/tls.ts, src/node/http).
  */
 const securityReleases: readonly SecurityRelease[] = [
   {

@@ -19,9 +19,9 @@ const usualFolders: readonly string[] = ["/etc/ssl/certs", "/etc/pki/tls/certs"]
 /** The roots that the system trusts. */
 export const SystemRoots = {
   /**
-   * Reads the roots of this machine: those of `SSL_CERT_FILE` and of the folders of `SSL_CERT_DIR` (with colons between
-   * them), or where Linux distributions keep them; on other systems, without either variable, those of the system's
-   * store. What cannot be read or parsed is left out.
+   * Reads the roots of this machine from the file `SSL_CERT_FILE` and the folders `SSL_CERT_DIR` (with colons between
+   * them). Without a variable, it reads where Linux distributions keep roots; on other systems, without both, the
+   * system's store. What cannot be read or parsed is left out.
    */
   read({
     SSL_CERT_FILE: file,

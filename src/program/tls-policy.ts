@@ -28,8 +28,8 @@ export const CompliancePolicy = {
    * first connection. By default {@link CompliancePolicy.postQuantumGroup} comes first, and TLS 1.2 and classical
    * groups are served, unless Node was started with `--tls-min-v1.3`.
    *
-   * @param environment `COMPLIANCE_POLICY` of `pqc` is Istio's: TLS 1.3, that group alone, AES-GCM. `GODEBUG` with
-   *   `tlsmlkem=0` is Go's: no post-quantum group, so that a client's first message fits one packet.
+   * @param environment `COMPLIANCE_POLICY=pqc`, as in Istio, allows TLS 1.3, that group and AES-GCM alone. `GODEBUG`
+   *   with `tlsmlkem=0`, as in Go, excludes post-quantum groups, so that a client's first message fits one packet.
    * @throws OperatorError for another policy, and for `pqc` where the group is not offered or `GODEBUG` excludes it.
    */
   follow({
@@ -85,7 +85,7 @@ export const Handshake = {
   /** What to try when a server never answers the first message of TLS, as the end of a sentence. */
   hint: `did not finish the TLS handshake in time: if something on the way drops a first message of more than one packet, set ${withoutPostQuantum}`,
 
-  /** Whether a server has taken the connection, and not finished the handshake of TLS. */
+  /** Whether TCP is connected and the TLS handshake has not finished. */
   isUnderWay: (
     socket: (Socket & { readonly secureConnecting?: boolean }) | null | undefined,
   ): boolean => socket?.connecting === false && socket.secureConnecting === true,

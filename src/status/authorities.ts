@@ -11,7 +11,7 @@ export interface AuthorityStatus {
   readonly id: string;
   readonly kind: "authority" | "additional root";
   readonly phase: Phase;
-  /** Whether it signs now. Only one does: once its successor signs, it only verifies, whatever its schedule says. */
+  /** Whether it signs now. Only one authority does: once a successor signs, the others only verify, whatever their schedules say. */
   readonly signs: boolean;
   readonly isTainted: boolean;
   /** When it was tainted; `undefined` if it was not, or only by the configuration, which states no instant. */
@@ -103,7 +103,7 @@ export const AuthorityStatus = {
   },
 };
 
-/** Ends the signing phase of an authority that is not `signer`, the one that signs now, at the begin of that one's. */
+/** The schedule of another authority than `signer`, which signs now: its signing phase ends where that of `signer` begins. */
 function supersededBy(
   signer: SigningAuthority | undefined,
   planned: Schedule,

@@ -75,11 +75,12 @@ const longestNamespace = 63;
 type VouchingIssuer = Readonly<Pick<IssuerTable, "issuer" | "cluster" | "namespaces" | "subjects">>;
 
 /**
- * Findings about issuers of different clusters whose globs match a common namespace, one for each issuer with such
- * issuers after it. Two issuers of one cluster may share namespaces, because a cluster changes its issuer in this way.
+ * Findings about issuers of different clusters whose globs match a common namespace: one for each issuer that shares a
+ * namespace with a later one. Two issuers of one cluster may share namespaces, because a cluster changes its issuer in
+ * this way.
  */
 function overlapFindings(issuers: readonly VouchingIssuer[]): readonly Finding[] {
-  // Without issuers for all namespaces, of which the start and `rampart doctor` warn.
+  // Leaves out issuers for all namespaces, because the start and `rampart doctor` warn of them already.
   const limited = issuers.filter(({ namespaces }) => !namespaces.includes("*"));
   return limited.flatMap((table, i) => {
     const overlaps = limited.slice(i + 1).flatMap((other) => overlapOf(table, other) ?? []);

@@ -174,7 +174,7 @@ function denialOf(
   return { state: "denied", since, detail: joined(subject, why) };
 }
 
-/** Whether an authority is the certificate's issuer; `false` for a malformed one: a log's storage is not trusted. */
+/** Whether an authority is the certificate's issuer; `false` if the certificate is malformed. */
 function isNamedIn(certificate: Certificate, authority: SigningAuthority): boolean {
   try {
     return CertificateVerifier.namesAuthority(certificate, authority);

@@ -154,8 +154,8 @@ export const Finding = {
   },
 
   /**
-   * Adds the name of the signer in whose store it was found to the sentence, and as `--signer` to the commands that take
-   * it; unchanged for the CA's own authorities (`""`).
+   * Adds a signer's name to a finding about its store: to the sentence, and as `--signer` to the commands that take it.
+   * A finding about the CA's own authorities (`""`) stays as it is.
    */
   ofSigner(signer: string, found: Finding): Finding {
     if (signer === "") return found;

@@ -15,7 +15,7 @@ export interface IssuanceStatus {
   readonly since?: Date;
   /** What is counted, and what is not: one sentence. */
   readonly scope: string;
-  /** The counts of each cluster. The cluster without a name counts callers that were not authenticated. */
+  /** The counts of each cluster. Under the empty name are the calls that were not authenticated. */
   readonly clusters: readonly ClusterCalls[];
   /** The last day in hours, the oldest first. */
   readonly hours: readonly Calls[];
@@ -152,8 +152,8 @@ export function countingCalls(log: EventLog, counts: IssuanceCounts, clock: () =
 const dayMilliseconds = 86_400_000;
 
 /**
- * Counts the last day by the newest entries of a log, for a CA in which no process counts calls. Without entries that
- * old, the counts begin (`since`) at the oldest one. The CA's own authorities are not counted.
+ * Counts the last day by the newest entries of a log, for a CA in which no process counts calls. If the
+ * entries do not go back a day, the counts begin (`since`) at the oldest one. The CA's own authorities are not counted.
  */
 export function countsInLog({ entries, total }: FoundEntries, now: Date): IssuanceCounts {
   const dayAgo = now.getTime() - dayMilliseconds;

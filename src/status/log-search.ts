@@ -54,8 +54,8 @@ const maximumSearches = 2;
 const maximumEntries = maximumBundles * Tile.fullWidth;
 
 /**
- * Finds the newest matching entries among about the last 4096 of a log, of its first 16 shards together. Unlike `rampart
- * log`, it does not verify what the storage contains.
+ * Finds the newest matching entries among the last 4096 or fewer of a log. Only its first 16 shards are read. Unlike
+ * `rampart log`, it does not verify what the storage contains.
  */
 export class LogSearch {
   readonly #log: SearchedLog;

@@ -79,7 +79,7 @@ export interface StatusSources extends CheckupSources {
   readonly searchableLog: SearchableLog | undefined;
   /** Whether the reader has shown a credential, without which no entries of the log are shown. */
   readonly hasCredentials: boolean;
-  /** The counts of calls; absent if no process counts them. Then an issuance log shows some. */
+  /** The counts of calls. If absent, because no process counts them, they are taken from the issuance log. */
   readonly counts?: IssuanceCounts | undefined;
 }
 
@@ -152,7 +152,7 @@ async function statusAt(
   };
 }
 
-/** The views of signers whose store can be read, so that the rest of the status is still shown, and the faults. */
+/** The views of the signers whose stores can be read, and the faults of the others, so that a status is still shown. */
 async function viewsAt({ authorities, signers }: StatusSources["issuance"], now: Date) {
   const views = new Map<string, AuthorityView>();
   const faults = new Set<string>();
@@ -176,7 +176,7 @@ function attentionIn(views: ReadonlyMap<string, AuthorityView>): string[] {
 const nothingCounts =
   "Calls are not counted here. Workers Logs has a line for each, a dataset of Analytics Engine that is bound as CALL_COUNTS counts them by cluster and outcome, and an issuance log counts what was issued.";
 
-/** The counts of this process, or of the log. @returns Why there are none, if so; also if the log cannot be read. */
+/** The counts of this process, or of the log. @returns If there are none, or the log cannot be read, the reason. */
 async function countsAt(
   counts: IssuanceCounts | undefined,
   search: LogSearch | undefined,

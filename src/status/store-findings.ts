@@ -53,7 +53,7 @@ const remedies: Readonly<Partial<Record<RecordError["check"], string>>> = {
   seal: `${compareKek}: under the same id it may have another value. If it is the same, somebody has changed the record: \`rampart authority restore rampart-backup.age\``,
 };
 
-/** Findings about a store without a usable authority. If some cannot be opened, a new CA is no remedy. */
+/** Findings about a store without a usable authority. If authorities are there but cannot be opened, a new CA is no remedy. */
 function withoutAuthorities(
   store: OpenedStore,
   inceptionDate: string | undefined,
@@ -89,7 +89,7 @@ function emptyStore(
   }
   if (InceptionDate.isOver(inceptionDate, now)) {
     const what = `The store is empty, and INCEPTION_DATE ${inceptionDate} is over.`;
-    // A remedy with a date, because no command may create another CA in place of lost records.
+    // The remedy for a new CA is a date to set, because no command may create one in place of lost records.
     const remedy = `${lostRecords}. For a new CA, set INCEPTION_DATE = "${today}"`;
     return [Finding.of("inception-date-passed", what, remedy)];
   }

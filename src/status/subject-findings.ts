@@ -9,7 +9,7 @@ type Accepted = ReadonlyMap<string, readonly string[]>;
 
 const github = /^https:\/\/token\.actions\.[\w.-]+(?:\/|$)|\/_services\/token$/;
 
-/** Claims that no later owner of a name can get, and forms of `sub` as safe: a number, a SPIFFE ID, or with ids. */
+/** Claims that no later owner of a name can get, and forms of `sub` that are as safe: a number, a SPIFFE ID, one with ids. */
 const immutable = [
   ...[
     "repository_id",

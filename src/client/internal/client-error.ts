@@ -39,7 +39,7 @@ export function rejectResponse(message: string, cause?: unknown): never {
 const longestSentence = 200;
 
 /**
- * Throws a ClientError for a failed call. Of the text of others, its message has only the CA's sentence, cut at 200
+ * Throws a ClientError for a failed call. Its message quotes nothing but the CA's sentence, cut at 200
  * characters.
  */
 export function failCall(error: unknown): never {

@@ -174,7 +174,7 @@ function covers(one: RuleTable["when"], other: RuleTable["when"]): boolean {
   );
 }
 
-/** Whether the globs match all that the others match. Another glob is taken as a name, whose star only a star matches. */
+/** Whether the globs match all that the others match. Each of the others is compared as a name, whose star only a star matches. */
 function includes(globs: Globs, others: Globs): boolean {
   if (!globs) return true;
   return others?.every(nameAllowList(globs)) ?? false;

@@ -51,7 +51,7 @@ export function subjectRights(
 
 type ValueOf<V> = (account: ServiceAccount) => V | undefined;
 
-/** Makes the lookup of the value of an account's table; `undefined` if there are no tables. */
+/** Makes a function that finds the value of the table of an account; `undefined` if there are no tables. */
 function byAccount<T extends { readonly account: ServiceAccount }, V>(
   tables: readonly T[],
   toValue: (table: T) => V,

@@ -223,8 +223,8 @@ function covers(one: SubjectEntry, other: SubjectEntry): boolean {
 }
 
 /**
- * The entries whose claims choose among accounts that another issuer may vouch for as well. An operator may give such an
- * account to a token, but by its whole name.
+ * Finds entries whose claims may choose an account that another issuer may vouch for as well. To give such an account
+ * to a token, an operator has to write its name without claims.
  */
 export function reachingFaults(tables: readonly Table[]): readonly Fault[] {
   return tables.flatMap((table, i) => {
@@ -244,7 +244,7 @@ export function reachingFaults(tables: readonly Table[]): readonly Fault[] {
   });
 }
 
-/** Whether a namespace of an entry may be one of a glob of another issuer. */
+/** Whether the namespace of an entry, and one that its issuer may vouch for, may match a glob of another issuer. */
 function overlaps({ namespaces }: Table, namespace: string, glob: string): boolean {
   const form = namespace.replace(/\{[^{}]*\}/g, "*");
   return (

@@ -121,7 +121,7 @@ const partsOf = ({ keys = [], root = "" }: UpstreamTable, { keyServices }: Platf
   certificates: certificatesIn([root]),
 });
 
-/** A root whose key never leaves its service; this CA writes, lints and verifies what it signs. */
+/** A root whose key never leaves its service; this CA writes, lints and verifies what the root signs. */
 function rootInService(
   table: UpstreamTable,
   trustDomain: TrustDomain,

@@ -52,7 +52,7 @@ function row(authority: AuthorityStatus): Markup {
     <td>${plainInstant(schedule.retiresAt)}</td><td>${shortHex(fingerprint, 16)}</td></tr>`;
 }
 
-/** The end of signing. For a tainted authority it is the taint's, because a taint shortens the schedule. */
+/** Renders the end of signing. A tainted authority stops at its taint, not at the end of its schedule. */
 function signsUntil({ isTainted, taintedAt, schedule }: AuthorityStatus): Markup {
   if (!isTainted) return plainInstant(schedule.signsUntil);
   return taintedAt ? html`tainted ${plainInstant(taintedAt)}` : html`tainted by configuration`;

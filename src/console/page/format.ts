@@ -5,7 +5,7 @@ export type Markup = ReturnType<typeof html>;
 
 const longestText = 512;
 
-/** Renders untrusted text: cut to 512 characters, and isolated, so that it cannot turn the text around it. */
+/** Renders untrusted text: cut to 512 characters, and isolated, so that it cannot change the direction of the text around it. */
 export const foreign = (text: string): Markup => html`<bdi>${text.slice(0, longestText)}</bdi>`;
 
 /** Renders the beginning of an id or a fingerprint, with all of it as the tooltip. */

@@ -18,7 +18,7 @@ interface PageContent {
   readonly script?: { readonly path: string; readonly integrity: string } | undefined;
 }
 
-/** Renders the complete page. Without its script it only does not update itself. */
+/** Renders the complete page. Without its script, the page works but does not update itself. */
 export function page({ status, query, logResults, script, typed }: PageContent): Markup {
   return html`<!doctype html>
 <html lang="en">

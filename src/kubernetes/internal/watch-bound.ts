@@ -5,7 +5,7 @@ export interface WatchBound<T> {
   readonly items: number;
   readonly octets: number;
   readonly octetsOf: (item: T) => number;
-  /** Set if handled items are removed: those beyond the bound are left out, and listed again after this time. */
+  /** Set if handled items are removed: items beyond the bound are then left out, and listed again after this time. */
   readonly restSeconds?: number;
   /** The owner of an item. Items of the owner with the most are left out first. */
   readonly ownerOf?: (item: T) => string;

@@ -36,19 +36,20 @@ interface UsableCrls {
   readonly isAwaiting: boolean;
   /** The roots without a CRL, which keep every CRL from use unless they are awaited. */
   readonly missing: readonly X509Certificate[];
-  /** When the next CRL expires or the wait ends, so that this must be computed anew. */
+  /** When this must be computed anew: the next CRL expires, or the wait ends. */
   readonly until: Date | undefined;
 }
 
 /** The times of a delivery of roots and CRLs, in seconds. */
 interface CrlTimes {
   /**
-   * How long before `nextUpdate` a CRL is out of use: verifiers refuse every certificate of an expired one's issuer.
+   * How long before `nextUpdate` a CRL goes out of use. Once it has expired, verifiers refuse every certificate of its
+   * issuer.
    */
   readonly margin: number;
   /** How long a new root waits for its CRL. The CA publishes both at the same time. */
   readonly awaited: number;
-  /** How long a CRL stays after its root has left, where verifiers may not get both at one instant. */
+  /** How long a CRL stays after its root has left. Absent if verifiers get both at one instant. */
   readonly kept?: number;
 }
 
@@ -69,9 +70,9 @@ export class MeshCrls {
   readonly #times: CrlTimes;
   /** When the issuer of each CRL was last a root of the mesh, or an intermediate below one. */
   readonly #ofMeshAt = new Map<string, Date>();
-  /** The CRLs of the last document whose roots may still come. */
+  /** The CRLs of the last document that have an unknown issuer: its root may still come. */
   #early: readonly Crl[] = [];
-  /** The fingerprints of the roots that had CRLs when all of them had; empty while no CRL is used. */
+  /** The fingerprints of the roots when each of them last had a CRL; empty while no CRL is used. */
   #covered: ReadonlySet<string> = new Set();
   #awaitedUntil: Date | undefined;
 
@@ -163,8 +164,8 @@ export class MeshCrls {
   }
 
   /**
-   * Whether a CRL may be of this mesh. An agent does not have the intermediates of other workloads, which verifiers
-   * get with each leaf.
+   * Whether a CRL may be of this mesh. In a mesh with intermediates any CRL may be: an agent does not have the
+   * intermediates of other workloads.
    */
   #isOfMesh(crl: Crl, authorities: MeshAuthorities): boolean {
     return authorities.intermediates.length > 0 || this.#namedBy(crl, authorities).length > 0;

@@ -17,7 +17,7 @@ export interface DocumentKind<Document> {
   readonly maximumOctets: number;
   /** @throws FetchError whose message continues a sentence that begins with the endpoint. */
   readonly parse: (octets: Uint8Array) => Document;
-  /** How soon to ask again an endpoint that does not hold its answers (no long polling). */
+  /** How soon to ask again if the endpoint does not hold its answers (no long polling). */
   readonly refreshSeconds: (document: Document) => number;
 }
 

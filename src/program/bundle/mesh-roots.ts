@@ -10,7 +10,7 @@ const namedByLine = /^named by (.*)$/m;
 const formerLine = /^former ([0-9A-F:]{95})$/gm;
 
 /**
- * The current and former roots of a mesh. The current ones replace both in a program's file of roots
+ * The current and former roots of a mesh. In a program's file of roots, the current ones replace all of these
  * ({@link MeshRoots.forConnection}).
  */
 export class MeshRoots {
@@ -59,7 +59,8 @@ export class MeshRoots {
   /** Replaces the current roots. @param from Whether the CA named them, or the record of an earlier run. */
   update(roots: readonly X509Certificate[], from: "named" | "recalled" = "named"): void {
     if (from === "named") {
-      // Another mesh withdraws no root by not having it: forgets the known ones, because their CA may come back.
+      // Another mesh withdraws no root of this one. Forgets them, so that a file with them is trusted if their CA
+      // returns.
       if (this.#areAnothers(roots)) this.#known.clear();
       this.#namedBy = this.#ca;
     }
@@ -82,9 +83,9 @@ export class MeshRoots {
   }
 
   /**
-   * The roots to trust for a connection to the CA, given those in its file, which nobody may update. The current roots
-   * of the mesh replace the mesh's current and former roots in the file, through which they were learned. So a
-   * withdrawn root is not trusted, even if the file still has it. Roots of the file that are not of the mesh stay.
+   * The roots to trust for a connection to the CA, given those of a file that may be out of date. If the file has a
+   * current or former root of the mesh, the current roots replace all of these. So a withdrawn root is not trusted,
+   * even if the file still has it. Roots of the file that are not of the mesh stay.
    */
   forConnection(file: readonly X509Certificate[]): readonly X509Certificate[] {
     const others = file.filter(({ fingerprint256 }) => !this.#known.has(fingerprint256));

@@ -35,7 +35,7 @@ export const SpiffeBundle = {
 
   /**
    * {@link SpiffeBundle.after} for the bundle of the own trust domain, with the reason of a refusal. An empty bundle
-   * would withdraw the whole mesh, so it is more likely a mistake.
+   * is refused: it would withdraw the whole mesh, and is more likely a mistake.
    */
   ownAfter(
     known: SpiffeBundle | undefined,

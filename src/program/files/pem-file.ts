@@ -52,7 +52,7 @@ export const PemFile = {
     return pem;
   },
 
-  /** Why a text has no such blocks, to follow the text's name in a sentence; `undefined` if it has some. */
+  /** Why a text has no block of the `wanted` kind, to follow the text's name in a sentence; `undefined` if it has one. */
   faultIn(pem: string, wanted: "CERTIFICATE" | "X509 CRL" = "CERTIFICATE"): string | undefined {
     try {
       const isThere = Pem.blocks(pem).some(({ label }) => label === wanted);
@@ -73,8 +73,8 @@ export function parseCertificates(pem: string): readonly X509Certificate[] {
 }
 
 /**
- * The certificate of DER in base64 on one line, or `undefined`. OpenSSL also reads what is not DER, such as
- * octets after a certificate. Other verifiers refuse that, and the whole file with it.
+ * Parses a certificate: DER in base64 on one line. @returns `undefined` for what is not DER, such as octets after a
+ * certificate. OpenSSL reads that, but other verifiers refuse the whole file.
  */
 export function parseCertificate(base64: string): X509Certificate | undefined {
   const der = Base64.parse(base64);

@@ -45,7 +45,7 @@ export const SmallFile = {
     { mayBePipe = false }: FileKinds = {},
   ): Promise<Uint8Array> {
     try {
-      // Opening a pipe would wait for its writer.
+      // Before the file is opened, because opening a pipe would wait for its writer.
       const found = await stat(path);
       const isPipe = mayBePipe && found.isFIFO();
       const isShort = found.isFile() && found.size <= maximumOctets;
@@ -114,7 +114,7 @@ export const TokenFile = {
     return requireToken((await SmallFile.read(path, maximumOctets)).trim(), path);
   },
 
-  /** {@link TokenFile.read}, which also throws for text that is no token, but `undefined` for a missing or empty file. */
+  /** Reads as {@link TokenFile.read} does, and throws as it does, but returns `undefined` for a missing or empty file. */
   async readIfAny(path: string): Promise<string | undefined> {
     const text = await unlessMissing(SmallFile.read(path, maximumOctets));
     const token = text?.trim();

@@ -65,7 +65,7 @@ export function parseTarget(url: string): Target {
  * @param maximumConnections The most to one server. Further requests wait, within their timeout.
  * @param reach `public` refuses private addresses, whether a URL or DNS names them, and private names, even if a proxy
  *   resolves them.
- * @param proxyFor By default what the environment says.
+ * @param proxyFor By default as the environment says.
  */
 export class HttpClient {
   readonly #plain: HttpAgent;
@@ -211,11 +211,11 @@ const maximumConnections = 32;
 /** Some servers refuse a request without a user agent, and this client decompresses no answer. */
 const usualHeaders = { "accept-encoding": "identity", "user-agent": "rampart" };
 
-/** `fetch` on Node. It follows no redirect, and sends no body but text and octets: another one is left out. */
+/** `fetch` on Node. It follows no redirect. A body that is neither text nor octets is not sent. */
 export const NodeFetch = {
   /**
-   * `fetch` that trusts these roots (PEM), or the system's. Node's own cannot trust a CA for some requests alone, and
-   * an answer with too many encodings ends the process: its body fails with an error that no code can catch.
+   * `fetch` that trusts these roots (PEM), or the system's. Node's own cannot trust a CA for some requests alone.
+   * With Node's own, an answer with too many encodings ends the process by an error that no code can catch.
    */
   trusting(roots: string | undefined, reach?: keyof DocumentFetch): Fetch {
     return NodeFetch.with(roots === undefined ? {} : { ca: roots }, reach);

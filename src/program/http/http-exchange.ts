@@ -140,15 +140,15 @@ export const readHead: AnswerReader<IncomingMessage> = (response, done) => done(
  * one.
  */
 export function parseNoMore({ parser }: Socket & { parser?: { onIncoming: () => number } }): void {
-  // To Node's parser 2 means an upgrade, after which it parses nothing as HTTP.
+  // Node's parser takes 2 for an upgrade, after which it parses nothing as HTTP.
   if (parser) parser.onIncoming = () => 2;
 }
 
 /** The header lines of a message as Node reads them. */
 export const RawHeaders = {
   /**
-   * The headers of a message without pseudo-headers, with every value of a repeated one. Node's own object keeps only the first
-   * `authorization`, and a proxy in front may have verified the second.
+   * The headers of a message, with every value of a repeated one, without pseudo-headers. Node's own object keeps only
+   * the first `authorization`, and a proxy in front may have verified the second.
    */
   toHeaders(rawHeaders: readonly string[]): Headers {
     const headers = new Headers();

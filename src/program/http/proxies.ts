@@ -152,7 +152,7 @@ const familyOf = (address: string): "ipv4" | "ipv6" => (isIP(address) === 6 ? "i
 const holds = (list: BlockList, host: string): boolean =>
   isIP(host) !== 0 && list.check(host, familyOf(host));
 
-/** Reads `NO_PROXY`: `*`, addresses, networks (CIDR), names with their subdomains, `.name` for these alone; each but a network with a port too. */
+/** Reads `NO_PROXY`: `*`, addresses, networks (CIDR), `name` with its subdomains, `.name` for subdomains alone. Addresses and names may have a port. */
 function parseExemptions(text: string): (destination: Destination) => boolean {
   const rules = text
     .toLowerCase()

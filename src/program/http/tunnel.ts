@@ -126,7 +126,7 @@ export class TlsAgent extends HttpsAgent {
  * A tunnel is opened before the session: on a stream that is still connecting, Node delivers short answers after the end
  * of their streams.
  *
- * @throws Error as the tunnel of a proxy that refuses or fails.
+ * @throws Error whose code begins with `PROXY_`, if a proxy refuses or fails.
  */
 export async function connectSession(origin: string, tls: ClientTls): Promise<Socket> {
   const { protocol, hostname, port } = new URL(origin);

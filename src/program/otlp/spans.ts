@@ -90,7 +90,7 @@ export function createSpans(clock: () => Date, record: (spans: readonly object[]
 
 const isSampled = ({ flags }: TraceContext): boolean => (Number.parseInt(flags, 16) & 1) === 1;
 
-/** The bits of `SpanFlags`: that it is known whether the parent is of another program, and that it is. */
+/** Bits of `SpanFlags`: one says that it is known whether the parent is of another program, one that it is. */
 const isRemoteKnown = 0x100;
 const isRemote = 0x200;
 

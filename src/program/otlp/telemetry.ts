@@ -23,7 +23,7 @@ const spanSeconds = 1;
 /** The longest wait that a collector may ask for. */
 const longestWaitSeconds = 300;
 
-/** How long the last requests of a program may take: less than any part of it has to end. */
+/** How long the last requests of a program may take: less than the time in which each of its parts must end. */
 const flushMilliseconds = 1_500;
 
 /** The programs that answer calls, and so have spans. */

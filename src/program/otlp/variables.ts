@@ -80,7 +80,7 @@ function destination(read: Read, signal: "METRICS" | "TRACES") {
   return url === undefined ? undefined : { url, ...others };
 }
 
-/** A URL. `path` is appended to that of the variable for all signals, and is empty for a signal's own. */
+/** A URL. `path` is appended to the URL for all signals, and is empty for the URL of one signal. */
 const endpoint = (isPlain: boolean, path: string): Form<string> => [
   (text) => {
     const safe = isPlain ? text.replace(/^http:/i, "https:") : text;

@@ -68,8 +68,8 @@ export class LongPolls {
   /**
    * Admits a long poll. The caller must call `leave` at its end.
    *
-   * @returns `undefined` if the caller does not ask to wait, at the limits of all long polls, of its network and of its
-   *   address, while connections are short, and once the server ends.
+   * @returns `undefined` if the caller does not ask to wait, if the limit of all long polls, of its network or of its
+   *   address is reached, while connections are scarce, and once the server ends.
    */
   enter(wishSeconds = 0, now: Date, request: Request): LongPoll | undefined {
     const ending = this.#ending;

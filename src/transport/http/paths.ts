@@ -18,8 +18,8 @@ export const issuingPaths = [
 ] as const;
 
 /**
- * The path of a request as it is written, without its query. Every path has one spelling: a rule of an edge or a proxy
- * for a path would not see another one, such as `/%62undle.pem`.
+ * The path of a request as it is written, without its query. Every path has one spelling, because
+ * a rule of an edge or a proxy for a path would not match another spelling, such as `/%62undle.pem`.
  */
 export function pathOf({ url }: Pick<Request, "url">): string {
   const [path = ""] = url.slice(url.indexOf("/", url.indexOf("//") + 2)).split(/[?#]/, 1);

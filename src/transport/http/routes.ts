@@ -76,7 +76,7 @@ export const CaRoutes = {
 
   /**
    * The app in place of a CA whose configuration is invalid. `/readyz` has the faults, `/healthz` is 200. Every other
-   * path gets 503, because the same request succeeds once the operator has mended them.
+   * path gets 503, because the same request succeeds once the faults are mended.
    */
   misconfigured(faults: readonly string[]): Hono {
     const reasons = faults.map((fault) => `configuration: ${fault}`);
@@ -92,7 +92,7 @@ async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
   return ca.issuance.authorities.at(ca.clock());
 }
 
-/** Whether the CA can sign now. It may give reasons even if it can, such as a record that does not open. */
+/** Whether the CA can sign now. Even then there may be reasons, such as a record that does not open. */
 async function readinessOf(
   ca: CertificateAuthority,
 ): Promise<Readiness & { readonly authority?: string }> {

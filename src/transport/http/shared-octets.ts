@@ -36,7 +36,7 @@ export const SharedOctets = {
   },
 };
 
-/** A `Response` copies octets. A longer body becomes a stream, whose chunks share one buffer. */
+/** A `Response` copies its octets. A body longer than this becomes a stream, whose chunks share one buffer. */
 const copiedOctets = 4 * 1024;
 /** The first part is small: thousands of long polls are answered at once. */
 const firstPartOctets = 4 * 1024;

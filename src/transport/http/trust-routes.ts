@@ -63,7 +63,7 @@ export function createBundleEndpoint(
   return PolledEndpoint.create(publisher, longPolls, written);
 }
 
-/** Adds the PEM bundle of each named signer: the mesh's, and the signer's roots that are not in it. Any other name gets 404. */
+/** Adds the PEM bundle of each named signer: the roots of the mesh, and the signer's own. Any other name gets 404. */
 export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
   const authoritiesOf = (name: string) => ca.issuance.signers.get(name)?.authorities;
   const endpoints = new Map<string, ReturnType<typeof createBundleEndpoint>>();

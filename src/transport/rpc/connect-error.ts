@@ -4,9 +4,9 @@ import { RetryAfter } from "../../foundation/headers.ts";
 import type { Refusal } from "../../foundation/refusal.ts";
 
 /**
- * The error that a caller receives for a refusal. Its code answers one question, because Istio's clients
- * decide on it: would the same request succeed if it were sent again? Its message says nothing more. Where
- * it would, the metadata says from when on.
+ * The error that a caller receives for a refusal. Its code answers one question, by which Istio's clients
+ * decide: would the same request succeed if it were sent again? If so, the metadata says from when on. The
+ * message says nothing more.
  *
  * @param now The instant of the call.
  */

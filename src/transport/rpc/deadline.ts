@@ -2,7 +2,7 @@
  * The end of one call's time: when its signal aborts, or at a limit. One timer serves all waits of the call, of which
  * only one may be pending.
  *
- * It stops no work: that reads the signal itself before each costly step.
+ * It stops no work: the work itself reads the signal before each costly step.
  */
 export class Deadline {
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
@@ -33,7 +33,7 @@ export class Deadline {
     });
   }
 
-  /** Stops the timer. The signal may still abort, but then no error is made, which would cost its stack. */
+  /** Stops the timer. If the signal aborts later, no error is created, which saves the cost of its stack trace. */
   end(): void {
     this.#giveUp = undefined;
     clearTimeout(this.#timer);

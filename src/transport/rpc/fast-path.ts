@@ -147,7 +147,7 @@ function answerFrame(
 }
 
 /**
- * The message of a body that is not one frame without flags.
+ * The message of a body for which {@link isPlainFrame} is false.
  *
  * A client of gRPC-Web may send trailers too, which are ignored.
  */

@@ -36,8 +36,8 @@ export interface Peer {
   /** The IP address from which the call came. */
   readonly address?: string | undefined;
   /**
-   * Called when a long poll begins to wait for a change, so that a platform that bounds the work under way does other
-   * work.
+   * Called when a long poll begins to wait for a change, so that a platform with a limit for work under way can begin
+   * other work.
    */
   readonly yieldTurn?: (() => void) | undefined;
   /** Whether the platform can spare the connection and memory of a caller that only waits. */

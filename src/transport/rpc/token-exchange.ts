@@ -42,7 +42,7 @@ class ExchangeRefusal extends Error {
 
 /**
  * Exchanges a caller's own token for a JWT-SVID (RFC 8693 §2), for programs that speak OAuth. Only the subject token
- * authenticates the caller; certificates, and of the headers all but `clusterid`, are ignored.
+ * authenticates the caller. Client certificates are ignored, and all headers but `clusterid`.
  */
 export function createTokenExchange(ca: CertificateAuthority): RpcService {
   return audited(

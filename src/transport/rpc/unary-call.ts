@@ -14,7 +14,7 @@ export interface UnaryCall {
   readonly header: HeaderFields;
   /** Aborted, with a ConnectError as its reason, when the caller has hung up or its deadline has passed. */
   readonly signal: AbortSignal;
-  /** The end of the signal, and of the time that any call may take. */
+  /** Ends when the signal aborts, or after the longest time that any call may take. */
   readonly deadline: Deadline;
   /** The time from the beginning of the call to the caller's deadline; `undefined` without one. */
   readonly timeoutMs: number | undefined;

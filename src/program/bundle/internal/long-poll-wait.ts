@@ -17,7 +17,7 @@ interface HeldAnswer {
 
 /**
  * How long a bundle endpoint is asked to hold its answer (RFC 7240 §4.3). A proxy on the way may allow less than the
- * endpoint. After a proxy cut a wait, the next is half as long, and grows a little with each held answer.
+ * endpoint. After a proxy cut a wait, the next is half as long; each held answer lengthens it a little.
  */
 export class LongPollWait {
   readonly #longestSeconds: number;
@@ -56,7 +56,7 @@ export class LongPollWait {
     return new Date(now.getTime() + pause);
   }
 
-  /** Records that a connection ended after so long without an answer. Less than five seconds change nothing. */
+  /** Records that a connection ended after `heldSeconds` without an answer. Less than five change nothing. */
   cut(heldSeconds: number): void {
     if (heldSeconds < shortestSeconds) return;
     const half = Math.min(heldSeconds, this.#seconds) / 2;
