@@ -70,7 +70,7 @@ export interface AuthoritiesConfiguration extends RecordOpening, LoadTimes {
   readonly publishes?: boolean;
 }
 
-/** How many more loads a request waits for, while none serves it, before it is refused. */
+/** A request that no load has served waits for at most so many further loads, and is then refused. */
 const furtherWaits = 4;
 
 /** The most requests that wait for one load. Each is in memory anyway, and most are authenticated. */
@@ -121,7 +121,7 @@ class LoadedAuthorities implements Authorities {
   async #afterLoad(now: Date): Promise<AuthorityView> {
     const { waitBriefly = toItsEnd } = this.#configuration;
     const join = (): Promise<void> => this.#loading.join(() => this.#load());
-    // Only the first load of all is worth any wait: after it, another replica may answer sooner.
+    // Only the first load of all is awaited to its end. During a later one, another replica may answer sooner.
     const wait = this.#clock.inUse.number === 0 ? toItsEnd : waitBriefly;
     await wait(join());
     // The load that this request joined may have begun too early, or before the policy changed. In a busy process a load may

@@ -177,7 +177,7 @@ export function missingTaintsAt(store: OpenedStore, now: Date): string[] {
 }
 
 /**
- * Selects the taints that the configuration states and no record does, of what has not retired. Once recorded, a taint
+ * Selects the taints of the configuration that no record has, unless what they taint has retired. Once recorded, a taint
  * outlasts its line in the configuration: a bundle never takes back what it has withdrawn, and its sequence never falls.
  */
 export function unrecordedTaintsAt(store: OpenedStore, now: Date): readonly Taint[] {

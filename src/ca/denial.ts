@@ -128,8 +128,8 @@ export const Denial = {
 };
 
 /**
- * Refuses a request that matches a denial: by its caller, by the gateway, node proxy or signer that sends it, by whom it
- * is for, or by the requested identity.
+ * Refuses a request if a denial matches its caller, the gateway, node proxy or signer that sends it, the holder of the
+ * certificate, or the requested identity.
  *
  * A certificate does not show the pod, the node, the token or the claims of its holder. Therefore, while a denial of one
  * of these is in force, a certificate is accepted as a credential only if its last token was accepted after every

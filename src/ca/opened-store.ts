@@ -70,7 +70,7 @@ export interface OpenedStore extends RotationState {
   /** Every authority with the schedule that it was minted with. */
   readonly authorities: readonly SigningAuthority[];
   readonly additionalRoots: readonly AdditionalRoot[];
-  /** The taints of the store and of the configuration. One of the store that does not open still ends signing. */
+  /** The taints of the store and of the configuration. A stored taint that does not open still ends signing. */
   readonly taints: readonly Taint[];
   readonly storedTaints: readonly Taint[];
   /** The keys for tokens. A tainted one signs nothing and is in no document. */

@@ -21,7 +21,7 @@ export interface LeasePlace {
   readonly write: (lease: Lease, now: Date, version?: string) => Promise<boolean>;
 }
 
-/** One process among those of which at most one may hold a lease. */
+/** One of the processes that compete for a lease, of which at most one may hold it. */
 export interface LeaseCandidate {
   /**
    * Acquires the lease if it is free or has expired, or renews it. It reads the clock after the lease, because a slow

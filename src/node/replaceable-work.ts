@@ -23,7 +23,7 @@ export class ReplaceableWork<C, Work extends EndableWork> {
 
   readonly current = (): Work => this.#current;
 
-  /** Begins another configuration's work, then ends the former; if `begin` rejects, that stays. @returns No key. */
+  /** Begins another configuration's work, then ends the former. If `begin` rejects, the former stays. @returns No key. */
   readonly reconfigure = async (next: C): Promise<readonly string[]> => {
     const before = this.#current;
     const begun = await this.#begin(next, before);

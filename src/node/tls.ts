@@ -43,7 +43,7 @@ export const CertificateFiles = {
   },
 };
 
-/** When to renew a certificate: after two fifths of its remaining life, so that several attempts fit into half. */
+/** When to renew a certificate: after two fifths of its remaining life, so that several attempts fit before half of it. */
 export function renewalOf(notAfter: Date, now: Date): Date {
   return new Date(now.getTime() + 0.4 * (notAfter.getTime() - now.getTime()));
 }

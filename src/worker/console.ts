@@ -82,7 +82,7 @@ function scriptIn(assets: unknown): ConsoleScript | undefined {
   };
 }
 
-/** Adds `--remote` to a command, but not under `wrangler dev` (plain HTTP), whose store is on this machine. */
+/** Adds `--remote` to a command, but not to `cluster enrol`, nor under `wrangler dev` (plain HTTP), whose store is local. */
 const wordsFor = (words: string, { protocol }: URL): string =>
   protocol === "https:" && !words.startsWith("cluster enrol") ? `${words} --remote` : words;
 

@@ -165,7 +165,7 @@ async function startConfigured(
   };
 }
 
-/** Answers at the console's address, and logs, how to turn the console on. */
+/** Explains, at the console's address and in the log, how to turn the console on. */
 function addConsoleNotice(app: Hono, { console }: Configuration, log: EventLog): void {
   const detail = console
     ? "CONSOLE_TOKENS, CONSOLE_ACCESS: need main = src/worker/main-with-console.ts"

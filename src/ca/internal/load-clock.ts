@@ -20,7 +20,7 @@ interface Load {
   readonly at: Date;
 }
 
-/** The time until a store is read again that could not be read, or has no authority that signs. */
+/** The time until the next read of a store, if it could not be read or has no authority that signs. */
 const retrySeconds = 2;
 const shortestRetrySeconds = 0.25;
 
@@ -66,20 +66,20 @@ export class LoadClock {
     if (wasSetBack) this.#due = now;
   }
 
-  /** Whether the load in use serves a request of this time. It does not if it is of a later time: the clock was set back. */
+  /** Whether the load in use serves a request of this time. It must not be too old, nor too far in the future. */
   serves(now: Date): boolean {
     const { at } = this.#inUse;
     return this.#isInOutage(at, earlier(now, this.#latest)) && this.#isInOutage(this.#latest, at);
   }
 
-  /** Begins a load. No other is due while this one may take, if the load in use still serves. */
+  /** Begins a load. While the load in use serves, no other load is due until this one is taken for lost. */
   begin(): Load {
     this.#last = { number: this.begun + 1, at: this.#latest };
     this.#awaitLast();
     return this.#last;
   }
 
-  /** Ends a load. @returns Whether it is in use now: not if it was taken for lost, and a later one is in use already. */
+  /** Ends a load. @returns Whether it is in use now; `false` if a later load was faster and is in use already. */
   use({ number, at }: Load): boolean {
     if (number < this.#inUse.number) return false;
     this.#inUse = { number, at: this.#notAhead(at) };
@@ -96,7 +96,7 @@ export class LoadClock {
 
   /** Makes the store due again soon after a failed load, unless another one has begun since. */
   retry({ number, at }: Load): void {
-    // Not later than the usual refresh, which may be less than the usual retry.
+    // A retry comes no later than the usual refresh would.
     const seconds = Math.max(
       shortestRetrySeconds,
       Math.min(retrySeconds, this.#times.refreshSeconds),

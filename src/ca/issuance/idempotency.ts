@@ -14,12 +14,13 @@ import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import type { CertificateProduct } from "./product.ts";
 
 /**
- * Certificates by the requests for which they were issued, for every process that issues in this CA's name, and over a
- * restart. Nothing in it is trusted. A write is durable once it resolves; of several at once, one is the first.
+ * Stores certificates under the requests for which they were issued. All processes that issue in this CA's name share
+ * it, and it survives a restart. Its content is not trusted. A write is durable once it resolves. Of several writes at
+ * once, one is the first.
  */
 export interface IssuedCertificates {
   readonly read: (name: string) => Promise<Bytes | undefined>;
-  /** Stores a certificate unless there is another one than `stale`. @returns The one that is there afterwards. */
+  /** Stores a certificate if there is none, or in place of `stale`. @returns The one that is there afterwards. */
   readonly create: (name: string, der: Bytes, stale?: Bytes) => Promise<Bytes | undefined>;
 }
 
@@ -56,7 +57,7 @@ type Verification = { readonly isRevoked: IsRevoked; readonly cryptoProvider: Cr
 /** How long an answer is repeated, at most until the middle of the certificate's life. */
 const repeatedSeconds = 3600;
 
-/** The certificates of which this process knows that they are logged. */
+/** The most certificates that this process remembers as logged. */
 const maximumLogged = 1000;
 
 const named = z.object({ RequestUid: z.string().check(z.regex(/^[\x21-\x7e]{1,128}$/)) });
@@ -95,7 +96,7 @@ export const idempotentOver =
         const asked = [caller.spiffeId, uid, request.csrPem, spiffeId, product, `${seconds}`];
         const text = JSON.stringify([...asked, issuer.authority.id]);
         const name = `${Hex.format(digest)}/${fingerprintOf(new TextEncoder().encode(text))}`;
-        // After the call under way for the same request, so that the certificate is logged once.
+        // Waits for the call under way for the same request, so that the certificate is logged once.
         const before = underWay.get(name) ?? Promise.resolve();
         const issue = (): Promise<IssuedLeaf> => issueOnce(name, issuing);
         const mine = before.then(issue, issue);

@@ -11,8 +11,8 @@ import type { Product } from "./product.ts";
 /**
  * Decides which identity a caller gets.
  *
- * @param requested `ImpersonatedIdentity` of the request; empty for the caller's own, which only callers that may name
- *   others may name.
+ * @param requested `ImpersonatedIdentity` of the request; empty for the caller's own identity. Only a caller that may
+ *   have other identities may name one, even its own.
  * @throws CaError `impersonation-denied`, `cluster-unreachable`, `cluster-busy`.
  */
 export type IdentityPolicy = (
@@ -57,8 +57,8 @@ const holderSchema = z.object({
 });
 
 /**
- * Whom a certificate is for: the caller, or whom a signer of its cluster names, as the cluster's API server has
- * established it. From any other caller such names are ignored, because its own token or certificate says whom it is for.
+ * Finds whom a certificate is for. If the caller is a signer of its cluster, it is whom the signer names, because the
+ * cluster's API server has established that. Otherwise it is the caller itself, and such names are ignored.
  *
  * @returns `undefined` if a signer asks for somebody whom it does not name.
  * @throws CaError `csr-malformed`; `impersonation-denied` for a requester in whose namespace the signer's issuer may not

@@ -34,7 +34,7 @@ export interface AppendOnlyLog {
     signal: AbortSignal,
     authorities?: readonly LoggedAuthority[],
   ) => Promise<LogPosition>;
-  /** Asks the log whether it takes entries, if this process knows that only from its own calls. It does not reject. */
+  /** Asks the log whether it takes entries. Absent if this process knows that without asking. It does not reject. */
   readonly look?: (now: Date) => Promise<void>;
   /** Why the log refused the last entry, as far as this process knows; `undefined` if it did not. */
   readonly refusal: () => string | undefined;

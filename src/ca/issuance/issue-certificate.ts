@@ -160,8 +160,8 @@ function noteProduct(audit: AuditEvent, product: CertificateProduct): void {
 }
 
 /**
- * Requires that no denial concerns a request. Those of the configuration come first; the store of the unnamed authorities
- * has the others, for named signers as well.
+ * Requires that no denial concerns a request. The denials of the configuration come first. All others are in the store of
+ * the unnamed authorities, and apply to named signers as well.
  */
 export async function requireUndenied(
   { authorities, configuredDenials }: Issuance,

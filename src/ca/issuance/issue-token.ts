@@ -131,8 +131,8 @@ function requireLife({ requestedSeconds }: TokenRequest, { maximumSeconds }: Tok
 }
 
 /**
- * The end of a token's life. A caller with a certificate gets no token that outlives the certificate's last proof, so
- * that a stolen certificate is not worth more than that.
+ * The end of a token's life. A caller with a certificate gets no token beyond `provedUntil`, so that a stolen certificate
+ * is worth nothing after that instant.
  */
 function endOf(seconds: number, { provedUntil }: Caller, now: Date): Date {
   const end = addSeconds(wholeSeconds(now), seconds);

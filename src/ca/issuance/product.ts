@@ -10,8 +10,8 @@ import { CertSigner, maximumServingNames } from "./signer-names.ts";
 import type { NamedSigner } from "./signers.ts";
 
 /**
- * What a caller gets. Its profile, with the lint of that profile, its lifetime, and what the audit trail and
- * the log say of it follow from the kind alone.
+ * What a caller gets. The kind alone decides the profile, with its lint, the lifetimes, and what the audit trail and the
+ * log say of the product.
  */
 export type Product = CertificateProduct | TokenProduct;
 
@@ -138,7 +138,7 @@ function namesWithin({ mayName }: ClusterSigner, requested: readonly string[]): 
  * What a caller's intermediate may be, by the table of its issuer. Nothing else decides, and of the
  * CSR only the key is used.
  *
- * @param isImpersonating Whether the caller names another identity than its own: then it gets none.
+ * @param isImpersonating Whether the caller names another identity than its own. Such a caller gets no intermediate.
  * @throws CaError `signer-denied`
  */
 function intermediateRights(

@@ -120,7 +120,7 @@ export const Question = {
 /** A parsed request of `rampart policy explain` or a test case: what the policy is asked about. */
 export type Question = z.output<typeof Question.schema>;
 
-/** A case of `rampart policy test`. It passes whatever the members are that `expect` leaves out. */
+/** A case of `rampart policy test`. Members that `expect` leaves out may have any value. */
 const testCase = z.strictObject({
   asks: Question.schema,
   expect: z.strictObject({

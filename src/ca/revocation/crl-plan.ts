@@ -34,9 +34,9 @@ export function crlPeriodAt({ lifetimeSeconds }: CrlLengths, now: Date): Date {
  *
  * The number grows without a counter that somebody has to write (RFC 5280 §5.2.3). Its parts are, from the highest: the
  * instant by which every reader knows the latest revocation, or the beginning of the period if that is later; the number of
- * entries; the beginning of the period. A process that lacks a revocation never gives a higher number than one that has it
- * and all others: until that instant the first part is lower without it, and of equal first parts the second is. So
- * that the second grows with knowledge alone, the first part decides which entries have left.
+ * entries; the beginning of the period. A process that lacks a revocation never gives a higher number than one that has
+ * all of them: its first part is lower, or the first parts are equal and its second part is lower. The first part also
+ * decides which entries have left, so that of equal first parts the second grows with knowledge alone.
  *
  * An entry leaves one CRL lifetime and one propagation interval after its certificate has expired, which is later than
  * RFC 5280 §3.3 demands.
@@ -121,8 +121,8 @@ const hour = 3600;
 /** Derives the lifetime of CRLs. */
 export const CrlLifetime = {
   /**
-   * A CRL lasts as long as leaves usually do, between an hour and a day. So a CA that is down stops a mesh
-   * by its CRLs no earlier than by leaves that cannot be renewed.
+   * A CRL lasts as long as leaves usually do, between an hour and a day. So if the CA is down, CRLs expire no earlier
+   * than the leaves that it cannot renew.
    */
   of({ defaultSeconds }: LeafLifetimes): CrlLifetime {
     return { lifetimeSeconds: Math.min(24 * hour, Math.max(hour, defaultSeconds)) };

@@ -22,8 +22,8 @@ import { newestOf, numberOf } from "./root-crls.ts";
 const shortestLifetimeSeconds = 240 * 86_400;
 
 /**
- * The lifetime of a root's CRL: longer than any intermediate that it may be about, so that it is valid until the last
- * one expires even if the mesh moves to another CA.
+ * The lifetime of a root's CRL: longer than that of any intermediate that it may revoke. So the CRL is valid until the
+ * last intermediate expires, even if the mesh moves to another CA.
  */
 export function rootCrlLengths(phaseLengths: PhaseLengths): CrlLengths {
   const longest = phaseLengths.signingSeconds + 2 * Schedule.leadSeconds(phaseLengths);
@@ -57,7 +57,7 @@ export async function keepRootCrls(mints: readonly Mint[], now: Date): Promise<v
 }
 
 function rootOf({ crlRoot }: Mint): [string, CertificateSigner][] {
-  // Without a CRL of the CA above it, which this CA does not have, the CRL of a root that is not self-issued is of no use.
+  // If a root is not self-issued, its CRL is of no use without one of the CA above it, which this CA does not have.
   if (
     !(
       crlRoot &&

@@ -18,7 +18,7 @@ export interface ForecastEvent {
 
 /** What the next rotations do. */
 export const Forecast = {
-  /** Every event from now up to the last one of the next authority, which is not minted yet if it is its own root. */
+  /** All coming events of the store and, if authorities are their own roots, of the next authority, not minted yet. */
   rotation(state: RotationState, lengths: PhaseLengths, now: Date): ForecastEvent[] {
     const authorities = Taint.apply(state.authorities, state.taints);
     const events = [

@@ -55,7 +55,7 @@ function successionIn({ authorities, taints, phaseLengths }: OpenedStore): Succe
   return Succession.of(Taint.apply(authorities, taints), phaseLengths);
 }
 
-/** When a step is reported: with a CA upstream, an hour or a tenth of the spare time after it is due. */
+/** When a step is reported: once it is due; with a CA upstream an hour later, or a tenth of the spare time if shorter. */
 function reportedFrom({ authorityRoot }: OpenedStore, due: Date, deadline: Date): Date {
   if (authorityRoot === "offline") return due;
   const tenth = (deadline.getTime() - due.getTime()) / 10_000;

@@ -9,8 +9,8 @@ import type { OpenedStore } from "../opened-store.ts";
 export interface TaintForecast {
   readonly id: string;
   /**
-   * The authority that signs in its place; `next` for one that the taint causes to be minted. `undefined` if
-   * there is no other and another CA has to certify one.
+   * The authority that signs in its place; `next` for one that the taint causes to be minted. `undefined` if there is
+   * none, and only another CA can certify one.
    */
   readonly successor: string | undefined;
   readonly successorSignsFrom: Date | undefined;
@@ -61,7 +61,7 @@ function successorIn(
   const minted = RotationStep.plan(state, lengths, now).flatMap((step) =>
     step.act === "mint" ? [{ id: "next", schedule: step.schedule }] : [],
   );
-  // An authority that is minted now may sign at once, and so before the next one.
+  // An authority that is minted now may sign at once, and so earlier than the next authority of the store.
   const [successor] = [SigningAuthority.nextAt(authorities, now) ?? [], minted]
     .flat()
     .toSorted((a, b) => a.schedule.signsFrom.getTime() - b.schedule.signsFrom.getTime());

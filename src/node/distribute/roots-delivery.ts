@@ -27,7 +27,7 @@ const crlSeconds = 60;
 
 /** The delivery of roots into a cluster, which follows the CA's bundle until {@link end}. */
 export interface RefreshingRoots {
-  /** The progress: a former delivery's, if any, until every list of the cluster has ended once. */
+  /** The progress. Until every list of the cluster has ended once, it is that of the former delivery, if there was one. */
   readonly report: () => RootsReport;
   readonly end: () => Promise<void>;
 }
@@ -136,7 +136,7 @@ class CrlsBeforeRoots {
         this.#waiting = { pem, since: now };
       return !this.#holdsOthers(namespace) || now >= addSeconds(this.#waiting.since, crlSeconds);
     },
-    /** Delivers CRLs together with roots, because after an outage their own retries may pause for longer. */
+    /** Delivers CRLs together with roots, because after an outage the retries of CRLs alone may pause for longer. */
     beside: async (namespace: string, now: Date): Promise<void> => {
       if (this.#crls && this.#holdsOthers(namespace))
         await this.#configMaps.apply(namespace, this.#crls, now);

@@ -15,7 +15,7 @@ import { ServerRoots } from "./server-roots.ts";
 const usualRefreshSeconds = 300;
 const noKeys: KeySet = [];
 
-/** Follows the bundle of a CA until `end`. It logs and refuses one without a root, or older than the last. */
+/** Follows the bundle of a CA until `end`. It logs and refuses a bundle that has no root, or is older than the last. */
 export class UpstreamBundle {
   readonly source: UpstreamPlace;
   /** The roots that verify the CA's server. */

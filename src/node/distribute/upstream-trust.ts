@@ -29,9 +29,8 @@ export interface UpstreamTrust {
 }
 
 /**
- * A kubelet takes some minutes to bring a ConfigMap to a proxy, and brings those of roots and of CRLs one after the
- * other. An outage of the API server takes longer. Waiting a minute for a root's CRL delays no rotation, and the CA
- * publishes both at one time.
+ * A kubelet takes some minutes to bring a ConfigMap to a proxy, and may bring roots before their CRLs or after them.
+ * This explains `margin` and `kept`. A root waits for its CRL for a minute at most, which delays no rotation.
  */
 const times = { margin: 600, awaited: 60, kept: 600 };
 

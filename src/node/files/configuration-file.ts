@@ -27,7 +27,7 @@ export const unreadVariables = (
       return key === undefined ? [] : [{ name, key }];
     });
 
-/** Whether a name has the letters of a key, give or take a plural, or all but one letter of a long key. */
+/** Whether a name has the letters of a short key, give or take a final S, or of a long key with one typing mistake. */
 function isLike(name: string, key: string): boolean {
   const [a = "", b = ""] = [name, key].map((each) => each.toUpperCase().replaceAll(/[_-]/g, ""));
   if (b.length < 10) return [b, `${b}S`, b.replace(/S$/, "")].includes(a);
@@ -58,7 +58,7 @@ export const ConfigurationFile = {
   },
 
   /**
-   * The keys and values of a `rampart.toml`, unchecked, and of the environment the secrets and their files, trimmed.
+   * Reads the keys and values of a `rampart.toml`, unchecked, and the secrets and their files in the environment, trimmed.
    *
    * @throws ConfigurationError for a file that cannot be read, is not TOML, or holds a secret.
    */
@@ -77,7 +77,7 @@ export const ConfigurationFile = {
   },
 
   /**
-   * Requires that a configuration file has no secret. Digests of console tokens are none.
+   * Requires that a configuration file has no secret. Digests of console tokens are no secrets.
    * @throws ConfigurationError for a secret, and for digests that the environment would override.
    */
   refuseSecrets(

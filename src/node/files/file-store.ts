@@ -70,7 +70,7 @@ export const FileStore = {
     };
   },
 
-  /** Opens the stores of named signers, each in a subdirectory. What it returns throws for any other signer. */
+  /** Opens the stores of named signers, each in a subdirectory. The returned function throws for any other signer. */
   async openSigners({
     storeDirectory,
     ca: { signers },

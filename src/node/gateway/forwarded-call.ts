@@ -27,7 +27,7 @@ export interface Forwarding {
   readonly upstream: Upstream;
   readonly slowCalls: SlowCalls;
   readonly credentials: GatewayCredentials;
-  /** The same, up to a few seconds old. It tells the CA at each call that a gateway calls. */
+  /** The `authorization` in `credentials`, up to a few seconds old. By it the CA sees at each call that a gateway calls. */
   readonly ownAuthorization: OwnAuthorization;
   readonly trustDomain: TrustDomain;
   readonly log: EventLog;
@@ -68,7 +68,7 @@ export async function forward<Answer>(
  * Finds the credential of a call, before its message is read.
  * @returns What sends the message.
  *
- * @throws ConnectError what the caller gets.
+ * @throws ConnectError that the caller gets.
  */
 export async function admit(forwarding: Forwarding, call: ForwardedCall): Promise<Sending> {
   const { slowCalls, log, clock, ended } = forwarding;

@@ -14,7 +14,7 @@ interface Refresh<T> {
  * Fetches a value when it is asked for, and again once that is due. While fetches fail, the pauses between them grow,
  * and the last value serves.
  *
- * @returns A function that gives the value at `now`. It rejects with the last failure before there is one.
+ * @returns A function that gives the value at `now`. As long as no fetch has succeeded, it rejects with the last failure.
  */
 export function createRefreshing<T>({
   fetch,
@@ -40,7 +40,7 @@ export function createRefreshing<T>({
     }
   }
 
-  /** If the clock was set back, the value may not be valid yet, and no pause is as long as planned. */
+  /** If the clock was set back, the value may not be valid yet, and a pause would last longer than planned. */
   const isDue = (now: Date): boolean =>
     value && failures === 0
       ? now >= dueAt(value.of, value.at) || isSetBack(value.at, now)

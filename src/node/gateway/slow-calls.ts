@@ -11,12 +11,12 @@ interface SlowCall {
 /** How long a call keeps its turn: far longer than the CA usually needs. */
 const usualTurnMilliseconds = 1_000;
 
-/** The most calls that wait without a turn, for which connections to the CA are left. */
+/** The most calls that wait without a turn: connections to the CA are left for so many. */
 const usualMaximum = 96;
 
 /**
- * The calls that the CA answers slowly, such as for an issuer that never answers. They give up their turns. When more
- * than `maximum` wait so, one is ended: the oldest, of the address with most, in the network with most.
+ * The calls that the CA answers slowly, such as for an issuer that never answers. They give up their turns. If more than
+ * `maximum` calls wait so, the network with most of them loses one: the oldest of its address with most.
  */
 export class SlowCalls {
   readonly #turnMilliseconds: number;

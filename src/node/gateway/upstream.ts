@@ -27,8 +27,8 @@ export interface Upstream {
 }
 
 /**
- * Sends a message of an RPC.
- * @returns The CA's answer; both in protobuf.
+ * Sends a message of an RPC, in protobuf.
+ * @returns The CA's answer, in protobuf.
  *
  * @throws UpstreamRefusal for a refusal of the CA, and the reason of the signal. UpstreamFault means that the CA is
  *   unreachable, or that something else answered in its place.
@@ -54,8 +54,8 @@ const claimsSchema = z.pipe(jsonText, z.object({ exp: z.number() }));
 /**
  * The credential of a token in a file, read anew by each call. A token without a readable `exp` counts as unexpired.
  *
- * @throws OperatorError for a file without a token, or with one that has expired: the CA's refusal of it would look
- *   like one of a gateway's caller.
+ * @throws OperatorError for a file without a token, and for an expired token: if the CA refused it, that would look like
+ *   a refusal of the caller's credential.
  */
 export function tokenInFile(
   path: string,

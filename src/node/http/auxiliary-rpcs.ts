@@ -23,7 +23,7 @@ import type { Rpc, Rpcs } from "./routes.ts";
 /** Enough for their messages, which have little more than a name. */
 const maximumOctets = 16 * 1024;
 
-/** The ports that answer streams of health, which cost a caller nothing to hold open. */
+/** The ports that answer streams of health. Callers may hold them open at no cost, so not every port answers them. */
 export type DiagnosticRpcs = "monitoring" | "everywhere";
 
 /** The services that issue. They share one state of health. */
@@ -70,7 +70,7 @@ const maximumStreams = 32;
 /** Admits a long-lived stream. @throws ConnectError at the stream limit. */
 type HoldStream = <T>(context: HandlerContext, stream: AsyncIterable<T>) => AsyncGenerator<T, void>;
 
-/** Bounds long-lived streams: in all, and of a network to as many as are left for all others. */
+/** Bounds long-lived streams in all. A network may have only as many as are left for all others. */
 function holdStreams(): HoldStream {
   const held = new Shares<never, "streams">({ streams: 0 });
   return async function* hold({ values }, stream) {

@@ -104,8 +104,8 @@ export function serveHttp2(
 /**
  * Releases what would keep a closed session in memory.
  *
- * Node keeps a session whose peer has not acknowledged the settings for as long as something leads from it to Node's
- * own handle of it. The stack of the error that ended it does, and the listeners lead there by the socket.
+ * If the peer has not acknowledged the settings, Node keeps the session while anything in it leads to Node's own handle.
+ * The stack of the error that ended the session does, and so do the listeners, by the socket.
  */
 function release(session: ServerHttp2Session): void {
   session.removeAllListeners();
@@ -126,8 +126,8 @@ const exchangeOf = (address: string, stream: ServerHttp2Stream, refused: () => v
 });
 
 /**
- * Pings a peer, and aborts its connection without a response in time. A session that has ended is aborted at once,
- * because Node would wait for ever for a vanished peer to read the rest of it.
+ * Pings a peer, and aborts its connection if no response comes in time. A session that has ended is aborted at once,
+ * because Node would wait for ever until a vanished peer reads the rest.
  */
 export function ping(session: ServerHttp2Session, { abort }: Pick<Connection, "abort">): void {
   // `ping` throws for a session that has ended and has not emitted `close` yet.

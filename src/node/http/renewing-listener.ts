@@ -10,7 +10,7 @@ import type { TlsListener } from "./tls-listener.ts";
 
 interface Renewal {
   readonly certificateAt: ServingCertificateSource;
-  /** Whether callers accept the certificate by the roots that they have. Absent, all are assumed to. */
+  /** Whether callers accept the certificate by the roots that they have. If absent, every certificate counts as accepted. */
   readonly isAccepted?: (certificate: ServingCertificate, now: Date) => boolean;
   /** The roots of client certificates at an instant, PEM. */
   readonly clientRootsAt: (now: Date) => Promise<string>;

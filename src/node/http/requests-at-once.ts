@@ -4,8 +4,8 @@ import type { ServerHttp2Session } from "node:http2";
 const acknowledgementMilliseconds = 5_000;
 
 /**
- * Creates the function that tells a peer how many requests it may have open. While a setting is unacknowledged, only
- * the latest number waits, because Node ends a session with ten of these; after five seconds, a call aborts it.
+ * Creates the function that tells a peer how many requests it may have open. Node ends a session with ten unacknowledged
+ * settings. So while one is unacknowledged, the latest number waits, and after five seconds a call aborts the session.
  */
 export function allowing(
   session: ServerHttp2Session,

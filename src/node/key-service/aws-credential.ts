@@ -16,8 +16,8 @@ import { askFor, askMetadata, type Machine, machineWith } from "./cloud-credenti
  * (IRSA), the endpoint of a container (ECS, EKS Pod Identity), the instance (IMDSv2). The first source that is
  * configured is used, and no other is tried when it fails.
  *
- * @param key What else the operator could have set, for the sentence about an instance that has none.
- * @returns What asks for the credential, or `undefined` where `AWS_EC2_METADATA_DISABLED` leaves no place.
+ * @param key What else the operator could have set, for the sentence about an instance without a credential.
+ * @returns A function that asks for the credential; `undefined` if `AWS_EC2_METADATA_DISABLED` leaves no source.
  */
 export function awsCredentialOf(
   machine: Machine,
@@ -149,7 +149,7 @@ async function assumeRole(machine: Machine, file: string): Promise<Credential> {
  * Asks STS for tokens that name the role of this machine, for an audience (`GetWebIdentityToken`). Each is requested
  * anew and valid for five minutes. The functions created throw OperatorError.
  *
- * @returns `undefined` where the machine has no region, which only regional endpoints of STS take, or no credential.
+ * @returns `undefined` if the machine has no credential, or no region: only regional endpoints of STS grant such tokens.
  */
 export function awsTokensOf(
   variables: Environment,

@@ -12,7 +12,7 @@ import { SmallFile, TokenFile } from "../../program/files/small-file.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
 import { accountTokenFile, type Environment } from "../files/places.ts";
 
-/** The places of a machine in which the credential of a cloud is searched. */
+/** The variables of a machine and its HTTP client, by which the credential of a cloud is found. */
 export interface Machine extends Pick<KeyServiceContext, "fetch"> {
   readonly environment: Environment;
 }
@@ -88,8 +88,8 @@ export async function findVaultCredential(
 }
 
 /**
- * Finds the credential for Azure: with tenant and client id, the client secret or federated token of Azure's own
- * variables, not exchanged yet; else an access token of the managed identity.
+ * Finds the credential for Azure. If Azure's own variables have tenant and client id, it is their client secret or
+ * federated token, not exchanged yet. Otherwise it is an access token of the managed identity.
  *
  * @throws OperatorError for the token's file, KeyServiceError for the identity.
  */

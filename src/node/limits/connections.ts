@@ -37,8 +37,8 @@ const drainingAtOnce = 64;
 /**
  * The established connections of one server, bounded in number. At the bound of its address, a new connection replaces
  * the one of that address that has been idle for longest. At the bound of all, it replaces the idlest of the largest
- * share: at the address with most connections, in the network with most. If none there is idle, it replaces the oldest,
- * but only if its own address has no connection or a share smaller by two.
+ * share. That is the share of the address with most connections in the network with most. If none in it is idle, the
+ * oldest is replaced, but only if the new connection's address has none or a share smaller by two.
  */
 export class Connections {
   readonly throttled: ThrottledNetworks;
@@ -95,8 +95,8 @@ export class Connections {
   }
 
   /**
-   * Whether a request on this connection may wait as a long poll does. At most three quarters of the connections that an
-   * address may have can be busy then, because a new connection replaces no busy one, and a quarter is left for calls. A
+   * Whether a request on this connection may wait as a long poll does. A new connection replaces no busy one. So at most
+   * three quarters of the connections of an address may be busy with long polls, and a quarter is left for calls. A
    * gateway's connections have no such bound.
    */
   mayLongPoll({ address, from }: Connection): boolean {
@@ -106,7 +106,7 @@ export class Connections {
     return address !== from || busy.length <= Math.max(1, 0.75 * most);
   }
 
-  /** From now on counts a connection to a gateway, and not to its address, which other callers may share. */
+  /** Counts a connection to a gateway from now on, instead of to its address, which other callers may share. */
   recount(connection: Connection, proxy: string): void {
     const { from, socket } = connection;
     const address = CallerAddress.behind(proxy, from);
@@ -232,7 +232,7 @@ export class Connections {
     });
     const [oldest] = this.#draining;
     if (oldest === undefined || this.#draining.size <= drainingAtOnce) return;
-    // Now, because its event `close` comes later.
+    // Removed here, because the event `close` comes later.
     this.#draining.delete(oldest);
     oldest.destroy();
   }

@@ -76,8 +76,8 @@ const turnsOf = (limits: Limits): FairLimits => ({
 
 /**
  * The exchanges under way of one server. They are bounded in number and in octets, and each must make progress. At a
- * bound, the oldest exchange without a turn is refused in the largest share: of the address with most, in the network
- * with most.
+ * bound, the largest share loses its oldest exchange without a turn. That is the share of the address with most
+ * exchanges in the network with most.
  */
 export class Exchanges {
   readonly #limits: Limits;
@@ -132,7 +132,7 @@ export class Exchanges {
     }
     try {
       if (exchange.isGone()) return undefined;
-      // Asked again, because the request may have waited for long, with thousands of others that were admitted then.
+      // Asked again, because memory may have become short while the request waited.
       if (this.#isShort()) {
         this.#drop(progress, "memory");
         return undefined;

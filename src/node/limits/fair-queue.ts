@@ -88,7 +88,7 @@ export class FairQueue {
     this.#loop = loop;
   }
 
-  /** Begins the work now or later. @returns The limit for which it is refused, if so. */
+  /** Begins the work now or later. @returns The limit by which it is refused; `undefined` if it is accepted. */
   take(work: Work): "all" | "address" | undefined {
     const limits = this.#limits();
     const { address } = work;
@@ -191,8 +191,8 @@ export class FairQueue {
   }
 
   /**
-   * Fills free turns, then applies rule 3 to what still waits: what arrived when this tick's beginnings were used up may
-   * be in a smaller share than work under way.
+   * Fills free turns, then applies rule 3 to the work that still waits. Work that arrived after rule 6 had stopped this
+   * tick's beginnings may be in a smaller share than work under way.
    */
   #next(): void {
     this.#fill();

@@ -59,7 +59,7 @@ const maximumStaged = 32_768;
 const longestPatience = 16;
 const overtakingCosts = 3;
 
-/** How often the shards of other processes are examined, or at every second publication if that is rarer. */
+/** The shortest time between two examinations of other processes' shards. Two publications may take longer. */
 const shortestLookSeconds = 15;
 
 /**
@@ -113,7 +113,7 @@ export class BucketLog {
   /**
    * Opens the log, and publishes its own shard at intervals, and other shards whose processes do not.
    *
-   * @returns What ends this.
+   * @returns A function that ends this.
    * @throws OperatorError if the log must not continue. An unreachable bucket or key service is no error.
    */
   async begin(): Promise<() => Promise<void>> {
@@ -257,14 +257,14 @@ class Shard {
   /** Publishes the staged entries. After a failure, it also finds out whether the bucket accepts writes again. */
   readonly publish = (): Promise<void> => this.#publishing.join(() => this.#publishOnce());
 
-  /** Begins the log, or publishes entries that another process has left: its stage is the same as at the last look. */
+  /** Begins the log, or publishes what another process has left: since the last look its stage has not changed. */
   async finish(): Promise<void> {
     const stored = await this.#objects.read(stagePath);
     const isLeft = stored !== undefined && stored.version === this.#looked;
     this.#looked = stored?.version;
     if (!stored) await this.open();
     const isUnfinished = isLeft && this.#finished !== stored.version;
-    // With troubles it publishes too, so that they end once the bucket works, whoever writes.
+    // It also publishes while there are troubles, so that they end once the bucket works.
     if (stored && !isUnfinished && this.troubles.length === 0) return;
     await this.publish();
   }
@@ -279,7 +279,7 @@ class Shard {
         if (sequencer.isBehind) await sequencer.publish();
         await stage.commit();
         this.#refused = undefined;
-        // Not only by the process that began the log, which may have ended before.
+        // Every process publishes the key, because the one that began the log may have ended before it did.
         if (!this.#hasKey) await LogObjects.publishVerifierKey(objects, sequencer);
         this.#hasKey = true;
       });
@@ -333,7 +333,7 @@ class Shard {
     }
   };
 
-  /** @throws LogRefusal for a log that does not hold. */
+  /** Waits for a read of the log. @throws LogRefusal instead of a LogError, by which the log has failed a check. */
   async #orRefusal<T>(reading: Promise<T>): Promise<T> {
     try {
       return await reading;

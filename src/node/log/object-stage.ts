@@ -88,7 +88,7 @@ const nothing: StageContent = { texts: undefined, batches: [] };
 
 /**
  * After a write of several entries, the next write waits until as many have come again, because their callers may call
- * again at once: at most as long as that write took, and this time. Each write costs money and time to sign.
+ * again at once. It waits no longer than the last write took, nor than this. Each write costs money and time to sign.
  */
 const longestRestMilliseconds = 50;
 
@@ -222,14 +222,14 @@ export class ObjectStage implements LogStage {
   }
 
   /**
-   * Makes all earlier changes durable. If others have only appended meanwhile, a changed head is written beside their
-   * entries, which it does not cover, unless they have changed the head, too.
+   * Makes all earlier changes durable. If others have meanwhile only appended, and not changed the head, a changed head is
+   * written beside their entries, which it does not cover.
    *
    * @throws Overtaken, and errors of the objects, after which the write may have happened.
    */
   commit(): Promise<void> {
     const wanted = this.#changes;
-    // One promise for all callers of a batch, because what each keeps in memory meanwhile costs V8 copies.
+    // One promise for all callers of a batch, because V8's collector copies each object that lives through a write.
     if (this.#commit?.wanted !== wanted) this.#commit = { wanted, done: this.#commitUpTo(wanted) };
     return this.#commit.done;
   }

@@ -43,7 +43,7 @@ import { addPushGauges, longestRotationSeconds, rotationOf } from "./recurring-w
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { tracedCrypto } from "./traced-parts.ts";
 
-/** Short, because reading a few files is cheap. */
+/** The longest time between two reads of the store. It is short, because reading a few files is cheap. */
 const longestRefreshSeconds = 2;
 
 /** Runs a complete CA in this process: RPCs over TLS, authorities in a store, and their rotation by a timer. */

@@ -32,7 +32,7 @@ const learningSeconds = 300;
 /**
  * The source of a serving certificate from the signing authority, with a fresh key. It is renewed before half of its
  * life is over, and when another authority signs: at once if the bundle has lost the old root, else after five minutes.
- * A taint publishes a root that signs at once, and callers learn of it by a connection that they accept.
+ * After a taint the new root signs at once, and callers can learn of it only over a connection that they still accept.
  */
 export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
   let current: ServingCertificate | undefined;

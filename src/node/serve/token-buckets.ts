@@ -25,7 +25,7 @@ export function bucketQuotas(
   return { caller: quota("caller"), issuer: quota("issuer") };
 }
 
-/** Creates a clock that never goes back from one that may: then it continues from where it was. */
+/** Creates a clock that never goes back. When `clock` goes back, the new one continues from where it was. */
 export function forwardTime(clock: () => Date): () => Date {
   let read = clock().getTime();
   let time = read;

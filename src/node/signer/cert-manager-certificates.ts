@@ -63,7 +63,8 @@ export function certManagerCertificates(
 /**
  * Compares the CA's certificate with what was allowed.
  *
- * @returns The answer if a DNS name is missing, which a SPIFFE ID gets only by a rule of the CA; else `undefined`.
+ * @returns The answer if a DNS name is missing, because the CA adds DNS names to a SPIFFE ID only by a rule. Otherwise
+ *   `undefined`.
  * @throws Error for the certificate of another workload.
  */
 export function issuedFault(

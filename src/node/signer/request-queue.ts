@@ -56,7 +56,7 @@ class Outage {
 
 /**
  * Answers requests until each has its answer. A request that fails is tried again with growing pauses. A failure of the
- * API server pauses all requests, at least for as long as it asks; one of the CA pauses those that need it.
+ * API server pauses all requests, at least as long as the server asks. A failure of the CA pauses those that need the CA.
  */
 export class RequestQueue<Request> {
   readonly #parts: QueueParts<Request>;

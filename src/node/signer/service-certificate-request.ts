@@ -32,7 +32,7 @@ export interface SigningDecision {
   readonly message: string;
 }
 
-/** One more than the longest name of Kubernetes, so that a longer name cut to it is not a valid one. */
+/** One more than the longest name of Kubernetes. So a longer name is still invalid when it is cut to this length. */
 const longestName = 254;
 
 /** The length in base64 of a CSR of 16 KiB of PEM. */

@@ -27,7 +27,7 @@ interface BucketRequest {
   /** The name of the object, without characters that need an escape; empty for the bucket. */
   readonly name: string;
   readonly query?: Readonly<Record<string, string>>;
-  /** What a PUT replaces: the object of this version, or for `undefined` none. Absent, it is unconditional. */
+  /** The version that a PUT must replace; `undefined` if there must be no object. A PUT without `replaces` always writes. */
   readonly replaces?: { readonly version: string | undefined };
   readonly body?: string | Uint8Array<ArrayBuffer>;
   /** Aborts the request before its timeout. */

@@ -111,7 +111,7 @@ const readsInARow = 7;
 
 /**
  * Reads an object again if its tag is not the digest of its octets. A service that stores tags apart from octets may
- * answer the octets of one write with the tag of the next, and who replaces that version undoes the next write.
+ * answer the octets of one write with the tag of the next. A writer that replaces that version would undo the next write.
  * Services whose tags are no digests, such as with keys in KMS, are recognized by their answers to writes.
  */
 function withWholeReads(send: SendToBucket, pause: Pause = systemPause): SendToBucket {

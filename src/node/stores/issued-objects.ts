@@ -8,7 +8,7 @@ import { issuedFolder, type ObjectSpace, type StoredObject } from "./object-spac
 
 /** Where issued certificates are removed: by their age, without a look at what they are. */
 interface Ages {
-  /** When each below a folder was written last, in milliseconds of one clock, which may be another than ours. */
+  /** When each object below a folder was written last, in milliseconds of a clock that may differ from this process's. */
   readonly written: (folder: string) => Promise<ReadonlyMap<string, number>>;
   readonly remove: (key: string) => Promise<void>;
 }
@@ -19,7 +19,7 @@ const usefulMilliseconds = 3600_000;
 /** How many certificates are kept for one issuer of tokens: its signers have far fewer requests under way. */
 const maximumKept = 1000;
 
-/** The first write of a process removes the oldest, and each after as many. */
+/** After how many writes of a process the oldest certificates are removed. Its first write removes them as well. */
 const pruneEvery = 100;
 
 const removalsAtOnce = 16;

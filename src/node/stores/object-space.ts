@@ -37,7 +37,7 @@ export interface ObjectSpace {
   readonly remove: (key: string) => Promise<void>;
 }
 
-/** The keys of issued certificates begin with it, before that of any record. No list has them. */
+/** The beginning of the keys of issued certificates. It sorts before the key of any record, and lists leave them out. */
 export const issuedFolder = "0issued/";
 
 /** The most objects of a list: more than the records of all signers. A longer one is refused. */

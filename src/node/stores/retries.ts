@@ -3,7 +3,7 @@ import { FetchError } from "../../foundation/fetch.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import type { ObjectSpace } from "./object-space.ts";
 
-/** When the last attempt must begin: requests wait for a load of the store, so all attempts together take less. */
+/** No attempt is made after a failure later than this, because requests wait for a load of the store. */
 const lastAttemptMilliseconds = 4000;
 
 /** The statuses of a service that is busy, restarting or did not answer. */

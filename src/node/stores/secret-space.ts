@@ -130,9 +130,9 @@ interface OwnWrite {
 }
 
 /**
- * A space whose recent lists come from a watch, so that replicas see each other's writes within a second and ask for
- * none. If the watch has been silent for too long, each list is a request. In a recent list, the `version` of an object
- * is empty while the watch has not shown this process's write.
+ * A space whose recent lists come from a watch, so that replicas see each other's writes within a second without any
+ * request. If the watch has been silent for too long, each list is a request. In a recent list, the `version` of an
+ * object is empty until the watch has shown this process's write to it.
  */
 export class WatchedSecrets implements ObjectSpace {
   readonly #space: ObjectSpace;

@@ -149,8 +149,8 @@ type BucketValues = z.infer<z.ZodMiniObject<typeof bucketKeys>>;
 const regionOfOthers = "us-east-1";
 
 /**
- * Reads where a store's bucket is, and its credentials from a file or the environment; without `S3_ENDPOINT` also an
- * instance's own.
+ * Reads where a store's bucket is. Its credentials are in a file or the environment; without `S3_ENDPOINT` they may also
+ * be those of an AWS instance.
  * @param environment The variables of AWS's tools, which may have the credential.
  * @throws ConfigurationError with every error.
  */

@@ -28,9 +28,12 @@ interface Stores {
 
 /** The stores of a server that may be one of several replicas. */
 export interface ReplicaStores extends Stores {
-  /** Does work that only one replica at a time may do; nothing if one is at it, or if nobody knows, which is logged. */
+  /**
+   * Does work that only one replica at a time may do. It does nothing if another is at work. If that is unknown, it does
+   * nothing either, and logs why.
+   */
   readonly inTurn: (work: () => Promise<void>) => Promise<void>;
-  /** As `inTurn`, for the delivery to clusters, which takes longer and for which rotations do not wait. */
+  /** As `inTurn`, for the delivery to clusters. Its turns are separate, because it takes longer than a rotation may wait. */
   readonly pushInTurn: (work: () => Promise<void>) => Promise<void>;
   /** Absent for a store in files. */
   readonly idempotency?: ReturnType<typeof idempotentOver>;
@@ -143,7 +146,7 @@ function watchedSpace(
   return new WatchedSecrets(space, { client, namespace, watchSeconds, clock, signal, failed });
 }
 
-/** Without a watch, which would remember what it wrote. */
+/** Opens the certificates in Secrets without a watch, which would remember every certificate that it has written. */
 function issuedInSecrets(
   { send }: KubernetesClient,
   { namespace, apiServer }: NamespacePlace,

@@ -24,8 +24,8 @@ export const turnSecondsOf = (propagationSeconds: number): number =>
   Math.min(longestTurnSeconds, Math.max(shortestTurnSeconds, propagationSeconds));
 
 /**
- * The fraction at the end of a turn in which no write begins, because clocks of replicas differ. If a write may take
- * longer, that is the margin.
+ * The fraction at the end of a turn in which no write begins, because clocks of replicas differ. The margin is longer
+ * if a write may take longer than this fraction.
  */
 const marginPart = 1 / 4;
 

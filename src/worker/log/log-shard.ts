@@ -157,7 +157,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
     return this.#keks;
   }
 
-  /** Commits soon. Entries that come during its flush form the next commit: each is a row, and rows are billed. */
+  /** Commits soon. Entries that come during the flush share the next commit, because each commit is a row that is billed. */
   #commitSoon(commit: () => void): void {
     setTimeout(() => {
       commit();

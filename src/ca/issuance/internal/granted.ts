@@ -157,7 +157,7 @@ function circumstancesOf(caller: Caller, asked: Asked, requested: number): Circu
   };
 }
 
-/** The account that rules match: that of the identity or, for a serving certificate, which has none, of whom it is for. */
+/** The account that rules match: that of the identity. A serving certificate has no identity, so it is its holder's. */
 function accountOf(
   caller: Caller,
   { product: { kind }, spiffeId, holder }: Asked,
