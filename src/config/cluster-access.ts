@@ -62,7 +62,7 @@ function requireCredential(name: string, credentials: ClusterAccess["credentials
 /** Chooses how the pods of an issuer's cluster are found: by a watch that runs until `ending`, or by `lookup` itself. */
 export type PodsOf = (table: IssuerTable, lookup: Pods, ending: AbortSignal) => Pods;
 
-/** Watches the pods of each cluster with node proxies. Other clusters get `lookup`, which nothing calls for them. */
+/** Watches the pods of each cluster with node proxies. Other clusters get `lookup`, but nothing asks for their pods. */
 export function watchedPods(access: ClusterAccess, watch: WatchPods): PodsOf {
   return ({ cluster, kubernetes, trusted_node_accounts }, lookup, ending) => {
     if (!kubernetes || trusted_node_accounts.length === 0) return lookup;
@@ -93,7 +93,7 @@ export function createPushes(
     content: PushContent.trustBundle(authorities),
     after: lists,
   });
-  /** A cluster's CRLs come first: Envoy refuses what is under a root without a CRL. */
+  /** Each cluster gets its CRLs first (`after`), because Envoy refuses certificates under a root without a CRL. */
   const deliver: ClusterPush["deliver"] = async (now, ending) => {
     await Promise.all([lists.deliver(now, ending), roots.deliver(now, ending)]);
   };

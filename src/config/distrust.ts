@@ -75,8 +75,8 @@ type Compared = { readonly subject: string; readonly fault?: never } | Fault;
 /**
  * The subject as the CA compares it.
  *
- * @returns A fault, in a sentence, for a subject that no caller can have. Nodes, pods and tokens may not exist: no CA
- *   knows.
+ * @returns A fault, in a sentence, for a subject that no caller can have. Whether a node, pod or token
+ *   exists is not checked, because no CA knows.
  */
 export function deniableSubject(subject: string, { trustDomain, issuers }: Deniable): Compared {
   const [, domain = trustDomain, namespace] = accountPattern.exec(subject) ?? [];

@@ -12,8 +12,8 @@ interface Part<T> {
  * Resources that survive a reload of the configuration while what they are made from stays the same: fetched keys, a
  * watch on a cluster.
  *
- * Building a configuration takes its resources by {@link of}. Afterwards {@link commit} disposes of those that the new
- * configuration has not taken, or {@link rollback} of those that it was the first to take.
+ * Building a configuration takes its resources by {@link of}. Afterwards {@link commit} disposes of the resources
+ * that the new configuration has not taken. {@link rollback} instead disposes of those that were made for it.
  */
 export class ReloadPool<T> {
   #committed = new Map<string, Part<T>>();

@@ -29,9 +29,9 @@ export interface PushOutcome {
   readonly written: number;
   /** How many have no bundle at all; the others that lack this bundle have another one. */
   readonly missing: number;
-  /** Since when it is everywhere; `undefined` while it is not, or where an annotation has no time. */
+  /** Since when every namespace has the bundle; `undefined` while one lacks it, or if an annotation has no time. */
   readonly since: Date | undefined;
-  /** Why it is not everywhere. */
+  /** Why not every namespace has the bundle. */
   readonly fault: string | undefined;
 }
 

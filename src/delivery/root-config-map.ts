@@ -10,9 +10,7 @@ import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 export interface HeldRoots {
   /** Empty where Istio would not read the ConfigMap. */
   readonly pem: string;
-  /**
-   * The sequence, from an annotation like the time. A tenant may have changed both, so only the PEM proves a delivery.
-   */
+  /** From an annotation, like `deliveredAt`. A tenant may have changed both, so only the PEM proves a delivery. */
   readonly sequence: number | undefined;
   readonly deliveredAt: Date | undefined;
 }

@@ -3,9 +3,9 @@ import { KubernetesClient, type SendRequest } from "./client.ts";
 
 /**
  * Writes an object of a namespace, unless another writer came first. The API server decides between two
- * writers: it makes a name once, and replaces only the version that a writer names.
+ * writers: it creates a name once, and replaces only the version that a writer names.
  *
- * @returns Whether this write came first. It did not if the object that it would replace is gone.
+ * @returns Whether this write came first; `false` also if the object to be replaced is gone.
  * @throws FetchError, also for a new object in a namespace that does not exist.
  */
 export async function writeUnlessConflict(

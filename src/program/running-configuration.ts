@@ -42,7 +42,8 @@ const looksBetweenRetries = 10;
 
 /**
  * The configuration of a program while it runs. It reads the file again when the file changes and when
- * {@link RunningConfiguration.ask} is called, never two at a time. A file with a fault changes nothing. A pipe is never read again.
+ * {@link RunningConfiguration.ask} is called, never twice at the same time. A file with a fault changes nothing. A pipe
+ * is never read again.
  */
 export class RunningConfiguration<C> {
   readonly #source: ConfigurationSource<C>;

@@ -67,7 +67,7 @@ export function pushedRootFindings(
   });
 }
 
-/** Findings about the CRLs that a process has pushed. `crl-ended` is never among them: a push does not record ends. */
+/** Findings about the CRLs that a process has pushed. `crl-ended` is never among them, because a push does not record which CRLs have expired. */
 export function pushedCrlFindings(outcomes: Iterable<PushOutcome>): readonly Finding[] {
   return outcomesByCluster(outcomes).flatMap(
     (outcome) =>

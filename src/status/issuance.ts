@@ -180,8 +180,8 @@ export type Three = readonly [number, number, number];
 
 /**
  * Counts three kinds of events for each name over a sliding window of 24 hours, in slots of five minutes. Memory is
- * bounded: each name takes 3.4 kB, and names beyond the maximum are not counted. Nor is an event that is so old that
- * its slot counts a later time.
+ * bounded: each name takes 3.4 kB, and names beyond the maximum are not counted. Nor are events
+ * so old that their slot already counts a later time.
  */
 export class SlidingDayCounts {
   readonly #maximum: number;

@@ -24,8 +24,8 @@ export interface RenewingIdentity extends Disposable {
   /**
    * The certificate, which has not expired.
    *
-   * @throws The error of the last attempt, at once, while there is no certificate and the next attempt is not due, or
-   *   none follows because of {@link close}; ClientError `unavailable` if the last attempt did not fail.
+   * @throws At once without a certificate, while no attempt is due or after {@link close}: the error of the last
+   *   attempt, or ClientError `unavailable` if that did not fail.
    */
   current(): Promise<X509Svid>;
   /** Ends the renewal. `current()` returns the certificate until it expires. */

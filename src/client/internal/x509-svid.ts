@@ -43,8 +43,8 @@ const futureToleranceMilliseconds = 3_600_000;
 /**
  * Reads the X509-SVID in a response of CreateCertificate: the leaf, the intermediates, and as last element all roots,
  * which are ignored, because nothing proves them.
- * @throws ClientError `invalid-response` for a leaf of another key, no X509-SVID, one that is not valid at `now`, and a
- *   chain to no root of the trust bundle.
+ * @throws ClientError `invalid-response` if the leaf has another key, is no X509-SVID or is not valid at `now`, and if
+ *   the chain leads to no root of the trust bundle.
  */
 export async function readSvid(
   answered: readonly string[],
@@ -78,7 +78,7 @@ export async function readSvid(
 }
 
 /**
- * Whether the chain leads to a root of this trust bundle, which may be newer than its own. After a taint it does not.
+ * Whether the chain leads to a root of this trust bundle, which may be newer than the one of `svid`.
  */
 export const isTrustedBy = (svid: X509Svid, { pem }: TrustBundle, now: Date): Promise<boolean> =>
   SvidChain.leadsToRoot(parseChain(svid.certChain), parseChain(pem), now);

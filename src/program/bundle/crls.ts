@@ -60,9 +60,9 @@ const nearTimes: CrlTimes = { margin: 5, awaited: 10 };
  * Keeps the newest CRL of each authority, and decides which roots and CRLs verifiers get.
  *
  * OpenSSL and BoringSSL refuse every certificate whose issuer has no current CRL, as soon as they have a CRL of any
- * authority. CRLs are therefore used together or not at all: each root needs one of its own, or of a known intermediate
- * below it. A late or broken CRL does not displace the one before it. A new root waits for its CRL for a moment.
- * Otherwise each rotation would let revoked certificates in, or have the new root's certificates refused.
+ * authority. CRLs are therefore used together or not at all: each root needs a CRL of its own, or of a known
+ * intermediate below it. A late or broken CRL does not displace the one before it. A new root waits for its CRL for a
+ * moment. Otherwise each rotation would let revoked certificates in, or have the new root's certificates refused.
  */
 export class MeshCrls {
   readonly #crls = new Map<string, Crl>();
@@ -91,7 +91,7 @@ export class MeshCrls {
 
   /**
    * Accepts each CRL that is valid and not older than the one before it, and forgets expired ones. If there are
-   * intermediates, a CRL of an unknown issuer is accepted unverified, as that of another workload's intermediate.
+   * intermediates, a CRL of an unknown issuer is accepted unverified: it may be of another workload's intermediate.
    * @returns Why the others are refused.
    */
   take(crls: readonly Crl[], authorities: MeshAuthorities, now: Date): readonly CrlFault[] {

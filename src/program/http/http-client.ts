@@ -93,8 +93,8 @@ export class HttpClient {
   }
 
   /**
-   * Sends a request, and returns the answer's head. The caller must read or destroy the body, which only the signal
-   * aborts.
+   * Sends a request, and returns the answer's head. The caller must read or destroy the body. Only the
+   * signal aborts it; the timeout ends with the head.
    * @throws FetchError, or the reason of the signal.
    */
   open(outgoing: OutgoingRequest): Promise<IncomingMessage> {

@@ -136,8 +136,8 @@ export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
 export const readHead: AnswerReader<IncomingMessage> = (response, done) => done(response);
 
 /**
- * Makes Node's parser drop requests in octets that the socket has already read: each would cost as much as an answered
- * one.
+ * Makes Node's parser drop further requests in octets that the socket has already read. Each would cost as much as
+ * an answered one.
  */
 export function parseNoMore({ parser }: Socket & { parser?: { onIncoming: () => number } }): void {
   // Node's parser takes 2 for an upgrade, after which it parses nothing as HTTP.

@@ -119,7 +119,7 @@ export class TlsAgent extends HttpsAgent {
 }
 
 /**
- * Begins the connection of one HTTP/2 session, direct or through a proxy, for its `createConnection` to return. The
+ * Begins a connection, direct or through a proxy, which the `createConnection` of one HTTP/2 session returns. The
  * returned socket may still be connecting, or in the TLS handshake. As in gRPC's own clients, `HTTPS_PROXY` applies to
  * plaintext too.
  *

@@ -5,7 +5,7 @@ import { TraceContext } from "../../foundation/trace-context.ts";
 import type { Spans } from "../telemetry.ts";
 import { OtlpValue } from "./values.ts";
 
-/** A call has three parts; a loop within a call must not fill the queue. */
+/** A call has three parts today. The bound keeps a loop within a call from filling the queue. */
 const maximumParts = 16;
 
 interface Call {

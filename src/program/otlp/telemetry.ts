@@ -33,7 +33,7 @@ const answering: readonly string[] = ["serve", "gateway"];
  * Opens the export that the variables of OpenTelemetry ask for; of spans, only for `serve` and `gateway`.
  *
  * @param program Its verb.
- * @returns `undefined` if they export nothing.
+ * @returns `undefined` if the variables ask for no export.
  * @throws ConfigurationError for a wrong value, and OperatorError for an unusable file of roots.
  */
 export async function openTelemetry(

@@ -44,7 +44,7 @@ const forgottenSeconds = 10;
 
 interface CountedLongPoll extends LongPoll {
   readonly address: string;
-  /** When it is taken for forgotten. */
+  /** When the platform is taken to have dropped its request. */
   readonly end: number;
 }
 

@@ -142,7 +142,7 @@ function headersOf(
   };
 }
 
-/** Whether to answer with the current state. A caller that has a document is not answered that there is none. */
+/** Whether to answer with the current state. If there is no document, a long poll of a caller that has one waits on. */
 function mustSend(current: Representation | undefined, ifNoneMatch: string | undefined): boolean {
   return (
     ifNoneMatch === undefined || (current !== undefined && !matches(ifNoneMatch, current.etag))

@@ -102,7 +102,7 @@ export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: Lon
 const derType = "application/pkix-crl";
 const pemType = "application/x-pem-file";
 
-/** The most endpoints in memory. Beyond it all are dropped, and made again on request: some may have no CRL any more. */
+/** The most endpoints in memory. Beyond it all are dropped, because some may have no CRL any more; a request makes its endpoint again. */
 const maximumAuthorities = 100;
 
 /**

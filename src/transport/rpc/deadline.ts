@@ -1,6 +1,6 @@
 /**
- * The end of one call's time: when its signal aborts, or at a limit. One timer serves all waits of the call, of which
- * only one may be pending.
+ * The end of one call's time: when its signal aborts, or at a limit. One timer serves all waits of the call; only one
+ * wait may be pending at a time.
  *
  * It stops no work: the work itself reads the signal before each costly step.
  */
