@@ -27,7 +27,7 @@ export interface TokenBearer extends BoundAccount {
 
 /** A token that must be accepted once. */
 export interface SingleUse {
-  /** The SHA-256 in hexadecimal of what its issuer signed, without the signature: a bearer can make a second valid one for EC. */
+  /** The hexadecimal SHA-256 of what its issuer signed, without the signature: a bearer can make a second valid one of ECDSA. */
   readonly digest: string;
   /** Its `exp`. */
   readonly until: Date;
@@ -51,7 +51,7 @@ export interface Caller extends TokenBearer {
   readonly provedBy?: TokenIssuer | undefined;
   /** The issuers one of which authenticated the holder, for a certificate that does not say which. */
   readonly mayBeProvedBy?: readonly TokenIssuer[] | undefined;
-  /** The gateway that verified the caller's certificate and forwarded it, or its name alone. */
+  /** The gateway that verified the caller's certificate, and forwarded it or only the SPIFFE ID in it. */
   readonly gateway?: Caller | undefined;
 }
 
@@ -99,8 +99,8 @@ function isMissing(failure: unknown): boolean {
 /** How a caller was authenticated. */
 export const Caller = {
   /**
-   * Whether the caller's token may have had claims, on which rules and denials may depend, that are not known now:
-   * behind a certificate whose issuer has a table of claims, and behind a gateway that forwards only a name.
+   * Whether claims of the caller's token may be unknown here, although rules and denials may depend on them: `true`
+   * for a certificate whose issuer has a table of claims, and for a client of which a gateway forwards only the name.
    */
   hidesTokenSubject: ({ certificate, gateway, provedBy }: Caller): boolean =>
     certificate ? provedBy?.subjects !== undefined : gateway !== undefined,

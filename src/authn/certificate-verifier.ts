@@ -51,7 +51,7 @@ export const CertificateVerifier = {
   /**
    * Accepts a certificate if one of this CA's own authorities has signed it and nobody has revoked it. The issuer of the
    * last token for its identity must be able to vouch for its account now, and must have done so recently. A verification
-   * by TLS, the edge or a gateway does not suffice, because their roots are every root of the mesh.
+   * by TLS, the edge or a gateway does not suffice, because these accept every root of the mesh.
    */
   create(trust: CertificateTrust): CertificateVerifier {
     const { trustDomain, vouchingAt, issuers } = trust;
@@ -115,11 +115,11 @@ async function signerOf(
 }
 
 /**
- * Refuses a certificate of this CA if the last token behind it no longer suffices. Its issuer must be configured, with the
- * entry of `subjects` that gave the account, may vouch for the account now, and have authenticated it within its renewal
- * limit.
+ * Refuses a certificate of this CA if the last token behind it no longer suffices. The token's issuer must be configured,
+ * with the entry of `subjects` that gave the account, if one did. The issuer must be allowed to vouch for the account now,
+ * and must have authenticated it within the issuer's renewal limit.
  *
- * A certificate without the extension was issued before there was one, or by istiod. It is taken as authenticated at its
+ * A certificate without an identity proof was issued before Rampart wrote proofs, or by istiod. It is taken as authenticated at its
  * notBefore, by the first issuer of ServiceAccounts that may vouch for it.
  *
  * @throws CaError `credential-rejected` (`form`, `impersonation`, `issuer`, `namespace`, `renewal`).

@@ -16,8 +16,8 @@ export interface KeyQuery {
 /**
  * The keys of one issuer that may have signed a token; empty if the issuer has no such key.
  *
- * @throws CaError `key-provider-unreachable` if the keys cannot be fetched, `too-many-waiting` for them:
- *   the same token may pass later.
+ * @throws CaError `key-provider-unreachable` if the keys cannot be fetched, `too-many-waiting` if too many requests
+ *   wait for them. The same token may pass later.
  */
 export interface IssuerKeys {
   (query: KeyQuery, now: Date): readonly KeySet[number][] | Promise<readonly KeySet[number][]>;
@@ -33,7 +33,7 @@ export interface KeyState {
   readonly source: "configuration" | "issuer";
   /** The usable keys; none once they are too old. */
   readonly keys: readonly Pick<KeySet[number], "keyId" | "algorithms">[];
-  /** The other keys for signatures in the set. */
+  /** The keys for signatures in the set that are not usable. */
   readonly unusable?: readonly UnusableKey[];
   /** When they were fetched; `undefined` before the first fetch that succeeded. */
   readonly fetchedAt?: Date | undefined;
@@ -56,7 +56,7 @@ export interface KeyFetching {
   /** The timeout of `fetchJson`, which has a default. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
   readonly shareWork: WorkSharing;
-  /** Bounds the requests that wait for keys of any issuer, because their tokens are not verified yet. */
+  /** Bounds the requests that wait for keys, over all issuers: anybody can cause one, because its token is not verified yet. */
   readonly waitingCapacity: Semaphore;
 }
 
@@ -97,8 +97,8 @@ export const IssuerKeys = {
    * Fetches the discovery document of an issuer, and returns where its keys are. The document must name the issuer that
    * it was fetched for, byte for byte (OpenID Connect Discovery §4.3).
    *
-   * The operator chose the issuer's URL, and a stranger may have written the document. So the document of
-   * a public issuer must not name a private address. The issuer's own origin is the operator's choice as well.
+   * The operator chose the issuer's URL, but a stranger may have written the document. So the document of a public
+   * issuer must not name a private address, except one at the issuer's own origin, which the operator chose.
    *
    * @throws FetchError for any other document, or without one.
    */

@@ -11,7 +11,7 @@ const longestProbeMilliseconds = 1_000;
  * Creates the check whether any token can be verified. It fetches keys and asks API servers for reviews by itself,
  * so that a CA without callers notices an outage and its end.
  *
- * @param wait Waits for a probe that goes on after its request; by default for a second at most.
+ * @param wait Waits for the probes, which go on when it ends; by default for a second at most.
  * @returns The fault as one sentence; `undefined` as long as one issuer has keys or has not failed yet, and without
  *   issuers.
  */

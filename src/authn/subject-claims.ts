@@ -28,7 +28,7 @@ export function parseClaimPath(text: string): ClaimPath | undefined {
     : undefined;
 }
 
-/** A name in a path. It becomes that of a JSON member: it must not begin with an escape, and zod drops `__proto__`. */
+/** A name in a path, and then of a JSON member: such a name must not begin with an escape, and zod drops `__proto__`. */
 const claimName = /^(?!__proto__$)[^"'{}\\\p{Cc}\p{Cs}]+$/u;
 
 /** Formats a path for {@link parseClaimPath}. A name with dots gets single quotation marks, which JSON does not escape. */
@@ -92,7 +92,7 @@ export function createSubjectMapping({
 /** The whole of a claim, one part of it (from 0 on), or its first characters. */
 type Section = readonly ["whole"] | readonly ["part", number] | readonly ["start", number];
 
-/** Literal texts, one of which a section of a claim must be for an entry to fit. */
+/** An entry fits only if this section of the claim is one of these literal texts. */
 interface Literals {
   readonly claim: number;
   readonly section: Section;
@@ -103,9 +103,9 @@ interface Literals {
 type Shelf = Pick<Literals, "claim" | "section"> & { readonly places: Map<string, number[]> };
 
 /**
- * Indexes each entry by those of its literal texts that the fewest others demand as well.
+ * Indexes each entry by the literal texts that it shares with the fewest other entries.
  *
- * @returns Finds the positions of the entries that values may fit, in their order.
+ * @returns A function that finds the entries that a token with these values may fit: their positions, in order.
  */
 function createEntryIndex(
   entries: readonly SubjectEntry[],
@@ -309,7 +309,10 @@ function textOf(value: unknown): string | undefined {
   return RegisteredClaims.isText(value) ? value : undefined;
 }
 
-/** Requires a token for this CA alone: one for two receivers could be sent here by the other. @throws CaError `credential-rejected` (`audience`) */
+/**
+ * Requires a token for this CA alone: one for two receivers could be sent here by the other receiver.
+ * @throws CaError `credential-rejected` (`audience`)
+ */
 function requireOwnAudience(claims: JsonObject, accepted: readonly string[]): void {
   const [audience = "", ...others] = RegisteredClaims.audiences(claims);
   if (others.length === 0 && accepted.includes(audience)) return;
@@ -327,7 +330,7 @@ function requireAge({ name, maximumAgeSeconds }: Compiled, { iat }: JsonObject, 
 const maximumRecordedOctets = 256;
 
 /**
- * Records claims whole, because one that is cut, left out, or part of a list would escape a denial. A claim that is
+ * Records each claim completely, because a denial would miss a text that is cut, or an element that a list lacks. A claim that is
  * missing, null or an empty list is not recorded.
  *
  * @throws CaError `credential-rejected` (`form`) for an object, a fraction, and a claim of more than 256 octets.

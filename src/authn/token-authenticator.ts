@@ -63,7 +63,7 @@ async function proveByKeys({ jws, issuer }: PresentedToken, now: Date): Promise<
   return parseServiceAccountClaims(jws.claims, issuer.audiences, now);
 }
 
-/** Verifies a token of other than a ServiceAccount by its issuer's keys: no API server can review it. */
+/** Verifies a token that is no ServiceAccount's by its issuer's keys, because no API server can review it. */
 async function proveSubject(
   { jws, issuer }: PresentedToken,
   { map }: SubjectMapping,
@@ -140,7 +140,7 @@ async function proveByReview(
   const expiresAt = new Date(Number(exp) * 1000);
   const reviewed = await ask({ text: jws.compact, expiresAt, isVerified }, now);
   requireAgreement(claimed, reviewed);
-  // An older API server names no node in its answer. It has verified the token, and so what the token says of one.
+  // An older API server names no node in its answer. It has verified the token, so the node in the token is used.
   const pod = reviewed.pod ?? claimed.pod;
   return { ...reviewed, pod, node: reviewed.node ?? claimed.node, tokenId: claimed.tokenId };
 }

@@ -22,7 +22,7 @@ interface Review {
 }
 
 /**
- * Requires that the pod of a node proxy is where the proxy may act for an account.
+ * Requires that a node proxy may act for an account, by the node on which the proxy's pod runs.
  *
  * @param account Of a namespace that the proxy's issuer may vouch for.
  * @throws CaError `impersonation-denied`, `cluster-unreachable`, `cluster-busy`.
@@ -46,11 +46,11 @@ interface AnyTokenIssuer {
   /** The `iss` of its tokens, byte for byte. */
   readonly name: string;
   /**
-   * The `issuerDigest` of the name, by which a certificate names the issuer that authenticated its holder. One with
-   * `subjects` is named by an entry of these.
+   * The `issuerDigest` of the name, by which a certificate names the issuer that authenticated its holder. An
+   * issuer with `subjects` is named by the digest of one of these instead.
    */
   readonly digest: Bytes;
-  /** How long after its token a certificate suffices for a renewal, in seconds; 0 for never. */
+  /** How many seconds after its holder last showed a token a certificate suffices for a renewal; 0 for never. */
   readonly renewalSeconds: number;
   /** A token must name one of these audiences. */
   readonly audiences: readonly string[];
@@ -91,7 +91,7 @@ export interface ClusterIssuer extends AnyTokenIssuer, ClusterRights {
   readonly subjects?: undefined;
 }
 
-/** An issuer of any other tokens. Its callers have the identities that its table of claims gives them, and no right more. */
+/** An issuer of any other tokens. Its callers have the identities that its table of claims gives them, and no other rights. */
 export type SubjectIssuer = AnyTokenIssuer & {
   readonly subjects: SubjectMapping;
 } & { readonly [Right in keyof ClusterRights]?: undefined };

@@ -26,11 +26,11 @@ export interface TokenReview {
   (question: ReviewQuestion, now: Date): Promise<BoundAccount>;
   /** Finds out whether the API server answers, at most once in ten seconds. It does not reject. */
   readonly probe?: (now: Date) => Promise<void>;
-  /** Why the API server did not answer the last `probe`. Reviews for callers are left out: they could make one fail. */
+  /** Why the API server did not answer the last `probe`. Failed reviews for callers do not count: a caller could cause one. */
   readonly failure?: () => { readonly at: Date; readonly detail: string } | undefined;
 }
 
-/** Two APIs of one server, each with its limit of requests: reviews of forged tokens cannot use up that of others. */
+/** Two APIs of one server, each with its own limit of requests, so that forged tokens do not use up the limit of verified ones. */
 interface ReviewApis {
   readonly verified: ClusterApi;
   readonly unverified: ClusterApi;
@@ -53,8 +53,7 @@ const nobody = "rampart-looks-whether-tokens-are-reviewed";
 /** Creates reviews. */
 export const TokenReview = {
   /**
-   * Creates the verification of tokens by the TokenReview API of their cluster, which caches both kinds of
-   * answers.
+   * Creates the review of tokens by the API server of their cluster. It caches acceptances and rejections.
    * @param audiences Sent with every token, and required in every response.
    */
   create(audiences: readonly string[], apis: ReviewApis): TokenReview {

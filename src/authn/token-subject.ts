@@ -52,7 +52,10 @@ export interface MappedSubject {
   readonly tokenSubject: TokenSubject;
   /** Until when the token could be shown again. Present where its entry demands that it is used once. */
   readonly usedOnceUntil?: Date | undefined;
-  /** A certificate has this digest in place of the issuer's, and renews nothing once the entry is gone or changed. */
+  /**
+   * The digest of the entry. A certificate has it in place of the issuer's digest, and can renew nothing once the entry is
+   * gone or changed.
+   */
   readonly entryDigest: Bytes;
 }
 

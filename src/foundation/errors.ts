@@ -22,7 +22,7 @@ export class CaError extends Error {
 export function messageOf(thrown: unknown): string {
   if (!(thrown instanceof Error)) return "something that is not an error was thrown";
   const { message } = thrown;
-  // Its message names the cause.
+  // The message of an OperatorError names the cause itself.
   if (thrown instanceof OperatorError) return message;
   const code = codeBehind(thrown);
   return code === undefined || message.includes(code) ? message : `${message} (${code})`;

@@ -18,8 +18,8 @@ export class FetchError extends Error {
   }
 
   /**
-   * Why something failed, as the end of a sentence. `/readyz` answers anybody, so it names neither a path nor the
-   * address of a service. The log has both.
+   * Why something failed, as the end of a sentence. The text names neither a path nor the address of a service, because
+   * `/readyz` shows it to anybody. The log has both.
    */
   static whyOf(fault: unknown): string {
     const cause = fault instanceof FetchError ? fault.cause : undefined;
@@ -65,7 +65,7 @@ export interface Fetching {
   readonly fetchTrusting: FetchTrusting;
   /** How long one fetch may take, from the connection to the last byte: by default 5 seconds. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
-  /** Awaits the response of an API server. Meanwhile the platform does other work in place of the request. */
+  /** Awaits the response of an API server. Meanwhile the platform may run another request in its place. */
   readonly aside?: <Answer>(wait: () => Promise<Answer>) => Promise<Answer>;
 }
 
@@ -97,8 +97,8 @@ const usualMaximumOctets = 256 * 1024;
 /** The content of a response, within bounds. */
 export const ResponseBody = {
   /**
-   * Whether an answer comes in pieces so small that reading it costs far more than its length suggests. Read octet by
-   * octet, 256 KiB take a second of CPU, and in workerd a hundred mebibytes.
+   * Whether an answer comes in pieces so small that reading it costs far more than its length suggests. In pieces of
+   * one octet, 256 KiB take a second of CPU, and in workerd a hundred mebibytes of memory.
    */
   isFragmented(pieces: number, octets: number): boolean {
     return pieces > 256 + octets / 256;

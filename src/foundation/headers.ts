@@ -30,7 +30,7 @@ export const CallTimeout = {
   },
 
   /**
-   * Lowers the timeouts in the headers of a call to what a timer can wait, because Connect hands any timeout to one.
+   * Lowers the timeouts in the headers of a call to what a timer can wait, because Connect sets a timer with any timeout.
    * @returns The same headers, or a copy if a timeout is lowered.
    */
   cap(header: Headers): Headers {

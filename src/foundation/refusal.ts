@@ -40,7 +40,7 @@ export type SubjectKeyFault =
   | "modulus"
   | "exponent"
   | "length"
-  /** ML-DSA, for authorities that do not sign with the same parameter set. */
+  /** The key is of ML-DSA, with a parameter set with which the authority does not sign. */
   | "parameter-set";
 
 /** The callers that share a quota of certificates: one caller alone, or all callers of an issuer. */

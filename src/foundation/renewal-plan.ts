@@ -68,7 +68,7 @@ interface RequestedWait {
   readonly notAfter: Date | undefined;
 }
 
-/** The requested wait, but at most the longest pause after failures, and a tenth of the life that is left. */
+/** The requested wait, but at most the longest pause after failures, and at most a tenth of the life that is left. */
 function grantedSeconds({ seconds, notAfter }: RequestedWait, now: Date): number {
   const left = notAfter ? Math.max(0, notAfter.getTime() - now.getTime()) / 1000 : Infinity;
   return Math.min(seconds, Backoff.usual.mesh.longestMilliseconds / 1000, left / 10);

@@ -25,9 +25,9 @@ export type WorkSharing = (capacity: Semaphore, longestMilliseconds: number) => 
 /** How requests wait for the same work. */
 export const WorkSharing = {
   /**
-   * Runs `wait`, unless as many requests as `capacity` allows wait already.
+   * Runs `wait`.
    *
-   * @throws CaError `too-many-waiting`
+   * @throws CaError `too-many-waiting` if as many requests are waiting as `capacity` allows.
    */
   async waitIn(capacity: Semaphore, wait: () => Promise<void>): Promise<void> {
     const waiting = capacity.tryRun(wait);

@@ -80,7 +80,7 @@ export class Shares<Member extends { readonly address: string }, Kind extends st
     return isMember;
   }
 
-  /** Whether the network of an address has less of a kind than is left of a maximum for all others. */
+  /** Whether the network of an address has less of a kind than all addresses together leave free of a maximum. */
   leavesAsMuch(address: string, kind: Kind, maximum: number): boolean {
     return this.of(address).network.amounts[kind] < maximum - this.#inAll[kind];
   }

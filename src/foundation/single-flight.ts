@@ -1,4 +1,4 @@
-/** Shares one run of some work, and its result, among all who ask for it meanwhile. The result may serve later ones, too. */
+/** Shares one run of some work, and its result, among all who ask for it meanwhile. The result may serve later callers, too. */
 export class SingleFlight<T> {
   #run: Promise<T> | undefined;
   #done: { readonly result: T } | undefined;
@@ -21,7 +21,7 @@ export class SingleFlight<T> {
     return this.#run;
   }
 
-  /** Makes the next {@link join} begin a run, even while one is under way, whose result may be outdated. */
+  /** Makes the next {@link join} begin a run. A run that is under way does not serve it, because its result may be outdated. */
   forget(): void {
     this.#run = undefined;
     this.#done = undefined;

@@ -10,7 +10,10 @@ const pattern = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]*)):(0|[1-9][0-9]{0,4})$/i;
 
 /** Parses and formats addresses of servers. */
 export const SocketAddress = {
-  /** The host at which this machine reaches its own server, given the one on which it listens: empty, `0.0.0.0` and `::` are all. */
+  /**
+   * The host at which this machine reaches its own server, given the host on which the server listens: empty, `0.0.0.0`
+   * and `::` mean every address.
+   */
   loopbackOf(host: string): string {
     if (host === "" || host === "0.0.0.0") return "127.0.0.1";
     return host === "::" ? "::1" : host;

@@ -4,8 +4,8 @@ import type { OperationalEvent, OperationLog } from "./events.ts";
  * Wraps a log so that each event has at most so many lines in a minute, because a peer could cause any number of them.
  * The last line that is logged says so; the others are dropped.
  *
- * @param callerOf Returns the caller behind an event, which gets one line a minute, or `undefined` for an event without
- *   a limit. By default each line is by another caller.
+ * @param callerOf Returns the caller behind an event, or `undefined` for an event without a limit. Each caller gets one
+ *   line a minute. By default each line is by another caller.
  */
 export function sparing<Log extends OperationLog>(
   log: Log,

@@ -73,14 +73,14 @@ const maximumNanoseconds = 2 ** 63;
 export const Duration = {
   /**
    * Milliseconds of a duration as Go writes it, or `undefined` for anything else. It refuses a sign, a number without a
-   * unit other than `0`, and an amount that begins or ends with its point. It refuses more than Go can hold.
+   * unit (except `0`), an amount that begins or ends with its point, and a duration longer than Go can hold.
    */
   parse: parseDuration,
 
   /** A duration (`24h`, `1h30m`, `1.5h`, `100ms`) in milliseconds. */
   milliseconds: parsedText(parseDuration, "must be a duration such as 24h, 1h30m or 100ms"),
 
-  /** A duration in seconds; it has no part of a second, because X.509 has none. */
+  /** A duration in seconds. It refuses parts of a second, because times of X.509 have none. */
   seconds: parsedText(
     parseWholeSeconds,
     "must be a duration in whole seconds, such as 24h, 90m or 1h30m",

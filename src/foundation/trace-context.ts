@@ -73,7 +73,7 @@ function isState(text: string): boolean {
   return members.length <= mostMembers && members.every((member) => memberPattern.test(member));
 }
 
-/** 32 random hexadecimal digits, never all 0: those for the version and the variant of a UUID are not. */
+/** 32 random hexadecimal digits, never all 0: a UUID's digits for its version and its variant are not 0. */
 const hexadecimal = (): string => crypto.randomUUID().replaceAll("-", "");
 const newSpanId = (): string => hexadecimal().slice(16);
 

@@ -82,7 +82,7 @@ export function parseServiceAccountClaims(
   RegisteredClaims.requireAudience(claims, audiences);
   const account = parseSubject(sub);
   const { pod, node } = readBoundObjects(claims["kubernetes.io"], account);
-  // A `jti` of another form is dropped: an issuer that is not Kubernetes may write anything there, and only the log has it.
+  // A `jti` of another form is dropped: an issuer that is not Kubernetes may write anything there, and only the log shows it.
   return { account, pod, node, tokenId: RegisteredClaims.isText(jti) ? jti : undefined };
 }
 
