@@ -115,7 +115,7 @@ export const Denial = {
     "spiffe://<trust domain>/ns/<namespace>/sa/<account>, ns/<glob>/sa/<glob>, cluster/<name>, issuer/<url>, node/<name>, pod/<uid>, token/<jti>, subject/<glob> or claim/<name>=<glob>",
 
   /**
-   * Parses the subject of a denial, whose trust domain is not compared.
+   * Parses the subject of a denial. A trust domain in it is not compared.
    * @returns `undefined` if the subject matches none of {@link Denial.forms}.
    */
   parse(content: DenialContent): Denial | undefined {

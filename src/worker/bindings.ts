@@ -54,8 +54,8 @@ type Dataset = Pick<AnalyticsEngineDataset, "writeDataPoint">;
 
 /**
  * Wraps a log so that each event also writes a data point, if the binding exists. A point has no identity and nothing
- * that a caller chooses: of a call the cluster of its authenticated caller, outcome, reason, rules with their effects, and
- * duration; of an operation event the level and name. It never makes a call fail.
+ * that a caller chooses. That of a call has the cluster of the authenticated caller, the outcome, the reason, the rules
+ * with their effects, and the duration; that of an operation event its level and name. It never makes a call fail.
  */
 export function countingInDataset(log: EventLog, binding: unknown): EventLog {
   if (!isDataset(binding)) return log;

@@ -66,7 +66,7 @@ export class LoadClock {
     if (wasSetBack) this.#due = now;
   }
 
-  /** Whether the load in use serves a request of this time. It must not be too old, nor too far in the future. */
+  /** Whether the load in use serves a request of this time. A load that is too old, or too far in the future, does not. */
   serves(now: Date): boolean {
     const { at } = this.#inUse;
     return this.#isInOutage(at, earlier(now, this.#latest)) && this.#isInOutage(this.#latest, at);

@@ -42,9 +42,9 @@ interface Issuing extends Pick<LeafContent, "spiffeId" | "publicKey"> {
 }
 
 /**
- * Finds how to issue for a request that a signer of a cluster names by the UID of its object in Kubernetes; `undefined`
- * for every other call. A signer that has lost the answer, and asks again, gets the same certificate without a charge
- * to its quotas.
+ * Finds how to issue for a call of a cluster's signer with the UID of a request in Kubernetes; `undefined` for every
+ * other call. A signer that has lost the answer, and asks again, gets the same certificate without a charge to its
+ * quotas.
  */
 export type Idempotency = (
   caller: Caller,
@@ -107,8 +107,8 @@ export const idempotentOver =
   };
 
 /**
- * The leaf in a stored certificate; `undefined` if it is malformed, too old or revoked, or has another key, or another
- * authority has signed it.
+ * The leaf in a stored certificate; `undefined` if it is malformed, too old or revoked, has another key, or was signed by
+ * another authority.
  */
 async function repeatable(
   der: Bytes | undefined,

@@ -68,7 +68,7 @@ export const IssuanceLog = {
   unavailable: (why: string, cause?: unknown): CaError =>
     new CaError({ reason: "log-unavailable", why }, `the issuance log: ${why}`, cause),
 
-  /** Any failure of a log as {@link IssuanceLog.unavailable}; a CaError as it is. */
+  /** Converts any failure of a log to {@link IssuanceLog.unavailable}. A CaError stays as it is. */
   toUnavailable(error: unknown): CaError {
     return error instanceof CaError ? error : IssuanceLog.unavailable(messageOf(error), error);
   },

@@ -29,8 +29,8 @@ export const NewIntermediate = {
    * Puts an intermediate into the store: it is published, then signs, then verifies, by a schedule that is
    * fixed now. The schedules of others stay. Of its roots, the first eight are stored, its own among them.
    *
-   * @throws OperatorError for a key that the store has already, for a certificate that is too short, and for one
-   *   that not every verifier reads, that has the SPIFFE ID of a workload, or that may not sign the CRLs of this CA.
+   * @throws OperatorError for a key that the store has already, and for a certificate that expires too soon, that not
+   *   every verifier reads, that has the SPIFFE ID of a workload, or that may not sign the CRLs of this CA.
    */
   async install(
     mint: Mint,

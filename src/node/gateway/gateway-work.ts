@@ -66,7 +66,7 @@ export async function beginGatewayWork(
   const credentials = tokenInFile(configuration.tokenFile, configuration.cluster, clock);
   const isSameCa = before?.configuration.upstream === configuration.upstream;
   const isSamePlace = isSameCa && isDeepStrictEqual(rootPlaces, before?.configuration.rootPlaces);
-  // Listing all namespaces takes long. Until then the former report counts: they still have what it says.
+  // Listing all namespaces takes long. Until then the former report counts, because they still have what it says.
   const reported = isSamePlace ? before?.roots?.report() : undefined;
   const roots = rootPlaces && (await refreshRoots(trust, rootPlaces, context, reported));
   if (roots) starting.defer(roots.end);

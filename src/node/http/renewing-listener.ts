@@ -57,7 +57,7 @@ export class RenewingListener {
   }
 
   /**
-   * Whether the port is open with a certificate that callers accept, and what is wrong: also an outdated certificate.
+   * Whether the port is open with a certificate that callers accept, and what is wrong, such as an outdated certificate.
    */
   state(): { readonly isOpen: boolean; readonly reasons: readonly string[] } {
     const now = this.#renewal.clock();

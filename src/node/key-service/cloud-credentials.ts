@@ -142,8 +142,8 @@ async function ofManagedIdentity(
 const scope = "https://www.googleapis.com/auth/cloudkms";
 
 /**
- * The key of a service account, a token of workload identity federation, or one of the metadata server (GCE, GKE, Cloud
- * Run): what the configuration or `GOOGLE_APPLICATION_CREDENTIALS` has, else the metadata server's.
+ * Finds the credential for Google. If the configuration or `GOOGLE_APPLICATION_CREDENTIALS` has one, it is a service
+ * account's key or a token by workload identity federation. Otherwise it is a token of the metadata server.
  */
 export async function findGoogleCredential(
   machine: Machine,

@@ -27,7 +27,7 @@ export function issuedCertificatesIn(storeDirectory: string, maximum?: number): 
 
 async function written(folder: string): Promise<ReadonlyMap<string, number>> {
   const files = (await readdir(folder)).map((name) => join(folder, name));
-  // Another process may have removed one.
+  // Another process may have removed a file meanwhile.
   const ages = files.map(async (file) => (await stat(file).catch(() => undefined))?.mtimeMs ?? 0);
   return new Map((await Promise.all(ages)).map((at, i) => [files[i] ?? "", at]));
 }

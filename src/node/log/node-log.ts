@@ -166,7 +166,7 @@ export class NodeLog {
       this.#trouble = undefined;
     } catch (error) {
       if (isAway(error)) return;
-      // `/readyz` is for strangers as well: no path.
+      // Without a path, because anybody may read `/readyz`.
       this.#trouble = `the issuance log is not published (${causeOf(error)})`;
       OperationLog.logFault(this.#parts.log, "log-not-published", error, { level: "error" });
     }
@@ -186,7 +186,7 @@ function openStage(folder: string): SqliteStage {
   }
 }
 
-/** Whether an error means that the KEK is unavailable for now, whose reason the lease has logged. */
+/** Whether an error means that the KEK is unavailable for now. The lease has logged why. */
 export const isAway = (error: unknown): boolean =>
   error instanceof CaError && error.refusal.reason === "kek-unavailable";
 

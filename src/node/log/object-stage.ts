@@ -46,7 +46,7 @@ export class Overtaken extends Error {
 /** The path of the stage below the prefix of its log. */
 export const stagePath = "stage.json";
 
-/** More staged entries than a stage may have in bundles: `BucketLog` accepts no more long before. */
+/** The most staged entries that a stage may have in bundles. `BucketLog` stops accepting entries long before. */
 const maximumBundled = 65_536;
 
 const index = z.int().check(z.minimum(0));
@@ -94,7 +94,7 @@ const longestRestMilliseconds = 50;
 
 /**
  * The stage of a log in one object. It changes in memory, and its owner must not answer callers before {@link commit}
- * has written it, which replaces only the version that was read, so that of two processes only one continues. Entries
+ * has written it. A commit replaces only the version that was read, so that of two processes only one continues. Entries
  * that fill a bundle are moved there, and are not written with the stage again.
  *
  * Once a write has failed, the stage in memory may differ from the object: its owner reads another one.

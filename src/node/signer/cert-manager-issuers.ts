@@ -181,7 +181,7 @@ function sentenceOf({ namespaces, requester, identities, dns_names }: CertManage
 
 const longestMessage = 1000;
 
-/** The condition to write for an issuer; `undefined` if it already has it. */
+/** The condition to write for an issuer; `undefined` if the issuer has it already. */
 function conditionOf(
   { metadata: { generation: observedGeneration }, status: { conditions } }: Issuer,
   { isReady, reason, message: whole }: Health,

@@ -146,7 +146,7 @@ function statusJson(status: CertManagerStatus, lastTransitionTime: string): obje
   if (status.reason === "Pending") return { conditions: [ready] };
   const failureTime = lastTransitionTime;
   if (status.reason === "Denied") return { conditions: [ready], failureTime };
-  // istio-csr reads Ready alone, and cert-manager's controller of Certificates both.
+  // istio-csr reads only the condition Ready; cert-manager's controller of Certificates reads both.
   const invalid = condition("InvalidRequest", true, status.fault, status.message);
   return { conditions: [ready, invalid], failureTime };
 }

@@ -61,7 +61,7 @@ class Outage {
 export class RequestQueue<Request> {
   readonly #parts: QueueParts<Request>;
   readonly #attempts = new Map<string, Attempts>();
-  /** The requests that need the CA, so that none of them is judged again while it is unreachable. */
+  /** The requests that need the CA. None of them is judged again while the CA is unreachable. */
   readonly #needCa = new Set<string>();
   readonly #ofCa = new Outage();
   readonly #ofServer = new Outage();

@@ -84,7 +84,7 @@ async function beginSigning(
     ownFault === undefined ? [] : [`the signer's own token: ${ownFault}`];
   const roots = (): string | undefined => bundle.current()?.pem;
   const caFaults = (): readonly string[] => [...bundle.faults(), ...ownFaults()];
-  // Kept when the lease is lost, because the same outage may lose a status.
+  // Outlives the lease, because an outage that makes this process lose it may also lose a status that it has written.
   const once = signingOnce(clock);
   const leadership = new Leadership({
     candidate: LeaseCandidate.create(leaseObject(client.send, lease), identity, leaseSeconds),

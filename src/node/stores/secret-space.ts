@@ -120,7 +120,7 @@ interface SecretWatch {
 /** How long a watched list is trusted after the last event of the watch, as a multiple of `watchSeconds` (bounded staleness). */
 export const stalenessFactor = 1.5;
 
-/** How long an own write that the watch has not shown is added to lists: longer than watches are behind. */
+/** How long a write of this process is added to lists that come from the watch. The watch shows it sooner. */
 const ownWriteSeconds = 8;
 
 /** A write of this process: the value, or `undefined` for an object that it has removed. */

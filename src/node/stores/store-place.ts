@@ -187,7 +187,7 @@ export function bucketPlaceOf(values: BucketValues, environment: Environment) {
 
 /**
  * The bucket and prefix of an issuance log: `LOG_STORE`, else beside the records in the store's bucket. `undefined`
- * without an origin, and for a store in a directory, which has its log there.
+ * without an origin. Also `undefined` for a store in a directory without `LOG_STORE`: its log is in the directory.
  *
  * @throws ConfigurationError as {@link bucketPlaceOf}, for `LOG_STORE` without `LOG_ORIGIN`, and without `LOG_STORE` for
  *   a store in Kubernetes or in a bucket without a prefix.
