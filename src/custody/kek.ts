@@ -30,7 +30,8 @@ export interface HeldKeks {
   /**
    * Unwraps the KEKs unless they are held at this time.
    *
-   * @returns `undefined` while they are held, so that a call needs no await, unless the call itself must renew the lease.
+   * @returns `undefined` while they are held, so that a call needs no await. Where no work goes on after its call, the call
+   *   that renews the lease gets a promise.
    * @throws CaError `kek-unavailable`
    */
   readonly hold: (now: Date) => Promise<void> | undefined;

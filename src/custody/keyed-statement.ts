@@ -8,7 +8,7 @@ import { recordVersion } from "./record-fields.ts";
 import type { Statements } from "./record-kinds.ts";
 import { openContent, Statement } from "./statement.ts";
 
-/** The statements that carry a private key (PKCS#8), sealed by itself: to list them, the CA opens no key. */
+/** The kinds of statement that carry a private key (PKCS#8). The key is sealed by itself, so that listing them opens no key. */
 type KeyedName = "request" | "tokenKey";
 
 /** The value of a keyed statement without its sealed key. */
@@ -49,7 +49,7 @@ function boundTo<K extends KeyedName>(
 
 /** Statements that carry a private key, sealed. */
 export const KeyedStatement = {
-  /** Seals a statement, whose MAC covers all of it, with its private key under AES-256-GCM. */
+  /** Makes the record of a statement: its private key is sealed with AES-256-GCM, and a MAC covers all of it. */
   async seal<K extends KeyedName>(
     kind: K,
     value: Unkeyed<K> & { readonly id: string },

@@ -32,8 +32,8 @@ export interface CryptoProvider {
   /** The encoding of ECDSA signatures that {@link verify} expects. */
   readonly dsaEncoding: DsaEncoding;
   /**
-   * Whether this is a signature over the bytes by a key, which is not cached. `undefined` for a key that
-   * cannot be imported, such as a point that is not on its curve.
+   * Whether this is a signature over the bytes by a key. `undefined` for a key that cannot be imported, such as a point
+   * that is not on its curve. The imported key is not cached.
    *
    * @param spki SubjectPublicKeyInfo, DER.
    */
@@ -49,8 +49,8 @@ export interface CryptoProvider {
     algorithm: SignatureAlgorithm,
   ) => Promise<SigningKey>;
   /**
-   * Requires that the platform's own verifier reads the certificate of another CA, as that of a CA. WebCrypto has no
-   * verifier, so its provider accepts all.
+   * Requires that the platform's own verifier can read the certificate of another CA, and takes it for a CA's. WebCrypto
+   * has no verifier, so its provider accepts all.
    *
    * @throws DerError for any other certificate.
    */

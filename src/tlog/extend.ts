@@ -52,7 +52,7 @@ export const ObjectReader = {
   },
 
   /**
-   * The octets of a tile or bundle, unverified. Instead of a partial one that is gone, they are from the full one.
+   * The octets of a tile or bundle, unverified. If a partial one is gone, they are cut from the full one.
    *
    * @throws LogError `missing`
    */

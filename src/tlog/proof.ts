@@ -30,7 +30,7 @@ export const LogProof = {
 
   /**
    * The proof of an entry, from its sibling upwards, by tiles that are not verified.
-   * @throws LogError `form` for a tile of another width; Error for an index that the tree does not have.
+   * @throws LogError `form` for a tile of another width; Error if `index` is not below `size`.
    */
   proveInclusion(size: number, index: number, read: TileReader): Promise<Hash[]> {
     if (!(index >= 0 && index < size)) throw new Error("an index that the tree does not have");
@@ -111,8 +111,8 @@ function inclusionRanges(index: number, { from, to }: Range): readonly Range[] {
 }
 
 /**
- * The proof that the tree of a size extends its first `older` entries; empty for 0 of them.
- * @throws LogError `form`; Error for more entries than the tree has.
+ * The proof that a tree of `size` entries extends the tree of its first `older` entries; empty if `older` is 0.
+ * @throws LogError `form`; Error if `older` exceeds `size`.
  */
 export function proveConsistency(older: number, size: number, read: TileReader): Promise<Hash[]> {
   if (!(older >= 0 && older <= size)) throw new Error("a tree that is not older");

@@ -7,7 +7,7 @@ import { addSeconds } from "../../pki/x509/validity.ts";
 import { type HeldKeks, Kek, type KekRing, markOf } from "../kek.ts";
 import { firstOf, KeyServiceError, type KeyServices } from "./key-service.ts";
 
-/** A KEK that key services open: by each of these keys, the first that answers. */
+/** A KEK that is wrapped by each of several keys of key services. The first that answers opens it. */
 export interface WrappedKek {
   readonly id: string;
   readonly wrappings: readonly { readonly uri: string; readonly ciphertext: Bytes }[];
@@ -46,7 +46,7 @@ interface Opening {
   readonly rings: ReadonlyMap<string, readonly Kek[]>;
 }
 
-/** How often a lease is renewed in its time, at least: so an outage may last for nearly the whole time. */
+/** A lease is renewed at least this often in its time, so that it outlasts an outage of nearly that time. */
 const renewalsInLease = 10;
 /** The largest random part of each pause, so that processes that started together do not call the service together. */
 const jitter = 1 / 4;
@@ -63,8 +63,9 @@ const toleratedSetBackSeconds = 60;
 const never = new Date(0);
 
 /**
- * KEKs that key services opened, held for the time of a lease. Within it no call waits for a service, except, where work
- * ends with its call, the one that renews the lease; at its end nothing that a KEK has opened or derived can be used any more.
+ * KEKs that key services opened, held for the time of a lease. Until the lease ends, no call waits for a service; but where
+ * no work goes on after its call, the call that renews the lease does. After the end, nothing that a KEK has opened or
+ * derived can be used any more.
  */
 export class KekLease implements HeldKeks {
   readonly #parts: LeaseParts;

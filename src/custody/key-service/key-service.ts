@@ -37,7 +37,7 @@ export type Credential = string | Members;
 export interface KeyServiceContext {
   readonly fetch: Fetch;
   readonly clock: () => Date;
-  /** The credential for a service; a token of it is for the audience. @throws KeyServiceError */
+  /** The credential for a service; if it is a token, it is for the audience. @throws KeyServiceError */
   readonly credential: (service: ServiceName, audience?: string) => Promise<Credential>;
 }
 
@@ -50,7 +50,7 @@ export interface KeyPlace {
   readonly options: URLSearchParams;
 }
 
-/** Opens the key at a place; `undefined` for a place of no key. */
+/** Opens the key at a place; `undefined` if the service has no keys at such a place. */
 export type OpenKey = (place: KeyPlace, means: KeyServiceContext) => ServiceKey | undefined;
 
 /** Opens the key of a URI. @throws ConfigurationError for a URI of no key. */

@@ -28,7 +28,7 @@ const headerPattern = /^[ -~]{0,20000}$/;
 /** Calls of key services and of those that give them credentials. */
 export const ServiceCall = {
   /** Sends a request whose answer is bounded in time and size. No redirect is followed; other statuses are returned.
-   * @throws KeyServiceError for a redirect, and where no such answer comes. */
+   * @throws KeyServiceError for a redirect, and without an answer within these bounds. */
   async ask(fetch: Fetch, url: string, init: Asked): Promise<Answer> {
     if (!Object.values(init.headers).every((value) => headerPattern.test(value)))
       throw new KeyServiceError("takes a credential of one line of visible ASCII alone");
@@ -79,7 +79,7 @@ export const ServiceCall = {
   },
 
   /**
-   * Requests the token of an OAuth grant. One without `expires_in` is not reused.
+   * Requests the token of an OAuth grant. A token without `expires_in` is not reused.
    *
    * @throws KeyServiceError for a URL that is not https, a status other than 200, and an answer without a token.
    */
@@ -96,7 +96,7 @@ export const ServiceCall = {
   },
 
   /**
-   * Finds the sentence for a service's error. @param code The service's own name for it, if the sentence is to have it.
+   * Finds the sentence for a service's error. @param code The service's own name for the error, if the sentence is to show it.
    */
   faultIn(
     { status }: Answer,
@@ -145,7 +145,7 @@ export interface Access<T> {
   readonly seconds: number;
 }
 
-/** Reads the token of an OAuth answer. One without `expires_in` may not be reused. @throws KeyServiceError without a token. */
+/** Reads the token of an OAuth answer. A token without `expires_in` may not be reused. @throws KeyServiceError without a token. */
 export const tokenIn = (members: Members): Access<string> => ({
   pass: ServiceCall.textOf(members, "access_token"),
   seconds: Number(members["expires_in"]) || 0,
@@ -207,7 +207,7 @@ interface Wire<T> {
   readonly obtain: () => Promise<Access<T>>;
   readonly url: (act: string) => string;
   readonly request: (pass: T, act: string, body?: object) => Asked | Promise<Asked>;
-  /** Whether a response means that the token or ticket is not valid, or no longer. By default that is status 401. */
+  /** Whether a response means that the token or ticket is not or no longer valid. By default, status 401 does. */
   readonly isRefused?: (answer: Answer) => boolean;
   readonly fault: (answer: Answer, act: string) => KeyServiceError;
 }

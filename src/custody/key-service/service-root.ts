@@ -17,7 +17,7 @@ import { firstOf, KeyServiceError, type ServiceKey } from "./key-service.ts";
 /** A root whose key a service holds: one key, or several of one multi-region key. */
 export interface ServiceRoot {
   readonly keys: readonly ServiceKey[];
-  /** The certificate of the key, then those above it, except their root, if another CA signed it. */
+  /** The certificate of the key. If another CA signed it, the certificates above it follow, without their root. */
   readonly certificates: readonly Bytes[];
   readonly trustDomain: TrustDomain;
   readonly clock: () => Date;
@@ -28,7 +28,7 @@ interface IntermediateAsked {
   /** PKCS#10, DER. */
   readonly csr: Bytes;
   readonly lifetimeSeconds: number;
-  /** The roots of the store, among which its own may be renewed already. DER. */
+  /** The roots of the store, DER. A renewal of the configured root may be among them. */
   readonly knownRoots?: readonly Bytes[];
 }
 
@@ -42,8 +42,8 @@ interface Certified {
  * Writes and lints an intermediate here, has the service sign it, and verifies the signature by the public key
  * that the root's certificate pins. Nothing that the service says becomes part of a certificate unverified.
  *
- * A root that would end before the successor of this intermediate is renewed first, under its own key and name. No
- * intermediate outlives its root.
+ * If the root would end before the successor of this intermediate does, the root is renewed first, under its own key and
+ * name. No intermediate outlives its root.
  *
  * @throws KeyServiceError for a root that has expired, and if none of its keys signs.
  */

@@ -5,8 +5,8 @@ import { overlapSeconds, type PhaseLengths, Schedule } from "./schedule.ts";
  * The schedule of an authority that signed for a mesh before it was imported. Every verifier has its
  * root, so it is published and signs at once.
  *
- * It stops early enough for its last leaf to expire before it does. If it is too old for that, it stops
- * as soon as a successor can take over.
+ * It stops signing early enough for its last leaf to expire before its path does. If it is too old for that, it stops as
+ * soon as a successor can take over.
  *
  * @param expiresAt When the first certificate on the path from the authority to its root expires.
  */

@@ -22,8 +22,9 @@ export interface TaintedAuthorities {
 }
 
 /**
- * Creates the taint of an authority at `now`, which retires it no later than its schedule. One that will have
- * signed nothing when every reader knows the taint retires at once, whatever the departure. @throws Error for an unknown id.
+ * Creates the taint of an authority at `now`. The taint retires the authority no later than its schedule does. An
+ * authority that will have signed nothing by the time every reader knows the taint retires at once, whatever the departure.
+ * @throws Error for an unknown id.
  */
 export function createTaint(
   { authorities, taints }: TaintedAuthorities,
@@ -46,8 +47,8 @@ export function createTaint(
 }
 
 /**
- * The instant at which the last leaf has expired everywhere. Its lifetime may be the longest one of today's settings, or
- * of those when the authority was minted.
+ * The instant at which the last leaf has expired everywhere. Its lifetime may be the longest that the settings
+ * allow today, or that they allowed when the authority was minted.
  */
 function lastLeafGone(
   { signsUntil, retiresAt }: Schedule,

@@ -74,8 +74,8 @@ export const Succession = {
   },
 
   /**
-   * Computes when the successor of these authorities is due, from the length of the last one's signing phase, because
-   * another CA decides how long its certificate lives.
+   * Computes when the successor of these authorities is due. It uses the signing phase that the last authority has, not
+   * the configured length, because another CA decides how long an intermediate lives.
    *
    * @param authorities At least one, with schedules that taints have shortened.
    */
@@ -94,8 +94,8 @@ export const Succession = {
 /**
  * The authorities that can be deleted.
  *
- * A retired authority stays until every reader knows that it has retired, and until another change of the bundle, after
- * which the bundle's sequence number does not fall without its record.
+ * A retired authority stays until every reader knows that it has retired, and until a later change of the bundle: from
+ * then on, the bundle's sequence number does not fall if the record is deleted.
  *
  * A tainted authority stays until its own schedule is over. Taints and additional roots stay for good, because a
  * reader that is behind must never see an authority without its taint.
@@ -117,7 +117,7 @@ function planPruning(
 
 /**
  * The certifier of the authorities: each itself (`self`), a CA to which a person carries the request
- * (`offline`), or one that answers (`upstream`).
+ * (`offline`), or a CA that the program itself asks (`upstream`).
  */
 export type AuthorityRoot = "self" | "offline" | "upstream";
 
@@ -132,7 +132,7 @@ export interface Succession {
 }
 
 /**
- * The instant from which the bundle has a root without a gap up to `until`; `undefined` if it does not have it at `until`.
+ * The instant from which the bundle has a root without a gap up to `until`; `undefined` if it lacks the root at `until`.
  *
  * @param published Authorities and additional roots, with schedules that taints have shortened.
  */

@@ -64,8 +64,8 @@ export const Schedule = {
    * instant. It signs when every leaf from before its publication has expired, because such a leaf
    * came with the last bundle without its root.
    *
-   * @param othersSignUntil When the last of the others stops signing. If that is sooner, the rotation is overdue:
-   *   an authority that some verifiers do not know yet is better than none.
+   * @param othersSignUntil When the last of the others stops signing. If that is before those leaves have expired, it
+   *   signs then: an authority that some verifiers do not know yet is better than none.
    */
   next(lengths: PhaseLengths, othersSignUntil: Date, now: Date): Schedule {
     const publishedFrom = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
@@ -87,8 +87,8 @@ export const Schedule = {
    * record, and signs when every live bundle has its root, or when the others stop if that is sooner. The first authority
    * of a mesh is published at once, and signs as in {@link Schedule.first}.
    *
-   * It stops early enough for its last leaf to expire before it does. An empty signing phase means that its certificate
-   * is too short for these lengths.
+   * It stops signing early enough for its last leaf to expire before its path does. An empty signing phase means that its
+   * certificate lives too short a time for these lengths.
    */
   installed(
     lengths: PhaseLengths,
@@ -138,7 +138,10 @@ export function overlapSeconds({ longestLeafSeconds, propagationSeconds }: Phase
   return longestLeafSeconds + propagationSeconds;
 }
 
-/** A schedule of the usual lengths. The root leaves a propagation interval after the last leaf has expired: clocks differ. */
+/**
+ * A schedule of the usual lengths. The root leaves a propagation interval after the last leaf has expired, because clocks
+ * differ.
+ */
 function scheduleFrom(lengths: PhaseLengths, publishedFrom: Date, signsFrom: Date): Schedule {
   const signsUntil = addSeconds(signsFrom, lengths.signingSeconds);
   const retiresAt = addSeconds(signsUntil, overlapSeconds(lengths));

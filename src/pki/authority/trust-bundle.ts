@@ -42,8 +42,8 @@ export const TrustBundle = {
    * Counts the changes of a bundle up to `now`, by the schedules that its records were minted with.
    *
    * A taint comes without notice: a reader may learn of it after a later change. Its record counts in `withdrawn`
-   * until its own schedule ends, and that end is a change. Other changes are at whole seconds, whose milliseconds are left
-   * for the number of withdrawn records.
+   * until its own schedule ends, and that end is a change. All other changes are at whole seconds, so the
+   * milliseconds are free for the number of withdrawn records.
    */
   historyAt(
     minted: readonly ScheduledAuthority[],
@@ -74,8 +74,8 @@ export const TrustBundle = {
     parts.reduce((sum, { withdrawn }) => sum + withdrawn, 0),
 
   /**
-   * Selects the ids of the retired records that can be deleted without lowering the sequence number, because a record that
-   * stays has a change that is as late, and that every reader has seen. Every run decides alike.
+   * Selects the ids of the retired records that can be deleted without lowering the sequence number: a record that stays
+   * has a change that is at least as late, and that every reader has seen. Every run decides alike.
    *
    * @param since The instant up to which every reader has seen every change.
    */
@@ -125,7 +125,7 @@ export interface NumberedBundle {
 export interface AdditionalRoot extends ScheduledAuthority {
   /** The hexadecimal SHA-256 of the certificate. */
   readonly id: string;
-  /** The certificate, DER. It is a list because an authority may have several roots. */
+  /** The certificate, DER: a list of one, because the roots of an authority, which may be several, are a list. */
   readonly roots: readonly [Bytes];
 }
 

@@ -67,13 +67,13 @@ export const Base64 = {
   /**
    * The octets of unpadded base64url (RFC 7515 §2), canonical; `undefined` for anything else.
    *
-   * @param into A buffer for the octets if it has room for them. A caller that uses the octets at once
-   *   saves an allocation.
+   * @param into A buffer that is used if it has room for the octets. A caller that uses the octets at once saves an
+   *   allocation.
    */
   parseUrl(text: string, into?: Bytes): Bytes | undefined {
     const length = (text.length * 3) >> 2;
     const target = into && into.length >= length ? into.subarray(0, length) : allocateBytes(length);
-    // Decoders skip padding and white space. Then the text gives fewer octets than the target has.
+    // Decoders skip padding and white space. A text with these gives fewer octets than the target has, and is refused.
     const isWhole = text.length % 4 !== 1 && attempt(() => fills(text, target));
     return isWhole && hasNoSpareBits(text) ? target : undefined;
   },

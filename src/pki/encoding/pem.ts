@@ -98,7 +98,7 @@ export const Pem = {
   /** The base64 of a block on one line. */
   symbols: ({ body }: PemBlock): string => body.replace(/[ \t\r\n]/g, ""),
 
-  /** Whether the blocks of a text are base64 of certificates, at least one, and nothing else, such as a key. */
+  /** Whether a text has at least one block, and every block has the label of a certificate and base64. */
   isCertificates(text: string): boolean {
     const blocks = blocksOrNone(text);
     const isOne = (block: PemBlock): boolean =>
@@ -114,7 +114,7 @@ export interface PemBlock {
   readonly body: string;
 }
 
-/** The error for a text from which no block is read. Its message says why, following the name of the text. */
+/** The error for a text from which no block is read. Its message says why, as a predicate that follows the name of the text. */
 export class PemError extends Error {
   override readonly name = "PemError";
 }

@@ -2,12 +2,15 @@ import type { Bytes } from "./bytes.ts";
 
 /** Serial numbers of certificates, in the spellings of other programs and in ours. */
 export const SerialNumber = {
-  /** Whether 2 to 64 characters may be a serial number, as any program writes one: with colons, in upper case, with zeros. */
+  /**
+   * Whether a text may be a serial number as some program writes it: 2 to 64 characters, also with colons, in upper case
+   * or with zeros.
+   */
   mayBe: (text: string): boolean => /^(?:0x)?[0-9a-f: ]{2,64}$/i.test(text),
 
   /**
-   * Converts a serial number that an operator typed to hexadecimal. Go and Python print decimal digits: a serial
-   * number of this CA has at least 39 of them, and fewer in hexadecimal, because it has 17 octets.
+   * Converts a serial number that an operator typed to hexadecimal. Go and Python print serial numbers in decimal. One
+   * of this CA has 17 octets: at least 39 digits in decimal, and at most 34 in hexadecimal.
    */
   typed: (text: string): string => (/^\d{39,}$/.test(text) ? BigInt(text).toString(16) : text),
 

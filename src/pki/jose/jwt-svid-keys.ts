@@ -4,8 +4,8 @@ import { KeySet } from "./key-set.ts";
 /** The keys of a trust domain for JWT-SVIDs (SPIFFE JWT-SVID §4). */
 export const JwtSvidKeys = {
   /**
-   * The usable ones among the keys of a SPIFFE bundle. Keys without an id are ignored, because no verifier finds them,
-   * and those of a kind that no JWT-SVID has, because other verifiers refuse the set.
+   * The usable keys for JWT-SVIDs among the keys of a SPIFFE bundle. It leaves out keys without an id, because no verifier
+   * finds them. It leaves out keys of a kind that signs no JWT-SVID, because other verifiers would refuse the set.
    */
   in(keys: readonly unknown[]): KeySet {
     return keys

@@ -30,7 +30,7 @@ const isType = (typ: unknown): boolean => typ === "JWT" || typ === "JOSE";
 /** Reads and verifies JWT-SVIDs. */
 export const JwtSvid = {
   /**
-   * Reads a JWT-SVID without verifying its signature, or for whom it is.
+   * Reads a JWT-SVID. It verifies neither the signature nor that the token is meant for a certain audience.
    *
    * @throws CaError `credential-rejected` (`form`, `algorithm`, `key`, `subject`, `time`, `audience` if it has none).
    */
@@ -71,7 +71,7 @@ function parse(token: string): JsonWebSignature {
   return JsonWebSignature.parse(token, isType);
 }
 
-/** Refuses claims that only JavaScript reads, because libraries in other languages would refuse the token. */
+/** Refuses claims that JavaScript can read but other languages cannot: their libraries would refuse the token. */
 function requireReadable(claims: JsonObject): void {
   const { iss = "", jti = "" } = claims;
   if (RegisteredClaims.isText(iss) && RegisteredClaims.isText(jti) && isReadable(claims)) return;

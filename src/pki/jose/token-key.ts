@@ -67,10 +67,11 @@ export const TokenKey = {
    */
   plan(keys: readonly StatedTokenKey[], terms: TokenKeyTerms, now: Date): TokenKeyPlan {
     const { algorithm, propagationSeconds } = terms;
-    // A relying party may still have the set of a retired key, and would not know a new first key after it.
+    // A relying party may cache a set with a retired key. If no key were left, the next would count as the first, and sign
+    // before that party knows it.
     const forgotten = publishedAheadSeconds + propagationSeconds;
     const old = keys.filter(({ schedule }) => addSeconds(schedule.retiresAt, forgotten) <= now);
-    // To a reader without the old keys that does not see a new one yet, the store would seem to be empty.
+    // Old keys stay until another is published: a reader that saw neither would take the store for empty.
     const isFollowed = keys.some((key) => !old.includes(key) && key.schedule.publishedFrom <= now);
     const prune = isFollowed || algorithm === undefined ? old.map(({ id }) => id) : [];
     const live = keys.filter(
@@ -91,9 +92,9 @@ export const TokenKey = {
       .toSorted(byPublication),
 
   /**
-   * The key that signs at `now`; `undefined` if none may. Of several that may, it is the one that ends first, so that a
-   * key that was minted beside it is published everywhere before it signs. Keys of another algorithm sign only until a
-   * key of this one may.
+   * The key that signs at `now`; `undefined` if none may. Of several that may, the one that ends first signs, so that a
+   * key minted at the same time is published everywhere before its turn. Keys of another algorithm sign only until a key
+   * of `algorithm` may.
    *
    * @param keys Every key of the store, in any order.
    */
@@ -176,7 +177,7 @@ export interface TokenKeyTerms {
 
 /**
  * How long the first key of a running mesh is published before it signs: followers of the bundle ask every five
- * minutes, and a cache on the way may keep it for as long.
+ * minutes, and a cache on the way may keep the bundle for another five.
  */
 const firstAheadSeconds = 600;
 

@@ -17,10 +17,10 @@ interface Candidates {
 }
 
 /**
- * The shortest path from an authority to a self-signed anchor, else to another one. Each link is checked
+ * The shortest path from an authority to a self-signed anchor, else to another anchor. Each link is checked
  * by name and signature (RFC 5280 §6.1). Among paths of one length, certificates that are valid at `now` come first;
- * an expired one does not break a path. The path of an authority that is an anchor, or is self-issued with the name and
- * key of one, or without any anchors, is the authority alone.
+ * an expired one does not break a path. The path is the authority alone if it is an anchor, or if it is
+ * self-issued and has the name and key of an anchor, or there are no anchors.
  *
  * @throws OperatorError that names the certificate at which the path breaks.
  */
@@ -112,7 +112,7 @@ export interface CaCertificate extends Certificate {
 /** Parses CA certificates, and compares and links them. */
 export const CaCertificate = {
   /**
-   * Reads a certificate that somebody else made. Whether it is a CA's, and its signature, are not verified.
+   * Reads a certificate that somebody else made. It verifies neither that the certificate is a CA's nor its signature.
    *
    * @throws DerError for anything else; CaError `subject-key-unacceptable` for a key that no authority may have.
    */

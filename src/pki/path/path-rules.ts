@@ -17,7 +17,7 @@ interface PathPosition {
   readonly now: Date;
 }
 
-/** A property of a certificate in a path, in words, or `false` if it lacks it. */
+/** Describes a fault or another property of a certificate in a path; `false` if the certificate does not have it. */
 export type PathRule = (certificate: CaCertificate, position: PathPosition) => string | false;
 
 const serverAuth = "1.3.6.1.5.5.7.3.1";
@@ -106,8 +106,8 @@ function constraintFault(
 }
 
 /**
- * Go and OpenSSL compare name constraints with the names of the CAs below, and OpenSSL and BoringSSL with their
- * subjects, but not with those of self-issued ones. A workload's certificate has no subject.
+ * Go and OpenSSL compare name constraints with the alternative names of the CAs below; OpenSSL and BoringSSL compare them
+ * with the subjects of these CAs. Self-issued CAs are exempt. A workload's certificate has no subject.
  */
 function namesBelowFaults(
   { claims: { nameConstraints }, title }: CaCertificate,

@@ -14,7 +14,7 @@ export const SvidChain = {
    * The certificates of a PEM text, read by a library that runs on every platform and accepts more than the strict parser
    * of this CA's own certificates.
    *
-   * @returns `undefined` where a block holds no certificate; none for a text that {@link Pem.blocks} refuses.
+   * @returns `undefined` where a block holds no certificate; an empty list for a text that {@link Pem.blocks} refuses.
    */
   parse(pem: string): readonly X509Certificate[] | undefined {
     try {
@@ -46,8 +46,8 @@ export const SvidChain = {
   },
 
   /**
-   * Whether each certificate is issued by the next one, and the last by one of the roots. Issuers must be CAs, if they are
-   * no roots, and not expired; the leaf may have expired. `false` for an empty chain.
+   * Whether each certificate is issued by the next one, and the last by one of the roots. Issuers must not have
+   * expired, and must be CAs unless they are roots. The leaf may have expired. `false` for an empty chain.
    */
   async leadsToRoot(
     chain: readonly X509Certificate[],
@@ -65,7 +65,7 @@ export const SvidChain = {
     return chain.length > 0 && (await Promise.all(links)).every(Boolean);
   },
 
-  /** Whether name and signature match the issuer. A signature over SHA-1 does not. */
+  /** Whether name and signature match the issuer. A signature over SHA-1 never matches. */
   async isIssuedBy(child: X509Certificate, issuer: X509Certificate): Promise<boolean> {
     const { hash }: { readonly hash?: { readonly name: string } } = child.signatureAlgorithm;
     const [issuerName, name] = [child.issuerName, issuer.subjectName].map(

@@ -74,13 +74,13 @@ export const VerifiedAuthority = {
     };
   },
 
-  /** The most certificates of a chain, and the most roots: the limit of a sealed record, which callers of `verify` hold. */
+  /** The most certificates of a chain, and the most roots: a sealed record takes no more. Callers of `verify` check both. */
   maximumCertificates: 8,
 };
 
 /**
  * A self-signed certificate must have its own signature, although no verifier looks at an anchor's
- * (RFC 5280 §6.1.1 (d)): another one is a damaged file. Old roots signed with SHA-1 pass.
+ * (RFC 5280 §6.1.1 (d)): a wrong one means a damaged file. Old roots signed with SHA-1 pass.
  */
 async function requireOwnSignatures(certificates: readonly CaCertificate[]): Promise<void> {
   const faults: string[] = [];
@@ -165,7 +165,7 @@ const rareKinds: readonly NameKind[] = ["ip", "email", "other"];
 /** ecdsa-with-SHA512 (RFC 5758 §3.2). */
 const ecdsaWithSha512 = Hex.parseLiteral("300a06082a8648ce3d040304");
 
-/** ring verifies the fewest signatures of the libraries with which ztunnel can be built. */
+/** Of the libraries with which ztunnel can be built, ring verifies the fewest kinds of signature. */
 const refusedByRing = "which a ztunnel built with ring refuses";
 
 /** Properties of a path that are legal and surprising. */
@@ -203,7 +203,7 @@ const pathWarnings: readonly PathRule[] = [
     `is signed with ECDSA and SHA-512, ${refusedByRing}`,
 ];
 
-/** Constraints on names that ztunnel's verifier (rustls-webpki) never compares, and GnuTLS not with excluded ones. */
+/** Warns of constraints on a kind of name that ztunnel's verifier (rustls-webpki) never compares, and GnuTLS not if excluded. */
 function neverCompared(kind: NameKind, names: string): PathRule {
   return (certificate) => {
     const isExcluded = certificate.claims.nameConstraints?.excluded.some(

@@ -45,7 +45,7 @@ async function isSignedBy(
 
 type PathAlgorithm = Omit<SignatureAlgorithm, "name">;
 
-/** RSASSA-PSS as RFC 4055 §3.1 writes it: one hash for the message and for MGF1, and a salt as long as the hash. */
+/** RSASSA-PSS as RFC 4055 §3.1 writes it: the same hash for the message and for MGF1, and a salt as long as the hash. */
 const pss: readonly PathAlgorithm[] = [
   pssWith("SHA-256", "01", "20"),
   pssWith("SHA-384", "02", "30"),

@@ -57,8 +57,8 @@ export const Intermediate = {
   },
 
   /**
-   * The name of an intermediate: its trust domain, and enough of its id to tell it from its predecessors. It is cut at
-   * its beginning to 64 characters.
+   * The name of an intermediate: its trust domain, and enough of its id to tell it from its predecessors. Of a
+   * longer name, the last 64 characters are kept.
    */
   nameOf(trustDomain: TrustDomain, id: string): string {
     return `${trustDomain} intermediate ${id.slice(0, 12)}`.slice(-64);

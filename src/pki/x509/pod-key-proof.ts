@@ -71,7 +71,7 @@ function parseKey(pem: string): SubjectPublicKey {
 
 const shaOctets = 32;
 
-/** The schemes of a proof: SHA-256, except for Ed25519. A PSS salt has the greatest length, as in Go, or that of the hash. */
+/** The schemes of a proof: SHA-256, except for Ed25519. A PSS salt may have the greatest length, as in Go, or that of the hash. */
 function schemesOf(key: SubjectPublicKey, { length }: Bytes): readonly SignatureScheme[] {
   const [first] = signatureAlgorithms[key.algorithm];
   switch (key.algorithm) {

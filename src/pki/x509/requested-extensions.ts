@@ -20,8 +20,8 @@ const dnsName = Tag.contextPrimitive(2);
 /**
  * Reads the extensions that a CSR requests. The CA signs none of them: a signer compares them with its rules.
  *
- * A CSR in which two readers may find different names is refused: with an attribute that comes twice, that has several
- * values or is no extensionRequest, and for every departure from DER.
+ * A CSR in which two readers may find different names is refused: one with an attribute that comes twice, has several
+ * values or is no extensionRequest, and one that departs from DER anywhere.
  *
  * @param pem A CSR whose key and signature have been verified.
  * @throws DerError

@@ -159,8 +159,8 @@ async function requireStaged(staged: Staged, head: LogHead, key: VerifierKey): P
 }
 
 /**
- * The frontier of the tree of all staged entries, or of its first `maximumSize` entries, but at least of the tree that is
- * completely published. Nothing is verified.
+ * The frontier of the tree of all staged entries. A tree of more than `maximumSize` entries is cut to that size, but never
+ * below the tree that is completely published. Nothing is verified.
  *
  * @throws LogError
  */

@@ -101,8 +101,8 @@ export class Sequencer {
   }
 
   /**
-   * After a failed commit, rewrites the head to find out whether the storage is writable again, because no append may
-   * come that would show it. Without a failed commit it does nothing.
+   * After a failed commit, rewrites the head to find out whether the storage is writable again: perhaps no append comes
+   * that would show it. Without a failed commit it does nothing.
    */
   probe(): void {
     if (this.#failure === undefined) return;

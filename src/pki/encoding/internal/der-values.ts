@@ -18,7 +18,7 @@ const isContent: ReadonlyMap<number, (octets: Bytes) => boolean> = new Map([
   [ia5String, (octets) => octets.every((octet) => octet < 0x80)],
 ]);
 
-/** Requires DER of all that is left, at every level, and of each value what its type allows. @throws DerError */
+/** Requires that all that is left is DER at every level, and each value one that its type allows. @throws DerError */
 export function requireValues(reader: DerReader): void {
   reader.skipAll((tag, content) => {
     if (isContent.get(tag)?.(content.rest()) === false) {

@@ -42,8 +42,8 @@ function readSubtrees(fields: DerReader, tag: number): readonly GeneralName[] {
 }
 
 /**
- * Whether name constraints allow URIs of this host, for every verifier. RFC 5280 takes a host for itself alone, Go for
- * the hosts below it as well. So a host must be permitted by both readings, and is excluded by either.
+ * Whether name constraints allow URIs of this host, for every verifier. To RFC 5280, a constraint on a host is on that
+ * host alone; to Go, also on the hosts below it. So a host must be permitted by both readings, and is excluded by either.
  */
 export function admitsHost(constraints: NameConstraints, host: string): boolean {
   const permitted = hostsOf(constraints.permitted);
@@ -52,7 +52,7 @@ export function admitsHost(constraints: NameConstraints, host: string): boolean 
   return isPermitted && !excluded.some((base) => isExactly(base, host) || isBelow(base, host));
 }
 
-/** Whether name constraints allow this subject, DER. A base contains it if the subject begins with the parts of the base. */
+/** Whether name constraints allow this subject, DER. A constraint is on every subject that begins with its parts. */
 export function admitsSubject({ permitted, excluded }: NameConstraints, subject: Bytes): boolean {
   const own = relativeNamesOf(subject);
   const contains = ({ relativeNames }: GeneralName): boolean =>
@@ -163,7 +163,7 @@ function readIa5(content: DerReader): string {
 /**
  * The names of a subject alternative name, whose URIs {@link parseForeignAuthority} has checked.
  *
- * @throws DerError for none (RFC 5280 §4.2.1.6), and for an IP address of neither four nor sixteen octets.
+ * @throws DerError if there is no name (RFC 5280 §4.2.1.6), and for an IP address of neither four nor sixteen octets.
  */
 export function readNames(value: DerReader): readonly GeneralName[] {
   const list = value.enter(Tag.sequence);

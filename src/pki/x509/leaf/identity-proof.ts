@@ -17,7 +17,7 @@ export interface IdentityProof {
   readonly provedAt: Date;
   /** The {@link IdentityProof.issuerDigest} of the token's issuer, or of the entry of its `subjects`. */
   readonly issuer: Bytes;
-  /** Whether the token was another account's, which named the workload: a node proxy's, a signer's or a gateway's. */
+  /** Whether the token was that of another account, which named the workload: of a node proxy, a signer or a gateway. */
   readonly isImpersonated: boolean;
 }
 
@@ -45,7 +45,10 @@ export const IdentityProof = {
     der.close(Tag.sequence, end);
   },
 
-  /** Parses the extension that {@link IdentityProof} describes. @throws DerError for another form, `issuer` of any size aside. */
+  /**
+   * Parses the extension that {@link IdentityProof} describes. The size of `issuer` is not checked.
+   * @throws DerError for another form.
+   */
   read({ value }: Extension): IdentityProof {
     const reader = value.fork();
     const fields = reader.enter(Tag.sequence);

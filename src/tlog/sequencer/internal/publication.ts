@@ -29,8 +29,8 @@ export interface Staged {
 }
 
 /**
- * Plans the publication of the staged entries after a settled tree: up to a tree of `target` entries, or of as many
- * entries as one publication takes.
+ * Plans the publication of the staged entries after a settled tree: up to a tree of exactly `target` entries. Without
+ * `target`, it plans about as many entries as one publication takes.
  *
  * @throws LogError `content` for staged entries that are damaged, or missing.
  */
@@ -152,7 +152,7 @@ interface StagedEntry {
 }
 
 /**
- * Parses the entries of a batch, whose hashes show whether a stored octet has changed.
+ * Parses the entries of a batch, and compares them with its hashes, which shows whether a stored octet has changed.
  *
  * @throws LogError `content`
  */
