@@ -37,7 +37,7 @@ interface Issuing extends Pick<LeafContent, "spiffeId" | "publicKey"> {
   readonly now: Date;
   /** Charges the quotas, and signs. */
   readonly sign: () => Promise<IssuedLeaf>;
-  /** Notes a leaf in the audit event, and logs it unless it is logged. */
+  /** Notes a leaf in the audit event, and logs the leaf unless `isLogged`. */
   readonly record: (leaf: IssuedLeaf, isLogged: boolean) => Promise<IssuedLeaf>;
 }
 
@@ -64,8 +64,8 @@ const named = z.object({ RequestUid: z.string().check(z.regex(/^[\x21-\x7e]{1,12
 
 /**
  * Creates {@link Idempotency} over stored certificates: for requests of a cluster's signer with a UID, and `undefined`
- * for all others. A repeated request passes every check of a first one. It gets the same certificate only within an
- * hour, if it is granted the same, the authority that has signed it signs now, and it is not revoked.
+ * for all others. A repeated request passes every check of a first one. Within an hour it gets the same certificate, if
+ * the same is granted, the certificate's authority still signs, and the certificate is not revoked.
  *
  * A certificate is stored before it is logged, and logged before it leaves. So if a process ends in between, nothing is
  * signed anew, but the same certificate may be logged twice.

@@ -30,7 +30,7 @@ export const StoreOwner = {
    */
   async makeFolder(path: string, owner: Owner, mode = 0o700): Promise<string | undefined> {
     const first = await mkdir(path, { recursive: true, mode }).catch(async (fault: unknown) => {
-      // On a read-only file system Node reports ENOENT here; without the option it reports the true error.
+      // With `recursive`, Node reports ENOENT for a read-only file system; without it, the true error.
       if (errorCode(fault) !== "ENOENT") throw fault;
       await mkdir(path, { mode });
       return path;

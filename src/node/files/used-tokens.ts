@@ -39,7 +39,7 @@ export function usedTokensIn(storeDirectory: string, maximum = maximumTokens): U
     known = names.length - over.length;
   };
   return async ({ digest, until }, now) => {
-    // After the clock was set back it prunes too, because another process may have forgotten later tokens before that.
+    // Also after the clock was set back: before that, another process may have forgotten tokens that end later.
     if (now >= nextPrune || now < addSeconds(nextPrune, -pruneEverySeconds)) {
       nextPrune = addSeconds(now, pruneEverySeconds);
       pruning = prune(now).catch((fault: unknown) => {

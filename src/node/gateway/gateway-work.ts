@@ -112,7 +112,7 @@ function closingWhenIdle(upstream: Upstream): Upstream {
   };
 }
 
-/** How soon to fetch another certificate if the bundle lacks the root: isolates of a CA learn of a taint one by one. */
+/** How soon to fetch another certificate if its root is not in the bundle: isolates of a CA learn of a taint one by one. */
 const refusedSeconds = 5;
 
 function servingCertificate(
@@ -125,7 +125,7 @@ function servingCertificate(
   const certificate = certificatesFrom(upstream, credentials, ending);
   return createRefreshing({
     fetch: () => requestCertificate(certificate),
-    // Before half of its life is over, and soon if its root has left the bundle, because callers refuse it.
+    // A certificate is due before half of its life is over. If its root has left the bundle, callers refuse it: due soon.
     dueAt: (current, fetchedAt) =>
       isBelowRoots(current, published, fetchedAt)
         ? renewalOf(new X509Certificate(current.chainPem).validToDate, fetchedAt)

@@ -5,7 +5,7 @@ const acknowledgementMilliseconds = 5_000;
 
 /**
  * Creates the function that tells a peer how many requests it may have open. Node ends a session with ten unacknowledged
- * settings. So while one is unacknowledged, the latest number waits, and after five seconds a call aborts the session.
+ * settings. So while one is unacknowledged, only the latest number waits. After five seconds a call aborts the session.
  */
 export function allowing(
   session: ServerHttp2Session,

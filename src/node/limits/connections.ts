@@ -83,7 +83,7 @@ export class Connections {
       const [oldest] = members;
       if (!oldest || !this.#proxiesAt.has(address))
         return this.#refuse(connection, "connections_per_address");
-      // A gateway has this address. The new connection may be its, and other callers at the address must not keep it out.
+      // A gateway has this address. The new connection may be the gateway's, and other callers must not keep it out.
       this.#drain(oldest);
     }
     if (this.count >= connections && !this.#replaceFor(address)) {

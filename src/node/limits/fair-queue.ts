@@ -64,10 +64,10 @@ const longestCheckMilliseconds = 1_000;
  *    an address, and a caller behind it a quarter of that.
  * 3. When all turns are taken, the largest share sheds its oldest work for a share that is smaller by two. Equals shed
  *    nothing for each other, so that a herd that arrives at once does not undo its own work.
- * 4. Work that never ends would keep its turn. So the oldest work of all is shed for an address with nothing under
- *    way, once it has had its turn for the time limit.
- * 5. A full queue sheds the oldest work that waits, in the largest share, for an address with none that waits or for
- *    a share that is smaller by two. Otherwise it refuses the new work.
+ * 4. Work that never ends would keep its turn. So once the oldest work of all has had its turn for the time limit, it
+ *    is shed for an address with nothing under way.
+ * 5. A full queue sheds the oldest waiting work of the largest share, for an address without waiting work or for a
+ *    share that is smaller by two. Otherwise it refuses the new work.
  * 6. Few works begin in one tick of the event loop. The loop reads what other callers send only between two ticks.
  *
  * By rule 3, one network never delays another, whatever the number of its addresses. By rule 4, strangers in many
@@ -216,7 +216,7 @@ export class FairQueue {
     if (this.#shares.inAll("waiting") === 0) return undefined;
     const limits = this.#limits();
     const hasNext = (share: QueueShare) => share.members.size > 0 && hasTurn(share, limits);
-    // A shortcut: in a flood from many networks, such a share is near the front, so most shares are not examined.
+    // A shortcut: in a flood from many networks, one with nothing under way is near the front, so few shares are examined.
     const idle = first(
       this.#shares.all(),
       (share) => share.network.amounts.underWay === 0 && hasNext(share),

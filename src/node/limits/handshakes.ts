@@ -11,8 +11,8 @@ import { type LimitReached, type Limits, longBanMilliseconds, turnTimeLimitOf } 
 const waitingForEach = 8;
 
 /**
- * The most octets of a handshake that fails: a leaf of ML-DSA-87 and what it signs have less. OpenSSL verifies each
- * certificate that a stranger sends, and a long chain takes it a third of a second.
+ * A failed handshake with more octets counts as abuse: a leaf of ML-DSA-87 and what it signs have less. OpenSSL
+ * verifies each certificate that a stranger sends, and a long chain takes it a third of a second.
  */
 const plausibleOctets = 16 * 1024;
 

@@ -15,7 +15,7 @@ const mebibyte = 1024 * 1024;
 
 /**
  * Creates the check whether the process is short of memory, for each request that begins. A flood takes hundreds of
- * mebibytes in a second, so a measurement is used for much less. If memory cannot be measured, it is short.
+ * mebibytes in a second, so a measurement is outdated long before. If memory cannot be measured, it counts as short.
  */
 export function memoryShortage(limits: Limits, clock: () => number): () => boolean {
   let isShort = false;

@@ -38,8 +38,8 @@ const parts = { count: 20, milliseconds: 25 };
 /**
  * Waits for work, about half a second at most; the work goes on afterwards. It rejects if the work rejects meanwhile.
  *
- * Timers of a busy process fire late. So the wait is a fixed number of short timers, which lets the work have its ticks
- * of the event loop: it is not given up only because the process is busy.
+ * Timers of a busy process fire late. So the wait is a fixed number of short timers, between which the work has its
+ * ticks of the event loop. A busy process alone is then no reason to give up the work.
  */
 export async function waitBriefly(work: Promise<void>, wait: Pause = pause): Promise<void> {
   const inParts: Pause = async (milliseconds, signal) => {

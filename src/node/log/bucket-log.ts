@@ -111,7 +111,7 @@ export class BucketLog {
   };
 
   /**
-   * Opens the log, and publishes its own shard at intervals, and other shards whose processes do not.
+   * Opens the log. At intervals it publishes its own shard, and the shards of other processes that do not publish them.
    *
    * @returns A function that ends this.
    * @throws OperatorError if the log must not continue. An unreachable bucket or key service is no error.

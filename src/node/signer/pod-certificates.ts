@@ -102,7 +102,7 @@ interface ProvedKey {
   readonly metadata: JsonObject;
 }
 
-/** Verifies the proof of possession. The CA does so again; here it decides between a denial and a request. */
+/** Verifies the proof of possession, because a request without it is denied and not sent to the CA, which verifies again. */
 async function provedKey(
   key: RequestedKey,
   podUid: string,

@@ -104,7 +104,7 @@ const isSilence = (error: unknown): boolean =>
 const probeKey = (): string => `probes/${randomUUID()}`;
 
 const maximumReads = 40;
-/** The longest body whose digest is computed after a write: for a log's stage that costs as much as signing. */
+/** The longest body whose digest is computed after a write. For a log's stage it would cost as much as signing. */
 const maximumDigested = 65_536;
 /** After how many equal answers in a row, about a second, a tag counts as no digest. */
 const readsInARow = 7;

@@ -227,7 +227,7 @@ export class BucketSpace implements ObjectSpace {
     if (before?.version === version) return before;
     signal.throwIfAborted();
     const object = await this.#read(name, signal);
-    // Remembered only in the listed version: for another, the list would not show when it changes.
+    // Remembered only if it is of the listed version, because the list shows no change of another version.
     if (object?.version === version) this.#known.set(name, object);
     return object;
   }

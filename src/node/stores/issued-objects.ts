@@ -43,7 +43,7 @@ export function createPruning({ written, remove }: Ages, maximum: number = maxim
 }
 
 /**
- * Keeps issued certificates as objects that no list of records has. The service decides between replicas.
+ * Keeps issued certificates as objects that no list of records has. The service decides which replica writes first.
  * @throws CaError `store-unreachable` from every call.
  */
 export function issuedCertificatesAt(

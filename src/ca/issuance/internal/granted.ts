@@ -157,7 +157,7 @@ function circumstancesOf(caller: Caller, asked: Asked, requested: number): Circu
   };
 }
 
-/** The account that rules match: that of the identity. A serving certificate has no identity, so it is its holder's. */
+/** The account that rules match: that of the identity, or of a serving certificate's holder, because it has no identity. */
 function accountOf(
   caller: Caller,
   { product: { kind }, spiffeId, holder }: Asked,
