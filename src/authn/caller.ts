@@ -49,7 +49,7 @@ export interface Caller extends TokenBearer {
    * caller. Absent for a token.
    */
   readonly provedBy?: TokenIssuer | undefined;
-  /** The issuers one of which authenticated the holder, for a certificate that does not say which. */
+  /** The issuers of which one authenticated the holder. Present if the certificate does not say which. */
   readonly mayBeProvedBy?: readonly TokenIssuer[] | undefined;
   /** The gateway that verified the caller's certificate, and forwarded it or only the SPIFFE ID in it. */
   readonly gateway?: Caller | undefined;

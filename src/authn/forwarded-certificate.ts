@@ -83,7 +83,7 @@ async function provedClient(
 }
 
 /**
- * The caller of a client that a gateway names without its certificate. The proof is that of the gateway's token,
+ * The caller for a client whose name a gateway forwards without its certificate. The proof is that of the gateway's token,
  * marked as impersonated, so that what the client gets is no credential without the gateway.
  */
 function namedClient(uri: string, proof: IdentityProof, trustDomain: TrustDomain): Caller {

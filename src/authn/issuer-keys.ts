@@ -69,7 +69,7 @@ export const keysSurviveOutageSeconds = 21_600;
 /** The least time between two fetches that tokens with unknown keys cause. */
 export const coolDownSeconds = 30;
 
-/** The time from a failed fetch to the next. */
+/** The time from a failed fetch to the next while no keys serve. */
 const retrySeconds = 5;
 
 /** The most requests that wait for the keys of one issuer. Further ones are refused as `too-many-waiting`. */

@@ -1,7 +1,7 @@
 import { waitFor } from "../foundation/pause.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
-/** How many issuers a probe asks at once while no caller shows a token. */
+/** How many issuers without keys a probe asks at most. */
 const probesAtOnce = 4;
 
 /** How long a probe waits for issuers. An issuer that has not answered by then is not reported. */

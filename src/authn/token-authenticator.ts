@@ -145,7 +145,7 @@ async function proveByReview(
   return { ...reviewed, pod, node: reviewed.node ?? claimed.node, tokenId: claimed.tokenId };
 }
 
-/** Requires an answer about the bearer that the token's own claims name. */
+/** Requires that the API server's answer is about the bearer that the token's claims name. */
 function requireAgreement(claimed: BoundAccount, reviewed: BoundAccount): void {
   const { account } = reviewed;
   const isSameAccount =

@@ -9,7 +9,7 @@ import type { SubjectMapping } from "./token-subject.ts";
 /**
  * The order in which keys and API server decide on a token.
  *
- * - `after-keys`: the issuer's keys; the API server if they cannot be fetched or the token's is not among them.
+ * - `after-keys`: the issuer's keys; the API server if they cannot be fetched or the token's key is not among them.
  * - `before-keys`: the keys, then the API server; one of them alone while the other cannot be reached.
  * - `instead-of-keys`: the API server alone.
  */

@@ -95,7 +95,7 @@ function isPublicIpv6(address: Address): boolean {
 const ipv4At = (address: Address, start: number): Address =>
   address.slice(start, start + 2).flatMap((group) => [group >> 8, group & 0xff]);
 
-/** @param bits Of one element of the address. */
+/** @param bits The number of bits of one element of the address. */
 function isWithin(address: Address, [prefix, length]: Network, bits: number): boolean {
   return prefix.every((element, i) => {
     const unused = bits - Math.min(bits, Math.max(0, length - i * bits));

@@ -46,7 +46,7 @@ export const Backoff = {
 /** Unauthenticated, PermissionDenied, InvalidArgument, Unimplemented. */
 const refusingCodes: readonly number[] = [16, 7, 3, 12];
 
-/** Whether a CA refuses the caller or its request by this code of gRPC, so that the same call would get the same answer. */
+/** Whether this code of gRPC means that a CA refuses the caller or its request: the same call would get the same answer. */
 export const isRefusal = (code: number): boolean => refusingCodes.includes(code);
 
 interface Attempts {

@@ -16,7 +16,8 @@ export interface JsonBounds {
 /** Chooses bounds, and refuses texts beyond them. */
 export const JsonBounds = {
   /**
-   * The bounds for a text of this length: one value for each 16 octets, and never more than fit into 22 MiB of memory.
+   * The bounds for a text of this length: one value for each 16 octets, at least 1024, and at most as many as fit into
+   * 22 MiB of memory.
    */
   of: (octets: number): JsonBounds => ({
     octets,

@@ -15,8 +15,8 @@ interface CertificateLife {
 /** When a certificate is renewed, and when a failed attempt is repeated. */
 export const RenewalPlan = {
   /**
-   * The time until a renewal (istio secretcache.go rotateTime): the rest of the life without the grace
-   * period, or zero after it.
+   * The time until a renewal (istio secretcache.go rotateTime): until the grace period at the end of the life begins; zero
+   * within that period.
    *
    * @param random At least 0 and less than 1.
    */

@@ -18,7 +18,7 @@ import {
 const arnPattern =
   /^\/?(arn:aws[a-z-]*:kms:([a-z0-9-]{1,64}):\d{12}:)((?:key|alias)\/[A-Za-z0-9/_-]{1,256})$/;
 
-/** Patterns for the errors of AWS: its name for the error, and its message. */
+/** Patterns for the errors of AWS, by its name for the error and its message. */
 const dialect = {
   clock: /(?:Signature|Request)\w* .*(?:expired|not yet current|skew)/i,
   missing: / NotFound/,

@@ -43,8 +43,8 @@ export const Taint = {
 
   /**
    * Makes the taints of these authorities that the configuration states. A prefix taints every authority that it fits,
-   * and may fit none. A configuration does not say when its
-   * taint was made, so the authority is taken as tainted since it was published.
+   * and may fit none. A configuration does not say when a taint was made, so the authority is taken as tainted since it
+   * was published.
    */
   fromConfiguration(
     configured: readonly ConfiguredTaint[],

@@ -41,8 +41,8 @@ export const TrustBundle = {
   /**
    * Counts the changes of a bundle up to `now`, by the schedules that its records were minted with.
    *
-   * A taint comes without notice: a reader may learn of it after a later change. Its record counts in `withdrawn`
-   * until its own schedule ends, and that end is a change. All other changes are at whole seconds, so the
+   * A taint comes without notice: a reader may learn of it after a later change. The tainted record counts in
+   * `withdrawn` until its own schedule ends, and that end is a change. All other changes are at whole seconds, so the
    * milliseconds are free for the number of withdrawn records.
    */
   historyAt(
