@@ -23,7 +23,7 @@ export interface Intent {
   readonly validity: Validity;
   /** How the caller was authenticated; only leaves have it. */
   readonly proof?: IdentityProof;
-  /** The value of the extension. Only an intermediate has one that differs. */
+  /** The value of the extension. Present only for an intermediate, because intermediates differ in their path length. */
   readonly basicConstraints?: Bytes;
   /** The value of the extension. Only an intermediate may have one. */
   readonly nameConstraints?: Bytes;
