@@ -36,7 +36,8 @@ interface Attempt {
 
 /**
  * How long a new bundle waits for its CRLs in a namespace. A bundle may also remove a tainted root, and must not wait
- * longer. The time begins at its sequence, which is an instant: the isolate of a cron remembers no earlier run.
+ * longer. The wait is counted from the bundle's sequence number, which is the time of its last change, because an
+ * isolate of a cron remembers no earlier run.
  */
 const waitMilliseconds = 90_000;
 

@@ -89,7 +89,10 @@ export class ConfigMapDelivery implements RootDelivery {
     return stateOf(this.#namespaces, this.#configMaps, this.#wantedOf(bundle));
   }
 
-  /** Applies the bundle wherever it is missing and an attempt is due; nothing before all lists are complete. */
+  /**
+   * Applies the bundle wherever it is missing, an attempt is due and {@link DeliveryOptions.mayHave} allows it;
+   * nothing before all lists are complete.
+   */
   async deliver(bundle: NumberedBundle, now: Date): Promise<void> {
     const { mayHave = () => true } = this.#options;
     forgetGone(this.#attempts, this.#namespaces);
@@ -104,7 +107,7 @@ export class ConfigMapDelivery implements RootDelivery {
     }
   }
 
-  /** Applies a content to one namespace, whatever its pause. A failure is logged. */
+  /** Applies a content to one namespace, whatever its pause. A failed write is logged. */
   async apply(namespace: string, bundle: NumberedBundle, now: Date): Promise<void> {
     const { beside } = this.#options;
     this.#attempts.set(namespace, nextAttempts(this.#attempts.get(namespace), bundle, now));

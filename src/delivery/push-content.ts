@@ -81,7 +81,10 @@ interface OwnCrl {
   readonly issuer: Certificate;
 }
 
-/** A CRL in a cluster is replaced if it expires this soon, even if it is newer: a kubelet takes minutes to update a proxy. */
+/**
+ * A CRL in a cluster that is newer than this process's stays only if it is valid for longer than this: a kubelet takes
+ * minutes to update a proxy.
+ */
 const marginSeconds = 600;
 
 /**

@@ -6,7 +6,7 @@ import { type Pause, pause } from "./pause.ts";
  */
 const longestTimerMilliseconds = 15_000;
 
-/** A wait for an instant that can be cut short. Only one `until` may be pending. */
+/** Waits until a given instant, and can be interrupted. Only one `until` may be pending. */
 export class InterruptibleSleep {
   readonly #clock: () => Date;
   readonly #pause: Pause;

@@ -50,8 +50,8 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
  * Parses JSON in which no object has two members of the same name. Of two, `JSON.parse` takes the last and other
- * parsers the first (RFC 8259 §4), so two readers would read different values. Two spellings of a name are two
- * members of it.
+ * parsers the first (RFC 8259 §4), so two readers would read different values. Two spellings of
+ * one name, such as `ab` and `a\u0062`, are refused too.
  *
  * A name must not begin with an escape: V8 13.6 may misread such a name after a member named `\`.
  *
@@ -116,7 +116,7 @@ function countMembers(value: unknown): number {
     if (typeof next !== "object" || next === null) continue;
     const values: unknown[] = Object.values(next);
     if (!Array.isArray(next)) members += values.length;
-    // The loop ends at `undefined`, which is not among them: JSON has none.
+    // No value in JSON is `undefined`, so the loop ends only when `unseen` is empty.
     for (const each of values) unseen.push(each);
   }
   return members;

@@ -29,7 +29,7 @@ export interface ClusterApi {
 /** The most requests of one {@link ClusterApi} that its server has to answer at once. */
 export const maximumUnderWay = 32;
 
-/** The time after a failure for which an API server gets no request. */
+/** The time after a failure in which requests to an API server are refused at once, not sent. */
 export const backoffSeconds = 1;
 
 /** The least time between two reports that an API server is busy: callers could fill the log with them. */
@@ -38,7 +38,8 @@ export const busyReportSeconds = 10;
 /** Creates the API of a cluster, and sends requests to it. */
 export const ClusterApi = {
   /**
-   * Creates an API with a bound on concurrent requests, because callers may ask as often as they like.
+   * Creates an API with a bound on concurrent requests, because callers may ask as often as they like. A request
+   * beyond it is refused at once as `cluster-busy`.
    * Each API of one cluster has its own bound and backoff, so that one cannot stop another.
    */
   create({ cluster, client, failed }: ReachableCluster): ClusterApi {

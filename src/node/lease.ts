@@ -24,8 +24,8 @@ export interface LeasePlace {
 /** One of the processes that compete for a lease, of which at most one may hold it. */
 export interface LeaseCandidate {
   /**
-   * Acquires the lease if it is free or has expired, or renews it. It reads the clock after the lease, because a slow
-   * read may return a lease that was written while it waited.
+   * Acquires the lease if it is free or has expired, or renews it. Reads the lease first and the clock afterwards: a
+   * slow read may return a lease that was written after the read began.
    *
    * @returns Whether this candidate holds the lease.
    * @throws FetchError; it is unknown then who holds the lease.

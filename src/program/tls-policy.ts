@@ -77,7 +77,7 @@ const leastVersion = tls.DEFAULT_MIN_VERSION === "TLSv1.3" ? "TLSv1.3" : "TLSv1.
 const classicalGroups = "X25519:P-256:P-384:P-521";
 const usualGroups = `*${CompliancePolicy.postQuantumGroup}/*${classicalGroups}`;
 
-/** Go's setting, by which pilot-agent leaves the post-quantum key out of its first message as well. */
+/** Go's setting against the post-quantum key in the first TLS message. pilot-agent obeys it, and so does Rampart. */
 const withoutPostQuantum = "GODEBUG=tlsmlkem=0";
 
 /** Says what is known of a TLS handshake that is under way, has failed or has finished. */

@@ -183,7 +183,7 @@ export function parseVariables(environment: Environment): Variables {
   );
 }
 
-/** The variables whose names begin with a prefix, by the rest of their names. */
+/** The variables whose names begin with a prefix, by the rest of their names; `undefined` becomes an empty text. */
 export function variablesWithPrefix(
   environment: Environment,
   prefix: string,

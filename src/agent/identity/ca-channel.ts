@@ -147,7 +147,8 @@ export interface ConnectionTrust {
 
 /**
  * Reads the roots and the client certificate for connections to the CA. Without a file of roots it trusts the
- * system's, for the whole process.
+ * system's, for the whole process. A client certificate that cannot be read, is not valid now, was withdrawn or does
+ * not fit its key is left out.
  * @throws OperatorError if the roots cannot be read.
  */
 export async function readConnectionTls(
@@ -167,7 +168,6 @@ export async function readConnectionTls(
 
 /**
  * Reads a client certificate and its key.
- *
  * @returns `undefined` for a certificate that has expired or was withdrawn: many servers end the connection for such
  *   a certificate, although the token alone would suffice.
  */

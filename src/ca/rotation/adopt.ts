@@ -26,8 +26,9 @@ interface AdoptedAuthority {
  * Adopts the authority of an existing mesh into a store without one. It signs at once, because every verifier has its
  * root already. The additional roots are stored first, so that no leaf is signed under a bundle that lacks one.
  *
- * @throws Error if the store has an authority, and for a root that was removed before; DerError for a certificate that
- *   verifiers do not read.
+ * @throws Error if the store has an authority, and for an additional root that was removed before or that
+ *   `TAINTED_AUTHORITIES` has; DerError for a certificate that verifiers do not read; CaError
+ *   `subject-key-unacceptable`; what {@link addAuthority} throws.
  */
 export async function adoptAuthority(
   mint: Mint,

@@ -65,7 +65,7 @@ export const NewIntermediate = {
   },
 };
 
-/** Refuses an authority whose SPIFFE ID has a path, as that of a workload (X509-SVID §3.2). */
+/** Refuses an authority whose SPIFFE ID has a path: only a workload's has one (X509-SVID §3.2). */
 function requireNoPath({ path: [authority] }: VerifiedAuthority): void {
   const found = spiffeIdsOf(authority).find((id) => id.slice("spiffe://".length).includes("/"));
   if (found === undefined) return;

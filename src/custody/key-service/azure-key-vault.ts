@@ -31,8 +31,8 @@ const dialect = {
 };
 
 /**
- * A version of a key of Azure Key Vault or Managed HSM: `azurekms://<vault>/keys/<name>/<version>`. Its `unwrap` ignores
- * the context.
+ * Opens a version of a key of Azure Key Vault or Managed HSM: `azurekms://<vault>/keys/<name>/<version>`; `undefined`
+ * for any other place. Its `unwrap` ignores the context.
  */
 export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
   if (origin === undefined || !pathPattern.test(path)) return undefined;

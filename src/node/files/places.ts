@@ -136,7 +136,7 @@ export const accessKeys = {
   CLUSTER: z._default(NameForm.cluster, "Kubernetes"),
 };
 
-/** Reads where the CA is, and the roots that verify its certificate. */
+/** Where the CA is, the file of roots that verify its certificate, and the folder of newer ones, from parsed keys. */
 export function upstreamPlaceOf(read: z.infer<z.ZodMiniObject<typeof upstreamKeys>>) {
   return {
     /** The CA's URL: `https`, or `http` on the loopback interface, without a slash at the end. */

@@ -14,7 +14,8 @@ interface Refresh<T> {
  * Fetches a value when it is asked for, and again once that is due. While fetches fail, the pauses between them grow,
  * and the last value serves.
  *
- * @returns A function that gives the value at `now`. As long as no fetch has succeeded, it rejects with the last failure.
+ * @returns A function that gives the value at `now`. Concurrent callers share one fetch. As long as none has succeeded,
+ *   it rejects with the last failure, and `failed` is not called.
  */
 export function createRefreshing<T>({
   fetch,

@@ -15,8 +15,8 @@ const usualTurnMilliseconds = 1_000;
 const usualMaximum = 96;
 
 /**
- * The calls that the CA answers slowly, such as for an issuer that never answers. They give up their turns. If more than
- * `maximum` calls wait so, the network with most of them loses one: the oldest of its address with most.
+ * Calls that the CA answers slowly, such as those of an issuer that does not answer, wait here without a turn. Beyond
+ * `maximum`, one is ended: in the network with the most such calls, at its address with the most, the oldest.
  */
 export class SlowCalls {
   readonly #turnMilliseconds: number;

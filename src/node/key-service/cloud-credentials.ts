@@ -143,7 +143,11 @@ const scope = "https://www.googleapis.com/auth/cloudkms";
 
 /**
  * Finds the credential for Google. If the configuration or `GOOGLE_APPLICATION_CREDENTIALS` has one, it is a service
- * account's key or a token by workload identity federation. Otherwise it is a token of the metadata server.
+ * account's key, or an access token for which it exchanges the token in a file (`external_account`).
+ * Otherwise it is a token of the metadata server.
+ *
+ * @throws OperatorError for a file that cannot be read; KeyServiceError for a federation whose token is not in a file,
+ *   and if Google or the metadata server gives no token.
  */
 export async function findGoogleCredential(
   machine: Machine,

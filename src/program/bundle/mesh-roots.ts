@@ -95,8 +95,9 @@ export class MeshRoots {
 }
 
 /**
- * Whether each certificate is issued by the next and the last by one of the roots, and no issuer has expired. Whether
- * the first certificate has expired is not checked; an empty chain passes.
+ * Whether each certificate is issued by the next and the last by one of the roots. No issuer may have expired; those in
+ * the chain must be CAs, and roots pass {@link mayBeRoot}. The first certificate may have expired. Unlike for
+ * `SvidChain.leadsToRoot`, an empty chain passes.
  */
 export function isIssuedBy(
   chain: readonly X509Certificate[],

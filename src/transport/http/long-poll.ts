@@ -14,8 +14,12 @@ export interface LongPollLimits {
 export interface LongPoll {
   /** The longest that this caller waits. */
   readonly seconds: number;
-  /** Calls `hasChanged` until it finds a change, the wait is over, or the caller hangs up. */
+  /**
+   * Calls `hasChanged`, first after `readSeconds`, until it finds a change, the wait is over, or the caller hangs up.
+   * Rejects as `hasChanged` does.
+   */
   readonly hold: (hasChanged: () => Promise<boolean>, caller: AbortSignal) => Promise<void>;
+  /** Must be called at the end, so that the limits no longer count this caller. */
   readonly leave: () => void;
 }
 

@@ -45,7 +45,10 @@ function countFields(
   return count;
 }
 
-/** What a field consists of: the fields of a message, or the key and the value of a map. */
+/**
+ * The message or map entry that field `number` of `parent` holds, for counting its own fields; `undefined` for a scalar
+ * or an unknown field.
+ */
 function childOf(
   parent: DescMessage | DescField,
   number: number,
