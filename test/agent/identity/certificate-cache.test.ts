@@ -26,11 +26,11 @@ beforeEach(async () => {
   clock = now;
 });
 
-async function open(key?: string): Promise<CertificateCache> {
+async function open(key?: string, purpose?: "serving"): Promise<CertificateCache> {
   const keyFile = key === undefined ? undefined : join(folder, "key");
   if (keyFile !== undefined) await writeFile(keyFile, `${key}\n`);
   const ports = { clock: () => clock, log };
-  return await CertificateCache.open({ folder: join(folder, "cache"), keyFile }, ports);
+  return await CertificateCache.open({ folder: join(folder, "cache"), keyFile }, ports, purpose);
 }
 
 const newKey = (): string => randomBytes(32).toString("base64");
@@ -58,6 +58,7 @@ test.each([
 test("makes its files readable for their owner alone", async () => {
   await (await open()).store(svid);
   expect((await stat(await onlyFile())).mode & 0o777).toBe(0o600);
+  expect((await stat(join(folder, "cache"))).mode & 0o777).toBe(0o700);
 });
 
 test("shows no private key in a sealed file", async () => {
@@ -65,12 +66,13 @@ test("shows no private key in a sealed file", async () => {
   expect(await readFile(await onlyFile(), "latin1")).not.toContain("PRIVATE KEY");
 });
 
-test("loads no certificate that has expired", async () => {
+test("loads no certificate that has expired, and none of another purpose", async () => {
   const cache = await open();
   await cache.store(svid);
+  expect(await (await open(undefined, "serving")).load(spiffeId)).toBeUndefined();
   clock = expiresAt;
   expect(await cache.load(spiffeId)).toBeUndefined();
-  expect(log.operations).toMatchObject([{ event: "cache-unread" }]);
+  expect(log.operations).toMatchObject([{ event: "cache-unread" }, { event: "cache-unread" }]);
 });
 
 test("loads nothing under another name, nothing that was removed, and nothing before it was stored", async () => {
@@ -129,17 +131,22 @@ test("survives a disk that cannot be written", async () => {
   expect(log.operations).toMatchObject([{ event: "cache-unwritten" }]);
 });
 
-test.each(["", "short", "not base64 at all"])("refuses the key %j at start", async (key) => {
-  await expect(open(key)).rejects.toThrow("RAMPART_CACHE_KEY_FILE");
-});
+test.each(["", "short", "A".repeat(40), "not base64 at all"])(
+  "refuses the key %j at start",
+  async (key) => {
+    await expect(open(key)).rejects.toThrow("RAMPART_CACHE_KEY_FILE");
+  },
+);
 
-test("a certificate that a clock of the future has obtained counts as obtained now", async () => {
+test("a certificate that a wrong clock has obtained counts as obtained now", async () => {
   const cache = await open();
   const ahead = new Date(now.getTime() + 3_600_000);
   await cache.store({ ...svid, obtainedAt: ahead });
   expect((await cache.load(spiffeId))?.svid.obtainedAt).toEqual(now);
   clock = new Date(ahead.getTime() + 1000);
   expect((await cache.load(spiffeId))?.svid.obtainedAt).toEqual(ahead);
+  await cache.store({ ...svid, obtainedAt: new Date(0) });
+  expect((await cache.load(spiffeId))?.svid.obtainedAt).toEqual(clock);
 });
 
 test("a sealed file is no other's, whatever name somebody gives it", async () => {

@@ -1,9 +1,9 @@
-import type { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { createSecureServer, type Http2ServerRequest } from "node:http2";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import type { TLSSocket } from "node:tls";
 import { Code, ConnectError, createClient, createRouterTransport } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
@@ -12,7 +12,7 @@ import {
   clientCertificateIn,
   type RequestSettings,
 } from "../../../src/agent/configuration/ca-settings.ts";
-import { CaChannel } from "../../../src/agent/identity/ca-channel.ts";
+import { CaChannel, type ConnectionTrust } from "../../../src/agent/identity/ca-channel.ts";
 import { CaClient, issueThrough } from "../../../src/agent/identity/ca-client.ts";
 import {
   generateSubjectKey,
@@ -54,7 +54,9 @@ let metrics: AgentMetrics;
 let folder: string;
 let calls: Call[];
 let peers: string[];
-let isWithdrawn: (leaf: X509Certificate) => boolean;
+let connections: number;
+let isWithdrawn: ConnectionTrust["isWithdrawn"];
+let rootsFor: ConnectionTrust["rootsFor"];
 let answer: (call: Call) => readonly string[] | ConnectError | Promise<never>;
 
 beforeEach(async () => {
@@ -62,6 +64,8 @@ beforeEach(async () => {
   metrics = new AgentMetrics();
   calls = [];
   peers = [];
+  connections = 0;
+  rootsFor = (file) => file;
   answer = () => ["foo", "bar"];
   isWithdrawn = () => false;
   await writeFile(join(folder, "token"), " a.b.c\n");
@@ -88,6 +92,7 @@ async function startServer(): Promise<number> {
     peers.push((request.socket as TLSSocket).getPeerCertificate().subjectaltname ?? "");
     adapter(request, response);
   });
+  server.on("secureConnection", () => connections++);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void server.close());
   return (server.address() as AddressInfo).port;
@@ -120,8 +125,7 @@ async function createIssue(
     clientCertificate: clientCertificateIn(folder),
     serverName,
   };
-  const known = { rootsFor: (file: readonly X509Certificate[]) => file, isWithdrawn };
-  const channel = new CaChannel({ address, files }, () => new Date(), known);
+  const channel = new CaChannel({ address, files }, () => new Date(), { rootsFor, isWithdrawn });
   const used = { ...settings(), ...changes };
   const ca = new CaClient(used, { channel, random: () => 0, log, pause: async () => {} });
   const issue = issueThrough(used, { ca, clock: () => now, metrics });
@@ -196,12 +200,18 @@ test("sends the trace with every attempt, and logs it with every failure", async
   }
 });
 
-test.each(["", "# no root yet\n"])("refuses a root file whose content is %j", async (text) => {
-  // Node takes an empty list of roots for the roots of the system.
-  await writeFile(join(folder, "root-cert.pem"), text);
-  expect(await call()).toBe("authority-unreachable");
-  expect(calls).toEqual([]);
-});
+test.each(["", "# no root yet\n"])(
+  "refuses a root file whose content is %j, names it, and does not try again",
+  async (text) => {
+    // Node takes an empty list of roots for the roots of the system.
+    await writeFile(join(folder, "root-cert.pem"), text);
+    await expect((await createIssue())()).rejects.toMatchObject({
+      fault: "authority-unreachable",
+      message: expect.stringMatching(/root-cert\.pem/),
+    });
+    expect([...calls, ...log.operations]).toEqual([]);
+  },
+);
 
 test("as a node proxy names the workload, and no signer", async () => {
   await call({ impersonates: true });
@@ -312,7 +322,7 @@ describe("a CA that never finishes the handshake of TLS", () => {
       clientCertificate: undefined,
       serverName: undefined,
     };
-    const known = { rootsFor: (file: readonly X509Certificate[]) => file, isWithdrawn };
+    const known = { rootsFor, isWithdrawn };
     const channel = new CaChannel({ address: { protocol, baseUrl }, files }, () => now, known);
     onTestFinished(() => channel.reset());
     const ca = createClient(IstioCertificateService, await channel.transport());
@@ -376,6 +386,30 @@ test("reads the token and the roots anew for each call", async () => {
   expect(calls).toHaveLength(3);
 });
 
+test("trusts the roots that it has learned in place of those in the file", async () => {
+  const stranger = await createTestAuthority("stranger");
+  await writeFile(join(folder, "root-cert.pem"), stranger.pem);
+  rootsFor = ([file]) => (file?.issuer === "O=stranger" ? [root.certificate] : []);
+  expect(await call()).toBe("answer-malformed");
+  await writeFile(join(folder, "root-cert.pem"), root.pem);
+  rootsFor = () => [stranger.certificate];
+  expect(await call()).toBe("authority-unreachable");
+});
+
+test("makes eight calls at once, on one connection, and the others as these end", async () => {
+  const answering = Promise.withResolvers<never>();
+  answer = () => answering.promise;
+  const issue = await createCalls();
+  const all = Array.from({ length: 12 }, issue);
+  await eventually(() => expect(calls.length).toBeGreaterThanOrEqual(8));
+  for (let turn = 0; turn < 10; turn++) await setImmediate();
+  expect([calls.length, connections]).toEqual([8, 1]);
+  answer = () => [];
+  answering.reject(new ConnectError("no", Code.PermissionDenied));
+  await Promise.all(all);
+  expect(calls).toHaveLength(12);
+});
+
 test("refuses a token file whose content cannot be a token", async () => {
   await writeFile(join(folder, "token"), "two words");
   expect(await call()).toBe("token-unusable");
@@ -393,7 +427,7 @@ describe("a provisioned certificate", () => {
     const validity = { notBefore: at(from), notAfter: at(until) };
     await writeFile(join(folder, "key.pem"), privateKeyPem(shown.privateKey, true));
     const pem = await root.issue(spiffeId, ownKey.publicKey, validity);
-    await writeFile(join(folder, "cert-chain.pem"), pem);
+    await writeFile(join(folder, "cert-chain.pem"), pem + root.pem);
     await call();
     return calls.at(-1)?.peer;
   };
@@ -411,7 +445,8 @@ describe("a provisioned certificate", () => {
   });
 
   test("is not shown once it is withdrawn", async () => {
-    isWithdrawn = (leaf) => leaf.subjectAltName === `URI:${spiffeId}`;
+    isWithdrawn = (leaf, others) =>
+      leaf.subjectAltName === `URI:${spiffeId}` && others[0]?.issuer === "O=root";
     expect(await shows(-1, 1)).toBe("");
   });
 });
@@ -435,12 +470,6 @@ test("refuses a server with another name, or under another root", async () => {
   for (const name of ["istiod.evil.svc", "10.9.8.7"])
     expect(await call({}, name)).toBe("authority-unreachable");
   await writeFile(join(folder, "root-cert.pem"), (await createTestAuthority("stranger")).pem);
-  expect(await call()).toBe("authority-unreachable");
-  expect(calls).toEqual([]);
-});
-
-test("calls no server while its root file is empty", async () => {
-  await writeFile(join(folder, "root-cert.pem"), "");
   expect(await call()).toBe("authority-unreachable");
   expect(calls).toEqual([]);
 });

@@ -11,40 +11,50 @@ const [bar, baz] = ["bar", "baz"].map((name) => workload("foo", name));
 if (!bar || !baz) throw new Error("unreachable");
 const [common, ofBaz] = await Promise.all([createTestAuthority("a"), createTestAuthority("b")]);
 
-/** Identities of a CA that does not answer. */
+/** Identities of a CA that does not answer, and the calls that have not ended. */
 function identitiesOf() {
   const asked: string[] = [];
+  const calls = new Set<string>();
+  const log = createEventRecorder();
   const trust = new TrustRoots();
   const identities = new Identities({
     issue: (spiffeId, signal) => {
       asked.push(spiffeId);
-      return new Promise((_, refuse) =>
-        signal.addEventListener("abort", () => refuse(new Error("ended"))),
-      );
+      calls.add(spiffeId);
+      return new Promise((_, refuse) => {
+        const end = (): void => void (calls.delete(spiffeId) && refuse(new Error("ended")));
+        signal.addEventListener("abort", () => setImmediate(end));
+      });
     },
     trust,
     policy: { graceRatio: 0.5, jitter: 0 },
     clock: () => new Date("2026-11-21T12:00:00Z"),
     random: () => 0,
-    log: createEventRecorder(),
+    log,
     load: async () => undefined,
     store: async () => undefined,
   } as RefreshingPorts);
   onTestFinished(() => identities.end());
-  return { identities, asked, trust };
+  return { identities, asked, trust, calls, log };
 }
 
-test("an identity that is added again stays as it is, and is asked for once", async () => {
-  const { identities, asked } = identitiesOf();
+test("an identity that is added again stays as it is, and is asked for once until it goes", async () => {
+  const { identities, asked, calls, log } = identitiesOf();
   const first = identities.add(bar);
   expect(identities.add(bar)).toBe(first);
   identities.add(baz);
   expect(identities.all().map(({ spiffeId }) => spiffeId)).toEqual([bar, baz]);
   await eventually(() => expect(asked).toEqual([bar, baz]));
+  identities.remove(bar);
+  await eventually(() => expect([...calls]).toEqual([baz]));
+  await identities.end();
+  expect([...calls, ...log.operations]).toEqual([]);
 });
 
 test("an identity that goes takes its roots along, and not those of another", () => {
   const { identities, trust } = identitiesOf();
+  const changed: string[] = [];
+  identities.changes.add(({ spiffeId }) => changed.push(spiffeId));
   for (const [spiffeId, roots] of [
     [bar, [common]],
     [baz, [common, ofBaz]],
@@ -59,4 +69,5 @@ test("an identity that goes takes its roots along, and not those of another", ()
   expect(trust.current).toHaveLength(2);
   identities.remove(baz);
   expect(trust.current).toEqual([]);
+  expect(changed).toEqual([bar, baz]);
 });

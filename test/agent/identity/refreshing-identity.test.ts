@@ -32,6 +32,7 @@ class Bench {
   /** While it is pending, the CA does not answer. */
   gate: Promise<void> | undefined;
   cached: CaAnswer | undefined;
+  storing: Promise<void> = Promise.resolve();
   #signing = 0;
 
   constructor(graceRatio = 0.5) {
@@ -43,7 +44,7 @@ class Bench {
       random: () => 0,
       log: this.log,
       load: async () => this.cached,
-      store: async () => undefined,
+      store: () => this.storing,
     });
     this.identity.changes.add(() => this.changes++);
   }
@@ -274,7 +275,31 @@ test("renews at once when its authority is withdrawn", async () => {
   bench.trust.updateFromBundle(bundleOf(2, successor));
   await bench.settle();
   expect(bench.calls).toBe(2);
+  expect(bench.log.operations).toContainEqual({
+    event: "authority-withdrawn",
+    level: "warning",
+    spiffeId,
+  });
   expect(bench.identity.svid?.chain[0].issuer).toBe("O=successor");
+});
+
+test("renews once for what is withdrawn while it renews, and not before its time in an outage", async () => {
+  const bench = new Bench();
+  bench.lifetimeMilliseconds = 120_000;
+  bench.run();
+  await bench.settle();
+  const answering = Promise.withResolvers<void>();
+  bench.gate = answering.promise;
+  await bench.pass(60_500);
+  bench.identity.renewIf(() => true, "certificate-revoked");
+  answering.resolve();
+  await bench.settle();
+  expect([bench.calls, bench.identity.fault]).toEqual([2, undefined]);
+  bench.outage = unreachable;
+  await bench.pass(60_500);
+  bench.identity.renewIf(() => true, "certificate-revoked");
+  await bench.settle();
+  expect(bench.calls).toBe(3);
 });
 
 test("refuses what a withdrawn authority still signs, and does not ask in a loop", async () => {
@@ -304,18 +329,23 @@ test("begins with the cached certificate, and renews it when that is due", async
   bench.run();
   await bench.settle();
   expect([bench.calls, bench.changes]).toEqual([0, 1]);
+  expect(bench.trust.current).toHaveLength(1);
   await bench.pass(61_000);
   expect(bench.calls).toBe(1);
 });
 
-test("stops at its end, and leaves no timer", async () => {
+test("stops at its end once its certificate is stored, and leaves no timer", async () => {
   const bench = new Bench();
   bench.lifetimeMilliseconds = 60_000;
-  const ended = bench.identity.run();
+  const stored = Promise.withResolvers<void>();
+  bench.storing = stored.promise;
+  const ended = bench.identity.run().then(() => "ended");
   await bench.settle();
   // What another file has left behind in this process may have timers too.
   const timers = vi.getTimerCount();
   bench.identity.end();
+  expect(await Promise.race([ended, bench.settle()])).toBeUndefined();
+  stored.resolve();
   await ended;
   expect(vi.getTimerCount()).toBe(timers - 1);
   await bench.pass(60_000);

@@ -117,7 +117,8 @@ test.each([
 });
 
 test("ends a command that does not end, and that of an ended call", async () => {
-  const endless = command("setInterval(() => {}, 1000) // secret");
+  const stubborn = ["sh", "-c", "trap '' TERM; exec sleep 1000 # secret"];
+  const endless: TokenSource = { kind: "command", argv: stubborn };
   expect(await faultOf(endless, never, 50)).toContain("did not end within 0.05 s");
   expect(await faultOf(endless, AbortSignal.abort())).toContain("was stopped with the call");
   const missing: TokenSource = { kind: "command", argv: ["/nowhere/token", "secret"] };

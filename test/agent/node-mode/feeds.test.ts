@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { rm, stat, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
+import { setImmediate } from "node:timers/promises";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import {
   parseWorkloadFile,
@@ -203,6 +204,33 @@ test("answers an unknown command with an error, and goes on", async () => {
   expect(await send(add)).toEqual({ ok: false, error: "too many workloads" });
   listener.isFull = false;
   expect(await send(add)).toEqual({ ok: true });
+});
+
+test("reads no more from a client that leaves its answers unread, until it reads them", async () => {
+  let lists = 0;
+  const known = Array.from({ length: 100 }, (_, i) => ({
+    uid: `${i}`,
+    spiffeId: workload("a", "b"),
+  }));
+  listener.list = () => {
+    lists++;
+    return known;
+  };
+  const feed = await startSocketFeed(options());
+  onTestFinished(() => feed.close());
+  const socket = connect(path);
+  onTestFinished(() => void socket.destroy());
+  const count = 1_000;
+  socket.write(`{"op":"list"}${" ".repeat(2_000)}\n`.repeat(count));
+  // A turn in which the feed answers nothing follows only when it reads no more.
+  for (let seen = -1, calm = 0; calm < 50; seen = lists) {
+    await setImmediate();
+    calm = lists > 0 && lists === seen ? calm + 1 : 0;
+  }
+  expect(lists).toBeLessThan(count);
+  let answers = 0;
+  for await (const _answer of createInterface(socket)) if (++answers === count) break;
+  expect(lists).toBe(count);
 });
 
 test("closes a connection whose line never ends", async () => {

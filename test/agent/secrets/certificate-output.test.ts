@@ -15,7 +15,7 @@ import {
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { CertificateOutput, joinPem, writeOutput } from "../../../src/agent/certificate-output.ts";
 import type { OutputSettings } from "../../../src/agent/configuration.ts";
 import { Subscribers } from "../../../src/agent/subscribers.ts";
@@ -207,8 +207,12 @@ test.each([
   expect(joinPem(elements)).toBe(joined);
 });
 
-test("no program gets roots before it is known which CRLs belong to them", async () => {
-  const changes = new Subscribers();
+/** The files of an agent whose state the test changes. */
+async function keepFiles(
+  state: { isPublished?: boolean; isAbsent?: boolean; pem?: string },
+  given: Partial<ConstructorParameters<typeof CertificateOutput>[0]> = {},
+) {
+  const [identity, trust, revocation] = [new Subscribers(), new Subscribers(), new Subscribers()];
   const { certificate, pem } = await createTestAuthority("a");
   const svid = {
     spiffeId: workload("foo", "bar", clusterLocal),
@@ -219,17 +223,29 @@ test("no program gets roots before it is known which CRLs belong to them", async
     obtainedAt: new Date(),
   };
   const asked = Promise.withResolvers<void>();
-  const revocation = { isPublished: false, isAbsent: false, pem: "", changes };
   const log = createEventRecorder();
+  const parts = {
+    identity: { svid, changes: identity },
+    trust: { pem, changes: trust },
+    revocation: Object.assign(
+      { isPublished: false, isAbsent: false, pem: "", changes: revocation },
+      { ...state, settled: () => asked.promise },
+    ),
+  };
   const output = new CertificateOutput({
     settings,
     log,
     isPkcs8: false,
     purpose: "identity" as const,
-    identity: { svid, changes },
-    trust: { pem, changes },
-    revocation: Object.assign(revocation, { settled: () => asked.promise }),
+    ...parts,
+    ...given,
   });
+  onTestFinished(() => output.close());
+  return { ...parts, output, log, asked };
+}
+
+test("no program gets roots before it is known which CRLs belong to them", async () => {
+  const { revocation, asked, log, output } = await keepFiles({});
   await setImmediate();
   await expect(readdir(settings.folder)).rejects.toThrow("ENOENT");
   Object.assign(revocation, { isPublished: true, pem: "crl" });
@@ -238,5 +254,35 @@ test("no program gets roots before it is known which CRLs belong to them", async
   asked.resolve();
   await log.until("files-unwritten");
   await output.close();
+  expect(await read("ca-crl.pem")).toBe("crl");
+});
+
+test("each change is written, a CRL of an earlier run goes, and what failed is written once it can be", async () => {
+  await mkdir(join(settings.folder, "key.pem", "in the way"), { recursive: true });
+  await writeFile(join(settings.folder, "ca-crl.pem"), "of an earlier run");
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { identity, trust, revocation, asked, log, output } = await keepFiles({ isAbsent: true });
+  asked.resolve();
+  await log.until("files-unwritten");
+  expect(output.faults).toEqual([expect.stringContaining("cannot be written")]);
+  await rm(join(settings.folder, "key.pem"), { recursive: true });
+  vi.advanceTimersByTime(5_000);
+  await log.until("files-written");
+  expect(output.faults).toEqual([]);
+  expect(await readdir(settings.folder)).not.toContain("ca-crl.pem");
+  expect(await read("key.pem")).toContain("BEGIN EC PRIVATE KEY");
+  const key = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
+  Object.assign(identity, { svid: { ...identity.svid, privateKey: key } });
+  identity.changes.notify();
+  await log.until("files-written", 2);
+  expect(await read("key.pem")).toBe(key.export({ type: "sec1", format: "pem" }));
+  Object.assign(trust, { pem: "next" });
+  trust.changes.notify();
+  await log.until("files-written", 3);
+  expect(await read("root-cert.pem")).toBe("next");
+  Object.assign(revocation, { isPublished: true, isAbsent: false, pem: "crl" });
+  revocation.changes.notify();
+  await log.until("files-written", 4);
   expect(await read("ca-crl.pem")).toBe("crl");
 });

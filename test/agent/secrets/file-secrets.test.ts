@@ -1,10 +1,11 @@
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/x509-svid.ts";
 import { fileSecrets, parseFileResource } from "../../../src/agent/secrets/file-secrets.ts";
+import { watchFile } from "../../../src/agent/secrets/file-watch.ts";
 import type { SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -166,6 +167,25 @@ test("secrets in files notify of a file behind a link into another folder", asyn
   expect(await changed).toBe(1);
 });
 
+test("secrets in files are read once a file is whole, and not for a new date", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const path = join(folder, "file");
+  writeFileSync(path, "former");
+  const seen: string[] = [];
+  const notify = (): number => seen.push(readFileSync(path, "utf8"));
+  onTestFinished(watchFile(path, notify, { debounceMilliseconds: 10 }));
+  for (const text of ["half", "the whole"]) {
+    writeFileSync(path, text);
+    vi.advanceTimersToNextTimer();
+  }
+  vi.advanceTimersToNextTimer();
+  expect(seen).toEqual(["the whole"]);
+  utimesSync(path, 1, 1);
+  for (let i = 0; i < 3; i++) vi.advanceTimersToNextTimer();
+  expect(seen).toEqual(["the whole"]);
+});
+
 test("secrets in files survive links in a circle", async () => {
   await symlink("b.pem", join(folder, "root.pem"));
   await symlink("root.pem", join(folder, "b.pem"));
@@ -180,7 +200,8 @@ test.each([
   const path = join(folder, "root.pem");
   await create(path);
   const { next } = watching(rootName());
-  await expect(source.load(rootName())).rejects.toThrow("is not a file of at most");
+  const loading = secretsWaiting(60_000).load(rootName());
+  await expect(loading).rejects.toThrow("is not a file of at most");
   const changed = next();
   await replace("root.pem", root.pem);
   await changed;

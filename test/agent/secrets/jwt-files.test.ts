@@ -1,7 +1,8 @@
 import { lchown, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { parseConfiguration } from "../../../src/agent/configuration.ts";
 import { JwtFiles } from "../../../src/agent/secrets/jwt-files.ts";
 import {
@@ -78,6 +79,19 @@ test("each file has a reason of its own, which ends with its next token", async 
   authority.publish(await createTokenKey("ES256", "key-2"), authority.key);
   await authority.log.until("files-written", 2);
   await eventually(() => expect(kept.faults).toEqual([]));
+});
+
+test("a token that cannot be renewed in time is asked for again after a pause", async () => {
+  const authority = await createJwtAuthority();
+  const held = await authority.jwtSvids.obtain(subject, ["sts.amazonaws.com"]);
+  const asked = vi.spyOn(authority.jwtSvids, "obtain").mockImplementation(async () => {
+    await setImmediate();
+    return { ...held, renewsAt: authority.now };
+  });
+  keep(authority, join(await temporaryFolder(), "token"));
+  await authority.log.until("files-written");
+  for (let i = 0; i < 10; i++) await setImmediate();
+  expect(asked).toHaveBeenCalledOnce();
 });
 
 /** A folder, and a link to it. */

@@ -1,6 +1,6 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { parseConfiguration } from "../../../src/agent/configuration.ts";
 import { Identities } from "../../../src/agent/identity/identities.ts";
 import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/x509-svid.ts";
@@ -101,6 +101,26 @@ test("mounted files are served when they come after the agent has started, and c
   expect(await source.load("ROOTCA")).toMatchObject({ pem: root.pem });
   expect(parts.mounted.faults(issuedAt)).toEqual([]);
   expect(parts.mounted.leaf?.validToDate).toEqual(expiresAt);
+});
+
+test("a mounted key is a change once it fits its chain, whichever comes first", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  await write("etc/certs/cert-chain.pem", one.chain);
+  await write("etc/certs/key.pem", one.key);
+  const { mounted } = mountedFiles();
+  let changes = 0;
+  mounted.changes.add(() => changes++);
+  for (const [file, content, count] of [
+    ["key", other.key, 0],
+    ["cert-chain", other.chain, 1],
+    ["cert-chain", one.chain, 2],
+    ["key", one.key, 3],
+  ] as const) {
+    await write(`etc/certs/${file}.pem`, content);
+    await vi.advanceTimersByTimeAsync(200);
+    expect(changes).toBe(count);
+  }
 });
 
 test("mounted files take the place of the agent's own certificate only once they are there", async () => {
