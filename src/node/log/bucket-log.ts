@@ -421,9 +421,9 @@ export function bucketObjects(
       if (!answer.octets) throw new FetchError(`has an object ${path} that is too long`);
       return { octets: new Uint8Array(answer.octets), version: taggedVersion(answer) };
     },
-    write: async (path, body, version) => {
-      const request = { method: "PUT", name: nameOf(path), body, replaces: { version } } as const;
-      const answer = await send(request);
+    write: async (path, body, version, digest) => {
+      const replaces = { version };
+      const answer = await send({ method: "PUT", name: nameOf(path), body, digest, replaces });
       return answer.outcome === "done" ? taggedVersion(answer) : undefined;
     },
   };

@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import * as z from "zod/mini";
 import { JsonBounds, parseJson } from "../../foundation/json.ts";
 import { type Pause, pause as systemPause } from "../../foundation/pause.ts";
@@ -29,12 +29,14 @@ export interface ConditionalObjects {
   /**
    * Replaces `version`, or creates the object.
    * @param octets May be changed once this has settled.
+   * @param digest The SHA-256 of the octets in hexadecimal, from a writer that knows it.
    * @returns The new version; `undefined` if another write came first.
    */
   readonly write: (
     path: string,
     octets: Octets,
     version: string | undefined,
+    digest?: string,
   ) => Promise<string | undefined>;
 }
 
@@ -266,9 +268,9 @@ export class ObjectStage implements LogStage {
   async #write(): Promise<boolean> {
     const [content, changes, saves] = [this.#content, this.#changes, this.#saved.length];
     const writer = `${this.#writer} ${changes}`;
-    const octets = this.#format(writer);
+    const { octets, digest } = this.#format(writer);
     const begun = performance.now();
-    let version = await this.#objects.write(stagePath, octets, this.#version);
+    let version = await this.#objects.write(stagePath, octets, this.#version, digest);
     const took = performance.now() - begun;
     if (version === undefined) {
       // The conflict may be with this very write, whose first response was lost.
@@ -293,7 +295,7 @@ export class ObjectStage implements LogStage {
     this.#rest = pause(milliseconds, this.#endRest.signal);
   }
 
-  #format(writer: string): Octets {
+  #format(writer: string): FormattedStage {
     const { texts = { key: "", head: "" }, batches } = this.#content;
     const [from, to] = [this.#bundledFrom, this.#bundledUpTo];
     const bundled = to > from && { bundled: { from, to } };
@@ -371,46 +373,62 @@ export class ObjectStage implements LogStage {
   }
 }
 
+/** The JSON of a stage, and its SHA-256 in hexadecimal. */
+interface FormattedStage {
+  readonly octets: Octets;
+  readonly digest: string;
+}
+
 /**
  * The JSON of a stage in one buffer for all writes, of which one is under way at a time. It begins with the batches, so
- * that each is encoded once: encoded for every write, or into new buffers, they keep V8 collecting its old space.
+ * that each is encoded and hashed once: encoded for every write, or into new buffers, they keep V8 collecting its old
+ * space.
  */
 class StageBody {
   #buffer = Buffer.allocUnsafeSlow(0);
   #batches: readonly StagedBatch[] = [];
   /** Where the last batch ends. */
   #end = 0;
+  /** Of the octets before {@link #end}. */
+  #hash = createHash("sha256");
 
   /** @returns Octets that are valid until the next call. */
-  format(batches: readonly StagedBatch[], rest: Omit<StageForm, "batches">): Octets {
+  format(batches: readonly StagedBatch[], rest: Omit<StageForm, "batches">): FormattedStage {
     const isLonger = this.#batches.every((each, i) => each === batches[i]);
     if (!isLonger || this.#batches.length === 0) {
       this.#batches = [];
-      this.#end = this.#write('{"batches":[', 0);
+      this.#end = 0;
+      this.#hash = createHash("sha256");
+      this.#extend('{"batches":[');
     }
     for (const batch of batches.slice(this.#batches.length)) this.#append(batch, batches[0]);
     this.#batches = batches;
-    const end = this.#write(`],${JSON.stringify(rest).slice(1)}`, this.#end);
-    return new Uint8Array(this.#buffer.buffer, 0, end);
+    const end = this.#write(`],${JSON.stringify(rest).slice(1)}`);
+    const digest = this.#hash.copy().update(this.#buffer.subarray(this.#end, end)).digest("hex");
+    return { octets: new Uint8Array(this.#buffer.buffer, 0, end), digest };
   }
 
   #append(batch: StagedBatch, head: StagedBatch | undefined): void {
     const { first, count, octets } = batch;
     const comma = batch === head ? "" : ",";
-    this.#end = this.#write(`${comma}{"first":${first},"count":${count},"octets":"`, this.#end);
-    this.#end = this.#write(Base64.format(octets), this.#end);
-    this.#end = this.#write('"}', this.#end);
+    this.#extend(`${comma}{"first":${first},"count":${count},"octets":"${Base64.format(octets)}"}`);
   }
 
-  /** @returns Where the text ends. */
-  #write(text: string, at: number): number {
-    const end = at + Buffer.byteLength(text);
+  #extend(text: string): void {
+    const end = this.#write(text);
+    this.#hash.update(this.#buffer.subarray(this.#end, end));
+    this.#end = end;
+  }
+
+  /** Writes a text after the last batch. @returns Where it ends. */
+  #write(text: string): number {
+    const end = this.#end + Buffer.byteLength(text);
     if (end > this.#buffer.length) {
-      const before = this.#buffer.subarray(0, at);
+      const before = this.#buffer.subarray(0, this.#end);
       this.#buffer = Buffer.allocUnsafeSlow(2 * end);
       this.#buffer.set(before);
     }
-    this.#buffer.write(text, at);
+    this.#buffer.write(text, this.#end);
     return end;
   }
 }

@@ -30,6 +30,8 @@ interface BucketRequest {
   /** The version that a PUT must replace; `undefined` if there must be no object. A PUT without `replaces` always writes. */
   readonly replaces?: { readonly version: string | undefined };
   readonly body?: string | Uint8Array<ArrayBuffer>;
+  /** The SHA-256 of the body in hexadecimal, if the caller knows it. */
+  readonly digest?: string | undefined;
   /** Aborts the request before its timeout. */
   readonly signal?: AbortSignal;
 }
@@ -113,7 +115,7 @@ async function octetsOf(response: Response, maximum: number): Promise<Uint8Array
 /** The arguments of `fetch` for a request. The signature covers its condition and the octets of its body. */
 async function signed(
   { url: place, region, credentials }: Pick<BucketPlace, "url" | "region" | "credentials">,
-  { method, name, query, replaces, body = "" }: BucketRequest,
+  { method, name, query, replaces, body = "", digest = hash("sha256", body, "hex") }: BucketRequest,
   now: Date,
 ): Promise<[url: string, init: RequestInit]> {
   const keys = await credentials(now).catch((error: unknown) => {
@@ -123,7 +125,6 @@ async function signed(
   const url = new URL(name === "" ? place : `${place}/${name}`);
   const pairs = Object.entries(query ?? {}).map((pair) => pair.map(escaped).join("="));
   url.search = pairs.toSorted().join("&");
-  const digest = hash("sha256", body, "hex");
   const condition = replaces && conditionOf(replaces);
   const request = {
     method,

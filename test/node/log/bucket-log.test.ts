@@ -188,9 +188,9 @@ describe("a log in a bucket", () => {
     const bucket = new MemoryBucket();
     await append(instance(bucket), "first");
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
-    const write: ConditionalObjects["write"] = async (...object) => {
+    const write: ConditionalObjects["write"] = async (path, octets, version) => {
       await held;
-      return bucket.write(...object);
+      return bucket.write(path, octets, version);
     };
     const one = new BucketLog({ objects: { read: bucket.read, write }, ...partsOn(day) });
     const queue = new FairQueue(() => ({

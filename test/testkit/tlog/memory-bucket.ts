@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { ConditionalObjects } from "../../../src/node/log/object-stage.ts";
 
 type Octets = Uint8Array<ArrayBuffer>;
@@ -44,8 +45,9 @@ export class MemoryBucket {
         await arrive();
         return this.objects.get(path);
       },
-      write: async (path, octets, version) => {
+      write: async (path, octets, version, digest = hash("sha256", octets, "hex")) => {
         await arrive();
+        if (digest !== hash("sha256", octets, "hex")) throw new Error("of another digest");
         const isLost = this.fates[0] === "lost";
         const written = this.#write(path, octets, version);
         // Others read it, and write over it, before the client gives up waiting and repeats.
