@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { Authorities } from "../../src/ca/authorities.ts";
+import type { StorePolicy } from "../../src/ca/opened-store.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import {
@@ -7,6 +8,7 @@ import {
   loadAuthoritiesFrom,
   signerOf,
 } from "../testkit/ca/loaded-authorities.ts";
+import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
   createKekRing,
@@ -137,6 +139,30 @@ describe("the authorities of a store", () => {
     expect(two.issuer?.authority.id).toBe(one.issuer?.authority.id);
   });
 });
+
+test.each([true, false])(
+  "taints that a reload brings apply while the store is down, and are each recorded if the process publishes (%s)",
+  async (publishes) => {
+    const store = createMemoryStore(current, successor);
+    const taintOf = ({ id }: StoredRecord) => ({ idPrefix: id, rootUntil: undefined });
+    let policy: StorePolicy = {
+      configuredTaints: [taintOf(successor)],
+      authorityRoot: "self",
+      phaseLengths: istioPhaseLengths,
+    };
+    const currentPolicy = () => policy;
+    const { authorities } = loadAuthoritiesFrom(store, keks, { publishes, currentPolicy });
+    const recorded = () => [...store.records.keys()].filter((key) => key.startsWith("taint/"));
+    expect(await signerOf(authorities, later(1))).toBe(current.id);
+    expect(recorded()).toHaveLength(publishes ? 1 : 0);
+    policy = { ...policy, configuredTaints: [taintOf(successor), taintOf(current)] };
+    store.outage = new Error("down");
+    expect(await signerOf(authorities, later(2))).toBeUndefined();
+    store.outage = undefined;
+    expect(await signerOf(authorities, later(10))).toBeUndefined();
+    expect(recorded()).toHaveLength(publishes ? 2 : 0);
+  },
+);
 
 describe("a phase", () => {
   test.each([

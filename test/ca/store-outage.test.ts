@@ -130,11 +130,11 @@ describe("a store that is down", () => {
     ["something else", new Error("KV GET failed: 500 /accounts/7"), " (no reason given)"],
   ])("says why, without a path or an address: %s", async (_, outage, why) => {
     const { authorities, store } = loadAuthorities(keks, current);
+    const refusal = `the store of authorities cannot be read`;
+    store.outage = new FetchError("fails otherwise at first");
+    await expect(authorities.at(start)).rejects.toThrow(refusal);
     store.outage = outage;
-    await expect(authorities.at(start)).rejects.toHaveProperty(
-      "message",
-      `the store of authorities cannot be read${why}`,
-    );
+    await expect(authorities.at(later(2))).rejects.toHaveProperty("message", `${refusal}${why}`);
   });
 
   test("and hangs holds up no request, whether the last load serves or not", async () => {

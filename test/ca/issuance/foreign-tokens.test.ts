@@ -259,7 +259,7 @@ describe("a certificate behind which such a token is", () => {
   });
 
   test("is denied while a claim is, unless its token is younger", async () => {
-    const later = () => renewWith(deniedSince("2026-11-21T12:30:00Z"));
+    const later = () => renewWith(deniedSince("2026-11-21T12:00:00Z"));
     expect(await refusalOf(later)).toEqual({ reason: "denied", subject: "claim/ref=other" });
     expect((await renewWith(deniedSince("2026-11-20T00:00:00Z"))).audit.outcome).toBe("issued");
   });

@@ -26,14 +26,16 @@ async function startLogging(
   append: AppendOnlyLog["append"],
   mode: LogMode = "required",
   refusal?: string,
+  values = {},
 ) {
   const troubles = () => [refusal ?? "the log is in trouble"];
   const issuanceLog: AppendOnlyLog = { mode, append, refusal: () => refusal, troubles };
-  const ca = await startCa({ ISSUERS }, { issuanceLog, hasNoNamesake: true });
+  const ca = await startCa({ ISSUERS, ...values }, { issuanceLog, hasNoNamesake: true });
   await ca.found();
   const takeAudits = () => ca.log.audits.splice(0);
   const service = { send: async (r: Request) => ca.app.fetch(r), key, now: ca.now, takeAudits };
-  const ask = async () => callWithClient(grpcWeb, service, { csr }, await bearer(service));
+  const ask = async (metadata = {}) =>
+    callWithClient(grpcWeb, service, { csr, metadata }, await bearer(service));
   return { ask, takeAudits, app: ca.app, ca };
 }
 
@@ -76,6 +78,30 @@ test("signs and logs nothing for a caller that has gone", async () => {
   expect(entries).toBe(0);
   await issueLeaf(ca);
   expect(entries).toBe(1);
+});
+
+test("logs the signer that was asked for, where a rule chooses another one", async () => {
+  const signers: (string | undefined)[][] = [];
+  const append: AppendOnlyLog["append"] = async (octets) => {
+    const { signer, certSigner } = LogEntry.parse(octets);
+    return { origin: "log", index: signers.push([signer, certSigner]) };
+  };
+  const callers = [{ issuer: issuerTables.cluster.issuer }];
+  const { ask, ca } = await startLogging(append, "required", undefined, {
+    MAX_WORKLOAD_CERT_TTL: "1h",
+    DEFAULT_WORKLOAD_CERT_TTL: "1h",
+    SIGNERS: ["a", "b"].map((name) => ({ name, inception_date: "2026-11-21", callers })),
+    POLICY: { rules: [{ name: "all", then: { signer: "a" } }] },
+  });
+  await ca.rotate();
+  ca.pass(3601);
+  for (const asked of [{}, { CertSigner: "b" }, { CertSigner: "a" }])
+    expect(await ask(asked)).toHaveProperty("certChain");
+  expect(signers).toEqual([
+    ["a", ""],
+    ["a", "b"],
+    ["a", undefined],
+  ]);
 });
 
 test("waits for the log before it answers", async () => {

@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Authorities } from "../../../src/ca/authorities.ts";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
+import { grantedOrder } from "../../../src/ca/issuance/internal/granted.ts";
 import { uniteBundles } from "../../../src/ca/issuance/signers.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
@@ -20,7 +21,7 @@ import {
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
-import { endOf } from "../../testkit/refusal.ts";
+import { endOf, refusalOf } from "../../testkit/refusal.ts";
 
 const issuerA = "https://a.test";
 const issuerB = "https://b.test";
@@ -186,6 +187,17 @@ describe("a signer is refused", () => {
     expect(await endFor("pay-eu:till", { CertSigner: "empty" })).toBe(
       "Unavailable no-signing-authority",
     );
+  });
+});
+
+test("a signer that a rule chooses and that only a restart opens signs nothing, and neither does another", async () => {
+  const { issuance } = ca.certificateAuthority;
+  const order = { product: { kind: "workload" as const }, authorities: issuance.authorities };
+  const granted = { seconds: 60n, signer: "tomorrow.example", evidence: {} };
+  const why = "the signer tomorrow.example of the rule tills is not open before a restart";
+  expect(await refusalOf(async () => grantedOrder(order, granted, issuance, "tills"))).toEqual({
+    reason: "no-signing-authority",
+    why,
   });
 });
 

@@ -87,4 +87,11 @@ test("a CRL of a root goes once it has ended, and the one in force stays", async
     expect(count()).toBeGreaterThanOrEqual(1);
   }
   expect(count()).toBeLessThan(6);
+  const ends = async () =>
+    (await openStore(mint)).statements.crl.map(({ nextUpdate = now }) => nextUpdate.getTime());
+  const first = Math.min(...(await ends()));
+  await keepRootCrls(mints, new Date(first - 1000));
+  expect(await ends()).toContain(first);
+  await keepRootCrls(mints, new Date(first));
+  expect(await ends()).not.toContain(first);
 });

@@ -5,7 +5,11 @@ import { describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { askUpstream } from "../../../src/ca/rotation/ask-upstream.ts";
 import { NextStep } from "../../../src/ca/rotation/next-step.ts";
-import { type UpstreamAuthority, UpstreamError } from "../../../src/ca/upstream-authority.ts";
+import {
+  type UpstreamAuthority,
+  UpstreamError,
+  UpstreamProtocol,
+} from "../../../src/ca/upstream-authority.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { upstreamOf } from "../../../src/config/internal/upstream.ts";
 import { IntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
@@ -95,6 +99,13 @@ test("the cron founds a CA under the root of Vault, and sends what sign-intermed
   expect(JSON.stringify(ca.log.operations)).not.toContain(secret);
 });
 
+test("an upstream is asked for whole seconds", () => {
+  const names = { name: () => "a", organization: "o", uri: "spiffe://cluster.local" };
+  const request = { csr: new Uint8Array(), lifetimeSeconds: 90.7 };
+  expect(UpstreamProtocol.vault("pki", names).body(request)).toMatchObject({ ttl: "90s" });
+  expect(UpstreamProtocol.rampart.body(request)).toMatchObject({ validityDuration: "90" });
+});
+
 test("the cron asks again when it is due, and not before or twice", async () => {
   const upstream = await startUpstream(vault(root, nowOfCa));
   const ca = await start(upstream);
@@ -147,6 +158,14 @@ describe("an upstream", () => {
       },
       "a certificate for another key",
     ],
+    [
+      "certifies a name as its own issuer",
+      async (asked) => {
+        const { subject } = new x509.Pkcs10CertificateRequest(String(asked.body.csr));
+        return vault({ ...root, name: subject }, nowOfCa)(asked);
+      },
+      "a self-signed certificate",
+    ],
     ["certifies no CA", (asked) => vault(root, nowOfCa, { extensions: [] })(asked), "it is no CA"],
     [
       "gives it the SPIFFE ID of a workload",
@@ -198,6 +217,16 @@ describe("an upstream", () => {
       "more than 8 certificates",
     ],
     [
+      "answers a longer chain than any path",
+      async (asked) => {
+        const { certificate } = (await vault(root, nowOfCa)(asked)).data;
+        const between = Array.from({ length: 8 }, () => createCa("O=between", { issuer: root }));
+        const chain = [...(await Promise.all(between)), root];
+        return { data: { certificate, ca_chain: chain.map(({ pem }) => pem) } };
+      },
+      "more than 8 certificates",
+    ],
+    [
       "certifies for too short a time",
       (asked) => vault(root, nowOfCa, { notAfter: addSeconds(nowOfCa(), 20 * day) })(asked),
       "an intermediate must live for",
@@ -217,20 +246,27 @@ describe("an upstream", () => {
     expect(JSON.stringify(ca.log.operations)).not.toContain(secret);
   });
 
-  test("whose certificates this platform's verifier cannot read gives nothing", async () => {
-    const unread: string[] = [];
-    const requireReadable = (der: Bytes): void => {
-      const { subject } = new X509Certificate(der);
-      if (unread.push(subject) > 1) throw new DerError("OpenSSL does not read it");
-    };
-    const provider = { ...webCryptoProvider, requireReadable };
-    const ca = await start(await startUpstream(vault(root, nowOfCa)), {}, provider);
-    await expect(ca.rotate()).rejects.toThrow(
-      /no usable intermediate: root 1: OpenSSL does not read it/,
-    );
-    expect(unread).toEqual([expect.any(String), "O=company\nCN=root"]);
-    expect(ca.store.records.size).toBe(0);
-  });
+  test.each([
+    ["certificate 1", "intermediate"],
+    ["root 1", "CN=root"],
+    ["a root beside its own", "CN=next root"],
+  ])(
+    "gives nothing if this platform's verifier cannot read %s of its answer",
+    async (title, unreadable) => {
+      const requireReadable = (der: Bytes): void => {
+        const { subject } = new X509Certificate(der);
+        if (subject.includes(unreadable)) throw new DerError("OpenSSL does not read it");
+      };
+      const upstream = await startUpstream(async (asked) => {
+        const { certificate } = (await vault(root, nowOfCa)(asked)).data;
+        return { data: { certificate, ca_chain: [root.pem, nextRoot.pem] } };
+      });
+      const ca = await start(upstream, {}, { ...webCryptoProvider, requireReadable });
+      const fault = `no usable intermediate: ${title}: OpenSSL does not read it`;
+      await expect(ca.rotate()).rejects.toThrow(fault);
+      expect(ca.store.records.size).toBe(0);
+    },
+  );
 
   test("that refuses the first intermediate is logged as well, and is asked again", async () => {
     const upstream = await startUpstream(text(403, "{}"));

@@ -3,6 +3,7 @@ import { Mint } from "../../../src/ca/mint.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import { NewIntermediate } from "../../../src/ca/rotation/install-intermediate.ts";
 import { RequestedIntermediate } from "../../../src/ca/rotation/intermediate-request.ts";
+import { NextStep } from "../../../src/ca/rotation/next-step.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
 import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
@@ -16,6 +17,7 @@ import {
   publishedBundle,
   readiness,
   signerOf,
+  viewOf,
 } from "../../testkit/ca/tainted-ca.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { signIntermediate } from "../../testkit/pki/company-ca.ts";
@@ -104,6 +106,8 @@ test("readiness and the cron's log say when the next intermediate is due, and th
   await renew(ca);
   ca.pass(2 * propagation);
   expect(await readiness(ca)).toEqual({ ready: true, reasons: [] });
+  const { due } = NextStep.of(await openStore(ca.mint)) ?? {};
+  expect((await viewOf(ca)).validUntil).toEqual(due);
   ca.pass(200 * day);
   expect((await readiness(ca)).reasons).toEqual([
     expect.stringMatching(

@@ -5,12 +5,13 @@ import {
   unrecordedTaintsAt,
 } from "../../../src/ca/authority-view.ts";
 import { Mint } from "../../../src/ca/mint.ts";
-import type { OpenedStore } from "../../../src/ca/opened-store.ts";
+import { assemble, type OpenedRecord, type OpenedStore } from "../../../src/ca/opened-store.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { Kek } from "../../../src/custody/kek.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { istioPhaseLengths } from "../../testkit/ca/memory-mint.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import { sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
 import {
@@ -32,16 +33,35 @@ const ownRoots = { hasNoNamesake: true };
 
 const newKek = (id: string) => Kek.import(id, crypto.getRandomValues(new Uint8Array(32)));
 
-test("a taint of the configuration that no record states is told of authorities, roots and keys for tokens", () => {
+test("a taint of the configuration that no record states is told of authorities, roots and keys for tokens, until they have retired", () => {
   const now = new Date("2026-11-21T12:00:00Z");
   const schedule = { publishedFrom: now, retiresAt: addSeconds(now, 1) };
-  const [a, b, c] = ["a", "b", "c"].map((id) => ({ id, schedule }));
-  const taints = ["a", "b", "c"].map((id) => ({ id, taintedAt: now, retiresAt: now }));
-  const parts = { authorities: [a], additionalRoots: [b], tokenKeys: [c] };
-  const store = { ...parts, taints, storedTaints: [] } as unknown as OpenedStore;
-  expect(unrecordedTaintsAt(store, now)).toEqual(taints);
+  const [a, b, c, d] = ["a", "b", "c", "d"].map((id) => ({ id, schedule }));
+  const retired = { id: "retired", schedule: { publishedFrom: now, retiresAt: now } };
+  const taintOf = (id: string, retiresAt = now) => ({ id, taintedAt: now, retiresAt });
+  const unrecorded = ["a", "b", "c", "d"].map((id) => taintOf(id));
+  const taints = [...unrecorded, taintOf("retired")];
+  const parts = { authorities: [a, d, retired], additionalRoots: [b], tokenKeys: [c] };
+  // Of the last one the record has another instant.
+  const storedTaints = [taintOf("d", addSeconds(now, 1))];
+  const store = { ...parts, taints, storedTaints } as unknown as OpenedStore;
+  expect(unrecordedTaintsAt(store, now)).toEqual(unrecorded);
   const told = missingTaintsAt(store, now);
   expect(told.map((each) => /of (.) that/.exec(each)?.[1])).toEqual(["a", "b", "c"]);
+});
+
+test("a key for tokens that the configuration taints leaves the history with the documents, whenever a root would", () => {
+  const now = new Date("2026-11-21T12:00:00Z");
+  const schedule = { publishedFrom: now, retiresAt: addSeconds(now, 60) };
+  const value = { id: "ab", schedule };
+  const records = [{ kind: "tokenKey", id: "ab", value }] as unknown as OpenedRecord[];
+  const configuredTaints = [{ idPrefix: "ab", rootUntil: addSeconds(now, 30) }];
+  const policy = {
+    configuredTaints,
+    authorityRoot: "self",
+    phaseLengths: istioPhaseLengths,
+  } as const;
+  expect(assemble(records, policy).taints).toEqual([{ id: "ab", taintedAt: now, retiresAt: now }]);
 });
 
 test("a tainted root is told as trusted until the last that has it leaves the bundle", () => {

@@ -53,7 +53,8 @@ describe("the authority that signs, tainted", () => {
   });
 
   test("with the last leaf: its leaves verify until they expire, and then its root leaves", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+    const ca = await startSigningCa({ CRL: "on" }, ownRoots);
+    const lists = async () => (await (await ca.app.request("/crl.pem")).text()).split("BEGIN");
     const old = await signerOf(ca);
     const { leaf } = await issueLeaf(ca, ca.mint.phaseLengths.longestLeafSeconds);
     const before = await publishedBundle(ca);
@@ -68,6 +69,7 @@ describe("the authority that signs, tainted", () => {
     const both = await publishedBundle(ca);
     expect(both?.roots.slice(0, 1)).toEqual(before?.roots);
     expect(both?.roots).toHaveLength(2);
+    expect(await lists()).toHaveLength(1 + 2);
     passUntil(ca, new Date(leaf.validTo));
     const { roots } = await issueLeaf(ca);
     expect(roots.filter((root) => leaf.verify(root.publicKey))).toHaveLength(1);

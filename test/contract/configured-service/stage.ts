@@ -1,4 +1,4 @@
-import { addNamesake } from "../../testkit/ca/namesake.ts";
+import { addNamesake, changesOfNamesake } from "../../testkit/ca/namesake.ts";
 import {
   clusterLocal,
   scheduleAfter,
@@ -24,7 +24,7 @@ export interface StagedService extends ConfigurableService {
 
 /**
  * Opens a service with a second of what its tests bring: a tenant with the same namespaces, accounts and node names,
- * authorities in every phase of their life, and another CA of the same name.
+ * authorities in every phase of their life, and another CA of the same name, of which the store changes during every call.
  */
 export const onStage =
   (open: () => Promise<ConfigurableService>) => async (): Promise<StagedService> => {
@@ -33,11 +33,17 @@ export const onStage =
       const schedule = scheduleAfter(new Date(), [a * hour, b * hour, c * hour, d * hour]);
       await service.store.put(await sealNewAuthority(service.keks, schedule));
     }
-    await addNamesake({ ...service, trustDomain: clusterLocal }, new Date());
-    const start: ConfigurableService["start"] = (values) =>
-      service.start({
-        ...values,
-        ISSUERS: withTenantBeside(values["ISSUERS"] as readonly object[]),
-      });
+    const records = { ...service, trustDomain: clusterLocal };
+    await addNamesake(records, new Date());
+    const change = await changesOfNamesake(records, new Date());
+    const start: ConfigurableService["start"] = async (values) => {
+      const ISSUERS = withTenantBeside(values["ISSUERS"] as readonly object[]);
+      const running = await service.start({ ...values, ISSUERS });
+      const call: RunningService["call"] = async (...asked) => {
+        const [outcome] = await Promise.all([running.call(...asked), change()]);
+        return outcome;
+      };
+      return { ...running, call };
+    };
     return { ...service, start, startAlone: service.start };
   };

@@ -128,6 +128,8 @@ export function describeIssuanceLog(start: () => Promise<LoggingService>): void 
         impersonator: `spiffe://${trustDomain}/ns/istio-system/sa/signer`,
         pod: { name: "other-0", uid: "other-uid" },
         node: { name: "worker-3" },
+        // The signer's own: nobody names another.
+        tokenId: expect.any(String),
       });
     });
 

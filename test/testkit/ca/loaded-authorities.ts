@@ -31,7 +31,9 @@ export function loadAuthorities(
 export function loadAuthoritiesFrom(
   store: AuthorityStore,
   keks: KekRing,
-  changes: Partial<Pick<AuthoritiesConfiguration, "waitBriefly" | keyof LoadTimes>> = {},
+  changes: Partial<
+    Pick<AuthoritiesConfiguration, "waitBriefly" | "currentPolicy" | "publishes" | keyof LoadTimes>
+  > = {},
 ): Omit<LoadedAuthorities, "store"> {
   const log = createEventRecorder();
   const authorities = Authorities.create({
