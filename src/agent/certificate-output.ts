@@ -221,5 +221,8 @@ async function removeFolder(folder: string): Promise<void> {
 async function replaceLink(path: string, target: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   await symlink(target, temporary);
-  await rename(temporary, path);
+  await rename(temporary, path).catch(async (error: unknown) => {
+    await unlink(temporary);
+    throw error;
+  });
 }

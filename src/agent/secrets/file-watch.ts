@@ -42,10 +42,11 @@ export function watchFile(
     timer = setTimeout(look, isSettled ? lookMilliseconds : debounceMilliseconds).unref();
     if (!isSettled || state === read) return;
     read = state;
-    const before = digest;
-    digest = digestOf(path, maximumOctets);
+    const next = digestOf(path, maximumOctets);
     // While a file is missing, its last content stays in use.
-    if (digest !== before && digest !== undefined) onChange();
+    if (next === undefined || next === digest) return;
+    digest = next;
+    onChange();
   }
 
   return () => clearTimeout(timer);

@@ -1,9 +1,13 @@
+import type { X509Certificate } from "node:crypto";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { withBundles, withCrls } from "../../../src/agent/secrets/agent-secrets.ts";
+import { generateSubjectKey } from "../../../src/agent/identity/x509-svid.ts";
+import { agentSecrets, withBundles, withCrls } from "../../../src/agent/secrets/agent-secrets.ts";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import { Subscribers } from "../../../src/agent/subscribers.ts";
+import { FederatedBundles } from "../../../src/agent/trust/bundles.ts";
+import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal, trustDomain } from "../../testkit/pki/certificates.ts";
@@ -135,9 +139,62 @@ test("CRLs notify of a file that is larger than any certificate's", async () => 
   await promise;
 });
 
-/** A source of the own roots and of one foreign domain's, and what notifies of either. */
+/** An agent's secrets, with an own identity whose first certificate brings this root, and one of a node's workload. */
+async function secretsOf(root: X509Certificate | undefined) {
+  const trust = new TrustRoots();
+  const identityOf = async (name: string) => {
+    const { privateKey } = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+    const chain = [(await createTestAuthority(name)).certificate];
+    const awaitSvid = async () => {
+      if (root) trust.restore("", [root]);
+      return { chain, privateKey };
+    };
+    return { awaitSvid, changes: new Subscribers(), pem: chain.join("") };
+  };
+  const [own, workload] = [await identityOf("own"), await identityOf("workload")];
+  const named = agentSecrets({
+    configuration: { trustDomain: clusterLocal, isPkcs8: true, crlFile: undefined },
+    identities: { find: (name: string) => (name === "workload" ? workload : undefined) },
+    mounted: { find: () => undefined, changes: new Subscribers() },
+    federation: new FederatedBundles(),
+    revocation: {
+      isPublished: false,
+      pem: "",
+      changes: new Subscribers(),
+      settled: async () => {},
+    },
+    ...{ own, trust, log: createEventRecorder() },
+  } as never);
+  return { named, own, workload };
+}
+
+test("a name is that of one workload, and default the agent's own: no other gets its certificate", async () => {
+  const { named, own, workload } = await secretsOf(undefined);
+  expect(await named.load("default")).toMatchObject({ chainPem: own.pem });
+  expect(await named.load("workload")).toMatchObject({ chainPem: workload.pem });
+  await expect(named.load("stranger")).rejects.toThrow("no such resource");
+  const seen: string[] = [];
+  for (const name of ["default", "workload", "stranger"])
+    onTestFinished(named.watch(name, () => seen.push(name)));
+  for (const { changes } of [workload, own]) changes.notify();
+  expect(seen).toEqual(["workload", "default"]);
+});
+
+test("roots are those of the first answer, for which a load waits, and never none", async () => {
+  const { certificate } = await createTestAuthority();
+  expect(await (await secretsOf(certificate)).named.load("ROOTCA")).toEqual({
+    kind: "roots",
+    pem: certificate.toString().trimEnd(),
+  });
+  await expect((await secretsOf(undefined)).named.load("ROOTCA")).rejects.toThrow("no roots");
+});
+
+/** A source of the own roots and of two foreign domains', and what notifies of either. */
 async function domains() {
-  const foreign = await createTestAuthority("foreign", "spiffe://other.test");
+  const [foreign, third] = await Promise.all(
+    ["other.test", "third.test"].map((name) => createTestAuthority(name, `spiffe://${name}`)),
+  );
+  if (!foreign || !third) throw new Error("unreachable");
   const own = new Subscribers();
   const plain: SecretSource = {
     load: async (name) => {
@@ -146,21 +203,29 @@ async function domains() {
     },
     watch: (_, onChange) => own.add(onChange),
   };
-  const current = new Map([[trustDomain("other.test"), [foreign.certificate]]]);
+  const current = new Map(
+    [foreign, third].map((each) => [
+      trustDomain(each.certificate.subject.replace("O=", "")),
+      [each.certificate],
+    ]),
+  );
   const federation = { current, changes: new Subscribers() };
-  const pem = foreign.certificate.toString();
-  return { source: withBundles(plain, clusterLocal, federation), own, federation, pem };
+  const pems = [foreign, third].map(({ certificate }) => certificate.toString());
+  return { source: withBundles(plain, clusterLocal, federation), own, federation, pems };
 }
 
 const ofOwn = { trustDomain: "cluster.local", pem: "the roots" };
 
 test("SPIRE's names are the roots of the mesh, of a federated trust domain, and of all", async () => {
-  const { source: named, pem } = await domains();
-  const ofOther = { trustDomain: "other.test", pem };
+  const { source: named, pems } = await domains();
+  const ofOther = { trustDomain: "other.test", pem: pems[0] };
+  const ofThird = { trustDomain: "third.test", pem: pems[1] };
   expect(await named.load("spiffe://cluster.local")).toEqual(roots);
   expect(await named.load("spiffe://other.test")).toEqual({ kind: "bundles", bundles: [ofOther] });
-  expect(await named.load("ALL")).toEqual({ kind: "bundles", bundles: [ofOwn, ofOther] });
-  await expect(named.load("spiffe://third.test")).rejects.toThrow(/no bundle of this trust domain/);
+  expect(await named.load("ALL")).toEqual({ kind: "bundles", bundles: [ofOwn, ofOther, ofThird] });
+  await expect(named.load("spiffe://fourth.test")).rejects.toThrow(
+    /no bundle of this trust domain/,
+  );
   await expect(named.load("spiffe://OTHER.test")).rejects.toThrow(/no bundle of this trust domain/);
   await expect(named.load("spiffe://other.test/ns/a/sa/b")).rejects.toThrow(/no spiffe:/);
 });

@@ -186,16 +186,31 @@ test("do not follow a link that somebody puts in place of their new folder", asy
   }
 });
 
-test("the files leave no temporary file when they cannot be written", async () => {
-  await mkdir(settings.folder, { recursive: true });
-  // A rename cannot replace a folder by a file.
-  await mkdir(join(settings.folder, "root-cert.pem"));
-  await writeFile(join(settings.folder, "root-cert.pem", "x"), "");
-  await expect(writeOutput(settings, files)).rejects.toThrow();
-  await rm(join(settings.folder, "root-cert.pem"), { recursive: true });
-  expect(await writeOutput(settings, files)).toBe(true);
-  expect((await readdir(settings.folder)).toSorted()).toEqual(Object.keys(files).toSorted());
-});
+test.each([
+  [false, "root-cert.pem", 3],
+  [true, "..data", 5],
+])(
+  "leave nothing behind when they cannot be written, all at once: %s",
+  async (isAtomic, name, count) => {
+    const chosen = { ...settings, isAtomic };
+    // A rename cannot replace a folder by a file.
+    await mkdir(join(settings.folder, name, "x"), { recursive: true });
+    await expect(writeOutput(chosen, files)).rejects.toThrow();
+    await rm(join(settings.folder, name), { recursive: true });
+    expect(await writeOutput(chosen, files)).toBe(true);
+    expect(await readdir(settings.folder)).toHaveLength(count);
+  },
+);
+
+test.runIf(process.getuid?.() === 0)(
+  "belong with their folder to the owner that is configured",
+  async () => {
+    const owner = { uid: 65_534, gid: 65_534 };
+    await writeOutput({ ...settings, isAtomic: true, owner }, files);
+    for (const name of ["..data/", "key.pem"])
+      expect(await stat(join(settings.folder, name))).toMatchObject(owner);
+  },
+);
 
 // Istio's TestConcatCerts.
 test.each([
@@ -285,4 +300,19 @@ test("each change is written, a CRL of an earlier run goes, and what failed is w
   revocation.changes.notify();
   await log.until("files-written", 4);
   expect(await read("ca-crl.pem")).toBe("crl");
+  revocation.changes.notify();
+  await output.close();
+  expect(log.operations.filter(({ event }) => event === "files-written")).toHaveLength(4);
+});
+
+test("a server's files have no roots in the chain and no CRL, and its command's failure is a fault", async () => {
+  const { asked, log, output } = await keepFiles(
+    { isPublished: true, pem: "crl" },
+    { settings: { ...settings, onChange: "exit 3" }, purpose: "serving" },
+  );
+  asked.resolve();
+  await log.until("on-change-failed");
+  expect(output.faults).toEqual(["RAMPART_ON_CHANGE ended with 3"]);
+  expect((await read("cert-chain.pem")).match(/BEGIN/g)).toHaveLength(1);
+  expect(await readdir(settings.folder)).not.toContain("ca-crl.pem");
 });

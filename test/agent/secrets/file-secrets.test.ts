@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
@@ -8,7 +8,7 @@ import { fileSecrets, parseFileResource } from "../../../src/agent/secrets/file-
 import { watchFile } from "../../../src/agent/secrets/file-watch.ts";
 import type { SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -26,8 +26,12 @@ const [one, other] = await Promise.all([createPair(), createPair()]);
 
 let folder: string;
 let source: SecretSource;
+let log: EventRecorder;
+let failures: number;
 
 beforeEach(async () => {
+  log = createEventRecorder();
+  failures = 0;
   folder = await temporaryFolder();
   source = secretsWaiting(5);
 });
@@ -35,8 +39,8 @@ beforeEach(async () => {
 const secretsWaiting = (debounceMilliseconds: number): SecretSource =>
   fileSecrets(parseFileResource, {
     debounceMilliseconds,
-    log: createEventRecorder(),
-    metrics: { fileSecretFailed: () => undefined },
+    log,
+    metrics: { fileSecretFailed: () => void failures++ },
   });
 
 const pairName = (): string => `file-cert:${folder}/chain.pem~${folder}/key.pem`;
@@ -86,7 +90,35 @@ test("secrets in files are no certificate with the key of another one", async ()
   await writePair({ chain: other.chain, key: one.key });
   // Longer than it goes on trying, so that it tries once.
   const loading = secretsWaiting(60_000).load(pairName());
-  await expect(loading).rejects.toThrow("the key is not that of the certificate");
+  const detail = "the key is not that of the certificate";
+  await expect(loading).rejects.toThrow(detail);
+  const said = { event: "file-secret-unusable", level: "error", name: pairName(), detail };
+  expect([log.operations, failures]).toMatchObject([[said], 1]);
+  await writeFile(join(folder, "root.pem"), "junk");
+  const roots = secretsWaiting(60_000).load(rootName());
+  await expect(roots).rejects.toThrow("holds no certificate");
+});
+
+test("of the files of many secrets, four are read at once", async () => {
+  const reading = new Set<number>();
+  let count = 0;
+  const find = () => {
+    const each = count++;
+    return {
+      get kind() {
+        reading.add(each);
+        return "roots" as const;
+      },
+      file: join(folder, "root.pem"),
+    };
+  };
+  const metrics = { fileSecretFailed: () => undefined };
+  const many = fileSecrets(find, { debounceMilliseconds: 5, log, metrics });
+  await writeFile(join(folder, "root.pem"), root.pem);
+  const loads = Array.from({ length: 10 }, () => many.load("x"));
+  for (let turn = 0; turn < 20; turn++) await undefined;
+  expect([count, reading.size]).toEqual([10, 4]);
+  expect(await Promise.all(loads)).toHaveLength(10);
 });
 
 test("secrets in files are the system's roots by name", async () => {
@@ -181,9 +213,24 @@ test("secrets in files are read once a file is whole, and not for a new date", a
   }
   vi.advanceTimersToNextTimer();
   expect(seen).toEqual(["the whole"]);
+  const look = (): void => {
+    for (let i = 0; i < 3; i++) vi.advanceTimersToNextTimer();
+  };
   utimesSync(path, 1, 1);
-  for (let i = 0; i < 3; i++) vi.advanceTimersToNextTimer();
+  look();
+  rmSync(path);
+  look();
+  writeFileSync(path, "the whole");
+  look();
   expect(seen).toEqual(["the whole"]);
+  // Of the same length and date.
+  utimesSync(path, 1, 1);
+  look();
+  writeFileSync(join(folder, "next"), "the other");
+  utimesSync(join(folder, "next"), 1, 1);
+  renameSync(join(folder, "next"), path);
+  look();
+  expect(seen).toEqual(["the whole", "the other"]);
 });
 
 test("secrets in files survive links in a circle", async () => {

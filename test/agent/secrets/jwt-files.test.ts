@@ -14,8 +14,16 @@ import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
-function keep(authority: JwtAuthority, ...paths: readonly string[]): JwtFiles {
-  const files = paths.map((path) => ({ path, audience: "sts.amazonaws.com", owner: undefined }));
+const nobody = { uid: 65_534, gid: 65_534 };
+
+function keep(
+  authority: JwtAuthority,
+  path: string,
+  other = path,
+  owner?: typeof nobody,
+): JwtFiles {
+  const paths = new Set([path, other]);
+  const files = [...paths].map((each) => ({ path: each, audience: "sts.amazonaws.com", owner }));
   const clock = (): Date => authority.now;
   const kept = new JwtFiles({ ...authority, files, spiffeId: subject, clock, random: () => 0 });
   onTestFinished(() => {
@@ -92,6 +100,10 @@ test("a token that cannot be renewed in time is asked for again after a pause", 
   await authority.log.until("files-written");
   for (let i = 0; i < 10; i++) await setImmediate();
   expect(asked).toHaveBeenCalledOnce();
+  authority.publish(authority.key, await createTokenKey("ES256", "key-2"));
+  for (let i = 0; i < 10; i++) await setImmediate();
+  expect(asked).toHaveBeenCalledTimes(2);
+  expect(authority.log.operations.filter(({ event }) => event === "files-written")).toHaveLength(1);
 });
 
 /** A folder, and a link to it. */
@@ -110,7 +122,17 @@ test("a link of one's own to the folder is followed", async () => {
   expect(await readdir(target)).toEqual(["token"]);
 });
 
-test.runIf(process.getuid?.() === 0)("a link of another user's is not followed", async () => {
+const isRoot = process.getuid?.() === 0;
+
+test.runIf(isRoot)("a file belongs to the owner that is configured", async () => {
+  const authority = await createJwtAuthority();
+  const path = join(await temporaryFolder(), "token");
+  keep(authority, path, path, nobody);
+  await authority.log.until("files-written");
+  expect(await stat(path)).toMatchObject(nobody);
+});
+
+test.runIf(isRoot)("a link of another user's is not followed", async () => {
   const authority = await createJwtAuthority();
   const { target, link } = await linkedFolder();
   await lchown(link, 65_534, 65_534);

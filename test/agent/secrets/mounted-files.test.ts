@@ -156,6 +156,7 @@ test.each([
   ["a key of another certificate", { key: other.key }, issuedAt, "is not the key of"],
   ["no key", { key: "no key" }, issuedAt, "cannot be read"],
   ["an expired certificate", {}, expiresAt, "expired"],
+  ["a certificate of the future", {}, new Date(0), "is not valid yet"],
   ["no certificate among the roots", { roots: "junk" }, issuedAt, "holds no certificate"],
 ])("have the fault of %s", async (_what, files, now, fault) => {
   const { mounted } = mountedFiles();
@@ -164,4 +165,5 @@ test.each([
   await write("etc/certs/key.pem", key);
   await write("etc/certs/root-cert.pem", roots);
   expect(mounted.faults(now)).toEqual([expect.stringContaining(fault)]);
+  expect(mounted.leaf !== undefined).toBe(key === one.key);
 });

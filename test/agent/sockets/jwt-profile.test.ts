@@ -150,11 +150,14 @@ test.each([
   expect(refused).toMatch(new RegExp(`^${told}: there is no token for a, b: .*the CA's sentence`));
 });
 
-test("a workload gets no token of another", async () => {
+test("a workload may name itself and as many audiences as the CA takes, and gets no token of another", async () => {
+  const audience = Array.from({ length: 8 }, (_, i) => `${i}`.repeat(255));
+  const { svids } = await client.fetchJWTSVID({ audience, spiffeId: subject }, options);
+  expect(svids).toMatchObject([{ spiffeId: subject }]);
   const others = workload("foo", "other");
   const call = client.fetchJWTSVID({ audience: ["a"], spiffeId: others }, options);
   expect(await refusalOf(call)).toMatch(/^PermissionDenied: /);
-  expect(authority.requests).toHaveLength(0);
+  expect(authority.requests).toHaveLength(1);
 });
 
 test("a node proxy names one of the node's workloads", async () => {

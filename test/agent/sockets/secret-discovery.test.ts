@@ -207,12 +207,11 @@ test("refuses a stream or a call with more names than a proxy has, and loads non
 
 test("refuses a request for anything but secrets", async () => {
   const stream = new SdsStream(path);
-  stream.send({
-    node: { id: "e" },
-    resourceNames: ["default"],
-    typeUrl: "type.googleapis.com/envoy.config.listener.v3.Listener",
-  });
+  const typeUrl = "type.googleapis.com/envoy.config.listener.v3.Listener";
+  const wrong = { node: { id: "e" }, resourceNames: ["default"], typeUrl };
+  stream.send(wrong);
   expect(await codeOf(stream.next())).toContain("InvalidArgument");
+  expect(await codeOf(client.fetchSecrets(wrong))).toContain("InvalidArgument");
 });
 
 test("logs a rejection, and goes on", async () => {
@@ -220,10 +219,12 @@ test("logs a rejection, and goes on", async () => {
   stream.subscribe("default");
   const { nonce } = await stream.next();
   const responseNonce = nonce;
-  stream.send({ resourceNames: ["default"], responseNonce, errorDetail: { message: "bad" } });
+  const message = "bad".repeat(1_000);
+  stream.send({ resourceNames: ["default"], responseNonce, errorDetail: { message } });
   stream.send({ resourceNames: ["default", "ROOTCA"], responseNonce });
   expect(await nextOf(stream)).toBe("ROOTCA=root");
-  expect(log.operations).toContainEqual({ event: "sds-rejected", level: "warning", detail: "bad" });
+  const detail = message.slice(0, 500);
+  expect(log.operations).toContainEqual({ event: "sds-rejected", level: "warning", detail });
 });
 
 test("ends its watches when a client ends its stream", async () => {

@@ -150,8 +150,24 @@ test("answers a proxy that has hundreds of streams at once on one connection, an
   expect(new Set(await Promise.all(statuses))).toEqual(new Set(["0"]));
 });
 
+test("says that it lets fewer users connect than it should, where every user may enter its folder", async () => {
+  const folder = await temporaryFolder();
+  await chmod(folder, 0o755);
+  const log = createEventRecorder();
+  for (const mode of [0o600, 0o666]) {
+    const path = `${folder}/${mode}`;
+    const served = await serveOnSocket({ path, mode, routes: () => {}, log });
+    onTestFinished(() => served.close());
+  }
+  const path = `${folder}/${0o666}`;
+  expect(log.operations).toMatchObject([{ event: "socket-narrowed", level: "warning", path }]);
+});
+
 /** Asks for health on a socket whose answer takes a moment, and returns the status of the call. */
-async function statusOfCall(headers: Record<string, string>): Promise<unknown> {
+async function statusOfCall(
+  headers: Record<string, string>,
+  message = new Uint8Array(),
+): Promise<unknown> {
   const path = `${await temporaryFolder()}/socket`;
   const server = await serveOnSocket({
     path,
@@ -170,16 +186,13 @@ async function statusOfCall(headers: Record<string, string>): Promise<unknown> {
   const session = connectHttp2("http://agent", { createConnection: () => connect(path) });
   onTestFinished(() => session.destroy());
   const stream = session.request({
-    ":method": "POST",
-    ":path": "/grpc.health.v1.Health/Check",
-    "content-type": "application/grpc",
-    te: "trailers",
+    ...healthCall,
     ...headers,
   });
   let status: unknown;
   stream.on("response", (fields) => (status = fields["grpc-status"]));
   stream.on("trailers", (fields) => (status = fields["grpc-status"]));
-  stream.end(grpcFrame(new Uint8Array()));
+  stream.end(grpcFrame(message));
   stream.resume();
   await once(stream, "close");
   return status;
@@ -198,4 +211,8 @@ test.each([
   ["soon", "3"],
 ])("a call with a timeout of %s ends with status %s", async (timeout, status) => {
   expect(await statusOfCall({ "grpc-timeout": timeout })).toBe(status);
+});
+
+test("a message of more than 256 KiB is not read", async () => {
+  expect(await statusOfCall({}, new Uint8Array(2 ** 18 + 1))).toBe("8");
 });

@@ -186,6 +186,16 @@ test("answers Unavailable while there is no certificate", async () => {
   expect(await codeOf(first(client.fetchX509SVID({}, { headers })))).toBe("Unavailable");
 });
 
+test("serves the node's workloads no certificate, and roots only once there are any", async () => {
+  const [trust, { certificate }] = [new TrustRoots(), await createTestAuthority()];
+  const client = await serveApi({ identity: undefined, trust });
+  const bundles = () => first(client.fetchX509Bundles({}, { headers }));
+  expect(await codeOf(first(client.fetchX509SVID({}, { headers })))).toBe("PermissionDenied");
+  expect(await codeOf(bundles())).toBe("Unavailable");
+  trust.restore("", [certificate]);
+  expect(Buffer.from((await bundles()).bundles[ownDomain] ?? [])).toEqual(certificate.raw);
+});
+
 test("serves the bundles of federated trust domains, and withdraws them", async () => {
   const { identity, trust } = await startIdentity();
   const federation = new FederatedBundles();

@@ -128,7 +128,8 @@ test("a workload gets the changing roots of a federated trust domain, and keeps 
   answer = (_, response) => void response.end(bundleOf(4, rootOf(0)));
   const isRefused = () =>
     agent.events.some(
-      ({ event, outcome }) => event === "federated-bundle-read" && outcome === "sequence-backwards",
+      ({ event, level, outcome }) =>
+        `${event} ${level} ${outcome}` === "federated-bundle-read error sequence-backwards",
     );
   await eventually(() => expect(isRefused()).toBe(true));
   expect(await foreignRoot(agent)).toBe("O=b");

@@ -4,10 +4,11 @@ import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts"
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 
-const [root, own, other] = await Promise.all([
+const [root, own, other, longer] = await Promise.all([
   createTestAuthority(),
   createTestAuthority("own", "spiffe://cluster.local"),
   createTestAuthority("other", "spiffe://other.local"),
+  createTestAuthority("longer", "spiffe://cluster.local.evil"),
 ]);
 
 const document = (sequence: number, ...roots: readonly (typeof root)[]): SpiffeBundle => ({
@@ -42,7 +43,7 @@ test("a federated bundle without roots withdraws its trust domain", () => {
 test("a federated bundle with one root of another trust domain is refused, whatever its other roots are", () => {
   const bundles = new FederatedBundles();
   expect(bundles.update(clusterLocal, document(1, own))).toBe("taken");
-  for (const roots of [[other], [own, other], [other, own], [root, other]]) {
+  for (const roots of [[other], [own, other], [other, own], [root, other], [longer]]) {
     expect(bundles.update(clusterLocal, document(2, ...roots))).toBe("other-trust-domain");
   }
   expect(bundles.current.get(clusterLocal)).toEqual([own.certificate]);

@@ -117,14 +117,19 @@ test("a bundle counts as followed for an hour after its last confirmation", asyn
 });
 
 test("a server without a bundle is asked again after an hour, and is followed once it has one", async () => {
-  let status = 404;
+  let [status, asked] = [404, 0];
   const { options, log } = await followed((_request, response) => {
+    asked++;
     response.writeHead(status).end(document);
   }, true);
   const bundle = new OwnBundle(options);
   run(bundle);
   await log.until("bundle-unfollowed");
   expect(bundle.fault).toContain("has no bundle");
+  await vi.advanceTimersByTimeAsync(3_600_000);
+  await passUntil(() => expect(asked).toBe(2));
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(log.operations).toHaveLength(1);
   status = 200;
   await vi.advanceTimersByTimeAsync(3_600_000);
   await passUntil(() => expect(bundle.confirmedAt).toBeDefined());
@@ -173,16 +178,17 @@ test.each([
 });
 
 test("a server that shows a certificate of a root again counts as followed, with the same bundle", async () => {
-  const { options, configuration } = await followed((request, response) => {
+  const { options, configuration, log } = await followed((request, response) => {
     const isSame = request.headers["if-none-match"] === '"1"';
     response.writeHead(isSame ? 304 : 200, { etag: '"1"' }).end(isSame ? "" : document);
   });
   const { ca } = configuration;
   const files = { ...ca.files, rootFile: "/roots.pem" };
-  let isKnown = true;
+  let [isKnown, refused] = [true, 0];
   const cause = Object.assign(new Error("none"), { code: "SELF_SIGNED_CERT_IN_CHAIN" });
   const tlsOptions = async () => {
     if (isKnown) return {};
+    refused++;
     throw new FetchError("shows another certificate", { cause });
   };
   const bundle = new OwnBundle({
@@ -194,8 +200,17 @@ test("a server that shows a certificate of a root again counts as followed, with
   await passUntil(() => expect(bundle.confirmedAt).toBeDefined());
   isKnown = false;
   await passUntil(() => expect(bundle.fault).toContain("/roots.pem"));
+  await passUntil(() => expect(refused).toBeGreaterThan(2));
+  expect(log.operations.filter(({ event }) => event === "bundle-unfollowed")).toHaveLength(1);
   isKnown = true;
   await passUntil(() => expect(bundle.fault).toBeUndefined());
+});
+
+test("secrets wait for CRLs for two seconds, and no longer", async () => {
+  const { revocation } = await followed(() => {});
+  const settled = revocation.settled();
+  await vi.advanceTimersByTimeAsync(2_000);
+  await settled;
 });
 
 test("a CRL counts to its own end, though the one before would have counted longer", async () => {

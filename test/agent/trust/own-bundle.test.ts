@@ -227,7 +227,7 @@ test("a bundle that goes backwards brings back neither its roots nor its keys fo
   const { event, events } = await runAt(port, { RAMPART_WORKLOAD_API_SOCKET: socket });
   await event("bundle-read");
   sequence = 1;
-  const refused = expect.objectContaining({ outcome: "sequence-backwards" });
+  const refused = expect.objectContaining({ level: "error", outcome: "sequence-backwards" });
   await eventually(() => expect(events).toContainEqual(refused));
   const nodeOptions = { createConnection: () => connect(socket) };
   const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });

@@ -20,7 +20,7 @@ const [crlOfA, crlOfB] = await Promise.all([crlOf(a), crlOf(b)]);
 function follow() {
   let sequence = 0;
   let now = crlTime;
-  const { trust, log, identities, revocation } = createRevocation(() => now);
+  const { trust, log, identities, revocation, refused } = createRevocation(() => now);
   const ending = new AbortController();
   onTestFinished(() => ending.abort());
   void revocation.run(ending.signal);
@@ -31,6 +31,7 @@ function follow() {
     trust,
     log,
     identities,
+    refused,
     asked: () => asked,
     roots: (...authorities: readonly CrlAuthority[]) => {
       const roots: readonly X509Certificate[] = authorities.map(({ certificate }) => certificate);
@@ -79,7 +80,8 @@ test("CRLs stay in force for ten seconds without the CRL of a new root, and no l
   expect(revocation.crls).toEqual([crlOfA]);
   pass(1);
   expect(revocation).toMatchObject({ crls: [], isAwaiting: false });
-  expect(revocation.fault).toContain("revoked certificates are not refused");
+  const { subject } = b.certificate;
+  expect(revocation.fault).toContain(`not refused: the root ${subject} has no current CRL`);
   pass(1);
   expect(revocation.crls).toEqual([]);
   expect(asked()).toBe(1);
@@ -117,7 +119,7 @@ test("two new roots wait for their CRLs together", async () => {
 });
 
 test("another CRL of the same number and time says what it says, and an older one nothing", async () => {
-  const { revocation, roots } = follow();
+  const { revocation, roots, log, refused } = follow();
   roots(a);
   revocation.take([crlOfA]);
   const { pem } = revocation;
@@ -134,6 +136,8 @@ test("another CRL of the same number and time says what it says, and an older on
     expect(revocation.take([await crlOf(a, departures)])).toBe(false);
     expect(revocation.crls).toEqual([other]);
   }
+  expect(log.operations.filter(({ level }) => level === "error")).toHaveLength(2);
+  expect(refused()).toBe(2);
 });
 
 test("a CRL that has ended says nothing of the next, and is published no longer", async () => {
@@ -152,6 +156,8 @@ test("a CRL that has ended says nothing of the next, and is published no longer"
 test("CRLs are withdrawn at once when the CRL of a known root expires, which is told each time", async () => {
   const { revocation, roots, pass, log } = follow();
   roots(a, b);
+  const served: number[] = [];
+  revocation.changes.add(() => void served.push(revocation.crls.length));
   revocation.take([crlOfA, await crlOf(b, { nextUpdate: addSeconds(crlTime, 60) })]);
   expect(revocation.crls).toHaveLength(2);
   pass(55);
@@ -162,6 +168,7 @@ test("CRLs are withdrawn at once when the CRL of a known root expires, which is 
   const uses = log.operations.map(({ event }) => event).filter((each) => each.includes("used"));
   const [used, unused] = ["revocation-lists-used", "revocation-lists-unused"];
   expect(uses).toEqual([used, unused, used, unused]);
+  expect(served).toEqual([2, 0, 2, 0]);
 });
 
 test("CRLs are kept for a root that becomes known later, which is no error", () => {

@@ -46,7 +46,20 @@ test("roots of an answer replace those of the answer before", async () => {
   const trust = new TrustRoots();
   trust.updateFromAnswer(await answer("x", a));
   trust.updateFromAnswer(await answer("x", b));
+  // Nothing was read that could be confirmed.
+  trust.confirmBundle();
   expect(names(trust)).toBe("b");
+});
+
+test("a wait for a root ends with the first one, with its signal, and at once where one is known", async () => {
+  const trust = new TrustRoots();
+  const [ending, { signal }] = [new AbortController(), new AbortController()];
+  const [ended, met] = [trust.known(ending.signal), trust.known(signal)];
+  ending.abort();
+  await ended;
+  trust.updateFromAnswer(await answer("x", a));
+  await met;
+  await trust.known(signal);
 });
 
 test("roots of answers for several identities are all trusted", async () => {
@@ -149,6 +162,7 @@ test("the root of a CA in a file counts when an agent with a cache comes back fr
   first.updateFromAnswer(await answer("x", a));
   const second = new TrustRoots("https://b.test");
   second.recall(first.record);
+  expect(names(second)).toBe("a");
   second.updateFromAnswer(await answer("x", b));
   const back = new TrustRoots("https://a.test");
   back.recall(second.record);

@@ -1,9 +1,13 @@
+import { once } from "node:events";
 import { rm, writeFile } from "node:fs/promises";
-import { expect, test } from "vitest";
+import { connect } from "node:http2";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
 import { openEnvoyStream, paths, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
 import { runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 test.each(["incremental", "state-of-the-world"] as const)(
   "passes requests and responses on, %s",
@@ -69,6 +73,27 @@ test("reads the token and the roots anew for each stream, on a connection of its
   expect((await second.streams.nth(1)).metadata).toMatchObject({
     authorization: "Bearer second-token",
   });
+});
+
+test("judges istiod by the preferred file of roots where it exists, and by the name of the settings", async () => {
+  const istiod = await startFakeIstiod();
+  const preferredRootFile = join(await temporaryFolder(), "root-cert.pem");
+  const stranger = { ...istiod, root: (await createTlsIdentity()).ca };
+  const { socket } = await runXdsProxy(stranger, { preferredRootFile });
+  const statusOf = async (path: string) => {
+    const envoy = openEnvoyStream(path, "incremental");
+    envoy.send(request(types.cluster));
+    return await envoy.status;
+  };
+  expect(await statusOf(socket)).toMatchObject({ code: 14 });
+  await writeFile(preferredRootFile, istiod.root);
+  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  await istiod.streams.nth(1);
+  const serverName = "istiod.istio-system.svc";
+  const files = { rootFile: preferredRootFile, clientCertificate: undefined, serverName };
+  const named = await runXdsProxy(istiod, { files });
+  const details = expect.stringContaining("ERR_TLS_CERT_ALTNAME_INVALID");
+  expect(await statusOf(named.socket)).toMatchObject({ code: 14, details });
 });
 
 test("hands the status of istiod to Envoy", async () => {
@@ -175,4 +200,9 @@ test("refuses other methods, and what is no gRPC", async () => {
   const path = "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets";
   const envoy = openEnvoyStream(socket, "incremental", path);
   expect(await envoy.status).toMatchObject({ code: 12, details: "unknown service or method" });
+  const session = connect("http://agent", { path: socket } as object);
+  onTestFinished(() => session.destroy());
+  const stream = session.request({ ":path": paths.incremental, "content-type": "text/plain" });
+  const [head] = await once(stream, "response");
+  expect(head[":status"]).toBe(415);
 });

@@ -1,6 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Registry } from "prom-client";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { XdsStatus } from "../../../src/agent/xds/xds-status.ts";
 import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
 import { openEnvoyStream, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
@@ -95,4 +97,28 @@ test("reports connections, pushes with their age, and what Envoy rejected", asyn
   expect(await log.until("xds-ended")).toMatchObject({ requests: 2, responses: 1, seconds: 7 });
   expect(proxy.report()).toMatchObject({ isConnected: false, lastEnd: { by: "envoy" } });
   expect(await metrics()).toContain('envoy_connection_terminations{type="cancelled"} 1');
+});
+
+test("counts each end once by who made it, and a hundred types, whatever Envoy and istiod name", async () => {
+  const registry = new Registry();
+  const status = new XdsStatus("istiod:15012", () => new Date(0), registry);
+  for (let i = 0; i < 150; i++)
+    status.response({ typeUrl: `${i}`, octets: 1, isForwarded: i % 2 === 0 });
+  for (let i = 0; i < 150; i++) status.request({ typeUrl: `of Envoy ${i}`, rejection: "no" });
+  expect(status.report().types).toHaveLength(100);
+  status.connected("incremental");
+  const end = (by: "istiod" | "envoy", code: number, wasConnected: boolean, isCurrent: boolean) =>
+    status.ended({ by, status: { code, message: "" }, wasConnected }, isCurrent);
+  end("istiod", 0, true, false);
+  expect(status.report()).toMatchObject({ isConnected: true, lastEnd: undefined });
+  end("envoy", 13, true, true);
+  end("istiod", 14, false, true);
+  expect(status.report()).toMatchObject({ isConnected: false, lastEnd: { detail: "status 14" } });
+  const text = await registry.metrics();
+  for (const line of [
+    "istiod_connection_failures 1",
+    'istiod_connection_terminations{type="cancelled"} 1',
+    'envoy_connection_terminations{type="error"} 1',
+  ])
+    expect(text).toContain(line);
 });

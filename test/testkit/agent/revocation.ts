@@ -7,9 +7,14 @@ import { createEventRecorder } from "../log/event-recorder.ts";
 export function createRevocation(clock: () => Date) {
   const [trust, log] = [new TrustRoots(), createEventRecorder()];
   const identities = { all: () => [], changes: new Subscribers() };
-  const metrics = { crlsRefused: () => undefined };
+  let refused = 0;
+  const metrics = {
+    crlsRefused: (count: number): void => {
+      refused += count;
+    },
+  };
   const revocation = new Revocation({ trust, identities, metrics, log, clock });
-  return { trust, log, identities, revocation };
+  return { trust, log, identities, revocation, refused: () => refused };
 }
 
 /** Whether secrets need not wait for CRLs any more. It takes a turn of the event loop. */
