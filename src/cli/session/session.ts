@@ -83,14 +83,19 @@ export const inSession =
     );
 
 /**
- * Asks before a change that cannot be undone, except in a dry run or with `--yes`.
+ * Asks before a change that cannot be undone, except in a dry run or with `--yes`. An answer may take long, so that the
+ * store is read again after it.
  * @throws OperatorError if the answer is no, or nobody can be asked.
  */
-export const confirmIn = (
-  { terminal, isDry }: Session,
+export async function confirmIn(
+  { terminal, isDry, mint }: Session,
   question: string,
   { yes = false }: ConfirmationOptions,
-): Promise<void> => confirm(terminal, question, { yes: yes || isDry });
+): Promise<void> {
+  if (yes || isDry) return;
+  await confirm(terminal, question, { yes });
+  mint.store.forget();
+}
 
 /** Makes the session of an open deployment. @throws OperatorError for a signer that the configuration does not have. */
 async function sessionOn(
@@ -202,11 +207,13 @@ export function answerList(
 export interface SessionStore extends AuthorityStore {
   /** The writes of the session, in their order. */
   readonly changes: readonly { readonly act: "put" | "delete"; readonly name: RecordName }[];
+  /** Has the next load read the store again. */
+  readonly forget: () => void;
 }
 
 /**
  * Overlays the writes of this session on its first read, because KV may still answer with old values. Later loads do not
- * read the store again.
+ * read the store again, unless the session forgets it.
  *
  * @param isDry Whether the writes stay in the session.
  */
@@ -216,6 +223,9 @@ export function createSessionStore(store: AuthorityStore, isDry: boolean): Sessi
   let before: Promise<readonly StoredRecord[]> | undefined;
   return {
     changes,
+    forget: () => {
+      before = undefined;
+    },
     async load() {
       before ??= store.load();
       const untouched = (await before).filter((record) => !written.has(RecordName.key(record)));

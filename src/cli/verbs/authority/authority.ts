@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { Rotation } from "../../../ca/rotation/rotate.ts";
 import { InceptionDate } from "../../../config/signer-table.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
@@ -121,19 +122,23 @@ async function showPlan(session: Session, options: PlanOptions): Promise<void> {
  */
 export async function init(session: Session, options: ConfirmationOptions): Promise<void> {
   const { terminal, mint, now, isDry } = session;
-  const store = await openStore(session);
-  if (store.authorities.length > 0 || store.refusals.length > 0) {
-    throw new OperatorError(
-      "the store is not empty: init creates the first authority of an empty store",
-    );
-  }
+  requireNoAuthority(await openStore(session));
   requireMayMint(session);
   await confirmIn(session, await foundingQuestion(session), options);
+  // Checked again, because the CA makes its first authority by itself on its inception date.
+  requireNoAuthority(await openStore(session));
   await terminal.progress("making the first authority", () =>
     orOperatorError(() => Rotation.found(mint, now)),
   );
   await printStoreSummary(session);
   if (!isDry) terminal.noticeNext([backupStep, planStep]);
+}
+
+function requireNoAuthority({ authorities, refusals }: OpenedStore): void {
+  if (authorities.length + refusals.length === 0) return;
+  throw new OperatorError(
+    "the store is not empty: init creates the first authority of an empty store",
+  );
 }
 
 /**

@@ -138,6 +138,9 @@ test("restores authorities, roots and taints unchanged, under another KEK", asyn
   await restoreInto(restored, await write(full), { identity });
   expect(await contentOf(restored)).toEqual(await contentOf(full));
   expect(restored.store.records.size).toBe(6);
+  // No authority is back before its taint.
+  const kinds = [...restored.store.records.keys()].map((name) => name.replace(/\/.*/, ""));
+  expect(kinds.lastIndexOf("taint")).toBeLessThan(kinds.indexOf("authority"));
   // Both issuers can sign, because their keys are restored.
   expect((await opened(restored)).openAuthorities).toHaveLength(2);
 });
@@ -513,6 +516,10 @@ describe("a key for tokens", () => {
     );
     await restoreInto(here, backup, { identity });
     expect((await keysIn(here)).map(({ id }) => id)).toEqual(before.map(({ id }) => id));
+    const past = createMemoryMint(keks);
+    await mintTokenKey(past, "ES256", scheduleAfter(now, [-3 * day, -2 * day, -day, 0]));
+    await restoreInto(past, backup, { identity });
+    expect(await keysIn(past)).toHaveLength(3);
   });
 
   test.each<[string, (keys: NonNullable<Content["tokenKeys"]>) => void, RegExp]>([

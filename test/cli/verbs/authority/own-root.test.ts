@@ -1,7 +1,7 @@
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
-import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
@@ -104,9 +104,13 @@ describe("a request", () => {
 
   test("is listed with its age until it has its answer, and prints its CSR again", async () => {
     const csr = await authority("request");
+    now = at(47 * 3600);
+    expect(await authority("requests")).toMatch(/EC-P256 +2026-06-01 00:00Z +47 h$/m);
     now = at(5 * day);
     expect(await authority("requests")).toMatch(/EC-P256 +2026-06-01 00:00Z +5 days$/m);
-    expect((await requests()).map((each) => each.csr.trim())).toEqual([csr]);
+    const younger = await authority("request");
+    expect((await requests()).map((each) => each.csr.trim())).toEqual([csr, younger]);
+    await authority("withdraw", (await requests())[1]?.id ?? "", "--yes");
     await authority("install", await answer(csr));
     expect(await requests()).toEqual([]);
     expect(await readdir(file("store/requests"))).toEqual([]);
@@ -134,7 +138,12 @@ describe("a request", () => {
     const csr = await authority("request");
     const identity = await generateX25519Identity();
     await writeFile(file("identity"), identity);
-    await authority("export", "-o", file("backup"), "-r", await identityToRecipient(identity));
+    const recipients = ["-r", await identityToRecipient(await generateX25519Identity())];
+    recipients.push("-r", await identityToRecipient(identity));
+    expect(await authority("export", "-o", file("backup"), ...recipients)).toContain(
+      `It holds open requests: ${(await requests())[0]?.id.slice(0, 12)}.`,
+    );
+    expect((await stat(file("backup"))).mode & 0o777).toBe(0o600);
     await rm(file("store"), { recursive: true });
     await authority("restore", file("backup"), "--identity", file("identity"), "--yes");
     expect((await requests()).map((each) => each.csr.trim())).toEqual([csr]);
@@ -167,9 +176,12 @@ describe("an answer", () => {
   });
 
   test("signs after one interval under a root that every live bundle has", async () => {
-    await renew();
+    const first = await renew();
     now = at(200 * day);
     const id = await renew();
+    expect(await refusal("taint", first, "--root", "with-last-leaf")).toContain(
+      "No authority signs until 2026-12-18 00:10Z.",
+    );
     const { publishedFrom, signsFrom } = (await scheduleOf(id)) ?? {};
     expect([publishedFrom, signsFrom]).toEqual([
       at(200 * day + propagation).toISOString(),
@@ -315,7 +327,7 @@ test("neither init nor rotate nor an overdue cron makes a self-signed root", asy
   expect(await list()).toHaveLength(1);
 });
 
-describe("an import into a store with authorities", () => {
+describe("an import", () => {
   const plug = async (ca: TestCa, issuer: TestCa) =>
     writeFolder(await temporaryFolder(), {
       "ca-cert.pem": ca.pem,
@@ -325,6 +337,35 @@ describe("an import into a store with authorities", () => {
     });
   const intermediate = (issuer: TestCa) =>
     createCa(`O=mesh,CN=${Math.random()}`, { issuer, notAfter: at(700 * day) });
+
+  test("into an empty store trusts the roots beside its own, and names the CAs of each record", async () => {
+    const directory = await plug(await intermediate(root), root);
+    await writeFolder(directory, { "root-cert.pem": root.pem + nextRoot.pem });
+    await authority("import", directory);
+    const upper = await createCa("O=company,CN=upper", { issuer: root });
+    const low = await createCa("O=mesh,CN=low", { issuer: upper, notAfter: at(700 * day) });
+    const below = await plug(low, root);
+    await writeFolder(below, { "cert-chain.pem": low.pem + upper.pem });
+    await authority("import", below);
+    const roles: string[] = [];
+    for (const each of await list()) {
+      const { certificates } = JSON.parse(await authority("show", each.id, "--json"));
+      roles.push(certificates.map(({ role }: { role: string }) => role).join());
+    }
+    expect(roles.toSorted()).toEqual(["authority,intermediate,root", "authority,root", "root"]);
+  });
+
+  test("of a new root and of others asks about all of them", async () => {
+    await authority("import", await plug(await intermediate(root), root));
+    const third = await createCa("O=company,CN=third root");
+    const directory = await plug(await intermediate(nextRoot), nextRoot);
+    await writeFolder(directory, { "root-cert.pem": nextRoot.pem + third.pem });
+    const asked = await refusal("import", directory);
+    for (const each of [nextRoot, third]) {
+      const { fingerprint256 } = new X509Certificate(each.pem);
+      expect(asked).toContain(fingerprint256.replaceAll(":", "").toLowerCase());
+    }
+  });
 
   test.for<[string, () => Promise<Record<string, string>>, string]>([
     [

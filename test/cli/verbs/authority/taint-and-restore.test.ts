@@ -1,8 +1,11 @@
 import { X509Certificate } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
+import { Mint } from "../../../../src/ca/mint.ts";
+import { openDeployment } from "../../../../src/cli/session/deployment.ts";
+import { storesAt } from "../../../../src/cli/session/stores.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { rootCommand } from "../../../../src/cli/verbs/root.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
@@ -12,6 +15,7 @@ import { createRoot } from "../../../testkit/pki/foreign-root.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+import { eventually } from "../../../testkit/time/eventually.ts";
 
 let folder: string;
 let now: Date;
@@ -50,6 +54,10 @@ beforeEach(async () => {
 });
 
 const out = () => join(folder, "backup.age");
+const withStore = async (place: string) => {
+  const toml = await readFile(config(), "utf8");
+  await writeFile(config(), toml.replace(/"[^"]*\/store"/, JSON.stringify(join(folder, place))));
+};
 const exported = () => authority("export", "-o", out(), "-r", recipient);
 const restored = (...more: readonly string[]) =>
   authority("restore", out(), "-i", join(folder, "key.txt"), ...more);
@@ -61,7 +69,53 @@ test("a file that is no backup is refused before anybody is asked for its passph
   );
 });
 
+describe("a record that does not open", () => {
+  const count = /records that do not open:? \(?[12]\)?$/;
+
+  test.each([
+    ["authority list", "list"],
+    ["authority plan", "plan"],
+    ["authority requests", "requests"],
+    ["authority request", "request"],
+    ["authority import", "import", "/nowhere"],
+    ["authority install", "install", "/nowhere"],
+    ["authority export", "export", "-o", "/nowhere/backup", "-r", ""],
+  ])("beside one that does ends %s, which changes nothing", async (_, ...words) => {
+    await configure('AUTHORITY_ROOT = "offline"');
+    await writeFile(join(folder, "store/authorities", `${"ab".repeat(20)}.json`), "{}");
+    const records = () => readdir(join(folder, "store"), { recursive: true });
+    const before = await records();
+    await expect(authority(...words.map((each) => each || recipient))).rejects.toThrow(count);
+    expect(await records()).toEqual(before);
+  });
+
+  test("is an authority, so that the store is not empty", async () => {
+    await exported();
+    terminal.setVariable("KEK", randomKek());
+    await expect(authority("plan")).rejects.toThrow(count);
+    await expect(authority("init", "--yes")).rejects.toThrow("the store is not empty");
+    await expect(restored()).rejects.toThrow(/^There are authorities or unreadable records \(2\)/);
+  });
+});
+
 describe("a taint", () => {
+  test("of which the rotation was interrupted is followed by it when it is typed again", async () => {
+    const id = await signing();
+    const deployment = await openDeployment({ config: config() }, terminal.environment, now);
+    const { mint } = await storesAt(deployment, now);
+    await Mint.recordTaint(mint, {
+      id,
+      taintedAt: now,
+      retiresAt: new Date("2026-11-21T13:00:00Z"),
+    });
+    expect(await signing()).toBe("");
+    await expect(authority("taint", id, "--root", "with-last-leaf", "--yes")).rejects.toThrow(
+      /is tainted or removed already/,
+    );
+    expect(await signing()).not.toBe("");
+    expect(await authority("list")).toMatch(/verifying, tainted .* tainted 2026-11-21 12:00Z /);
+  });
+
   test("prints the line of the configuration that keeps storage from withholding it", async () => {
     const id = await signing();
     const told = await authority("taint", id, "--root", "immediately", "--yes");
@@ -76,8 +130,16 @@ describe("a taint", () => {
   test("prints the taints that the configuration states already, too", async () => {
     const id = await signing();
     await configure(`TAINTED_AUTHORITIES = ["${"ab".repeat(20)}"]`);
-    const told = await authority("taint", id, "--root", "with-last-leaf", "--yes");
-    expect(told).toMatch(new RegExp(`TAINTED_AUTHORITIES = \\["(ab){20}", \\{ id = "${id}"`));
+    const told = await authority("taint", id, "--root", "with-last-leaf", "--dry-run");
+    expect(told).not.toContain("TAINTED_AUTHORITIES");
+    await configure(
+      `TAINTED_AUTHORITIES = ["${"ab".repeat(20)}", { id = "${id}", root_until = "2026-11-21T12:30:00Z" }]`,
+    );
+    const line = await authority("taint", id, "--root", "with-last-leaf", "--yes");
+    const stricter = `{ id = "${id}", root_until = "2026-11-21T12:30:00Z" }`;
+    expect(line).toContain(
+      `TAINTED_AUTHORITIES = ["${"ab".repeat(20)}", ${stricter}, { id = "${id}", root_until = "20`,
+    );
   });
 
   test("of a key for tokens says until when there are none, and changes nothing in a dry run", async () => {
@@ -98,12 +160,8 @@ describe("a taint", () => {
     const told = await authority("taint", kid, "--root", "immediately", "--yes");
     expect(told).toContain(`${kid} is tainted.`);
     expect(told).toContain(none);
-    expect(await documents()).not.toContain(kid);
-  });
-
-  test("prints no such line in a dry run", async () => {
-    const told = await authority("taint", await signing(), "--root", "immediately", "--dry-run");
-    expect(told).not.toContain("TAINTED_AUTHORITIES");
+    const [next, ...others] = await documents();
+    expect([next === kid, others]).toEqual([false, []]);
   });
 
   test("that only the configuration states is in the list, the plan and every backup", async () => {
@@ -184,8 +242,7 @@ describe("a restore", () => {
     const id = await signing();
     await exported();
     await configure(`TAINTED_AUTHORITIES = ["${id}"]`);
-    const toml = await readFile(config(), "utf8");
-    await writeFile(config(), toml.replace("/store", "/another"));
+    await withStore("another");
     expect(await restored("--yes")).toContain(`still after: ${id.slice(0, 12)}.`);
     expect(await list()).toMatchObject([{ id, isTainted: true }]);
   });
@@ -196,8 +253,7 @@ describe("a restore", () => {
     await authority("taint", await signing(), "--root", "immediately", "--yes");
     const next = await signing();
     await exported();
-    const toml = await readFile(config(), "utf8");
-    await writeFile(config(), toml.replace("/store", "/another"));
+    await withStore("another");
     const told = await restored("--yes");
     expect(told).toContain(`May sign at once: ${next.slice(0, 12)}.`);
     expect(told).not.toContain("May sign later");
@@ -205,15 +261,16 @@ describe("a restore", () => {
   });
 
   test.each([
-    ["a store that holds records", "/store", /There are authorities/],
-    ["an empty store", "/another", /^Restore it into the files in .*another\?/],
+    ["a store that holds records", "store", /There are authorities/],
+    ["an empty store", "another", /^Restore it into the files in .*another\?/],
   ])("into %s asks, and writes nothing without an answer", async (_, place, question) => {
+    await authority("rotate", "--yes");
     await exported();
-    const toml = await readFile(config(), "utf8");
-    await writeFile(config(), toml.replace("/store", place));
+    await withStore(place);
     const before = await list();
     await expect(restored()).rejects.toThrow(OperatorError);
     await expect(restored()).rejects.toThrow(question);
+    expect(terminal.printed).toMatch(/^May sign later: [0-9a-f]{12} from /m);
     expect(await list()).toEqual(before);
   });
 });
@@ -221,14 +278,34 @@ describe("a restore", () => {
 describe("a restore of another CA's backup", () => {
   /** Moves on to another store, with a CA of its own. */
   async function otherCa(): Promise<string> {
-    const toml = await readFile(config(), "utf8");
-    await writeFile(
-      config(),
-      toml.replace(/"[^"]*\/store"/, JSON.stringify(join(folder, "other"))),
-    );
+    await withStore("other");
     await authority("init", "--yes");
     return signing();
   }
+
+  test.each([["restore"], ["init"]])(
+    "that comes to be while %s asks is noticed after the answer",
+    async (verb) => {
+      await exported();
+      await withStore("other");
+      const { environment } = terminal;
+      const asking = new MemoryTerminal({
+        environment: environment as Record<string, string>,
+        clock: () => now,
+        isTTY: true,
+      });
+      const given = verb === "restore" ? [out(), "-i", join(folder, "key.txt")] : [];
+      const running = asking.run(authorityCommand, [verb, ...given, "-c", config()]);
+      const refused = expect(running).rejects.toThrow(
+        /^(?:another CA, with|the store is not empty)/,
+      );
+      await eventually(async () => expect(asking.said).toContain("[y/N]"));
+      const own = await otherCa();
+      asking.type("y\r");
+      await refused;
+      expect(await list()).toMatchObject([{ id: own, signs: true }]);
+    },
+  );
 
   test("into a living store is refused, with the plan, and changes nothing", async () => {
     const theirs = await signing();

@@ -98,6 +98,12 @@ test("plan asks nobody, and ends with 3 once the upstream has given none for an 
   expect(await authority("plan")).toMatch(
     /Needs attention:\n {2}the next intermediate is due: it must be installed by [^\n]+; the CA upstream has given none \(the log says why\)\n/,
   );
+  for (const [words, sentence] of [
+    [["rotate"], "The CA upstream is asked for an intermediate, which signs once"],
+    [["rotate", "--dry-run"], "nothing was done: a dry run does not ask the CA upstream"],
+  ] as const) {
+    expect((await operatorRefusalOf(() => authority(...words))).message).toContain(sentence);
+  }
   expect(upstream.asked).toHaveLength(asked);
   upstream.behaviour = vault(root, () => now);
   await authority("rotate", "--yes");

@@ -1,11 +1,14 @@
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
+import { Mint } from "../../../../src/ca/mint.ts";
 import { openDeployment } from "../../../../src/cli/session/deployment.ts";
-import { currentView } from "../../../../src/cli/session/stores.ts";
+import { currentView, storesAt } from "../../../../src/cli/session/stores.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
+import { formatCandidates } from "../../../../src/cli/verbs/certificate/revoke.ts";
+import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import type { OpenAuthority } from "../../../../src/pki/authority/signing-authority.ts";
 import { Pem } from "../../../../src/pki/encoding/pem.ts";
@@ -15,7 +18,8 @@ import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { createTestIssuer, proved, workload } from "../../../testkit/pki/certificates.ts";
 import { generateSigner } from "../../../testkit/pki/csr.ts";
-import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
+import { createCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
+import { MemoryTerminal, plainScreen } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
@@ -27,19 +31,30 @@ let folder: string;
 let environment: Record<string, string>;
 let store: string;
 let issuer: OpenAuthority;
+let clock: Date;
+/** The terminal of the last verb. */
+let terminal: MemoryTerminal;
 
 const config = () => join(folder, "rampart.toml");
 const configure = (...lines: readonly string[]) =>
   writeFile(config(), storeToml(join(folder, store), 'PROPAGATION_INTERVAL = "30s"', ...lines));
 
-async function run(noun: typeof certificateCommand, words: readonly string[], at = now) {
-  const terminal = new MemoryTerminal({ environment, clock: () => at });
+async function run(noun: typeof certificateCommand, words: readonly string[]) {
+  terminal = new MemoryTerminal({ environment, clock: () => clock });
   return terminal.run(noun, [...words, "-c", config()]);
 }
 
 const certificate = (...words: readonly string[]) => run(certificateCommand, words);
 const revoke = (...words: readonly string[]) => certificate("revoke", ...words, "--yes");
 const list = async () => JSON.parse(await certificate("revoked", "--json"));
+
+const open = () => openDeployment({ config: config() }, environment, clock);
+const issuers = async () => (await currentView(await open(), clock))?.crlIssuers ?? [];
+const at = <T>(index: number, list: readonly T[]): T => {
+  const found = list[index];
+  if (found === undefined) throw new Error(`there are ${list.length}`);
+  return found;
+};
 
 /** Writes a leaf to a file. @returns Its serial number. */
 async function leafIn(file: string, signer: OpenAuthority, endsAfter = day): Promise<string> {
@@ -56,13 +71,11 @@ async function leafIn(file: string, signer: OpenAuthority, endsAfter = day): Pro
 beforeEach(async () => {
   folder = await temporaryFolder();
   store = "store";
+  clock = now;
   environment = { KEK: randomKek() };
   await configure('CRL = "on"');
   await run(authorityCommand, ["init", "--yes"]);
-  const deployment = await openDeployment({ config: config() }, environment, now);
-  const [first] = (await currentView(deployment, now))?.crlIssuers ?? [];
-  if (!first) throw new Error("no authority");
-  issuer = first;
+  issuer = at(0, await issuers());
 });
 
 const own = `01${"ab".repeat(16)}`;
@@ -70,12 +83,12 @@ const own = `01${"ab".repeat(16)}`;
 describe("certificate revoke", () => {
   test("counts from the answer to its question until every process knows of it", async () => {
     await leafIn("leaf.pem", issuer);
-    let at = now;
-    const terminal = new MemoryTerminal({ environment, clock: () => at, isTTY: true });
+    let time = now;
+    const terminal = new MemoryTerminal({ environment, clock: () => time, isTTY: true });
     const words = ["revoke", join(folder, "leaf.pem"), "-c", config()];
     const running = terminal.run(certificateCommand, words);
     await eventually(async () => expect(terminal.said).toContain("[y/N]"));
-    at = addSeconds(now, 60);
+    time = addSeconds(now, 60);
     terminal.type("y\r");
     expect(await running).toContain("knows of it by 2026-11-21T12:01:30.000Z.");
     expect((await list())[0].revokedAt).toBe("2026-11-21T12:01:00.000Z");
@@ -84,8 +97,8 @@ describe("certificate revoke", () => {
   test("names no instant before one interval has passed since it was written", async () => {
     await leafIn("leaf.pem", issuer);
     const isWritten = (): boolean => terminal.said.includes("certificates-revoked");
-    const at = new Date("2026-11-21T12:00:00.400Z");
-    const clock = (): Date => (isWritten() ? addSeconds(at, 7) : at);
+    const start = new Date("2026-11-21T12:00:00.400Z");
+    const clock = (): Date => (isWritten() ? addSeconds(start, 7) : start);
     const terminal: MemoryTerminal = new MemoryTerminal({ environment, clock });
     const words = ["revoke", join(folder, "leaf.pem"), "-c", config(), "--yes"];
     const told = await terminal.run(certificateCommand, words);
@@ -131,6 +144,12 @@ describe("certificate revoke", () => {
       { ...report, stated: "configuration" },
     ]);
     expect(await certificate("revoked")).toMatch(/ keyCompromise +configuration +case 117$/m);
+    // What only the configuration has is revoked, too, and stands in the next line for it.
+    await rm(join(folder, store, "revocations"), { recursive: true });
+    expect(await revoke(join(folder, "leaf.pem"))).toBe("There is nothing to revoke.");
+    const another = await leafIn("another.pem", issuer);
+    const [next = ""] = /^REVOKED = .*^\]$/ms.exec(await revoke(join(folder, "another.pem"))) ?? [];
+    for (const each of [serial, another]) expect(next).toContain(`serials = ["${each}"]`);
   });
 
   test("says that verifiers do not learn of it without CRLs", async () => {
@@ -156,13 +175,82 @@ describe("certificate revoke", () => {
     await leafIn("leaf.pem", issuer);
     await revoke(join(folder, "leaf.pem"));
     expect(await revoke(join(folder, "leaf.pem"))).toBe("There is nothing to revoke.");
+    expect(terminal.said).toContain("left out 1 of the chosen certificates: revoked already\n");
     expect(await list()).toHaveLength(1);
   });
 
-  test("leaves out one that has expired", async () => {
+  test("leaves out one that has expired, and not one in its last second", async () => {
     await leafIn("leaf.pem", issuer, -1);
-    expect(await revoke(join(folder, "leaf.pem"))).toBe("There is nothing to revoke.");
-    expect(await list()).toEqual([]);
+    await leafIn("last.pem", issuer, 0);
+    await revoke(join(folder, "leaf.pem"), join(folder, "last.pem"));
+    expect(terminal.said).toContain("left out 1 of the chosen certificates: expired\n");
+    expect(await list()).toMatchObject([{ expiresAt: now.toISOString() }]);
+  });
+
+  test("of two authorities states each one's certificates apart, and asks whose a serial number is", async () => {
+    clock = addSeconds(now, 60);
+    await run(authorityCommand, ["rotate", "--yes"]);
+    clock = addSeconds(now, 120);
+    const [first, second] = [at(0, await issuers()), at(1, await issuers())];
+    await expect(revoke(own)).rejects.toThrow("2 authorities may have signed");
+    await revoke(own, "--authority", second.authority.id.slice(0, 8));
+    const serials = [
+      await leafIn("a.pem", first, day),
+      await leafIn("b.pem", first, 3 * day),
+      await leafIn("c.pem", second, 2 * day),
+    ];
+    const files = ["a.pem", "b.pem", "c.pem"].map((file) => join(folder, file));
+    const told = await revoke(...files);
+    const [line = ""] = /^.*serials = \["\w+", "\w+"\].*$/m.exec(told) ?? [];
+    expect(line).toContain(
+      `until = "${addSeconds(now, 3 * day)
+        .toISOString()
+        .replace(".000", "")}"`,
+    );
+    const revoked = new Map<string, string>();
+    for (const { serial, authority } of await list()) revoked.set(serial, authority);
+    const [one, other] = [first.authority.id, second.authority.id];
+    expect([own, ...serials].map((serial) => revoked.get(serial))).toEqual([
+      other,
+      one,
+      one,
+      other,
+    ]);
+  });
+
+  test.each([
+    ["statements", 200, 1, /holds 200 revocations already, of 200 at most/],
+    ["certificates", 50, 4_000, /more than 200000 certificates would be revoked: taint/],
+  ])("refuses more %s than a store takes", async (_, statements, count, sentence) => {
+    const { store } = await open();
+    const { mint } = await storesAt(await open(), now);
+    for (let i = 0; i < statements; i++) {
+      const certificates = new Map<string, number>();
+      for (let j = 0; j < count; j++)
+        certificates.set(
+          `01${(i * count + j).toString(16).padStart(32, "0")}`,
+          now.getTime() / 1000,
+        );
+      const content = { authority: issuer.authority.id, certificates, revokedAt: now };
+      await Mint.storeStatement({ ...mint, store }, "revocation", {
+        ...content,
+        knownFrom: now,
+        reason: "unspecified",
+      });
+    }
+    await leafIn("leaf.pem", issuer);
+    await expect(revoke(join(folder, "leaf.pem"))).rejects.toThrow(sentence);
+  });
+
+  test("takes a serial number of any form of an authority that was imported", async () => {
+    store = "imported";
+    await configure();
+    const ca = await createCa("O=mesh");
+    const files = { "ca-cert.pem": ca.pem, "ca-key.pem": ca.keyPem, "root-cert.pem": ca.pem };
+    const source = await writeFolder(folder, { ...files, "cert-chain.pem": "" });
+    await run(authorityCommand, ["import", source]);
+    await revoke("01ab");
+    expect(await list()).toMatchObject([{ serial: "01ab" }]);
   });
 
   test.each([
@@ -227,10 +315,13 @@ describe("certificate revoke", () => {
   });
 });
 
-test("a backup brings revocations back", async () => {
+test("a backup brings revocations and denials back", async () => {
   await leafIn("leaf.pem", issuer);
   await revoke(join(folder, "leaf.pem"), "--why", "stolen");
-  const before = await list();
+  await run(denyCommand, ["add", "node/a", "--yes"]);
+  const stated = async () => [await list(), await run(denyCommand, ["list"])];
+  const before = await stated();
+  expect(before[1]).toContain("node/a");
   const identity = await generateX25519Identity();
   const recipient = await identityToRecipient(identity);
   const [key, backup] = [join(folder, "key.txt"), join(folder, "backup.age")];
@@ -239,7 +330,14 @@ test("a backup brings revocations back", async () => {
   store = "another-store";
   await configure();
   await run(authorityCommand, ["restore", backup, "-i", key, "--yes"]);
-  expect(await list()).toEqual(before);
+  expect(await stated()).toEqual(before);
+});
+
+test("of more certificates than a screen has, the last are shown, and all are counted", () => {
+  const one = { authority: "a", serialNumber: "01", notAfter: now };
+  const shown = formatCandidates(plainScreen(), Array(101).fill(one));
+  expect(shown).toMatch(/^1 certificates, and these:\n/);
+  expect(shown.split("\n")).toHaveLength(102);
 });
 
 test("certificate revoked says that there is none", async () => {

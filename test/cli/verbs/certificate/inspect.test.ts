@@ -1,7 +1,11 @@
 import "reflect-metadata/lite";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { BasicConstraintsExtension, X509CertificateGenerator } from "@peculiar/x509";
+import {
+  BasicConstraintsExtension,
+  SubjectAlternativeNameExtension,
+  X509CertificateGenerator,
+} from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { runCommand } from "../../../../src/cli/rampart.ts";
 import { inspect } from "../../../../src/cli/verbs/certificate/inspection.ts";
@@ -9,10 +13,16 @@ import { createClient } from "../../../../src/client/client.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import { pause } from "../../../../src/foundation/pause.ts";
 import { Pem } from "../../../../src/pki/encoding/pem.ts";
+import { Leaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
+import { SubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { startControlledCas } from "../../../client/controlled-ca.ts";
 import { createWorkload, p256, withBrokenSignature } from "../../../testkit/callers/workload.ts";
+import { applyEdit } from "../../../testkit/der/mutation.ts";
 import { startLoopbackServer } from "../../../testkit/network/loopback-server.ts";
+import { createTestIssuer, oneDay, proved, workload } from "../../../testkit/pki/certificates.ts";
 import { createCrlAuthority, crlTime } from "../../../testkit/pki/crl-authority.ts";
+import { generateSigner } from "../../../testkit/pki/csr.ts";
+import { rsa } from "../../../testkit/pki/plugged-in.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
@@ -30,17 +40,28 @@ async function obtain() {
 
 const issued = await obtain();
 
-async function rootOf(name: string, hash = "SHA-256") {
-  const keys = await crypto.subtle.generateKey(p256 as EcKeyGenParams, true, ["sign", "verify"]);
-  const root = await X509CertificateGenerator.createSelfSigned({
+/** A self-signed certificate: of a CA, or of a leaf with these URIs. */
+async function selfSigned(
+  name: string,
+  { hash = "SHA-256", uris = [] as string[], bits = 0 } = {},
+) {
+  const key = bits > 0 ? rsa(bits) : (p256 as EcKeyGenParams);
+  const keys = await crypto.subtle.generateKey(key, true, ["sign", "verify"]);
+  const isCa = uris.length === 0 && name !== "";
+  const certificate = await X509CertificateGenerator.createSelfSigned({
     name,
     keys,
-    signingAlgorithm: { name: "ECDSA", hash },
+    signingAlgorithm: { name: bits > 0 ? rsa(bits).name : "ECDSA", hash },
     notBefore: new Date("2026-01-01T00:00:00Z"),
     notAfter: new Date("2036-01-01T00:00:00Z"),
-    extensions: [new BasicConstraintsExtension(true, undefined, true)],
+    extensions: [
+      ...(isCa ? [new BasicConstraintsExtension(true, undefined, true)] : []),
+      ...(uris.length > 0
+        ? [new SubjectAlternativeNameExtension(uris.map((value) => ({ type: "url", value })))]
+        : []),
+    ],
   });
-  return root.toString("pem");
+  return `${certificate.toString("pem")}\n`;
 }
 
 test("shows a chain with its SPIFFE ID, its issuer and the proof behind it, and nothing wrong", async () => {
@@ -72,13 +93,42 @@ test("says what is wrong with a certificate", async () => {
     (await inspect(utf8(pem), at)).flatMap(({ faults }) => faults);
   expect(await faultsOf(certChain, later)).toEqual(["it is not valid any more"]);
   expect(await faultsOf(certChain, new Date(0))).toEqual(["it is not valid yet"]);
-  const impostor = await rootOf("O=cluster.local");
+  const impostor = await selfSigned("O=cluster.local");
   expect(await faultsOf(certChain + impostor, now)).toEqual([
     "a certificate here has the name of its issuer, but did not sign it",
   ]);
-  expect(await faultsOf(await rootOf("O=old", "SHA-1"), now)).toEqual([
-    "it is signed over SHA-1, which verifiers refuse",
-  ]);
+  expect(await faultsOf(impostor + certChain + issued.trustBundle.pem, now)).toEqual([]);
+});
+
+const id = "spiffe://cluster.local/ns/shop/sa/cart";
+
+test.each([
+  ["CA", "O=old", { hash: "SHA-1" }, "it is signed over SHA-1, which verifiers refuse"],
+  ["CA", "O=old", { bits: 1024 }, "its key has 1024 bits, and 2048 are the least"],
+  ["leaf", "O=a", { uris: [id, `${id}2`] }, "it has 2 URIs: an X509-SVID has one"],
+  ["leaf", "O=a", { uris: ["spiffe://a"] }, "spiffe://a is no SPIFFE ID of a workload"],
+  ["leaf", "", {}, "it names nobody"],
+])("says what is wrong with a %s of %j with %j", async (_, name, made, fault) => {
+  const [found] = await inspect(utf8(await selfSigned(name, made)), issued.now);
+  expect(found?.faults).toContain(fault);
+});
+
+test("shows that a token of another account is behind a certificate, and what only lax parsers take", async () => {
+  const { der } = await Leaf.issue(await createTestIssuer(), {
+    spiffeId: workload("shop", "cart"),
+    publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
+    validity: oneDay,
+    proof: { ...proved, isImpersonated: true },
+  });
+  const [leaf] = await inspect(der, oneDay.notBefore);
+  expect(leaf?.faults).toEqual([]);
+  expect(leaf?.fields["proof"]).toMatch(
+    /^a token of another account, which named the workload, at /,
+  );
+  // A length in two octets that has room in one.
+  const lax = applyEdit(Buffer.from(der), { at: [0, 0], replace: "a08103020102" });
+  const [found] = await inspect(lax, oneDay.notBefore);
+  expect(found?.faults).toContainEqual(expect.stringMatching(/^strict parsers refuse it: /));
 });
 
 test("shows a CSR, and whether it is signed with its key", async () => {
@@ -149,6 +199,9 @@ test("the verb reads a file and a URL, and tells scripts of a fault by its exit 
   const { code, printed } = await type([file, "--json"], new Date(0));
   expect(code).toBe(3);
   expect(JSON.parse(printed)).toMatchObject([{ faults: ["it is not valid yet"] }]);
+  const coloured = await selfSigned("O=old\u001b[31m", { uris: ["spiffe://a/\u001b[31m"] });
+  await writeFile(file, coloured);
+  expect((await type([file], issued.now)).printed).not.toContain("\u001b");
   for (const source of [`${origin}/none`, join(file, "none"), "http://127.0.0.1:9/"]) {
     const refused = await type([source], issued.now);
     expect(refused).toMatchObject({ code: 1, printed: "" });

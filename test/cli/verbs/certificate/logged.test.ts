@@ -2,10 +2,12 @@ import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { LogEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
 import { logCommand } from "../../../../src/cli/verbs/log/log.ts";
 import { FileStore } from "../../../../src/node/files/file-store.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
+import { tokenEntry } from "../../../testkit/log/token-entry.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
@@ -27,6 +29,7 @@ beforeAll(async () => {
   for (const account of ["foo:bar", "foo:bar", "foo:other"]) leaves.push(await ca.issue(account));
   leaves.push(await ca.renew(leaves[0] ?? ""));
   leaves.push(await ca.renew(leaves[3] ?? ""));
+  await ca.log.append(LogEntry.format(tokenEntry({ at: ca.ca.now().toISOString() })));
   await ca.log.publish();
   return () => ca.end();
 });
@@ -69,6 +72,12 @@ describe("certificate revoke picks from the log", () => {
     expect(await revokedSerials()).toEqual(serialsOf(leaves[0], leaves[1], leaves[2]));
   });
 
+  test("every certificate of a token, and suggests to deny the token", async () => {
+    const words = ["search", "--url", ca.url, "--serial", serialOf(leaves[2]), "--json"];
+    const { tokenId } = JSON.parse(await terminal.run(logCommand, words));
+    expect(await revoke("--token-id", tokenId)).toContain(`rampart deny add token/${tokenId} `);
+  });
+
   test("a serial number, with its name and end", async () => {
     const told = await revoke(serialOf(leaves[2]));
     expect(told).toContain("spiffe://cluster.local/ns/foo/sa/other");
@@ -82,13 +91,16 @@ describe("certificate revoke picks from the log", () => {
 
   test("the renewals of a certificate in a file", async () => {
     await writeFile(join(folder, "leaf.pem"), leaves[3] ?? "");
-    await revoke(join(folder, "leaf.pem"), "--with-renewals");
+    // It is in the log, too.
+    const told = await revoke(join(folder, "leaf.pem"), serialOf(leaves[3]), "--with-renewals");
+    expect(told.match(/^[0-9a-f]{34} /gm)).toHaveLength(2);
     expect(await revokedSerials()).toEqual(serialsOf(leaves[3], leaves[4]));
   });
 
   test("nothing of what the log has of authorities", async () => {
     await revoke("--since", "2020-01-01T00:00:00Z");
     expect(await revokedSerials()).toHaveLength(leaves.length);
+    expect(terminal.said).toContain("left out 1 of the chosen certificates: JWT-SVIDs, ");
   });
 
   test("nothing where nothing matches", async () => {
@@ -109,6 +121,8 @@ describe("certificate revoke picks from the log", () => {
     const store = await FileStore.open(join(folder, "store"));
     for (const { kind, id } of await store.load()) await store.delete({ kind, id });
     await expect(revoke("--spiffe-id", bar)).resolves.toBe("There is nothing to revoke.");
+    const why = "4 of the chosen certificates: signed by no authority in the trust bundle";
+    expect(terminal.said).toContain(`left out ${why}`);
   });
 });
 
@@ -132,6 +146,7 @@ describe("log search, beside the store of the CA,", () => {
       null,
       null,
       ["revoked", "keyCompromise, case 117"],
+      null,
       null,
       null,
     ]);
