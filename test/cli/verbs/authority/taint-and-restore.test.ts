@@ -9,9 +9,7 @@ import { storesAt } from "../../../../src/cli/session/stores.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { rootCommand } from "../../../../src/cli/verbs/root.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
-import { Pem } from "../../../../src/pki/encoding/pem.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
-import { createRoot } from "../../../testkit/pki/foreign-root.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
@@ -189,35 +187,6 @@ describe("a taint", () => {
     const taint = () => authority("taint", id, "--root", "immediately", "--yes");
     await taint();
     await expect(taint()).rejects.toThrow(/has left the trust bundle already/);
-  });
-});
-
-describe("a removal of a root", () => {
-  const root = (...words: readonly string[]) =>
-    terminal.run(rootCommand, [...words, "-c", config()]);
-
-  test("prints one line with the removals before it, and is refused if it changes nothing", async () => {
-    const notAfter = new Date("2027-01-01T00:00:00Z");
-    const pem = async (name: string) =>
-      Pem.format("CERTIFICATE", await createRoot({ notAfter, name }));
-    await writeFile(join(folder, "roots.pem"), `${await pem("O=east")}${await pem("O=west")}`);
-    await root("add", join(folder, "roots.pem"));
-    const ids = JSON.parse(await root("list", "--json")).map(({ id }: Listed) => id);
-    const [first = "", second = ""] = ids;
-    await root("remove", first, "--yes");
-    const told = await root("remove", second, "--yes", "--after", "24h");
-    const [line = ""] = /^TAINTED_AUTHORITIES = .*$/m.exec(told) ?? [];
-    expect(line).toBe(
-      `TAINTED_AUTHORITIES = [{ id = "${first}", root_until = "2026-11-21T12:00:00Z" }, { id = "${second}", root_until = "2026-11-22T12:00:00Z" }]`,
-    );
-    await expect(root("remove", first, "--yes")).rejects.toThrow(/has left the trust bundle/);
-    await expect(root("remove", second, "--yes", "--after", "25h")).rejects.toThrow(
-      /removed already, and leaves the bundle 2026-11-22 12:00Z$/,
-    );
-    await configure(line);
-    const sooner = await root("remove", second, "--yes", "--after", "1h");
-    expect(sooner).toContain(`"${second}", root_until = "2026-11-21T13:00:00Z" }]`);
-    expect(sooner.match(/root_until/g)).toHaveLength(2);
   });
 });
 

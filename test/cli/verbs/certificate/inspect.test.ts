@@ -57,7 +57,11 @@ async function selfSigned(
     extensions: [
       ...(isCa ? [new BasicConstraintsExtension(true, undefined, true)] : []),
       ...(uris.length > 0
-        ? [new SubjectAlternativeNameExtension(uris.map((value) => ({ type: "url", value })))]
+        ? [
+            new SubjectAlternativeNameExtension(
+              uris.map((value) => ({ type: "url" as const, value })),
+            ),
+          ]
         : []),
     ],
   });

@@ -1,9 +1,10 @@
 import { X509Certificate } from "node:crypto";
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { LogEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
+import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
 import { logCommand } from "../../../../src/cli/verbs/log/log.ts";
 import { FileStore } from "../../../../src/node/files/file-store.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
@@ -154,6 +155,18 @@ describe("log search, beside the store of the CA,", () => {
     const told = await search("--account", "other", ...config());
     expect(told).toMatch(/ STATED$/m);
     expect(told).toContain(` revoked ${at}Z keyCompromise, case 117`);
+  });
+
+  test("says what only the configuration states, and whom the store denies", async () => {
+    const [line = ""] = /^REVOKED = .*?^\]$/ms.exec(await revoke(serialOf(leaves[1]))) ?? [];
+    await rm(join(folder, "store/revocations"), { recursive: true });
+    const other = "spiffe://cluster.local/ns/foo/sa/other";
+    await terminal.run(denyCommand, ["add", other, "--yes", ...config()]);
+    const denied = 'DENIED = [{ subject = "spiffe://cluster.local/ns/shop/sa/cart" }]';
+    const toml = storeToml(join(folder, "store"), 'PROPAGATION_INTERVAL = "0s"', line, denied);
+    await writeFile(join(folder, "rampart.toml"), toml);
+    const states = (await marks()).map((mark) => (Array.isArray(mark) ? mark[0] : mark));
+    expect(states).toEqual([null, null, "revoked", "denied", null, null, "denied"]);
   });
 
   test("without --config shows no state of a certificate, and says which option would", async () => {

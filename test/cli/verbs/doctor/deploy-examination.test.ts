@@ -7,6 +7,9 @@ import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 
+/** The exit code of the last checkup. */
+let code: MemoryTerminal["exitCode"];
+
 async function foundIn(toml: string): Promise<string[]> {
   const folder = await temporaryFolder();
   const config = join(folder, "wrangler.toml");
@@ -15,6 +18,7 @@ async function foundIn(toml: string): Promise<string[]> {
   await writeFile(join(folder, ".dev.vars"), 'ISSUERS="nonsense"\n');
   const terminal = new MemoryTerminal({ clock: () => now });
   const told = await terminal.run(doctorCommand, ["--deploy", "--json", "-c", config]);
+  code = terminal.exitCode;
   const { findings } = JSON.parse(told) as { findings: { what: string; source: string }[] };
   for (const { source } of findings) expect(source).toBe("wrangler.toml");
   return findings.map(({ what }) => what);
@@ -27,6 +31,7 @@ test("the file that is in the repository lacks what an operator has to set", asy
   expect(found).toContain("The KV namespace AUTHORITIES has no id.");
   expect(found).toContain("No host name leads to the Worker.");
   expect(found).toContain("INCEPTION_DATE is not set.");
+  expect(code).toBe(4);
 });
 
 test("the file of the repository with all that is to be set has no finding", async () => {
@@ -39,6 +44,16 @@ test("the file of the repository with all that is to be set has no finding", asy
     .replace(/^# (INCEPTION_DATE = ).*/m, '$1"2026-11-21"')
     .replace(/^issuer = .*/m, 'issuer = "https://a.test"');
   expect(await foundIn(text)).toEqual([]);
+  expect(code).toBeUndefined();
+  // A name at workers.dev leads to it, too; another namespace is not that of the authorities.
+  const atWorkersDev = text
+    .replace(/^routes = .*/m, "")
+    .replace("workers_dev = false", "workers_dev = true");
+  expect(await foundIn(atWorkersDev)).toEqual([]);
+  const other = '[[kv_namespaces]]\nbinding = "OTHER"\nid = "00000000000000000000000000000002"\n';
+  expect(await foundIn(`${text.replace(/^id = .*/m, "")}\n${other}`)).toEqual([
+    "The KV namespace AUTHORITIES has no id.",
+  ]);
 });
 
 /** The `wrangler.toml` of a project that is complete but for what its variables lack. */

@@ -14,6 +14,7 @@ import { OperatorError } from "../../../../src/foundation/errors.ts";
 import { Runtime } from "../../../../src/program/runtime.ts";
 import type { FindingName } from "../../../../src/status/finding.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
+import { startLoopbackServer } from "../../../testkit/network/loopback-server.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
@@ -130,9 +131,24 @@ describe("a healthy CA", () => {
     expect(await readdir(folder, { recursive: true })).toEqual(before);
   });
 
-  test("is told of in sentences", async () => {
+  test("is told of in sentences, and asked what it says of itself, unless the checkup is offline", async () => {
+    const { origin, requests } = await startLoopbackServer((_, response) => response.end("{}"));
+    const text = await readFile(config(), "utf8");
+    await writeFile(config(), text.replace("127.0.0.1:0", new URL(origin).host));
     const told = await terminalAt(later(1)).run(doctorCommand, ["--offline", "-c", config()]);
     expect(told).toContain(`Looked at the files in ${store()}.`);
+    expect(requests).toEqual([]);
+    expect(await namesAt()).toEqual(["ca-away"]);
+    expect(requests).toEqual(["/readyz"]);
+  });
+
+  test("has the findings of its signers under their names, and of nobody else's", async () => {
+    const callers = '[{ issuer = "https://a.test", namespaces = ["*"], accounts = ["*"] }]';
+    await configure(`SIGNERS = [{ name = "team-a", callers = ${callers} }]`, issuer);
+    const { findings } = await examined();
+    const [empty] = findings.filter(({ name }) => name === "store-empty");
+    expect(empty?.what).toMatch(/^Signer team-a: /);
+    expect(empty?.remedy).toContain("--signer team-a");
   });
 });
 
@@ -194,6 +210,14 @@ describe("a CA that is not well", () => {
       },
     ],
     ["record-not-private", "in a folder that everybody may enter", () => chmod(store(), 0o755)],
+    [
+      "record-not-private",
+      "with a record that everybody may read",
+      async () => {
+        const [file = ""] = await readdir(join(store(), "authorities"));
+        await chmod(join(store(), "authorities", file), 0o644);
+      },
+    ],
     [
       "store-unreadable",
       "whose folder is a file",
@@ -272,6 +296,10 @@ describe("a CA that is not well", () => {
       const below = await readdir(store(), { recursive: true });
       for (const path of below) await chown(join(store(), path), 12_345, 12_346);
       await chown(store(), 0, 0);
+      // That of a volume, which its group may use, is nobody's mistake.
+      await chmod(store(), 0o770);
+      expect(await namesAt()).toEqual([]);
+      await chmod(store(), 0o700);
       const { findings } = await examined();
       const [{ what, remedy } = { what: "", remedy: "" }] = findings;
       expect(what).toContain("belongs to user 0, and the rest to user 12345");

@@ -1,4 +1,6 @@
-import { chmod } from "node:fs/promises";
+import { X509Certificate } from "node:crypto";
+import { chmod, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { installedTools } from "../../../../src/cli/session/local-worker.ts";
 import {
@@ -6,8 +8,10 @@ import {
   roomFindings,
   toolFindings,
 } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
+import { servingFindings } from "../../../../src/cli/verbs/doctor/serving-findings.ts";
 import { wranglerVersion } from "../../../../src/cli/versions.ts";
 import { AuthorityStore } from "../../../../src/custody/authority-store.ts";
+import { createTlsIdentity, type TlsIdentity } from "../../../testkit/network/tls-identity.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const tested = { wrangler: wranglerVersion, workerd: "1.20261117.1" };
@@ -65,6 +69,27 @@ test.each([
 ])("a disk is %s", (_, left, expected) => {
   const found = roomFindings("store", left);
   expect(found.flatMap(({ name, severity }) => [name, severity])).toEqual(expected);
+});
+
+test.each<[string, () => Promise<Partial<TlsIdentity>>, string | undefined]>([
+  ["its own", async () => ({}), undefined],
+  [
+    "those of two keys",
+    async () => ({ key: (await createTlsIdentity()).key }),
+    "belongs to another key",
+  ],
+  ["none", async () => ({ ca: "none" }), "is damaged"],
+])("the files of a serving certificate with %s", async (_, change, why) => {
+  const { ca, key } = { ...(await createTlsIdentity()), ...(await change()) };
+  const folder = await temporaryFolder();
+  const files = { certificate: join(folder, "tls.crt"), key: join(folder, "tls.key") };
+  await writeFile(files.certificate, ca);
+  await writeFile(files.key, key, { mode: 0o600 });
+  const found = async (now: Date) => (await servingFindings(files, now)).map(({ what }) => what);
+  expect(await found(new Date())).toEqual(why ? [expect.stringContaining(why)] : []);
+  const end = why === undefined && new X509Certificate(ca).validToDate;
+  if (end)
+    expect(await found(end)).toEqual([expect.stringContaining(` ended at ${end.toISOString()}`)]);
 });
 
 test("the disk of a store that is absent is not looked at, and that of one which is there has room", async () => {

@@ -27,6 +27,10 @@ const doctored =
 
 test("finds nothing wrong where the CA itself answers", async () => {
   expect(await tokenFindings(tokens, view, served)).toEqual([]);
+  const newer = { ...view, tokenKeys: view.tokenKeys.flatMap((key) => [key, { ...key, id: "b" }]) };
+  expect(await tokenFindings(tokens, newer, served)).toMatchObject([
+    { what: expect.stringContaining("without the key b") },
+  ]);
 });
 
 test.each([

@@ -6,6 +6,7 @@ import { reportDelivery } from "../../../../src/cli/verbs/cluster/delivery-repor
 import {
   clusterFindings,
   crlInspectionFindings,
+  knowledgeOf,
   readinessFindings,
   skewFindings,
 } from "../../../../src/cli/verbs/doctor/world-findings.ts";
@@ -70,6 +71,8 @@ describe("the CA itself", () => {
     });
     expect(more).toEqual([]);
     expect(await readinessFindings({ readyUrl })).toEqual([]);
+    const remote = readyUrl.replace("http:", "https:");
+    expect(namesOf(await readinessFindings({ readyUrl: remote }))).toEqual(["ca-away"]);
     expect(await readinessFindings({ directory })).toEqual([]);
   });
 });
@@ -244,6 +247,28 @@ describe("what a cluster holds", () => {
   });
 
   test("is crl-stale when the CRLs are older than the last revocation", async () => {
+    const view = await ca.certificateAuthority.issuance.authorities.at(ca.now());
+    const [
+      {
+        authority: { id: authority },
+      } = { authority: { id: "" } },
+    ] = view.crlIssuers;
+    const revoked = (hours: number, of: string) => ({
+      authority: of,
+      certificates: new Map([["01", 0]]),
+      revokedAt: seconds(ca.now(), hours * 3600),
+      knownFrom: ca.now(),
+      reason: "unspecified" as const,
+    });
+    // What the configuration states counts, too, and what has left the bundle does not.
+    const stated = { ...view, revocations: [revoked(1, authority), revoked(3, "gone")] };
+    const configuration = {
+      ...configurationOf({ ISSUERS: [{ issuer: "https://a.test" }] }),
+      configuredRevocations: [revoked(2, authority)],
+    };
+    expect(knowledgeOf(configuration, { lifetimeSeconds }, stated)).toMatchObject({
+      latestRevocation: seconds(ca.now(), 7200),
+    });
     await deliverCrls("shop", "web");
     expect(await foundLater(60, { latestRevocation: seconds(ca.now(), 30) })).toEqual([
       "crl-stale",

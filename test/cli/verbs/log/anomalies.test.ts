@@ -140,6 +140,13 @@ describe("a watcher", () => {
     expect(found(made)).toEqual(["identity-outside-issuer"]);
     expect(found(made, 3)).toEqual([]);
     expect(found(made, 1, { issuers: undefined })).toEqual([]);
+    // The table of another issuer says nothing, and nor does none about a name of a host.
+    const strange = { issuer: "https://b.test", namespaces: ["team-*"] };
+    const issuers = issuersOf(strange, { issuer, namespaces: ["other"] });
+    expect(found([{}], 1, { issuers })).toEqual(["identity-outside-issuer"]);
+    const serving = [{ account: "no-workload" }];
+    expect(found(serving)).toEqual([]);
+    expect(found(serving, 1, { issuers: issuersOf(strange) })).toEqual(["identity-outside-issuer"]);
   });
 
   test("judges what a certificate renewed by the issuer behind it, and not what the CA issued itself", () => {
@@ -161,9 +168,12 @@ describe("a watcher", () => {
       many(count, (i) => ({ account: `team-a/sa/w${i}`, impersonator: "ztunnel", node: "n1" }));
     expect(found(asking(3))).toEqual([]);
     expect(found(asking(4))).toEqual(["node-asks-for-many"]);
-    expect(found([...asking(2), ...asking(2).map((each) => ({ ...each, node: "n2" }))])).toEqual(
-      [],
-    );
+    const half = (change: Made) =>
+      asking(4).map((each, i) => ({ minutes: i, ...each, ...(i > 1 && change) }));
+    // Other nodes have the same identities, and another cluster a node of the same name.
+    for (const change of [{ node: "n2" }, { cluster: "d" }, { minutes: 25 * 60 }]) {
+      expect(found(half(change))).toEqual([]);
+    }
   });
 
   test("does not mind the same identity often, nor sidecars of many identities on a node", () => {

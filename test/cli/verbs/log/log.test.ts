@@ -4,9 +4,11 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LogEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import type { Bytes } from "../../../../src/pki/encoding/bytes.ts";
+import { VerifierKey } from "../../../../src/tlog/note/verifier-key.ts";
 import { Tile } from "../../../../src/tlog/tile.ts";
 import { tokenEntry } from "../../../testkit/log/token-entry.ts";
 import { startTlsServer } from "../../../testkit/network/loopback-tls.ts";
+import { createCa } from "../../../testkit/pki/plugged-in.ts";
 import {
   type Answer,
   createOperatorFolder,
@@ -14,6 +16,7 @@ import {
   rampartHere,
 } from "../../../testkit/programs/command-line.ts";
 import { type LoggedCa, startLoggedCa } from "../../../testkit/tlog/logged-ca.ts";
+import { createCosigner } from "../../../testkit/tlog/stand-in-witness.ts";
 
 let folder: OperatorFolder;
 let ca: LoggedCa;
@@ -46,8 +49,10 @@ const serialOf = (pem: string): string => new X509Certificate(pem).serialNumber;
 
 describe("rampart log", () => {
   test("tail shows the newest entries, the oldest of them first", async () => {
-    const { code, stdout } = await log(`tail --url ${ca.url}`);
+    const { code, stdout, stderr } = await log(`tail --url ${ca.url}`);
     expect(code).toBe(0);
+    expect(stderr).toContain(`rampart: trusting ${ca.verifierKey}, as the server says\n`);
+    expect((await log(`tail --url ${ca.url} -n 4`)).stderr).toContain("the newest 4; see -n");
     const [headings = "", ...rows] = stdout.trimEnd().split("\n");
     expect(headings.split(/ +/)).toEqual([
       "INDEX",
@@ -215,6 +220,10 @@ describe("rampart log", () => {
     await writeFile(join(folder.path, "foreign-leaf.pem"), await foreign.issue());
     await writeFile(join(folder.path, "foreign-roots.pem"), await foreign.bundle());
     foreign.end();
+    // The number of a certificate is not the certificate.
+    const { pem } = await createCa("O=thief", { serialNumber: serialOf(leaves[0] ?? "") });
+    await writeFile(join(folder.path, "same-number.pem"), pem);
+    expect(await log(`verify ./same-number.pem --url ${ca.url}`)).toMatchObject({ code: 3 });
     const strange = await log(`verify ./foreign-leaf.pem --url ${ca.url}`);
     expect(strange).toMatchObject({ code: 3, stderr: expect.stringContaining("not among the 4") });
     expect(strange.stderr).toContain("it is not of this CA");
@@ -247,6 +256,22 @@ describe("rampart log", () => {
     expect(bad).toMatchObject({ code: 4, stdout: "" });
   });
 
+  test("a policy whose witness has not cosigned ends check, and is a finding of follow", async () => {
+    const { privateKey, publicKey } = await VerifierKey.generate();
+    const witness = createCosigner("w1", privateKey, await VerifierKey.raw(publicKey));
+    const text = `log ${ca.verifierKey}\nwitness w1 ${VerifierKey.format(witness.key)}\nquorum w1\n`;
+    await writeFile(join(folder.path, "policy"), text);
+    const checked = await log(`check --url ${ca.url} --policy ./policy`);
+    expect(checked).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining("too few witnesses"),
+    });
+    const { code, findings } = await follow(
+      "--dir ./quorum --policy ./policy --authorities ./roots.pem",
+    );
+    expect([code, findings.map(({ finding }) => finding)]).toEqual([3, ["quorum-lost"]]);
+  });
+
   test("wants the roots of a server that the system does not trust, and reads its log with them", async () => {
     const { origin, ca: roots } = await startTlsServer(async ({ url = "", headers }, response) => {
       const { authorization = "" } = headers;
@@ -265,6 +290,8 @@ describe("rampart log", () => {
     const denied = await log(`tail --url ${ca.url}`, { RAMPART_LOG_TOKEN: "x".repeat(40) });
     expect(denied).toMatchObject({ code: 1, stderr: expect.stringContaining("RAMPART_LOG_TOKEN") });
     expect(await log("tail")).toMatchObject({ code: 2, stderr: expect.stringContaining("--url") });
+    const clear = await log("tail --url http://log.example.com/log/0");
+    expect(clear).toMatchObject({ code: 2, stderr: expect.stringContaining("an https URL") });
   });
 
   test("follow copies what is new, and has no findings in an honest log", async () => {

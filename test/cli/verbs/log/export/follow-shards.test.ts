@@ -75,6 +75,14 @@ describe("log follow of all shards", () => {
     const { code, stderr } = await follow();
     expect(code).toBe(4);
     expect(stderr).toContain(`${originOf("1")}: 7 entries\n`);
+    log.hidden.add("1");
+    expect((await follow()).stderr.match(/the log does not hold: /g)).toHaveLength(2);
+  });
+
+  test("a shard whose name leads out of the copy is refused", async () => {
+    await log.append("..", 1);
+    const { code, stderr } = await follow();
+    expect([code, stderr]).toEqual([1, expect.stringContaining("logs.json is no list of shards")]);
   });
 
   test("a shard that is listed no more is followed while it is there, and then a finding", async () => {
@@ -94,7 +102,9 @@ describe("log follow of all shards", () => {
   });
 
   test("refuses one key for all of them, and options of an export without a place", async () => {
-    expect(await follow(`--key ${"k".repeat(8)}`)).toMatchObject({ code: 2 });
+    const [{ verifierKey }] = JSON.parse(await (await fetch(`${log.url}/logs.json`)).text());
+    const keyed = await follow(`--key ${verifierKey}`);
+    expect(keyed).toMatchObject({ code: 2, stderr: expect.stringContaining("give --policy") });
     for (const words of ["--ocsf", "--audit ./audit"]) {
       expect(await follow(words)).toMatchObject({
         code: 2,
