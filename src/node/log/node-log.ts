@@ -182,9 +182,14 @@ function openStage(folder: string): SqliteStage {
   try {
     return openSqliteStage(join(folder, "stage.sqlite"));
   } catch (error) {
-    throw new OperatorError(`the issuance log in ${folder} does not open: ${messageOf(error)}`);
+    const why = isBusy(error) ? "another process writes it: end that process" : messageOf(error);
+    throw new OperatorError(`the issuance log in ${folder} does not open: ${why}`);
   }
 }
+
+/** Whether SQLite reports a lock of another process (`SQLITE_BUSY`). */
+const isBusy = (error: unknown): boolean =>
+  error instanceof Error && "errcode" in error && error.errcode === 5;
 
 /** Whether an error means that the KEK is unavailable for now. The lease has logged why. */
 export const isAway = (error: unknown): boolean =>

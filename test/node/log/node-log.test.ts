@@ -108,7 +108,9 @@ test("has one writer", async () => {
   const folder = await temporaryFolder();
   const log = await openLog(folder);
   onTestFinished(() => log.end());
-  await expect(openLog(folder)).rejects.toThrow(OperatorError);
+  const second = openLog(folder);
+  await expect(second).rejects.toThrow(OperatorError);
+  await expect(second).rejects.toThrow("another process writes it");
   const other = await openLog(folder, { shard: 1 });
   expect(await append(other, 0)).toEqual({ origin: `${logOrigin}/1`, index: 0 });
   expect((await log.publishedLog.shards()).map(({ shard }) => shard)).toEqual(["0", "1"]);
