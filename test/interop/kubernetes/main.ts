@@ -11,16 +11,14 @@ import {
 } from "./cluster/programs.ts";
 import { type Scene, setScene } from "./cluster/scene.ts";
 import { playDeployments } from "./deployments/deployment-rows.ts";
-import { distributeRows } from "./distribute-rows.ts";
 import { podRows } from "./pod-rows.ts";
 import { replicaRows } from "./replica-rows.ts";
-import { rootRows } from "./root-rows.ts";
+import { distributeRows, rootRows } from "./root-rows.ts";
 import { namedRows, playRows, type Row } from "./rows.ts";
 import { certManagerRows } from "./signers/cert-manager-rows.ts";
 import { certificateRows } from "./signers/certificate-rows.ts";
 import { istioCsrRows } from "./signers/istio-csr-rows.ts";
 import { pageRows } from "./signers/page-rows.ts";
-import { serviceRows } from "./signers/service-rows.ts";
 import { betaSignerRows, signerRows } from "./signers/signer-rows.ts";
 import { storeRows } from "./store-rows.ts";
 import { tokenRows } from "./token-rows.ts";
@@ -49,7 +47,6 @@ const rowsOn = (isBeta: boolean): readonly Row<Scene>[] =>
     ...rootRows,
     ...signerRows,
     ...(isBeta ? betaSignerRows : []),
-    ...serviceRows,
     ...certManagerRows,
     ...certificateRows,
     ...pageRows,

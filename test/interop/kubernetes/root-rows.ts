@@ -10,49 +10,38 @@ import { createAccount, mint, rule } from "./cluster/accounts.ts";
 import type { ControlPlane, Json } from "./cluster/control-plane.ts";
 import { applyManifest } from "./cluster/manifests.ts";
 import type { Scene } from "./cluster/scene.ts";
+import { distributing } from "./distributing.ts";
 import type { Row } from "./rows.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PUSH";
-const path = (namespace: string): string =>
-  `/api/v1/namespaces/${namespace}/configmaps/istio-ca-root-cert`;
+const path = (namespace: string, name = "istio-ca-root-cert"): string =>
+  `/api/v1/namespaces/${namespace}/configmaps/${name}`;
 
 const ofRoots = (verbs: string[]): object[] => [
   rule("", ["namespaces"], ["list"]),
   { ...rule("", ["configmaps"], verbs), resourceNames: ["istio-ca-root-cert"] },
 ];
 
-interface Held {
-  readonly metadata: Readonly<Record<string, never>>;
-  readonly data: Readonly<Record<string, string>>;
-}
-
-const heldIn = async ({ call }: ControlPlane, namespace: string): Promise<Held | undefined> =>
-  (await call("GET", path(namespace)).catch(() => undefined)) as Held | undefined;
+const dataAt = async ({ call }: ControlPlane, at: string): Promise<Json | undefined> =>
+  (await call("GET", at).catch(() => ({}) as Json))["data"] as Json | undefined;
 
 const has = (plane: ControlPlane, namespace: string, pem: string): Promise<void> =>
   until(
     `${namespace} has no bundle`,
-    async () => (await heldIn(plane, namespace))?.data["root-cert.pem"] === pem,
+    async () => (await dataAt(plane, path(namespace)))?.["root-cert.pem"] === pem,
   );
-
-const createNamespace = ({ call }: ControlPlane, name: string): Promise<Json> =>
-  call("POST", "/api/v1/namespaces", { metadata: { name } });
-
-const tableOf = ({ server, issuer }: ControlPlane, changes: object): object => ({
-  issuer,
-  cluster: "prod-1",
-  kubernetes: { server, credential, review: "instead-of-keys", deliver_roots: true, ...changes },
-});
 
 /** Runs `serve` with this credential and a rotation every ten seconds. */
 async function serving(
-  { plane }: Scene,
+  { plane: { server, issuer, ca } }: Scene,
   token: string,
   work: (served: ServedCa) => Promise<void>,
 ): Promise<void> {
+  const kubernetes = { server, ca, credential, review: "instead-of-keys", deliver_roots: true };
   const served = await serveCa({
     MAX_WORKLOAD_CERT_TTL: "80s",
-    ISSUERS: [tableOf(plane, { ca: plane.ca })],
+    CRL: "on",
+    ISSUERS: [{ issuer, cluster: "prod-1", kubernetes }],
     [credential]: token,
   });
   try {
@@ -62,55 +51,48 @@ async function serving(
   }
 }
 
-async function servePushes(scene: Scene): Promise<void> {
-  const { plane } = scene;
-  const token = await createAccount(plane, "push", ofRoots(["list", "create", "patch"]));
-  await createNamespace(plane, "pushed");
-  await serving(scene, token, async (served) => {
-    const pem = await served.bundle();
-    for (const namespace of ["default", "kube-system", "shop", "pushed"]) {
-      await has(plane, namespace, pem);
-    }
-    const held = JSON.stringify(await heldIn(plane, "pushed"));
-    assert.match(held, /"manager":"rampart-ca"/);
-    assert.match(held, /"rampart.dev\/spiffe-sequence":"\d+"/);
-    assert.match(held, /"istio.io\/config":"true"/);
-    await createNamespace(plane, "pushed-later");
-    await has(plane, "pushed-later", pem);
-    await plane.call("DELETE", path("pushed"));
-    const { metadata } = await plane.call("GET", path("shop"));
-    await plane.call("PUT", path("shop"), { metadata, data: { "root-cert.pem": "mine" } });
-    await has(plane, "pushed", pem);
-    await has(plane, "shop", pem);
-    assert.equal(await heldIn(plane, "kube-public"), undefined);
-    const outcomes = served.log.operations.filter(({ event }) => event.startsWith("roots-"));
-    assert(outcomes.length > 0);
-    assert(
-      outcomes.every(({ event }) => event === "roots-delivered" || event === "roots-not-delivered"),
-    );
-  });
-}
+/** Delivers the roots of a CA to the namespaces, while the work runs. */
+type Deliver = (scene: Scene, work: (pem: string) => Promise<void>) => Promise<void>;
 
-async function serveIsRefused(scene: Scene): Promise<void> {
-  const { plane } = scene;
-  const reader = await createAccount(plane, "push-reader", ofRoots(["list"]));
-  const nobody = await createAccount(plane, "push-nobody", []);
-  const before = await heldIn(plane, "shop");
-  for (const token of [reader, nobody, "no-token"]) {
-    await serving(scene, token, async ({ log, bundle }) => {
-      const isSaid = async (): Promise<boolean> =>
-        log.operations.some(
-          ({ event, detail = "" }) =>
-            event === "roots-not-delivered" && /status 40[13]/.test(detail),
-        );
-      await until("a refusal was not said", isSaid);
-      assert.match(await bundle(), /BEGIN CERTIFICATE/);
+/** Namespaces old and new have the roots, also after somebody else has changed or deleted them. */
+const keepsRoots =
+  (late: string, deliver: Deliver) =>
+  ({ plane, ...scene }: Scene): Promise<void> =>
+    deliver({ plane, ...scene }, async (pem) => {
+      for (const namespace of ["default", "kube-system", "shop"]) await has(plane, namespace, pem);
+      await plane.call("POST", "/api/v1/namespaces", { metadata: { name: late } });
+      await has(plane, late, pem);
+      await plane.call("DELETE", path(late));
+      await has(plane, late, pem);
+      const { metadata } = await plane.call("GET", path("shop"));
+      await plane.call("PUT", path("shop"), { metadata, data: { "root-cert.pem": "mine" } });
+      await has(plane, "shop", pem);
+      assert.equal(await dataAt(plane, path("kube-public")), undefined);
     });
-  }
-  assert.deepEqual(await heldIn(plane, "shop"), before);
-}
 
-async function gatewayKeeps(scene: Scene): Promise<void> {
+const byServe: Deliver = async (scene, work) => {
+  const token = await createAccount(scene.plane, "push", ofRoots(["list", "create", "patch"]));
+  await serving(scene, token, async ({ bundle }) => work(await bundle()));
+};
+
+const byDistribute: Deliver = async (scene, work) => {
+  const { plane } = scene;
+  await applyManifest(plane, "base/distribute/distribute.yaml");
+  const token = await mint(plane, "istio-system", "rampart-distribute", { audiences: [] });
+  await serving(scene, "no-token", async ({ bundle, monitoringPort }) => {
+    const UPSTREAM = `http://127.0.0.1:${monitoringPort}`;
+    const pem = await bundle();
+    await distributing(scene, token, { UPSTREAM, CRL_CONFIG_MAPS: true }, async () => {
+      await work(pem);
+      await until("shop has no CRLs", async () => {
+        const data = await dataAt(plane, path("shop", "istio-ca-crl"));
+        return data?.["ca-crl.pem"] === (await (await fetch(`${UPSTREAM}/crl.pem`)).text());
+      });
+    });
+  });
+};
+
+const byGateway: Deliver = async (scene, work) => {
   const { plane, folder } = scene;
   const name = "rampart-gateway";
   await plane.call("POST", "/api/v1/namespaces/istio-system/serviceaccounts", {
@@ -136,26 +118,41 @@ async function gatewayKeeps(scene: Scene): Promise<void> {
     // The gateway gets no serving certificate here. The delivery of roots needs none.
     const ending = gateway.address.catch(() => undefined);
     try {
-      const pem = await served.bundle();
-      await has(plane, "shop", pem);
-      await createNamespace(plane, "by-gateway");
-      await has(plane, "by-gateway", pem);
+      await work(await served.bundle());
     } finally {
       await gateway.close(1000);
       await ending;
     }
   });
+};
+
+async function serveIsRefused(scene: Scene): Promise<void> {
+  const token = await createAccount(scene.plane, "push-reader", ofRoots(["list"]));
+  const before = await dataAt(scene.plane, path("shop"));
+  await serving(scene, token, ({ log }) =>
+    until("a refusal was not said", () =>
+      log.operations.some(
+        ({ event, detail = "" }) => event === "roots-not-delivered" && /status 403/.test(detail),
+      ),
+    ),
+  );
+  assert.deepEqual(await dataAt(scene.plane, path("shop")), before);
 }
 
-/** The rows on roots in a cluster, each with the rights that the documents name. */
-export const rootRows: readonly Row<Scene>[] = [
-  ["roots by push from serve: new namespaces, drift, another's ConfigMaps", servePushes],
+/** The row on `rampart distribute`. */
+export const distributeRows: readonly Row<Scene>[] = [
   [
-    "roots by push without rights to write, to list, or any: said, and nothing written",
-    serveIsRefused,
+    "roots and CRLs by distribute, with the rights of deploy/kustomize/base/distribute/distribute.yaml",
+    keepsRoots("late", byDistribute),
   ],
+];
+
+/** The rows on roots by the other programs, each with the rights that the documents name. */
+export const rootRows: readonly Row<Scene>[] = [
+  ["roots by push from serve", keepsRoots("pushed", byServe)],
+  ["roots by push without the right to write: said, and nothing written", serveIsRefused],
   [
-    "roots kept by a gateway, with the rights of deploy/kustomize/components/gateway-roots/gateway-roots.yaml",
-    gatewayKeeps,
+    "roots by a gateway, with the rights of deploy/kustomize/components/gateway-roots/gateway-roots.yaml",
+    keepsRoots("by-gateway", byGateway),
   ],
 ];

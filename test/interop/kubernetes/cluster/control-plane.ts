@@ -1,13 +1,12 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
-import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
 import type { Fetch } from "../../../../src/foundation/fetch.ts";
 import { NodeFetch } from "../../../../src/program/http/http-client.ts";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
+import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../../testkit/temporary-folder.ts";
+import { until } from "../../../testkit/time/until.ts";
 import type { ControlPlanePrograms } from "./programs.ts";
 
 /** An object of the API, its members unread. */
@@ -66,14 +65,9 @@ export async function startControlPlane(
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   await writeFile(keyFile, privateKey.export({ type: "pkcs8", format: "pem" }));
   await writeFile(join(folder, "tokens.csv"), `${tokens.join("\n")}\n`);
-  const children: ChildProcess[] = [];
-  const start = (program: string, words: readonly string[]): ChildProcess => {
-    const child = spawn(program, words, { stdio: ["ignore", "ignore", "pipe"] });
-    child.stderr?.on("data", (text: Buffer) => said.push(text.toString("utf8")));
-    children.push(child);
-    return child;
-  };
-  const said: string[] = [];
+  const children: Child[] = [];
+  const start = (program: string, words: readonly string[]) =>
+    children.push(startChild(program, words));
   const stop = async (): Promise<void> => {
     for (const child of children.toReversed()) await end(child);
   };
@@ -119,19 +113,17 @@ export async function startControlPlane(
     const call = callAs(adminToken);
     return { server, ca, issuer, adminToken, certificates, call, callAs, restart, stop };
   } catch (error) {
-    console.error(said.join("").slice(-4000));
+    console.error(children.flatMap(({ lines }) => lines.slice(-20)).join("\n"));
     await stop();
     throw error;
   }
 }
 
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  child.kill("SIGTERM");
-  const ended = once(child, "exit");
-  await Promise.race([ended, setTimeout(15_000, undefined, { ref: false })]);
-  if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
-  await ended;
+/** An API server that still has watchers would take longer than anybody waits. */
+async function end(child: Child): Promise<void> {
+  const timer = setTimeout(() => child.send("SIGKILL"), 15_000);
+  await child.end();
+  clearTimeout(timer);
 }
 
 function createCall(fetch: Fetch, server: string, token: string): Call {
@@ -151,38 +143,39 @@ function createCall(fetch: Fetch, server: string, token: string): Call {
 const contentType = (method: string): string =>
   method === "PATCH" ? "application/apply-patch+yaml" : "application/json";
 
-const startAttempts = 480;
-const attemptMilliseconds = 250;
+const startSeconds = 120;
 
-async function readWhenThere(file: string, children: readonly ChildProcess[]): Promise<string> {
-  for (let i = 0; i < startAttempts; i++) {
-    requireAlive(children);
-    const text = await readFile(file, "utf8").catch(() => "");
-    if (text.includes("END CERTIFICATE")) return text;
-    await setTimeout(attemptMilliseconds);
-  }
-  throw new Error(`${file} has not come`);
-}
-
-async function untilReady(
-  fetch: Fetch,
-  server: string,
-  children: readonly ChildProcess[],
-): Promise<void> {
-  for (let i = 0; i < startAttempts; i++) {
-    requireAlive(children);
-    const headers = { authorization: `Bearer ${adminToken}` };
-    const response = await fetch(`${server}/readyz`, { headers }).catch(() => undefined);
-    await response?.body?.cancel();
-    if (response?.status === 200) return;
-    await setTimeout(attemptMilliseconds);
-  }
-  throw new Error("the API server has not become ready");
-}
-
-function requireAlive(children: readonly ChildProcess[]): void {
-  const dead = children.find(
-    ({ exitCode, signalCode }) => exitCode !== null || signalCode !== null,
+async function readWhenThere(file: string, children: readonly Child[]): Promise<string> {
+  let text = "";
+  await until(
+    file,
+    async () => {
+      requireAlive(children);
+      text = await readFile(file, "utf8").catch(() => "");
+      return text.includes("END CERTIFICATE");
+    },
+    startSeconds,
   );
-  if (dead) throw new Error(`${dead.spawnfile} has ended with ${dead.exitCode ?? dead.signalCode}`);
+  return text;
+}
+
+function untilReady(fetch: Fetch, server: string, children: readonly Child[]): Promise<void> {
+  const headers = { authorization: `Bearer ${adminToken}` };
+  return until(
+    "the API server",
+    async () => {
+      requireAlive(children);
+      const response = await fetch(`${server}/readyz`, { headers }).catch(() => undefined);
+      await response?.body?.cancel();
+      return response?.status === 200;
+    },
+    startSeconds,
+  );
+}
+
+function requireAlive(children: readonly Child[]): void {
+  for (const { process } of children) {
+    const end = process.exitCode ?? process.signalCode;
+    if (end !== null) throw new Error(`${process.spawnfile} has ended with ${end}`);
+  }
 }

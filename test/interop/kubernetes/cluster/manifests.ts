@@ -1,6 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
+import { runWell } from "../../../testkit/programs/child-process.ts";
+import { until } from "../../../testkit/time/until.ts";
 import type { ControlPlane } from "./control-plane.ts";
 
 const rbac = "/apis/rbac.authorization.k8s.io/v1";
@@ -37,3 +39,18 @@ export async function applyFile({ call }: Pick<ControlPlane, "call">, file: stri
     await call("POST", places[object.kind]?.replace("istio-system", namespace) ?? "", object);
   }
 }
+
+/** The folder of a Go module of others, which has the manifests of their kinds. */
+export async function moduleFolder(versioned: string): Promise<string> {
+  const { Dir } = JSON.parse(await runWell("go", ["mod", "download", "-json", versioned]));
+  return Dir;
+}
+
+/** Waits until an API server has taken up a kind: `group/version/plural`. */
+export const untilServed = ({ call }: Pick<ControlPlane, "call">, kind: string): Promise<void> =>
+  until(`there is no ${kind}`, () =>
+    call("GET", `/apis/${kind}`).then(
+      () => true,
+      () => false,
+    ),
+  );

@@ -13,10 +13,10 @@ import { parseSignerConfiguration } from "../../../../src/node/signer/signer-con
 import { randomKek } from "../../../testkit/configuration.ts";
 import { runWell } from "../../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../../testkit/temporary-folder.ts";
-import { until } from "../../../testkit/time/until.ts";
 import type { Outcome } from "../../outcomes.ts";
 import { fromGoProxy } from "../../software.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";
+import { moduleFolder, untilServed } from "../cluster/manifests.ts";
 import { findHelm } from "../cluster/programs.ts";
 import { namedRows, playRows, type Row } from "../rows.ts";
 import { operatorKinds } from "./operator-kinds.ts";
@@ -150,7 +150,7 @@ async function appliesChart({ plane, helm }: Tools): Promise<void> {
     ...["Service", "ServiceAccount", "ServiceMonitor"],
   ]);
   for (const { plural } of operatorKinds.map(({ spec }) => spec.names))
-    await untilServed(plane, "monitoring.coreos.com", plural);
+    await untilServed(plane, `monitoring.coreos.com/v1/${plural}`);
   for (const object of [...objects, ...objects]) await applyStrictly(plane, object);
   const path = `/apis/apps/v1/namespaces/${namespace}/deployments`;
   const { items } = await plane.call("GET", path);
@@ -289,12 +289,11 @@ async function namesOwnService({ helm }: Tools): Promise<void> {
 
 /** The kinds of the Gateway API are those of its own module. */
 async function routesAndScales({ plane, helm }: Tools): Promise<void> {
-  const versioned = "sigs.k8s.io/gateway-api@v1.6.3";
-  const { Dir } = JSON.parse(await runWell("go", ["mod", "download", "-json", versioned]));
+  const folder = await moduleFolder("sigs.k8s.io/gateway-api@v1.6.3");
   for (const plural of ["grpcroutes", "tlsroutes"]) {
     const kind = `config/crd/standard/gateway.networking.k8s.io_${plural}.yaml`;
-    await applyStrictly(plane, parseYaml(await readFile(join(Dir, kind), "utf8")));
-    await untilServed(plane, "gateway.networking.k8s.io", plural);
+    await applyStrictly(plane, parseYaml(await readFile(join(folder, kind), "utf8")));
+    await untilServed(plane, `gateway.networking.k8s.io/v1/${plural}`);
   }
   const objects = await renderChart(helm, "routed", "default", routed);
   const of = (wanted: string) => objects.filter(({ kind }) => kind === wanted);
@@ -306,15 +305,6 @@ async function routesAndScales({ plane, helm }: Tools): Promise<void> {
   for (const { spec } of of("Deployment")) assert(!("replicas" in (spec ?? {})));
   const [serve] = of("ConfigMap").flatMap(({ data }) => data?.["rampart.toml"] ?? []);
   assert.match(serve ?? "", /SERVING_NAMES = .*"ca\.example\.com"/);
-}
-
-async function untilServed({ call }: Tools["plane"], group: string, plural: string): Promise<void> {
-  await until(`there are no ${plural}`, () =>
-    call("GET", `/apis/${group}/v1/${plural}`).then(
-      () => true,
-      () => false,
-    ),
-  );
 }
 
 async function refusesValues({ helm }: Tools): Promise<void> {

@@ -40,7 +40,6 @@ export const withBucket: object = {
 interface Overlay {
   readonly folder: string;
   readonly store: "kubernetes" | "s3";
-  readonly volumes: readonly string[];
   /** What the account may do with Secrets, in the namespace of the store alone. */
   readonly verbs: readonly string[];
   readonly values: object;
@@ -49,7 +48,6 @@ interface Overlay {
 const secrets: Overlay = {
   folder: "overlays/replicas",
   store: "kubernetes",
-  volumes: ["configuration"],
   verbs: ["create", "delete", "get", "list", "update", "watch"],
   values: withSecrets,
 };
@@ -57,21 +55,17 @@ const secrets: Overlay = {
 const bucket: Overlay = {
   folder: "overlays/bucket",
   store: "s3",
-  volumes: ["bucket-credentials", "configuration"],
   verbs: [],
   values: withBucket,
 };
 
 /** The rows on two replicas that share a store. */
 export const sharedStoreRows: readonly Row<Tools>[] = [
-  ["the overlay of kustomize with replicas, applied", applies(secrets)],
   ["the chart with replicas, applied, is the overlay with replicas", isOverlay(secrets)],
   ["the overlay with replicas has the rights of its store and no other", hasRights(secrets)],
   ["the overlay with replicas keeps one of two through evictions", keepsOne(secrets)],
-  ["the overlay of kustomize with a bucket, applied", applies(bucket)],
   ["the chart with a bucket, applied, is the overlay with a bucket", isOverlay(bucket)],
   ["the overlay with a bucket has no right in the cluster", hasRights(bucket)],
-  ["the overlay with a bucket keeps one of two through evictions", keepsOne(bucket)],
 ];
 
 /** The configuration in the objects, as `serve` reads it. */
@@ -84,34 +78,15 @@ function storeIn(objects: readonly KubernetesObject[]): string {
 
 interface PodSpec {
   readonly automountServiceAccountToken: boolean;
-  readonly terminationGracePeriodSeconds: number;
-  readonly volumes: readonly { readonly name: string }[];
 }
 
 interface DeploymentSpec {
-  readonly replicas: number;
   readonly template: { readonly metadata: { readonly labels: object }; readonly spec: PodSpec };
 }
 
 async function deploymentIn({ call }: ControlPlane, namespace: string): Promise<DeploymentSpec> {
   const { spec } = await call("GET", `/apis/apps/v1/namespaces/${namespace}/deployments/rampart`);
   return spec as DeploymentSpec;
-}
-
-function applies({ folder, store, volumes }: Overlay) {
-  return async ({ plane, kustomize }: Tools): Promise<void> => {
-    const objects = await buildKustomization(kustomize, folder);
-    const kinds = objects.map(({ kind }) => kind);
-    assert(!kinds.includes("PersistentVolumeClaim"));
-    assert(kinds.includes("PodDisruptionBudget"));
-    assert.equal(storeIn(objects), store);
-    for (const object of objects) await applyStrictly(plane, object);
-    const { replicas, template } = await deploymentIn(plane, "istio-system");
-    assert.equal(replicas, 2);
-    assert.equal(template.spec.terminationGracePeriodSeconds, 45);
-    const names = template.spec.volumes.map(({ name }) => name);
-    assert.deepEqual(names.toSorted(), volumes);
-  };
 }
 
 function isOverlay({ folder, store, values }: Overlay) {

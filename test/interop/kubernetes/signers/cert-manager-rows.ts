@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { createPublicKey, X509Certificate } from "node:crypto";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { X509Certificate } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { LogEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import { Tile } from "../../../../src/tlog/tile.ts";
@@ -9,10 +9,9 @@ import {
   certManagerRequestJson,
   emptyCsr,
 } from "../../../testkit/kubernetes/certificate-requests.ts";
-import { runWell } from "../../../testkit/programs/child-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 import type { ControlPlane } from "../cluster/control-plane.ts";
-import { applyFile, applyManifest } from "../cluster/manifests.ts";
+import { applyFile, applyManifest, moduleFolder, untilServed } from "../cluster/manifests.ts";
 import type { Scene } from "../cluster/scene.ts";
 import type { Row } from "../rows.ts";
 import {
@@ -57,26 +56,14 @@ export const collection = (namespace: string): string =>
   `/apis/cert-manager.io/v1/namespaces/${namespace}/certificaterequests`;
 
 /** The folder of cert-manager's module. */
-export async function certManagerFolder(): Promise<string> {
-  const versioned = "github.com/cert-manager/cert-manager@v1.21.2";
-  const { Dir } = JSON.parse(await runWell("go", ["mod", "download", "-json", versioned]));
-  return Dir;
-}
+export const certManagerFolder = (): Promise<string> =>
+  moduleFolder("github.com/cert-manager/cert-manager@v1.21.2");
 
 /** Installs the kind of cert-manager's requests, by its own manifest. */
 export async function installRequests(plane: ControlPlane): Promise<void> {
   const folder = await certManagerFolder();
   await applyFile(plane, join(folder, "deploy/crds/cert-manager.io_certificaterequests.yaml"));
   await untilServed(plane, "cert-manager.io/v1/certificaterequests");
-}
-
-async function untilServed({ call }: ControlPlane, path: string): Promise<void> {
-  const get = (): Promise<boolean> =>
-    call("GET", `/apis/${path}`).then(
-      () => true,
-      () => false,
-    );
-  await until(`there is no ${path}`, get);
 }
 
 /** Installs what the manifests have: kinds, rights, an issuer of the cluster; and a second tenant. */
@@ -162,14 +149,22 @@ export async function approvedRequest(
   return outcomeOf(plane, namespace, name);
 }
 
+/** Creates an issuer of a namespace, for which cert-manager's approver may not approve: a person decides. */
+export async function createOwnIssuer({ call }: ControlPlane, namespace: string): Promise<void> {
+  await call("POST", `/apis/rampart.dev/v1/namespaces/${namespace}/rampartissuers`, {
+    apiVersion: "rampart.dev/v1",
+    kind: "RampartIssuer",
+    metadata: { name: "ours" },
+    spec: { signerName },
+  });
+}
+
 export const csrFor = async (namespace: string, account: string) =>
   (
     await emptyCsr("P-256", [
       { type: "url", value: `spiffe://cluster.local/ns/${namespace}/sa/${account}` },
     ])
   ).pem;
-
-const by = (account: string) => ({ username: `system:serviceaccount:${account}` });
 
 export const textOf = (base64 = ""): string => Buffer.from(base64, "base64").toString();
 
@@ -200,86 +195,6 @@ export async function withCertManager(
   } finally {
     await scene.end();
   }
-}
-
-async function issues(scene: Scene): Promise<void> {
-  const { plane, folder } = scene;
-  await withCertManager(scene, async ({ ca }) => {
-    const serials = new Set<string>();
-    const keys = new Set<string>();
-    const sameKey = await csrFor("shop", "web");
-    for (const csr of [sameKey, sameKey, await csrFor("shop", "web")]) {
-      const status = await approvedRequest(plane, csr, "shop");
-      assert.deepEqual(
-        status.conditions?.map(({ type, reason }) => `${type} ${reason}`).toSorted(),
-        ["Approved ByTheSuite", "Ready Issued"],
-      );
-      const leaf = new X509Certificate(textOf(status.certificate));
-      assert.equal(leaf.subjectAltName, "URI:spiffe://cluster.local/ns/shop/sa/web");
-      serials.add(leaf.serialNumber);
-      keys.add(
-        createPublicKey(leaf.publicKey.export({ type: "spki", format: "pem" }))
-          .export({ type: "spki", format: "pem" })
-          .toString(),
-      );
-      assert.equal(textOf(status.ca), await ca.bundle());
-      const file = (name: string): string => join(folder, name);
-      await writeFile(file("cr.pem"), textOf(status.certificate));
-      await writeFile(file("cr-ca.pem"), textOf(status.ca));
-      const words = ["verify", "-x509_strict", "-CAfile", file("cr-ca.pem"), file("cr.pem")];
-      assert.match(await runWell("openssl", words), /: OK/);
-    }
-    assert.equal(serials.size, 3, "a renewal gets a certificate of its own");
-    assert.equal(keys.size, 2);
-    const dns = await emptyCsr("P-256", [{ type: "dns", value: "web.shop.svc" }]);
-    const usages = ["digital signature", "key encipherment", "server auth"];
-    const serving = await approvedRequest(plane, dns.pem, "shop", {
-      usages,
-      ...by("cert-manager:cert-manager"),
-    });
-    assert.equal(
-      new X509Certificate(textOf(serving.certificate)).subjectAltName,
-      "DNS:web.shop.svc",
-    );
-    const path = "/apis/rampart.dev/v1/rampartclusterissuers/mesh";
-    await until("the issuer is not ready", async () => {
-      const { status } = await plane.call("GET", path);
-      return readyOf((status ?? {}) as Status) === "CaReached";
-    });
-  });
-}
-
-async function refuses(scene: Scene): Promise<void> {
-  const { plane } = scene;
-  await withCertManager(scene, async (signing) => {
-    const own = await csrFor("shop", "web");
-    const denied = await request(plane, own, "shop");
-    await decide(plane, "shop", denied, "Denied");
-    const status = await outcomeOf(plane, "shop", denied);
-    assert.equal(readyOf(status), "Denied");
-    assert(status.failureTime);
-    const waiting = await request(plane, own, "shop");
-    const refused = async (...request: [string, string, object?]) => {
-      const {
-        conditions = [],
-        certificate,
-        failureTime,
-      } = await approvedRequest(plane, ...request);
-      assert.equal(certificate, undefined);
-      assert(failureTime);
-      return conditions.find(({ type }) => type === "InvalidRequest")?.reason;
-    };
-    assert.equal(await refused(own, "shop", { isCA: true }), "UnsupportedCA");
-    assert.equal(await refused(own, "shop", { usages: ["code signing"] }), "UnsupportedUsages");
-    assert.equal(await refused(own, "pay"), "NameNotAllowed");
-    // From any namespace, cert-manager's own account is the requester of Certificates.
-    const stolen = await csrFor("cert-manager", "cert-manager");
-    assert.equal(await refused(stolen, "shop", by("cert-manager:cert-manager")), "NameNotAllowed");
-    assert.equal(await refused(own, "istio-system"), "NameNotAllowed");
-    assert.equal(await refused(own, "shop", by(istioCsr.replace("/", ":"))), "NameNotAllowed");
-    assert.equal(signatures(signing), 0);
-    assert.deepEqual(await statusOf(plane, "shop", waiting), {}, "nobody has approved it");
-  });
 }
 
 async function survivesAnOutage(scene: Scene): Promise<void> {
@@ -385,8 +300,6 @@ async function survivesKills({ plane, folder, web }: Scene): Promise<void> {
 
 /** The rows on CertificateRequests, with the rights of deploy/kustomize/components/signer-cert-manager, too. */
 export const certManagerRows: readonly Row<Scene>[] = [
-  ["cert-manager's requests: a renewal, another key, DNS names, the issuer's condition", issues],
-  ["cert-manager's requests: denied, invalid, not approved, of another account", refuses],
   [
     "cert-manager's requests: a refusal of the CA and an update of the API server",
     survivesAnOutage,

@@ -15,13 +15,13 @@ import type { Row } from "../rows.ts";
 import {
   certManagerFolder,
   collection,
+  createOwnIssuer,
   csrFor,
   decide,
   request,
   textOf,
   withCertManager,
 } from "./cert-manager-rows.ts";
-import { signerName } from "./signer-scene.ts";
 
 /** The commands of the page that create a Certificate, and wait for it. */
 async function commands(): Promise<string> {
@@ -214,14 +214,8 @@ interface Issued {
   readonly issuerRef: { readonly name: string };
 }
 
-/** cert-manager's approver may not approve for an issuer of a namespace, so a person decides. */
 async function isDenied(plane: ControlPlane): Promise<void> {
-  await plane.call("POST", "/apis/rampart.dev/v1/namespaces/shop/rampartissuers", {
-    apiVersion: "rampart.dev/v1",
-    kind: "RampartIssuer",
-    metadata: { name: "ours" },
-    spec: { signerName },
-  });
+  await createOwnIssuer(plane, "shop");
   const issuerRef = { group: "rampart.dev", kind: "RampartIssuer", name: "ours" };
   await create(plane, "denied", { dnsNames: ["denied.shop.svc"], issuerRef });
   const path = collection("shop");

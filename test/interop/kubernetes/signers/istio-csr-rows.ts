@@ -15,6 +15,7 @@ import type { Scene } from "../cluster/scene.ts";
 import type { Row } from "../rows.ts";
 import {
   collection,
+  createOwnIssuer,
   decide,
   issuedTo,
   istioCsr,
@@ -22,7 +23,6 @@ import {
   withCertManager,
 } from "./cert-manager-rows.ts";
 import { commandOf, startCertManager } from "./certificate-rows.ts";
-import { signerName } from "./signer-scene.ts";
 
 /** The rights of its own chart. */
 const rights = [
@@ -124,15 +124,9 @@ async function certifies({ plane, folder, program, client }: Played, ca: ServedC
   });
 }
 
-/** cert-manager's approver may not approve for an issuer of a namespace, so a person decides. */
 async function isDenied(played: Played, ca: ServedCa): Promise<void> {
   const { plane } = played;
-  await plane.call("POST", "/apis/rampart.dev/v1/namespaces/istio-system/rampartissuers", {
-    apiVersion: "rampart.dev/v1",
-    kind: "RampartIssuer",
-    metadata: { name: "ours" },
-    spec: { signerName },
-  });
+  await createOwnIssuer(plane, "istio-system");
   await withIstioCsr(played, ["RampartIssuer", "ours"], async (address) => {
     await until("it asks for no certificate of its own", () =>
       hasDecided(plane, "istio-csr-serving", "Approved"),

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
 import { blocksUnder, textsIn } from "../../../pages/page-blocks.ts";
+import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
 import { runWell } from "../../../testkit/programs/child-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 import { mint } from "../cluster/accounts.ts";
@@ -196,7 +197,27 @@ async function certifiesTheService(
   await type(`cd "$OUT"\n${script}`);
   const pem = await readFile(join(folder, "webhook.pem"), "utf8");
   assert.equal((await verified(folder, pem, roots)).subjectAltName, "DNS:webhook.shop.svc");
+  await deniesAnother(plane);
   await running.end();
+}
+
+/** Somebody else requests a certificate for the name of the page. */
+async function deniesAnother({ call }: ControlPlane): Promise<void> {
+  const path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+  const { pem } = await emptyCsr("P-256", [{ type: "dns", value: "webhook.shop.svc" }]);
+  const request = Buffer.from(pem).toString("base64");
+  const usages = ["digital signature", "key encipherment", "server auth"];
+  await call("POST", path, {
+    metadata: { name: "another" },
+    spec: { signerName: signer, request, usages },
+  });
+  let answer: Json = {};
+  await until("another's request has no answer", async () => {
+    answer = (await call("GET", `${path}/another`))["status"] as Json;
+    return "conditions" in answer;
+  });
+  assert.match(JSON.stringify(answer), /"type":"Denied".*"reason":"RequesterNotServed"/);
+  assert(!("certificate" in answer));
 }
 
 async function answersCertManager(

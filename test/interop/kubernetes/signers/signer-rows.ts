@@ -152,19 +152,7 @@ async function deniesByPolicy(scene: Scene): Promise<void> {
     const ask = async (spec: object): Promise<string> =>
       conditionOf(await answered(plane, pod, await requestAs(plane, "node-1", pod, spec)));
     assert.equal(await ask(await stubSpec("ED25519")), "Denied UnsupportedKeyType");
-    const annotated = {
-      ...(await stubSpec("ECDSAP256")),
-      unverifiedUserAnnotations: { "mesh.example.com/as": "admin" },
-    };
-    assert.equal(await ask(annotated), "Denied InvalidUnverifiedUserAnnotations");
     assert.equal(await ask(await stubSpec("ECDSAP256")), "Issued Issued");
-  });
-  const elsewhere = [{ name: signerName, pods: { namespaces: ["other"] } }];
-  await withSigner(scene, elsewhere, async () => {
-    const name = await requestAs(plane, "node-1", pod, await stubSpec("ECDSAP256"));
-    const status = await answered(plane, pod, name);
-    assert.equal(conditionOf(status), "Denied NamespaceNotServed");
-    assert.equal(status.certificateChain, undefined);
   });
 }
 
@@ -185,34 +173,14 @@ async function leavesStrangersAlone(scene: Scene): Promise<void> {
   });
 }
 
-async function takesOver(scene: Scene): Promise<void> {
-  const { plane, folder } = scene;
-  const pod = podOf(scene);
-  const signers = await setSignerScene(plane, folder);
-  try {
-    const first = await signers.start(ofPods);
-    await until("nobody leads", async () => (await first.readiness()).leading);
-    const second = await signers.start(ofPods);
-    const { ready, leading, reasons } = await second.readiness();
-    assert.deepEqual({ ready, leading, reasons }, { ready: true, leading: false, reasons: [] });
-    await first.end();
-    const name = await requestAs(plane, "node-1", pod, await stubSpec("ECDSAP256"));
-    assert.equal(conditionOf(await answered(plane, pod, name)), "Issued Issued");
-    assert.equal((await second.readiness()).leading, true);
-  } finally {
-    await signers.end();
-  }
-}
-
 /** The rows on signer names, each with the rights of deploy/kustomize/base/signer/signer.yaml. */
 export const signerRows: readonly Row<Scene>[] = [
   [
     "pod certificates: requested as a kubelet does, verified with the ClusterTrustBundle, refreshed",
     issuesToPods,
   ],
-  ["pod certificates denied: a key type, annotations, a namespace", deniesByPolicy],
+  ["pod certificates denied: a key type", deniesByPolicy],
   ["pod certificates of a strange signer, and for another node's pod", leavesStrangersAlone],
-  ["two signers, of which one answers, and the other when that has ended", takesOver],
 ];
 
 /** `v1` has no such form of a key. */
