@@ -16,6 +16,7 @@ import { issueLeaf } from "../../testkit/ca/tainted-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { tokenEntry } from "../../testkit/log/token-entry.ts";
+import { clusterLocal, proved, workload } from "../../testkit/pki/certificates.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
 const key = await createTokenKey("ES256", "k1");
@@ -298,28 +299,35 @@ describe("the entry of a token that is no ServiceAccount's", () => {
   });
 });
 
-test("brings the intermediates of who signs with an entry, and those of its successor", async () => {
-  const logged: string[][] = [];
-  const log = recordingIn({
+const octets = (text: string): Bytes => new TextEncoder().encode(text) as Bytes;
+
+const recording = (root: string, intermediate: string) => ({
+  view: {
+    trustBundle: { roots: [octets(root)], pem: "" },
+    issuer: { authority: { intermediates: [octets(intermediate)] } },
+  } as unknown as AuthorityView,
+  signal: new AbortController().signal,
+  audit: { event: "create-certificate", outcome: "issued", requestId: "1" } as AuditEvent,
+});
+
+const recordingTo = (append: (...entry: Parameters<AppendOnlyLog["append"]>) => void) =>
+  recordingIn({
     mode: "required",
-    append: async (_entry, _signal, authorities = []) => {
-      const certificates = authorities.map(({ entry }) =>
-        LogEntry.certificateOf(LogEntry.parse(entry)),
-      );
-      logged.push(certificates.map((each) => new TextDecoder().decode(each)));
+    append: async (...entry) => {
+      append(...entry);
       return { origin: "log", index: 0 };
     },
     refusal: () => undefined,
     troubles: () => [],
   });
-  const octets = (text: string): Bytes => new TextEncoder().encode(text) as Bytes;
-  const recording = (root: string, intermediate: string) => ({
-    view: {
-      trustBundle: { roots: [octets(root)], pem: "" },
-      issuer: { authority: { intermediates: [octets(intermediate)] } },
-    } as unknown as AuthorityView,
-    signal: new AbortController().signal,
-    audit: { event: "create-certificate", outcome: "issued", requestId: "1" } as AuditEvent,
+
+test("brings the intermediates of who signs with an entry, and those of its successor", async () => {
+  const logged: string[][] = [];
+  const log = recordingTo((_entry, _signal, authorities = []) => {
+    const certificates = authorities.map(({ entry }) =>
+      LogEntry.certificateOf(LogEntry.parse(entry)),
+    );
+    logged.push(certificates.map((each) => new TextDecoder().decode(each)));
   });
   const [first, second] = [recording("root", "below 1"), recording("root", "below 2")];
   const own = { certificate: octets("own"), at: new Date() };
@@ -328,5 +336,28 @@ test("brings the intermediates of who signs with an entry, and those of its succ
     ["root", "below 1"],
     ["root", "below 2"],
     ["root", "below 1"],
+  ]);
+});
+
+test("logs the certificate that proves a caller, and the gateway that forwards it", async () => {
+  const entries: LogEntry[] = [];
+  const callerOf = (name: string) => ({
+    spiffeId: workload("mesh", name, clusterLocal),
+    account: { namespace: "mesh", name },
+    proof: proved,
+  });
+  const certificate = { serialNumber: "01", authority: "02" };
+  const caller = { ...callerOf("cart"), certificate, gateway: callerOf("gateway") };
+  const issued = { at: new Date(), certificate: octets("leaf"), spiffeId: caller.spiffeId };
+  const log = recordingTo((entry) => entries.push(LogEntry.parse(entry)));
+  await log.record({ ...issued, caller, holder: caller }, recording("root", "below"));
+  expect(entries).toMatchObject([
+    {
+      proof: "forwarded",
+      callerSerialNumber: "01",
+      callerAuthority: "02",
+      gateway: "spiffe://cluster.local/ns/mesh/sa/gateway",
+      provedAt: proved.provedAt.toISOString(),
+    },
   ]);
 });

@@ -18,17 +18,17 @@ import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/
 const aws = "sts.amazonaws.com";
 const issuer = { ...issuerTables.cluster, jwt_audiences: [aws] };
 
-/** A CA with a log, and the caller of a ServiceAccount's token. */
+/** A CA with a log, its entries, and the caller of a ServiceAccount's token. */
 async function startIssuing(
-  append: AppendOnlyLog["append"],
   values: object = {},
   quotas: Quotas = { caller: () => 0, issuer: () => 0 },
   account = "foo:bar",
 ) {
   const key = await createTokenKey("ES256", "k1");
+  const entries: Bytes[] = [];
   const issuanceLog: AppendOnlyLog = {
     mode: "required",
-    append,
+    append: async (entry) => ({ origin: "log", index: entries.push(entry) }),
     refusal: () => undefined,
     troubles: () => [],
   };
@@ -55,17 +55,11 @@ async function startIssuing(
       { now: ca.now(), signal, audit },
     );
   };
-  return { ca, ask, audits };
+  return { ca, ask, audits, entries };
 }
 
-const append: AppendOnlyLog["append"] = async () => ({ origin: "log", index: 0 });
-
 test("logs who got which token, and never the token", async () => {
-  const entries: Bytes[] = [];
-  const { ca, ask } = await startIssuing(async (entry) => {
-    entries.push(entry);
-    return { origin: "log", index: 0 };
-  });
+  const { ca, ask, entries } = await startIssuing();
   const { token, spiffeId, expiresAt } = await ask({}, { requestedSeconds: 90n });
   const [octets = new Uint8Array()] = entries;
   expect(LogEntry.parse(octets)).toMatchObject({
@@ -91,11 +85,7 @@ test("logs who got which token, and never the token", async () => {
 
 test("a life of less than a second is the default one, in the token and in its entry", async () => {
   for (const requestedSeconds of [-1n, -(2n ** 63n), 0n]) {
-    const entries: Bytes[] = [];
-    const { ca, ask } = await startIssuing(async (entry) => {
-      entries.push(entry);
-      return { origin: "log", index: 0 };
-    });
+    const { ca, ask, entries } = await startIssuing();
     const { expiresAt } = await ask({}, { requestedSeconds });
     expect(expiresAt.getTime() - ca.now().getTime()).toBeGreaterThan(299_000);
     const [octets = new Uint8Array()] = entries;
@@ -104,16 +94,7 @@ test("a life of less than a second is the default one, in the token and in its e
 });
 
 test("names the node proxy that asked for a workload's token, in the audit line and in the entry", async () => {
-  const entries: Bytes[] = [];
-  const { ask, audits } = await startIssuing(
-    async (entry) => {
-      entries.push(entry);
-      return { origin: "log", index: 0 };
-    },
-    {},
-    undefined,
-    "istio-system:ztunnel",
-  );
+  const { ask, audits, entries } = await startIssuing({}, undefined, "istio-system:ztunnel");
   const { spiffeId } = await ask({}, { spiffeId: "spiffe://cluster.local/ns/foo/sa/bar" });
   const impersonator = "spiffe://cluster.local/ns/istio-system/sa/ztunnel";
   expect(audits).toMatchObject([{ outcome: "issued", spiffeId, impersonator }]);
@@ -124,27 +105,27 @@ test("names the node proxy that asked for a workload's token, in the audit line 
 });
 
 test("answers no token that could not be logged", async () => {
-  const { ask } = await startIssuing(async () => {
+  const { ask, entries } = await startIssuing();
+  entries.push = () => {
     throw new Error("disk I/O error");
-  });
+  };
   await expect(ask()).rejects.toMatchObject({ refusal: { reason: "log-unavailable" } });
 });
 
 test("signs and logs no token for a caller that has gone", async () => {
-  let entries = 0;
-  const { ask } = await startIssuing(async () => ({ origin: "log", index: entries++ }));
+  const { ask, entries } = await startIssuing();
   const asking = ask({}, {}, AbortSignal.abort());
   await expect(asking).rejects.toMatchObject({ refusal: { reason: "request-abandoned" } });
-  expect(entries).toBe(0);
+  expect(entries).toHaveLength(0);
   await ask();
-  expect(entries).toBe(1);
+  expect(entries).toHaveLength(1);
 });
 
 test("counts a token by the quotas of certificates, of its caller and of the issuer", async () => {
   for (const check of ["caller", "issuer"] as const) {
     let left = 1;
     const none = { caller: () => 0, issuer: () => 0, [check]: () => (left-- > 0 ? 0 : 60) };
-    const { ask } = await startIssuing(append, {}, none);
+    const { ask } = await startIssuing({}, none);
     await ask();
     const refusal = { reason: "quota-exceeded", quota: check };
     await expect(ask()).rejects.toMatchObject({ refusal });
@@ -152,28 +133,30 @@ test("counts a token by the quotas of certificates, of its caller and of the iss
 });
 
 test("a caller with a certificate gets a token that ends with the caller's last proof", async () => {
-  const { ca, ask } = await startIssuing(append);
+  const { ca, ask } = await startIssuing();
   const provedUntil = addSeconds(ca.now(), 42.5);
-  const { expiresAt } = await ask({ provedUntil });
+  const [provedBy] = ca.issuers;
+  expect(provedBy?.name).toBe(issuer.issuer);
+  const { expiresAt } = await ask({ provedUntil, provedBy, issuer: undefined });
   expect(expiresAt.getTime()).toBeLessThanOrEqual(provedUntil.getTime());
   expect(expiresAt.getTime()).toBeGreaterThan(provedUntil.getTime() - 1000);
 });
 
 test("a rule of the policy counts for tokens, whatever else it is about", async () => {
   const rules = [{ name: "no-foo", when: { namespace: "foo" }, then: { deny: "closed" } }];
-  const { ask } = await startIssuing(append, { POLICY: { rules } });
+  const { ask } = await startIssuing({ POLICY: { rules } });
   await expect(ask()).rejects.toMatchObject({ refusal: { reason: "policy-denied" } });
 });
 
 test("the default life of a rule, which certificates may have too, makes no token live longer than MAX_JWT_TTL", async () => {
   const rules = [{ name: "day", then: { default_life: "24h" } }];
-  const { ca, ask } = await startIssuing(append, { POLICY: { rules }, MAX_JWT_TTL: "10m" });
+  const { ca, ask } = await startIssuing({ POLICY: { rules }, MAX_JWT_TTL: "10m" });
   const { expiresAt } = await ask();
   expect(expiresAt.getTime() - ca.now().getTime()).toBeLessThanOrEqual(600_000);
 });
 
 test("backdates a token as a leaf, by two minutes or a tenth of a shorter life", async () => {
-  const { ca, ask } = await startIssuing(append);
+  const { ca, ask } = await startIssuing();
   const now = Math.floor(ca.now().getTime() / 1000);
   for (const [seconds, back] of [
     [3600, 120],
@@ -186,7 +169,7 @@ test("backdates a token as a leaf, by two minutes or a tenth of a shorter life",
 
 test("a rule shortens the life of a token", async () => {
   const rules = [{ name: "short", when: { product: "token" }, then: { maximum_life: "60s" } }];
-  const { ca, ask } = await startIssuing(append, { POLICY: { rules } });
+  const { ca, ask } = await startIssuing({ POLICY: { rules } });
   const { expiresAt } = await ask();
   expect(expiresAt.getTime() - ca.now().getTime()).toBeLessThanOrEqual(60_000);
 });
@@ -195,7 +178,7 @@ test.each<[string, (value: string) => string]>([
   ["a taint", (value) => value],
   ["a taint that does not open", () => "junk"],
 ])("a key with %s signs nothing, and is in no document, at once", async (_, spoil) => {
-  const { ca, ask } = await startIssuing(append);
+  const { ca, ask } = await startIssuing();
   const kid = decodeProtectedHeader((await ask()).token).kid ?? "";
   const before = await ca.certificateAuthority.issuance.authorities.at(ca.now());
   await Mint.recordTaint(ca.mint, { id: kid, taintedAt: ca.now(), retiresAt: ca.now() });
@@ -209,7 +192,7 @@ test.each<[string, (value: string) => string]>([
 });
 
 test("a CA that issues no tokens for a while says until when, and is ready for certificates", async () => {
-  const { ca, ask } = await startIssuing(append);
+  const { ca, ask } = await startIssuing();
   const kid = decodeProtectedHeader((await ask()).token).kid ?? "";
   const { authorities } = ca.certificateAuthority.issuance;
   expect((await authorities.at(ca.now())).reasons).toEqual([]);

@@ -295,11 +295,14 @@ describe("signers with one trust bundle", () => {
     );
     if (!own || !other) throw new Error("unreachable");
     const at = (view: AuthorityView): Authorities => ({ at: () => view, renew: async () => {} });
-    const withIntermediate = { ...own, chainPem: ["intermediate", ...own.chainPem] };
+    const revocations = [{ authority: "aa" }] as unknown as AuthorityView["revocations"];
+    const chain = ["intermediate", ...own.chainPem];
+    const withIntermediate = { ...own, chainPem: chain, revocations };
     const united = uniteBundles(at(withIntermediate), [
       { authorities: at(other), sharesPostQuantum: false },
     ]);
-    const { chainPem, trustBundle, sequence } = await united.at(start);
+    const { chainPem, trustBundle, sequence, ...more } = await united.at(start);
+    expect(more.revocations).toBe(revocations);
     expect(chainPem).toEqual(["intermediate", trustBundle.pem]);
     expect(trustBundle.roots).toHaveLength(2);
     expect(sequence).toBe(Math.max(own.sequence, other.sequence));
@@ -327,7 +330,9 @@ describe("signers with one trust bundle", () => {
       [{ authorities: at(() => own), sharesPostQuantum: false }],
     );
     const idsOf = (view: AuthorityView) => view.crlIssuers.map(({ authority }) => authority.id);
-    expect(idsOf(await reversed.at(start))).toEqual(idsOf(before));
+    const after = await reversed.at(start);
+    expect(idsOf(after)).toEqual(idsOf(before));
+    expect(after.trustBundle.pem).toBe(before.trustBundle.pem);
     other = third;
     const { crlIssuers } = await united.at(start);
     expect(crlIssuers.map(({ authority }) => authority.id)).toEqual(

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { planCrl } from "../../../src/ca/revocation/crl-plan.ts";
+import { CrlLifetime, planCrl } from "../../../src/ca/revocation/crl-plan.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { Hex } from "../../../src/pki/encoding/bytes.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -172,4 +172,13 @@ test("a process that knows all that another knows, and more, gives a higher numb
     }),
     { numRuns: 500 },
   );
+});
+
+test.each([
+  [60, 3600],
+  [7200, 7200],
+  [90 * 86_400, 86_400],
+])("of leaves that live for %i seconds lasts for %i", (defaultSeconds, lifetimeSeconds) => {
+  const lifetimes = { defaultSeconds, maximumSeconds: defaultSeconds };
+  expect(CrlLifetime.of(lifetimes)).toEqual({ lifetimeSeconds });
 });

@@ -1,13 +1,18 @@
 import { expect, test } from "vitest";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
-import { keepRootCrls } from "../../../src/ca/revocation/keep-root-crls.ts";
+import { keepRootCrls, rootCrlLengths } from "../../../src/ca/revocation/keep-root-crls.ts";
 import { rootCrlsIn } from "../../../src/ca/revocation/root-crls.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import { Statement } from "../../../src/custody/statement.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
-import { createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
+import {
+  createMemoryMint,
+  istioPhaseLengths,
+  type MemoryMint,
+} from "../../testkit/ca/memory-mint.ts";
 import { clusterLocal, createKekRing } from "../../testkit/ca/sealed-authorities.ts";
 import { openStore } from "../../testkit/ca/tainted-ca.ts";
 import { createCrlAuthority, parsedCrl } from "../../testkit/pki/crl-authority.ts";
@@ -95,3 +100,13 @@ test("a CRL of a root goes once it has ended, and the one in force stays", async
   await keepRootCrls(mints, new Date(first));
   expect(await ends()).not.toContain(first);
 });
+
+test.each([30, 360, 3600])(
+  "a CRL of a root lasts for eight months, and longer than an intermediate that signs for %i days",
+  (days) => {
+    const phaseLengths = { ...istioPhaseLengths, signingSeconds: days * 86_400 };
+    const life = phaseLengths.signingSeconds + 2 * Schedule.leadSeconds(phaseLengths);
+    const { lifetimeSeconds } = rootCrlLengths(phaseLengths);
+    expect(lifetimeSeconds).toBeGreaterThanOrEqual(Math.max(life, 240 * 86_400));
+  },
+);

@@ -63,6 +63,11 @@ test("an additional root is published from its instant, and only that moves the 
   const before = await publishedBundle(ca);
   const from = addSeconds(ca.now(), 2 * refresh);
   await trustRoot(ca.mint, root, from);
+  expect(ca.log.operations.at(-1)).toMatchObject({
+    event: "root-trusted",
+    root: (await openStore(ca.mint)).additionalRoots[0]?.id,
+    publishedFrom: from.toISOString(),
+  });
   ca.pass(2 * refresh - 1);
   expect(await publishedBundle(ca)).toEqual(before);
   ca.pass(1);

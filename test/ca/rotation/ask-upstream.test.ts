@@ -394,6 +394,7 @@ test("below another root, too, the successor of a tainted intermediate signs onc
 test("a taint of the only intermediate has another one signed at once", async () => {
   const { ca, first } = await startDue();
   await taint(ca, "with-last-leaf", first);
+  expect(ca.log.operations.map(({ event }) => event)).toContain("emergency-rotation");
   ca.pass(propagation);
   expect(await signerOf(ca)).not.toBe(first);
 });

@@ -85,6 +85,16 @@ test("the cron founds nothing, mints nothing, and drops what has its answer", as
   expect([...ca.store.records.keys()].filter((key) => key.startsWith("request"))).toHaveLength(1);
   await ca.rotate();
   expect([...ca.store.records.keys()].filter((key) => key.startsWith("request"))).toHaveLength(0);
+  const { id } = await RequestedIntermediate.request(ca.mint, ca.now());
+  await RequestedIntermediate.withdraw(ca.mint, id);
+  expect(ca.log.operations.map(({ event, authority }) => [event, authority === id])).toEqual([
+    ["rotation-fault", false],
+    ["intermediate-requested", false],
+    ["intermediate-installed", false],
+    ["request-dropped", false],
+    ["intermediate-requested", true],
+    ["request-withdrawn", true],
+  ]);
   ca.pass(364 * day);
   await ca.rotate();
   expect((await openStore(ca.mint)).authorities).toHaveLength(1);

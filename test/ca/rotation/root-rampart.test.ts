@@ -33,7 +33,15 @@ async function startRoot(clock: Clock, intermediates: readonly object[]): Promis
   const root = await startCa(
     {
       TRUST_DOMAIN: "root.company.test",
-      ISSUERS: [{ issuer, jwks: jwksOf(key), intermediates }],
+      ISSUERS: [
+        {
+          issuer,
+          jwks: jwksOf(key),
+          intermediates,
+          trusted_node_accounts: ["rampart/mesh"],
+          node_reach: "anywhere",
+        },
+      ],
       MAX_WORKLOAD_CERT_TTL: `${100 * day}s`,
       PROPAGATION_INTERVAL: "600s",
       AUTHORITY_LIFETIME: `${1000 * day}s`,
@@ -114,11 +122,17 @@ describe("an intermediate of a root Rampart", () => {
       expect((await ask(root, account, clock.now)).code).toBe("permission_denied");
       expect(root.log.audits.splice(0).map(refusalIn)).toEqual(["signer-denied"]);
     }
-    const impersonating = { ImpersonatedIdentity: "spiffe://root.company.test/ns/rampart/sa/mesh" };
-    expect((await ask(root, "rampart:other", clock.now, impersonating)).code).toBe(
-      "permission_denied",
-    );
-    expect(root.log.audits.splice(0).map(refusalIn)).toEqual(["impersonation-denied account"]);
+    for (const [asking, named] of [
+      ["rampart:other", "mesh"],
+      ["rampart:mesh", "other"],
+    ] as const) {
+      const id = { ImpersonatedIdentity: `spiffe://root.company.test/ns/rampart/sa/${named}` };
+      expect((await ask(root, asking, clock.now, id)).code).toBe("permission_denied");
+    }
+    expect(root.log.audits.splice(0).map(refusalIn)).toEqual([
+      "impersonation-denied account",
+      "signer-denied",
+    ]);
     const without = await startRoot(start(), []);
     expect((await ask(without, "rampart:mesh", without.now())).code).toBe("permission_denied");
     expect(without.log.audits.map(refusalIn)).toEqual(["signer-denied"]);

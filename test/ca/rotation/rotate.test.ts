@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import type { Mint } from "../../../src/ca/mint.ts";
+import { Mint } from "../../../src/ca/mint.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { parseAuthorityRecord } from "../../../src/custody/authority-record.ts";
 import { Kek, type KekRing } from "../../../src/custody/kek.ts";
@@ -7,6 +7,7 @@ import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { authoritiesIn, createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
+import { openStore } from "../../testkit/ca/tainted-ca.ts";
 import { createMemorySpace } from "../../testkit/stores/memory-space.ts";
 
 const inception = new Date("2026-11-21T12:00:00Z");
@@ -66,6 +67,28 @@ test("records a taint that the configuration states and the store lacks, once", 
   for (const days of [1, 2]) await Rotation.rotate({ ...mint, configuredTaints }, after(days));
   const taints = [...mint.store.records.keys()].filter((key) => key.startsWith("taint/"));
   expect(taints).toEqual([expect.stringContaining(`${first?.id}`)]);
+  const detail = `the store lacks the taint of ${first?.id} that TAINTED_AUTHORITIES states`;
+  expect(mint.log.operations.filter(({ event }) => event === "taint-missing")).toEqual([
+    { event: "taint-missing", level: "warning", detail },
+  ]);
+});
+
+test("deletes a record of revocations once no CRL needs it, and keeps the others", async () => {
+  const mint = await found();
+  for (const [serialNumber, days] of [
+    ["01", 1],
+    ["02", 400],
+  ] as const)
+    await Mint.storeStatement(mint, "revocation", {
+      authority: "aa",
+      revokedAt: inception,
+      knownFrom: inception,
+      reason: "superseded",
+      certificates: new Map([[serialNumber, after(days).getTime() / 1000]]),
+    });
+  await Rotation.rotate(mint, after(10));
+  const { revocations } = await openStore(mint);
+  expect(revocations.flatMap(({ certificates }) => [...certificates.keys()])).toEqual(["02"]);
 });
 
 test("gives the successor the kind of key that is configured by then", async () => {
@@ -95,6 +118,9 @@ test("prunes an authority once it is retired and the bundle has changed since", 
   for (let days = 460; days < 760; days += 5) await Rotation.rotate(mint, after(days));
   expect(mint.store.records.has(retired)).toBe(false);
   expect(mint.store.records.size).toBeGreaterThan(0);
+  expect(mint.log.operations).toContainEqual(
+    expect.objectContaining({ event: "authority-pruned", authority: first?.id }),
+  );
 });
 
 test("seals records again under the newest KEK, and changes nothing else in them", async () => {

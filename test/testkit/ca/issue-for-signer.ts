@@ -12,9 +12,10 @@ export async function issueFor(
   { certificateAuthority, now }: Pick<RunningCa, "certificateAuthority" | "now">,
   { csrPem, requestedSeconds, metadata, request }: CertificateAsk,
   issuerName = "https://a.test",
+  signer = "rampart-signer",
 ): Promise<string[]> {
   const trustDomain = TrustDomain.parse("cluster.local");
-  const account = ServiceAccount.parse("istio-system", "rampart-signer");
+  const account = ServiceAccount.parse("istio-system", signer);
   if (!trustDomain || !account) throw new Error("a name is malformed");
   const mayDoAll = { maySignFor: () => true, mayName: () => true };
   const issuer = tokenIssuerWithoutKeys(issuerName, { clusterSigner: () => mayDoAll });

@@ -195,8 +195,11 @@ describe("a shard", () => {
         expect.objectContaining({ event: "log-not-published", level: "error" }),
       );
       expect(await append(3)).toEqual({ index: 3 });
+      const trouble = expect.stringContaining("entries wait to be published");
+      expect(await shard().look(shardOrigin)).toEqual({ trouble });
       await setPuts("store");
       expect(await runDurableObjectAlarm(shard())).toBe(true);
+      expect(await shard().look(shardOrigin)).toEqual({});
       expect(await entriesIn()).toEqual([0, 1, 2, 3].map((i) => `entry ${i}`));
     },
   );
@@ -346,22 +349,35 @@ describe("a Worker", () => {
     expect(takeAuditsOf(lines).at(-1)).toMatchObject({ log: asked[1], logIndex: 7 });
   });
 
-  test("gives another shard the authorities that the first one has", async () => {
+  test("gives each shard the authorities until it has them, and is ready while one takes entries", async () => {
     const given: [string, number][] = [];
+    const refusals = [1, 2, 3];
     const LOG_SHARD = {
       getByName: (name: string) => ({
-        append: async (_origin: string, _entry: Uint8Array, before: readonly unknown[]) => {
-          if (given.length === 1 && name === given[0]?.[0]) return broken.append();
-          given.push([name, before.length]);
-          return { index: 7 };
-        },
+        look: async () => ({}),
+        append: async (_origin: string, _entry: Uint8Array, before: readonly unknown[]) =>
+          refusals.includes(given.push([name, before.length]) - 1) ? broken.append() : { index: 7 },
       }),
     };
     const service = await start({ LOG_SHARD, LOG_SHARDS: 2 });
-    for (const _ of [1, 2, 3]) expect(await ask(service)).toHaveProperty("certChain");
-    const [[home] = [], [other] = []] = given;
+    const states: [boolean, number][] = [];
+    for (const _ of [1, 2, 3, 4]) {
+      const isAnswered = "certChain" in (await ask(service));
+      states.push([isAnswered, (await readinessOf(service)).status]);
+    }
+    expect(states).toEqual([
+      [true, 200],
+      [false, 503],
+      [true, 200],
+      [true, 200],
+    ]);
+    const [home] = given[0] ?? [];
+    const [other] = given[2] ?? [];
     expect(given).toEqual([
       [home, 1],
+      [home, 0],
+      [other, 1],
+      [home, 0],
       [other, 1],
       [home, 0],
     ]);

@@ -66,6 +66,14 @@ test("keeps the entries of the partial bundle as one batch", async () => {
   });
 });
 
+test("keeps a batch of which a part is published", async () => {
+  await billedRows((stage) => {
+    append(stage, 300);
+    publish(stage);
+    expect(stage.batches(0).map(({ first, count }) => [first, count])).toEqual([[0, 300]]);
+  });
+});
+
 test("keeps more than a row may have in the rows in which it came", async () => {
   const long = new Uint8Array(60_000);
   await billedRows((stage) => {

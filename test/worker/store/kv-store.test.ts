@@ -41,7 +41,9 @@ test("ignores foreign keys in the namespace", async () => {
 
 test("refuses a store with more records than any rotation leaves behind", async () => {
   const store = createKvStore(namespace());
-  for (let i = 0; i < 501; i++) await store.put({ kind: "authority", id: `${i}`, value: "v" });
+  for (let i = 0; i < 500; i++) await store.put({ kind: "authority", id: `${i}`, value: "v" });
+  expect(await store.load()).toHaveLength(500);
+  await store.put({ kind: "authority", id: "500", value: "v" });
   await expect(store.load()).rejects.toThrow();
 });
 
