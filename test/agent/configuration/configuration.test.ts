@@ -115,8 +115,53 @@ test("looks for the CRLs beside the bundle, unless told otherwise", () => {
   expect(urlOf({ CA_ADDR: "istiod:15010" })).toBeUndefined();
 });
 
+test("has each value as the environment gives it, in the unit that its name says", () => {
+  const given = {
+    SECRET_TTL: "90m",
+    RAMPART_BUNDLE_REFRESH: "1ms",
+    RAMPART_CACHE: "/cache",
+    RAMPART_CACHE_KEY_FILE: "/key",
+    RAMPART_FEDERATED_ROOT_CA: "/web.pem",
+    RAMPART_WORKLOAD_API_SOCKET: "/api",
+    PILOT_ENABLE_CA_CRL: "false",
+    PKCS8_KEY: "true",
+  };
+  expect(parse(given)).toMatchObject({
+    request: { lifetimeSeconds: 5_400 },
+    longestBundleRefreshSeconds: 1,
+    cache: { folder: "/cache", keyFile: "/key" },
+    federatedRootFile: "/web.pem",
+    workloadApiSocket: "/api",
+    crlFile: undefined,
+    isPkcs8: true,
+  });
+  expect(parse({})).toMatchObject({
+    longestBundleRefreshSeconds: 86_400,
+    cache: undefined,
+    crlFile: "/var/run/secrets/istio/crl/ca-crl.pem",
+    isPkcs8: false,
+  });
+});
+
+test.each<[Environment, string | undefined]>([
+  [{}, undefined],
+  [{ ISTIOD_SAN: "istiod.test" }, "istiod.test"],
+  [{ ISTIOD_SAN: "istiod.test", CA_ADDR: "ca.test:15012" }, undefined],
+])("with %o expects of the CA a certificate for %s", (variables, serverName) => {
+  const { address, files } = parse(variables).ca;
+  expect([address.serverName, files.serverName]).toEqual([serverName, serverName]);
+});
+
 test("makes files readable for their owner alone, except in a pod", () => {
-  expect(parse({ OUTPUT_CERTS: "/out" }).output?.mode).toBe(0o600);
+  const more = { RAMPART_OUTPUT_OWNER: "1:2", RAMPART_ON_CHANGE: "reload" };
+  expect(parse({ OUTPUT_CERTS: "/out", ...more }).output).toEqual({
+    folder: "/out",
+    isAtomic: false,
+    mode: 0o600,
+    owner: { uid: 1, gid: 2 },
+    onChange: "reload",
+  });
+  expect(parse({ RAMPART_SERVING_CERTS: "/out" }).output).toMatchObject({ isAtomic: true });
   const inPod = { OUTPUT_CERTS: "/out", KUBERNETES_SERVICE_HOST: "10.0.0.1" };
   expect(parse(inPod).output?.mode).toBe(0o644);
 });
@@ -146,7 +191,6 @@ test.each<[Environment, string]>([
   [{ RAMPART_FEDERATED_BUNDLES: "other.test" }, "RAMPART_FEDERATED_BUNDLES"],
   [{ RAMPART_FEDERATED_BUNDLES: "cluster.local=https://other.test" }, "is TRUST_DOMAIN"],
   [{ RAMPART_FEDERATED_BUNDLES: "o.test=https://a.test,o.test=https://b.test" }, "twice"],
-  [{ RAMPART_STATUS_ADDR: "15020" }, "RAMPART_STATUS_ADDR"],
   [{ RAMPART_STATUS_ADDR: "15020" }, "RAMPART_STATUS_ADDR"],
   [{ RAMPART_STATUS_ADDR: "::1:15020" }, "RAMPART_STATUS_ADDR"],
   [{ RAMPART_STATUS_ADDR: "two words:15020" }, "RAMPART_STATUS_ADDR"],

@@ -87,7 +87,9 @@ test("follows a file, and keeps the last good list", async () => {
   // Synchronous, so that the feed never reads a truncated file.
   writeFileSync(path, "1 foo bar\n2 foo bar\n");
   await listener.until(2);
-  writeFileSync(path, "what is this\n");
+  writeFileSync(path, "what\n");
+  await log.until("workloads-unread");
+  expect(feed.fault).toBeUndefined();
   await rm(path);
   writeFileSync(path, "2 foo bar\n");
   await listener.until(3);
@@ -178,8 +180,10 @@ test("takes the longest list, and refuses one with a workload that is none, as a
 test("lists the workloads that it knows", async () => {
   const feed = await startSocketFeed(options());
   onTestFinished(() => feed.close());
-  const { send } = await connectToFeed();
-  expect(await send({ op: "list" })).toEqual({
+  const { send, socket } = await connectToFeed();
+  socket.write('{"op":');
+  await setImmediate();
+  expect(await send('"list"}')).toEqual({
     ok: true,
     workloads: [{ uid: "1", spiffeId: "spiffe://cluster.local/ns/foo/sa/bar" }],
   });
@@ -231,6 +235,14 @@ test("reads no more from a client that leaves its answers unread, until it reads
   let answers = 0;
   for await (const _answer of createInterface(socket)) if (++answers === count) break;
   expect(lists).toBe(count);
+});
+
+test("takes 64 connections, and closes the next", async () => {
+  const feed = await startSocketFeed(options());
+  onTestFinished(() => feed.close());
+  for (let i = 0; i < 64; i++) await connectToFeed();
+  const last = connect(path);
+  await once(last.resume(), "close");
 });
 
 test("closes a connection whose line never ends", async () => {

@@ -4,11 +4,15 @@ import { connect } from "node:net";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { CertificateCache } from "../../../src/agent/identity/certificate-cache.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
+import type { SpiffeId } from "../../../src/pki/spiffe-id.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 let ca: HttpCa;
 beforeAll(async () => {
@@ -17,9 +21,10 @@ beforeAll(async () => {
 afterAll(() => ca.close());
 
 test("gets certificates for a node's workloads, and serves each under its SPIFFE ID", async () => {
-  const feed = `${await temporaryFolder()}/workloads`;
+  const [feed, folder] = [`${await temporaryFolder()}/workloads`, await temporaryFolder()];
   await writeFile(feed, "1 foo a\n2 foo a\n3 foo b\n");
   const running = await runAgent(ca, {
+    RAMPART_CACHE: folder,
     RAMPART_TOKEN_FILE: await ca.tokenFile("mesh:node"),
     RAMPART_WORKLOADS: feed,
     RAMPART_LINGER: "1ms",
@@ -28,12 +33,20 @@ test("gets certificates for a node's workloads, and serves each under its SPIFFE
   const stream = new SdsStream(running.sdsSocket);
   const ids = ["a", "b"].map((name) => `spiffe://cluster.local/ns/foo/sa/${name}`);
   stream.subscribe(...ids, "ROOTCA");
+  const ports = { clock: () => new Date(), log: createEventRecorder() };
+  const cache = await CertificateCache.open({ folder, keyFile: undefined }, ports);
+  const kept = async () => {
+    const all = await Promise.all(ids.map((id) => cache.load(id as SpiffeId)));
+    return all.map((each) => each !== undefined);
+  };
+  await eventually(async () => expect(await kept()).toEqual([true, true]));
   const secrets = await stream.secrets();
   expect(secrets.map(({ name }) => name)).toEqual([...ids, "ROOTCA"]);
   expect(secrets[0] && pemsOf(secrets[0])[1]).toContain("PRIVATE KEY");
   await writeFile(feed, "1 foo a\n");
   await running.event("identity-dropped");
   await expect(stream.next()).rejects.toThrow("no such resource");
+  await eventually(async () => expect(await kept()).toEqual([true, false]));
 });
 
 test("serves no identity without a workload", async () => {

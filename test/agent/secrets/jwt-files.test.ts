@@ -96,12 +96,13 @@ test("a token that cannot be renewed in time is asked for again after a pause", 
     await setImmediate();
     return { ...held, renewsAt: authority.now };
   });
-  keep(authority, join(await temporaryFolder(), "token"));
+  const kept = keep(authority, join(await temporaryFolder(), "token"));
   await authority.log.until("files-written");
   for (let i = 0; i < 10; i++) await setImmediate();
   expect(asked).toHaveBeenCalledOnce();
   authority.publish(authority.key, await createTokenKey("ES256", "key-2"));
   for (let i = 0; i < 10; i++) await setImmediate();
+  await kept.close();
   expect(asked).toHaveBeenCalledTimes(2);
   expect(authority.log.operations.filter(({ event }) => event === "files-written")).toHaveLength(1);
 });

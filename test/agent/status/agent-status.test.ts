@@ -12,7 +12,12 @@ beforeAll(async () => {
 afterAll(() => ca.close());
 
 test("shows every identity, the roots, and when the bundle was confirmed", async () => {
-  const { agent, event } = await runAgent(ca);
+  const { agent, event } = await runAgent(ca, { RAMPART_MISSPELT: "1" });
+  expect(await event("variable-ignored")).toMatchObject({
+    level: "warning",
+    name: "RAMPART_MISSPELT",
+    detail: expect.stringContaining("no variable of this name"),
+  });
   await event("certificate-obtained");
   await event("bundle-read");
   const status = await (await fetch(`${agent.statusUrl}/status`)).json();
@@ -101,4 +106,17 @@ test("an agent of a node is not ready while it does not know the workloads", () 
     reportAgent({ ...parts, feed: { fault }, now: new Date() } as never);
   expect(report()).toMatchObject({ isReady: true, reasons: [] });
   expect(report("no pods")).toMatchObject({ isReady: false, reasons: ["no pods"] });
+});
+
+test("faults that leave the certificates as they are have a sentence each, and the agent is ready", () => {
+  const report = reportAgent({
+    ...{ identities: { all: () => [] }, mounted: { faults: () => [] }, trust: new TrustRoots() },
+    revocation: { all: [], crls: [], fault: "no CRLs" },
+    bundle: { fault: "no bundle" },
+    files: { faults: ["no files", "no command"] },
+    logOutput: { fault: () => "no log" },
+    now: new Date(),
+  } as never);
+  const reasons = ["no bundle", "no CRLs", "no files", "no command", "no log"];
+  expect(report).toMatchObject({ isReady: true, reasons });
 });

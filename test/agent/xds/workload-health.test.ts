@@ -29,7 +29,12 @@ const usual = {
 async function reportsOf(
   outcomes: readonly string[],
   changes: Partial<ReadinessProbe> = {},
-): Promise<{ reports: (string | undefined)[]; pauses: number[]; events: string[] }> {
+): Promise<{
+  reports: (string | undefined)[];
+  pauses: number[];
+  events: string[];
+  stopped: number;
+}> {
   const probe = { ...usual, ...changes };
   const time = createVirtualTime(new Date(0));
   const ending = new AbortController();
@@ -37,11 +42,13 @@ async function reportsOf(
   const reports: WorkloadHealth[] = [];
   const pauses: number[] = [];
   const log = createEventRecorder();
+  let stopped = 0;
   const ask: Prober = async (signal) => {
     const outcome = rest.shift();
     if (outcome === undefined) ending.abort();
     if (outcome === "late") {
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      stopped++;
     }
     return outcome === "ok" ? undefined : outcome;
   };
@@ -55,6 +62,7 @@ async function reportsOf(
     reports: reports.map(({ fault }) => fault),
     pauses,
     events: log.operations.map(({ event }) => event),
+    stopped,
   };
 }
 
@@ -79,8 +87,9 @@ test("waits for the delay once, and for the period between probes", async () => 
   expect(pauses).toEqual([5_000, 2_000, 2_000, 2_000]);
 });
 
-test("counts a probe without an answer in time as failed", async () => {
-  const { reports } = await reportsOf(["ok", "late", "ok"]);
+test("counts a probe without an answer in time as failed, and stops it", async () => {
+  const { reports, stopped } = await reportsOf(["ok", "late", "ok"]);
+  expect(stopped).toBe(1);
   expect(reports).toEqual([undefined, "no answer within 1 s", undefined]);
 });
 
@@ -179,9 +188,11 @@ test.each(["http", "tcp", "grpc"] as const)("%s finds nobody at a closed port", 
   expect(await ask(method)).toContain("ECONNREFUSED");
 });
 
-test("takes an open port for healthy", async () => {
-  const port = await listen(() => undefined);
-  expect(await ask({ kind: "tcp", host: "127.0.0.1", port })).toBeUndefined();
+test("takes an open port for healthy, and asks at the host that a probe names", async () => {
+  const port = await listen((_request, response) => response.end());
+  const from = { host: "elsewhere.invalid", localAddress: undefined };
+  expect(await ask({ kind: "tcp", host: "127.0.0.1", port }, never, from)).toBeUndefined();
+  expect(await ask({ ...http(port), host: "127.0.0.1" }, never, from)).toBeUndefined();
 });
 
 test.each<[string[], string | undefined]>([
@@ -201,7 +212,7 @@ test("kills a command with its signal", async () => {
 });
 
 /** Answers gRPC's health check with this status: one octet behind a tag. */
-async function startHealthService(status: number): Promise<number> {
+async function startHealthService(status: number, asked: Buffer[] = []): Promise<number> {
   const server = new Server();
   const asIs = (octets: Buffer): Buffer => octets;
   const definition = {
@@ -213,8 +224,10 @@ async function startHealthService(status: number): Promise<number> {
     responseSerialize: asIs,
     responseDeserialize: asIs,
   };
-  const check = (_call: ServerUnaryCall<Buffer, Buffer>, answer: sendUnaryData<Buffer>): void =>
+  const check = (call: ServerUnaryCall<Buffer, Buffer>, answer: sendUnaryData<Buffer>): void => {
+    asked.push(call.request);
     answer(null, Buffer.from([8, status]));
+  };
   server.addService({ check: definition }, { check });
   onTestFinished(() => server.forceShutdown());
   return new Promise((resolve, reject) => {
@@ -229,8 +242,10 @@ test.each([
   [2, "the status of the service is 2"],
   [0, "the status of the service is 0"],
 ])("gRPC health status %d: %s", async (status, fault) => {
-  const port = await startHealthService(status);
+  const asked: Buffer[] = [];
+  const port = await startHealthService(status, asked);
   expect(await ask({ kind: "grpc", port, service: "app" })).toBe(fault);
+  expect(asked).toEqual([Buffer.from("\n\x03app")]);
 });
 
 test("asks Envoy before the workload, if there is one", async () => {

@@ -25,6 +25,7 @@ test("an agent with an address of istiod is the XDS proxy of its Envoy", async (
     DISCOVERY_ADDRESS: istiod.address,
     XDS_ROOT_CA: roots,
     RAMPART_XDS_SOCKET: socket,
+    PROXY_CONFIG: `readinessProbe: { exec: { command: ["true"] } }`,
   });
   const envoy = openEnvoyStream(socket, "incremental");
   envoy.send(request(types.cluster));
@@ -32,6 +33,10 @@ test("an agent with an address of istiod is the XDS proxy of its Envoy", async (
   expect(stream.metadata).toHaveProperty("authorization", expect.stringMatching(/^Bearer ey/));
   stream.send(response(types.cluster));
   await envoy.responses.nth(1);
+  // The workload is healthy, which istiod may know once it has been asked for listeners.
+  envoy.send(request(types.listener));
+  const healthy = Buffer.from(encode.incrementalRequest({ typeUrl: types.health }));
+  expect(await stream.requests.nth(3)).toEqual(healthy);
   const status = await (await fetch(`${agent.statusUrl}/status`)).json();
   expect(status.xds).toMatchObject({
     address: istiod.address,
@@ -40,7 +45,7 @@ test("an agent with an address of istiod is the XDS proxy of its Envoy", async (
     types: [{ typeUrl: types.cluster, pushes: 1 }],
   });
   const metrics = await (await fetch(`${agent.statusUrl}/metrics`)).text();
-  expect(metrics).toContain("istio_agent_xds_proxy_requests 1");
+  expect(metrics).toContain("istio_agent_xds_proxy_requests 3");
   expect(metrics).toContain("istio_agent_xds_proxy_responses 1");
 });
 
