@@ -341,31 +341,32 @@ describe("a namespace delays no other", () => {
     expect(writes(api)).toHaveLength(6);
   });
 
-  test("where many refuse, and others between them take it", async () => {
-    for (let i = 0; i < 12; i++) api.put(namespaceOf(`${i % 2 ? "good" : "bad"}-${i}`));
+  test.each([1, 2])("where many refuse, and others between them take it: %d", async (atOnce) => {
+    // The API server lists them by their names.
+    const names = ["a-bad", "b-good", "c-bad", "d-good", "e-bad", "f-good", "g-bad", "h-good"];
+    for (const name of names) api.put(namespaceOf(name));
     api.instead = (request, response) =>
       request.method === "PATCH" &&
-      Boolean(request.url?.includes("/bad-")) &&
+      Boolean(request.url?.includes("-bad/")) &&
       answers(403, "{}")(request, response);
-    await pushTo(undefined, { writesAtOnce: 1 }).deliver(ca.now());
-    expect(
-      await deliveredIn(
-        api,
-        [1, 3, 5, 7, 9, 11].map((i) => `good-${i}`),
-      ),
-    ).toBe(6);
-    expect(lines("roots-not-delivered")).toMatchObject([{ delivered: 9, written: 9 }]);
+    await pushTo(undefined, { writesAtOnce: atOnce }).deliver(ca.now());
+    expect(await deliveredIn(api, names)).toBe(4);
+    expect(lines("roots-not-delivered")).toMatchObject([{ delivered: 7, written: 7 }]);
   });
 
   test("where one refuses, and it says how many have another bundle and how many have none", async () => {
-    api.put(
-      rootConfigMap(
-        "istio-ca-root-cert",
-        "default",
-        { pem: "another", sequence: 1 },
-        ca.now(),
-      ) as Parameters<WatchedApi["put"]>[0],
-    );
+    for (const [namespace, pem] of [
+      ["default", "another"],
+      ["kube-system", ""],
+    ] as const)
+      api.put(
+        rootConfigMap(
+          "istio-ca-root-cert",
+          namespace,
+          { pem, sequence: 1 },
+          ca.now(),
+        ) as Parameters<WatchedApi["put"]>[0],
+      );
     api.instead = (request, response) =>
       request.method === "PATCH" &&
       !request.url?.includes("/shop/") &&
@@ -448,17 +449,32 @@ describe("a run is bounded", () => {
     expect(lines("roots-not-reached")).toMatchObject([{ clusters: 1, level: "warning" }]);
   });
 
+  test("in what it logs: it names ten of the clusters that it does not reach", async () => {
+    const far = Array.from({ length: 12 }, (_, i) => table(`http://127.0.0.1:${i + 1}`, `c${i}`));
+    await pushTo(far, { requests: 0 }).deliver(ca.now());
+    const detail = expect.stringMatching(/: (c\d+, ){9}c\d+$/);
+    expect(lines("roots-not-reached")).toMatchObject([{ clusters: 12, detail }]);
+  });
+
   test("by its signal, and then logs nothing", async () => {
     const ending = new AbortController();
     api.instead = () => {
       ending.abort();
       return true;
     };
-    await toBoth().deliver(ca.now(), ending.signal);
+    await toBoth({ clustersAtOnce: 1 }).deliver(ca.now(), ending.signal);
     expect(writes(api)).toEqual([]);
     expect(lines("roots-not-delivered")).toEqual([]);
     expect(lines("roots-not-reached")).toEqual([]);
   });
+});
+
+test("a defect ends a run with its error", async () => {
+  const operation = () => {
+    throw new Error("a defect");
+  };
+  log = { ...log, operation };
+  await expect(pushTo().deliver(ca.now())).rejects.toThrow("a defect");
 });
 
 describe("no cluster gets a request", () => {
@@ -466,7 +482,9 @@ describe("no cluster gets a request", () => {
     ca = await startCa();
     await pushTo().deliver(ca.now());
     expect(api.asked).toEqual([]);
-    expect(lines("roots-not-delivered")).toMatchObject([{ detail: "there is no root to deliver" }]);
+    expect(lines("roots-not-delivered")).toMatchObject([
+      { level: "warning", detail: "there is no root to deliver" },
+    ]);
   });
 
   test("while the store cannot be read", async () => {

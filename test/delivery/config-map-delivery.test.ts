@@ -80,6 +80,20 @@ describe("the bundle is applied", () => {
     expect(writes()).toHaveLength(2);
   });
 
+  test("to many namespaces, eight at a time", async () => {
+    for (let i = 0; i < 20; i++) api.put(namespaceOf(`n${i}`));
+    await eventually(() => expect(delivery.stateOf(bundle).pending).toHaveLength(20));
+    await delivery.deliver(bundle, now);
+    expect(delivery.stateOf(bundle).pending).toEqual([]);
+    api.asked.length = 0;
+    api.instead = ({ method }) => method === "PATCH";
+    const run = delivery.deliver({ ...bundle, pem: "other roots" }, now);
+    await eventually(() => expect(writes()).toHaveLength(8));
+    ending.abort();
+    await run;
+    expect(writes()).toHaveLength(8);
+  });
+
   test("to a namespace that comes later", async () => {
     api.put(namespaceOf("late"));
     await seen(["late"]);

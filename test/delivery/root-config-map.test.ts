@@ -6,8 +6,8 @@ import { namespaceOf } from "../testkit/kubernetes/watched-api.ts";
 
 const name = "istio-ca-root-cert";
 
-const configMapOf = (namespace: string, pem: string): object => ({
-  metadata: { name, namespace, labels: { "istio.io/config": "true" } },
+const configMapOf = (namespace: string, pem: string, called = name): object => ({
+  metadata: { name: called, namespace, labels: { "istio.io/config": "true" } },
   data: { "root-cert.pem": pem },
 });
 
@@ -36,7 +36,10 @@ describe("the roots in a cluster are listed", () => {
   test("by its namespaces and its ConfigMaps", async () => {
     const send = serverOf(
       [[namespaceOf("a"), namespaceOf("kube-public")], [namespaceOf("b")]],
-      [[configMapOf("a", "one")], [configMapOf("b", "two"), { kind: "Secret" }]],
+      [
+        [configMapOf("a", "one"), configMapOf("a", "another", "mesh-roots")],
+        [configMapOf("b", "two"), { kind: "Secret" }, configMapOf("kube-public", "three")],
+      ],
     );
     const held = { a: "one", b: "two" };
     expect(await rootsOf(send)).toEqual({ namespaces: ["a", "b"], held });
@@ -45,7 +48,7 @@ describe("the roots in a cluster are listed", () => {
   test("as they are now, where a list begins anew", async () => {
     const send = serverOf(
       [[namespaceOf("gone"), namespaceOf("a")], expired, [namespaceOf("a")], [namespaceOf("b")]],
-      [[configMapOf("a", "old"), configMapOf("gone", "old")], expired, [configMapOf("a", "new")]],
+      [[configMapOf("a", "old"), configMapOf("b", "old")], expired, [configMapOf("a", "new")]],
     );
     expect(await rootsOf(send)).toEqual({ namespaces: ["a", "b"], held: { a: "new" } });
   });

@@ -54,6 +54,11 @@ describe("namespaces of two clusters", () => {
       subjects: [{ name: "it", claims, namespace: "ci", account: `it-${i}` }],
     }));
     expect(configurationFindings({ issuers: issuersOf(...tables), warnings: [] })).toEqual([]);
+    const { subjects: _, ...accounts } = tables[0] ?? {};
+    const issuers = issuersOf(accounts, ...tables.slice(1));
+    expect(configurationFindings({ issuers, warnings: [] })).toMatchObject([
+      { name: "namespaces-overlap" },
+    ]);
   });
 
   test("that nobody limits are left to the warning of the configuration", () => {

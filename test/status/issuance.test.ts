@@ -30,12 +30,14 @@ describe("the counts of a process", () => {
   test("forget what is older than a day, also after a day without a call", () => {
     const counts = new IssuanceCounts("here", start);
     for (let i = 0; i < 5; i++) counts.count(issued, start);
+    counts.count({ ...issued, cluster: "test" }, start);
     expect(counts.statusAt(minutesOn(24 * 60 - 6)).clusters[0]?.lastDay.issued).toBe(5);
     expect(counts.statusAt(minutesOn(24 * 60 + 5)).clusters[0]?.lastDay.issued).toBe(0);
     counts.count(issued, minutesOn(24 * 60));
     // Of a clock that is set back: its slot counts a later time.
     counts.count(issued, start);
-    expect(counts.statusAt(minutesOn(24 * 60)).clusters[0]?.lastDay.issued).toBe(1);
+    const { clusters } = counts.statusAt(minutesOn(24 * 60));
+    expect(clusters.map(({ lastDay }) => lastDay.issued)).toEqual([1, 0]);
   });
 
   test("end with the current hour", () => {
@@ -120,6 +122,8 @@ describe("the counts from a log", () => {
     const { since, scope } = inLog([entry(1400, "a")]);
     expect(since).toEqual(minutesOn(1400));
     expect(scope).toContain("the newest 1 of 1000 entries of the issuance log");
+    const whole = countsInLog({ entries: [entry(1400, "a")], searched: 1, total: 1 }, now);
+    expect(whole.statusAt(now).since).toEqual(start);
   });
 });
 
@@ -139,6 +143,7 @@ describe("the decisions of rules", () => {
     counts.count({ ...decided, shadowRule: "new", shadowEffect: "denied" }, start);
     counts.count(decided, minutesOn(90));
     counts.count({ ...decided, effect: "same" }, minutesOn(90));
+    counts.count({ ...decided, effect: "unknown" }, minutesOn(90));
     counts.count(issued, minutesOn(90));
     expect(ruleStatuses(policy, counts, minutesOn(91))).toMatchObject([
       {
@@ -151,8 +156,8 @@ describe("the decisions of rules", () => {
       {
         name: "short",
         shadow: false,
-        lastHour: { requests: 2, denied: 0, changed: 1 },
-        lastDay: { requests: 3, denied: 0, changed: 2 },
+        lastHour: { requests: 3, denied: 0, changed: 1 },
+        lastDay: { requests: 4, denied: 0, changed: 2 },
       },
     ]);
     const later = ruleStatuses(policy, counts, minutesOn(26 * 60));

@@ -6,17 +6,21 @@ import { Mint } from "../../src/ca/mint.ts";
 import { OpenedStore } from "../../src/ca/opened-store.ts";
 import { Rotation } from "../../src/ca/rotation/rotate.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
+import { Statement } from "../../src/custody/statement.ts";
 import { CaError } from "../../src/foundation/errors.ts";
+import { AdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
+import { Hex } from "../../src/pki/encoding/bytes.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { LogSearch } from "../../src/status/log-search.ts";
 import { Status, type StatusSources } from "../../src/status/status.ts";
 import { Tile } from "../../src/tlog/tile.ts";
-import { createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts";
+import { authoritiesIn, createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { tokenIssuer, tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 import { tokenEntry } from "../testkit/log/token-entry.ts";
+import { createRoot } from "../testkit/pki/foreign-root.ts";
 
 const inception = new Date("2026-11-21T12:00:00Z");
 const after = (days: number): Date => addSeconds(inception, days * 86_400);
@@ -114,10 +118,24 @@ test("shows a taint with its time, and that nobody signs", async () => {
   expect(status.needsAttention).not.toEqual([]);
 });
 
+test("shows a taint of the configuration, and the schedule that a taint leaves to a root", async () => {
+  const mint = await foundedMint({ configuredTaints: [{ idPrefix: "", rootUntil: after(50) }] });
+  const notAfter = new Date("2030-01-01T00:00:00Z");
+  const root = AdditionalRoot.create(await createRoot({ notAfter }), inception);
+  await mint.store.put(await Statement.seal("root", root, mint));
+  const { signers } = await statusOf(authoritiesOf(mint)).at(after(51));
+  const shown = { isTainted: true, taintedAt: undefined, phase: "retired" };
+  expect(signers[0]?.authorities).toMatchObject([shown, { ...shown, kind: "additional root" }]);
+});
+
 test("says of an empty store that nobody signs, and forecasts nothing", async () => {
-  const status = await statusOf(authoritiesOf(createMemoryMint(keks))).at(inception);
+  const mint = createMemoryMint(keks);
+  const status = await statusOf(authoritiesOf(mint)).at(inception);
   expect(status).toMatchObject({ ready: false, needsAttention: ["the store holds no authority"] });
   expect(status.signers[0]?.events).toEqual([]);
+  await mint.store.put({ kind: "denial", id: "junk", value: "junk" });
+  const { signers } = await statusOf(authoritiesOf(mint)).at(inception);
+  expect(signers[0]?.unopened).toBeUndefined();
 });
 
 test("says what a person has to do under another CA's root", async () => {
@@ -222,6 +240,12 @@ test("says where calls are not counted, and whether entries of a log may be read
   expect(closed.issuance.since).toBeUndefined();
   expect(closed.issuance.scope).toContain("not counted here");
   expect((await statusOf(unreachable).at(inception)).log).toBe("off");
+  const shards = () => Promise.reject(new Error("the bucket is away"));
+  const away = LogSearch.in({ shards, read: async () => undefined });
+  const status = statusOf(unreachable, { searchableLog: away, hasCredentials: true });
+  expect((await status.at(inception)).issuance.scope).toBe(
+    "the log cannot be read: the bucket is away",
+  );
 });
 
 test("measures a named signer by its own inception date", async () => {
@@ -248,9 +272,18 @@ test("names what the records tell that an operator should know, the worst first"
   expect(healthy.findings).toEqual([]);
   const empty = statusOf(authoritiesOf(createMemoryMint(keks)), {
     configuration: configurationOf({ INCEPTION_DATE: "2020-01-01" }),
+    push: {
+      clusters: ["a"],
+      outcomes: () => [
+        {
+          ...{ cluster: "a", sequence: 0, namespaces: 2, delivered: 1, written: 0, missing: 1 },
+          ...{ since: undefined, fault: undefined },
+        },
+      ],
+    },
   });
   const { findings } = await empty.at(after(1));
-  expect(findings.map(({ name }) => name)).toEqual(["inception-date-passed"]);
+  expect(findings.map(({ name }) => name)).toEqual(["inception-date-passed", "bundle-missing"]);
   expect(findings[0]?.remedy).toContain("For a new CA, set INCEPTION_DATE");
 });
 
@@ -263,20 +296,34 @@ test("says of which named signer a reason is, and of a store that a part of it o
   expect(status.signers[0]?.unopened).toBeUndefined();
 });
 
-test("marks an entry of the log that a denial of the configuration concerns", async () => {
+test("marks entries of the log that a denial and a revocation of the configuration concern", async () => {
   const octets: Record<string, Uint8Array> = {
     checkpoint: new TextEncoder().encode(
-      `log.test\n1\n${"A".repeat(43)}=\n\n— log.test AAAAAAA=\n`,
+      `log.test\n2\n${"A".repeat(43)}=\n\n— log.test AAAAAAA=\n`,
     ),
   };
-  const bundle = Tile.formatBundle([LogEntry.format(tokenEntry())]);
+  const mint = await foundedMint();
+  const [authority] = await authoritiesIn(mint);
+  if (!authority) throw new Error("no authority");
+  const { token: _, ...others } = tokenEntry();
+  const { der: certificate, toBeSigned } = authority.certificate;
+  const bundle = Tile.formatBundle([
+    LogEntry.format(tokenEntry()),
+    LogEntry.format({ ...others, kind: "certificate", certificate }),
+  ]);
   const searchableLog = LogSearch.in({
     shards: async () => [{ shard: "0", origin: "log.test" }],
     read: async (_, path) => octets[path] ?? bundle,
   });
-  const configuration = configurationOf({ DENIED: ["ns/shop/sa/cart"] });
-  const own = authoritiesOf(await foundedMint());
+  const [since, until] = [inception, after(9)].map((each) => each.toISOString());
+  const serials = [Hex.format(toBeSigned.serialNumber)];
+  const configuration = configurationOf({
+    DENIED: ["ns/shop/sa/cart"],
+    REVOKED: [{ authority: authority.id, serials, since, until }],
+  });
+  const own = authoritiesOf(mint);
   const { searchLog } = statusOf(own, { configuration, searchableLog, hasCredentials: true });
-  const found = await searchLog?.({ query: "", limit: 1, now: inception });
-  expect(found?.entries).toMatchObject([{ distrust: { state: "denied" } }]);
+  const found = await searchLog?.({ query: "", limit: 2, now: inception });
+  const states = found?.entries.map(({ distrust }) => distrust?.state);
+  expect(states?.toSorted()).toEqual(["denied", "revoked"]);
 });

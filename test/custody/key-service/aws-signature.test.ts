@@ -18,10 +18,12 @@ it.each([
   const now = new Date("2026-11-22T09:30:01.500Z");
   const digest = createHash("sha256").update(body).digest("hex");
   const all = { ...headers, "x-amz-content-sha256": digest };
+  // Another secret for each method: none signs with the key of a former one.
+  const own = { ...keys, secretAccessKey: keys.secretAccessKey + method };
   const place = ["eu-test-1", url.includes("kms") ? "kms" : "s3"] as const;
   const { authorization, ...signed } = await AwsKeys.signedHeaders(
     { method, url: new URL(url), headers: all, digest },
-    keys,
+    own,
     place,
     now,
   );
@@ -31,7 +33,7 @@ it.each([
     method,
     url,
     headers: signed,
-    ...keys,
+    ...own,
     region,
     service,
     datetime,

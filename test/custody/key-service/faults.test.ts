@@ -108,6 +108,7 @@ const columns: Readonly<Record<string, Column>> = {
         (answer) => ({ ...answer, KeyId: `${answer["KeyId"]}`.replace("1234abcd", "00000000") }),
         "answered for another key",
       ],
+      "a request of no key": [(answer) => ({ ...answer, KeyId: "" }), "answered for another key"],
       "credential expired": [awsFault("ExpiredTokenException"), "which has expired"],
     },
     signing: {

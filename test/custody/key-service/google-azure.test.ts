@@ -109,6 +109,20 @@ test("the CRC of Google's reference", () => {
   expect(crc32cOf(new TextEncoder().encode("123456789"))).toBe("3808858755");
 });
 
+test("Managed HSM gets a token of its own", async () => {
+  const service = await playAzure();
+  const scopes: unknown[] = [];
+  const fetch: PlayedService["fetch"] = (url, init) => {
+    const scope = new URLSearchParams(`${init.body}`).get("scope");
+    if (scope !== null) scopes.push(scope);
+    return service.fetch(url, init);
+  };
+  const uri = azureUri.replace("vault.azure.net", "managedhsm.azure.net");
+  const { call } = custodyOf({ ...service, fetch }).keyServices(uri);
+  await call("").catch(() => {});
+  expect(scopes).toEqual(["https://managedhsm.azure.net/.default"]);
+});
+
 test("Azure takes a federated token", async () => {
   const service = await playAzure();
   const { password: _, ...rest } = JSON.parse(azureCredential);

@@ -128,6 +128,8 @@ describe("beyond the lease", () => {
     kek.service.fault = awsFault("DisabledException");
     ca.pass(hour);
     expect(await refusalOf(ca)).toBe("kek-unavailable");
+    const told = ca.log.operations.findLast(({ event }) => event === "kek-unavailable");
+    expect(told).toMatchObject({ level: "error" });
     const { status, said } = await readinessOf(ca);
     expect([status, said]).toEqual([503, expect.stringContaining("awskms has disabled the key")]);
     expect(said).not.toContain("arn:");

@@ -82,19 +82,43 @@ test("an alias of AWS leads to a key of its own account alone", async () => {
   await expect(wrap()).rejects.toThrow("answered for another key");
 });
 
-test.each([
+test.each<[string, string, string?]>([
   ["hashivault://localhost:8200/transit/keys/k", "http://localhost:8200/"],
   ["hashivault://localhost:8200/transit/keys/k?tls", "https://localhost:8200/"],
   ["hashivault://vault.test/transit/keys/k", "https://vault.test/"],
-])("%s is asked at %s", async (uri, origin) => {
-  const asked: string[] = [];
-  const fetch = async (url: string): Promise<Response> => {
-    asked.push(url);
+  ["hashivault://vault.test/transit/keys/k?namespace=team%2Fa", "https://vault.test/", "team/a"],
+])("%s is asked at %s, in namespace %s", async (uri, origin, namespace) => {
+  const asked: unknown[] = [];
+  const fetch: PlayedService["fetch"] = async (url, { headers }) => {
+    asked.push(url, new Headers(headers).get("x-vault-namespace"));
     return Response.json({});
   };
   const services = keyServicesOf({ ...(await playVault()), fetch });
   await expect(services(uri).call("decrypt/*", {})).resolves.toEqual({});
-  expect(asked).toEqual([`${origin}v1/transit/decrypt/k`]);
+  expect(asked).toEqual([`${origin}v1/transit/decrypt/k`, namespace ?? null]);
+});
+
+test.each([
+  ["for each call without an end", {}, 2],
+  ["until they end or are refused", { Expiration: new Date(Date.now() + 3_600_000) }, 1],
+])("keys of AWS are used %s", async (_, end, reads) => {
+  const service = await playAws();
+  const [AccessKeyId, SecretAccessKey] = awsCredential.split(":");
+  let read = 0;
+  const text = (): string => {
+    read++;
+    return JSON.stringify({ AccessKeyId, SecretAccessKey, ...end });
+  };
+  const clusterCredentials = new Map([["KEY_CREDENTIAL_AWSKMS", text]]);
+  const { keyServices } = PlatformKeys.open(
+    { clusterCredentials },
+    { fetch: service.fetch, clock: () => new Date(), ...leasePorts },
+  );
+  const kek = await wrapKek({ id: "k1", octets }, awsUri, domain, keyServices);
+  expect(read).toBe(reads);
+  service.fault = awsFault("ExpiredTokenException");
+  await expect(WrappedKek.open(kek, domain, keyServices)).rejects.toThrow("which has expired");
+  expect(read).toBe(2 * reads);
 });
 
 test("a login of Vault is asked for once, until its token is refused", async () => {
@@ -106,7 +130,15 @@ test("a login of Vault is asked for once, until its token is refused", async () 
   expect(service.asked.splice(0)).toEqual(["login", "encrypt", "decrypt", "decrypt"]);
   service.fault = vaultFault(403, "permission denied");
   await expect(WrappedKek.open(kek, domain, services)).rejects.toThrow("refuses the credential");
-  expect(service.asked).toEqual(["decrypt", "login"]);
+  expect(service.asked.splice(0)).toEqual(["decrypt", "login"]);
+  service.fault = undefined;
+  service.forge = ({ auth, ...others }) => ({
+    ...others,
+    ...(auth !== undefined && { auth: { ...Object(auth), lease_duration: 60 } }),
+  });
+  const anew = keyServicesOf(service, { KEY_CREDENTIAL_HASHIVAULT: login });
+  for (let i = 0; i < 2; i++) await WrappedKek.open(kek, domain, anew);
+  expect(service.asked).toEqual(["login", "decrypt", "login", "decrypt"]);
 });
 
 test.each([

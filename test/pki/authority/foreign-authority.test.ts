@@ -23,9 +23,11 @@ const value = (extension: readonly number[] = []): readonly number[] => [...exte
 const criticalValue = (extension: readonly number[] = []): readonly number[] => [...extension, 2];
 
 const faults: Readonly<Record<string, DerEdit>> = {
-  "a negative serial number": { at: serialNumber, replace: "0201ff" },
+  "a negative serial number": { at: serialNumber, replace: "020180" },
   "a serial number with a needless zero": { at: serialNumber, replace: "02020001" },
   "a serial number without octets": { at: serialNumber, replace: "0200" },
+  "an issuer with an empty part": { at: [0, 3, 0], replace: "3100" },
+  "a post-quantum key": { at: [0, 6], replace: "3012300b0609608648016503040311030300aaaa" },
   "a name with an empty part": { at: [...subject, 0], replace: "3100" },
   "an attribute without a value": { at: [...attribute, 1], replace: "" },
   "an attribute with two values": { at: [...attribute, 1], after: "0c0161" },

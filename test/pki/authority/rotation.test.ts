@@ -1,5 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { type AuthorityRoot, RotationStep } from "../../../src/pki/authority/rotation.ts";
+import {
+  type AuthorityRoot,
+  RotationStep,
+  rootSince,
+} from "../../../src/pki/authority/rotation.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import type { Taint } from "../../../src/pki/authority/taint.ts";
 import { TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
@@ -204,4 +208,44 @@ test("of two authorities that retire at once, one stays until the bundle has cha
 
 test("throws without an authority, whatever other records there are", () => {
   expect(() => plan(0, [], [taintOf("aa", 0)], [stub("dd", [0, 0, 0, 9])])).toThrow();
+});
+
+test.each<[string, readonly [from: number, until: number][], number | undefined]>([
+  ["alone", [[20, 200]], 20],
+  [
+    "of three authorities, in any order",
+    [
+      [50, 200],
+      [60, 210],
+      [0, 100],
+    ],
+    0,
+  ],
+  [
+    "of two authorities that meet",
+    [
+      [0, 100],
+      [100, 200],
+    ],
+    0,
+  ],
+  [
+    "after a gap",
+    [
+      [0, 99],
+      [100, 200],
+    ],
+    100,
+  ],
+  ["that has left", [[0, 100]], undefined],
+])("a root %s is in the bundle since %j: %s", (_, spans, since) => {
+  const published = spans.map(([from, until], i) =>
+    stub(`a${i}`, [from, from, from, until], ["00"]),
+  );
+  const found = rootSince(
+    published,
+    published[0]?.roots[0] as Uint8Array<ArrayBuffer>,
+    second(150),
+  );
+  expect(found).toEqual(since === undefined ? undefined : second(since));
 });

@@ -93,6 +93,12 @@ describe("a taint", () => {
     expect(effective && secondOf(effective.schedule.retiresAt)).toBe(retiresAt);
   });
 
+  test("waits for the leaves that it has signed in place of a tainted one, before its own time", () => {
+    const state = { authorities: [current, successor], taints: [taintOf("aa", 750, 750)] };
+    const { retiresAt } = createTaint(state, "bb", "with-last-leaf", shortLengths, second(760));
+    expect(secondOf(retiresAt)).toBe(880);
+  });
+
   test("waits for leaves from before the longest validity was shortened", () => {
     const { retiresAt } = tainted(own, "with-last-leaf", 500, {
       ...shortLengths,

@@ -7,6 +7,7 @@ import type { KeySet } from "../../../src/pki/jose/key-set.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { verifiedByNode } from "../../testkit/callers/token-oracle.ts";
 import { createTokenKey, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const seconds = now.getTime() / 1000;
@@ -152,6 +153,8 @@ describe("a JWT-SVID", () => {
   });
 
   test("is read without its key by whoever asked for it", async () => {
+    const mute = await sign({ aud: [] });
+    expect(await refusalOf(() => JwtSvid.read(mute, now))).toMatchObject({ check: "audience" });
     expect(JwtSvid.read(await forge({}), now)).toMatchObject({
       spiffeId: subject,
       trustDomain: "cluster.local",

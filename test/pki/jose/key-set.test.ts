@@ -68,7 +68,10 @@ describe("a key of a JWK Set", () => {
     ["whose alg is none", () => ({ ...rsa, alg: "none" })],
     ["whose alg is for encryption", () => ({ ...rsa, alg: "RSA-OAEP" })],
     ["of 1024 bits", () => rsa1024],
-    ["of 1024 bits, dressed up with zeros to 2048", () => ({ ...rsa1024, n: widened(rsa1024.n) })],
+    [
+      "of 1024 bits, dressed up with zeros to more than 2048",
+      () => ({ ...rsa1024, n: widened(rsa1024.n) }),
+    ],
     ["of 16384 bits", () => ({ ...rsa, n: rsa.n?.repeat(8) })],
     ["without a modulus", () => ({ ...rsa, n: undefined })],
     ["with the exponent 1, which anybody can sign for", () => ({ ...rsa, e: "AQ" })],
@@ -106,7 +109,7 @@ describe("a key of a JWK Set", () => {
 
   function widened(modulus = ""): string {
     const octets = Buffer.from(modulus, "base64url");
-    return Buffer.concat([Buffer.alloc(256 - octets.length), octets]).toString("base64url");
+    return Buffer.concat([Buffer.alloc(260 - octets.length), octets]).toString("base64url");
   }
 });
 
@@ -123,7 +126,7 @@ describe("a JWK Set", () => {
     ["a key for nothing", { keys: [{ kty: "oct" }] }, empty],
     [
       "101 keys",
-      { keys: Array.from({ length: 101 }, () => ed25519) },
+      { keys: Array.from({ length: 101 }, () => ({ kty: "OKP", crv: "Ed25519", x: "AA" })) },
       "a JWK Set of 101 keys, of 100 at most",
     ],
   ])("is not %s", (_, json, fault) => {

@@ -64,6 +64,7 @@ describe("the plan", () => {
     const ahead = (mint?.signsFrom.getTime() ?? 0) - (mint?.publishedFrom.getTime() ?? 0);
     expect(ahead).toBe(1000 * publishedAheadSeconds);
     expect(publishedAheadSeconds).toBeGreaterThan(24 * 3600);
+    expect(mint?.signsUntil).toEqual(addSeconds(first.signsUntil, 28 * 24 * 3600));
   });
 
   test("has the first key sign beside a successor of the same second, whatever their ids", () => {

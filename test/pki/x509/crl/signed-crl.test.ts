@@ -71,6 +71,11 @@ test("the linter finds any one changed bit", () => {
   }
 });
 
+test("the linter finds an entry that nobody decided", () => {
+  const { toBeSigned } = UnsignedCrl.prepare(issuer, contentOf([entry("01ab"), entry("00f1")]));
+  expect(findings(toBeSigned, contentOf([entry("01ab")]))).toHaveLength(1);
+});
+
 test("a CRL of 10,000 entries has the bytes that the lengths of DER need", async () => {
   const many = Array.from({ length: 10_000 }, (_, i) =>
     entry(`01${i.toString(16).padStart(32, "0")}`, "superseded"),
