@@ -1,6 +1,5 @@
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../src/cli/verbs/deny.ts";
@@ -229,19 +228,6 @@ describe("deny remove", () => {
   test("refuses a subject that nothing denies", async () => {
     await expect(deny("remove", "ns/a/sa/b", "--yes")).rejects.toThrow(/nothing denies/);
   });
-});
-
-test("a backup brings denials back", async () => {
-  await deny("add", "ns/a/sa/b", "--until", "1h", "--why", "stolen", "--yes");
-  await deny("add", "pod/2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21", "--yes");
-  const before = await list();
-  const identity = await generateX25519Identity();
-  const [key, backup] = [join(folder, "key.txt"), join(folder, "backup.age")];
-  await writeFile(key, identity);
-  await authority("export", "-o", backup, "-r", await identityToRecipient(identity));
-  await configure("another-store");
-  await authority("restore", backup, "-i", key, "--yes");
-  expect(await list()).toEqual(before);
 });
 
 test("a denial counts for every signer, and belongs into no signer's store", async () => {

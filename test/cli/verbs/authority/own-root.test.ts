@@ -138,8 +138,8 @@ describe("a request", () => {
     const csr = await authority("request");
     const identity = await generateX25519Identity();
     await writeFile(file("identity"), identity);
-    const recipients = ["-r", await identityToRecipient(await generateX25519Identity())];
-    recipients.push("-r", await identityToRecipient(identity));
+    const recipients = ["-r", await identityToRecipient(identity)];
+    recipients.push("-r", await identityToRecipient(await generateX25519Identity()));
     expect(await authority("export", "-o", file("backup"), ...recipients)).toContain(
       `It holds open requests: ${(await requests())[0]?.id.slice(0, 12)}.`,
     );

@@ -158,8 +158,7 @@ describe("a taint", () => {
     const told = await authority("taint", kid, "--root", "immediately", "--yes");
     expect(told).toContain(`${kid} is tainted.`);
     expect(told).toContain(none);
-    const [next, ...others] = await documents();
-    expect([next === kid, others]).toEqual([false, []]);
+    expect(await documents()).toEqual([expect.not.stringContaining(kid)]);
   });
 
   test("that only the configuration states is in the list, the plan and every backup", async () => {

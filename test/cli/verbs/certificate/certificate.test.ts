@@ -318,7 +318,8 @@ describe("certificate revoke", () => {
 test("a backup brings revocations and denials back", async () => {
   await leafIn("leaf.pem", issuer);
   await revoke(join(folder, "leaf.pem"), "--why", "stolen");
-  await run(denyCommand, ["add", "node/a", "--yes"]);
+  await run(denyCommand, ["add", "node/a", "--until", "1h", "--why", "stolen", "--yes"]);
+  await run(denyCommand, ["add", "pod/2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21", "--yes"]);
   const stated = async () => [await list(), await run(denyCommand, ["list"])];
   const before = await stated();
   expect(before[1]).toContain("node/a");

@@ -29,7 +29,13 @@ const certified = async (signer: OpenAuthority, dnsNames?: readonly string[]) =>
   const leaf = (await Leaf.issue(signer, request)).der;
   return { leaf, authority: signer.authority.certificate.der };
 };
-const own = await certified(await createTestIssuer());
+const ownIssuer = await createTestIssuer();
+const own = await certified(ownIssuer);
+/** By a thief of everything but the key. */
+const forged = await certified({
+  ...ownIssuer,
+  signingKey: (await createTestIssuer()).signingKey,
+});
 const signer = await createTestIssuer();
 const named = await certified(signer, ["b.team-a.test"]);
 const other = await certified(await createTestIssuer());
@@ -95,6 +101,7 @@ describe("a watcher", () => {
 
   test("finds a leaf that no authority of the log has signed", () => {
     expect(found([{}, { leaf: other.leaf }, {}])).toEqual(["unknown-authority"]);
+    expect(found([{}, { leaf: forged.leaf }])).toEqual(["unknown-authority"]);
     const index = indexOf([{}, { leaf: other.leaf }], [own.authority, other.authority]);
     expect([...anomaliesIn(index, 2, watch, newestOf(index))]).toEqual([]);
   });

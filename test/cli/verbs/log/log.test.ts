@@ -254,6 +254,10 @@ describe("rampart log", () => {
     other.end();
     const bad = await log(`check --url ${ca.url} --key ${other.verifierKey}`);
     expect(bad).toMatchObject({ code: 4, stdout: "" });
+    // So does a copy that nobody updates.
+    await follow("--dir ./kept");
+    expect(await log("tail --dir ./kept")).toMatchObject({ code: 0 });
+    expect(await log(`tail --dir ./kept --key ${other.verifierKey}`)).toMatchObject({ code: 4 });
   });
 
   test("a policy whose witness has not cosigned ends check, and is a finding of follow", async () => {

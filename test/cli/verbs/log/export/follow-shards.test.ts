@@ -173,7 +173,9 @@ describe("log follow --audit", () => {
 
   test("takes a line behind words of journald, and an issuance that no log has", async () => {
     const unlogged = line("u1", "issued").replace("}", ',"log":"unlogged"}');
-    await writeFile(inFolder("audit"), `Nov 21 ca rampart[1]: ${line("r1")}${unlogged}`);
+    // A line that is longer than a batch is no event, and hides none.
+    const long = `${"x".repeat(300 * 1024)}\n`;
+    await writeFile(inFolder("audit"), `${long}Nov 21 ca rampart[1]: ${line("r1")}${unlogged}`);
     expect(await audited()).toEqual(["r1", "u1"]);
   });
 
