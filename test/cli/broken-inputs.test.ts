@@ -137,17 +137,6 @@ test.each(["nonsense", ""])("a KEK %j is a fault of the configuration", async (k
   });
 });
 
-test("another KEK opens no record, and every verb says so", async () => {
-  expect(await failureOf("authority init --yes -c @good.toml")).toBeUndefined();
-  terminal.setVariable("KEK", randomKek());
-  for (const verb of ["list", "plan", "rotate --yes", "export --out @x"]) {
-    expect(await failureOf(`authority ${verb} -c @good.toml`)).toMatchObject({
-      message: expect.stringMatching(/records? that do(?:es)? not open/),
-      exitCode: exitCodes.failed,
-    });
-  }
-});
-
 test.each([
   ["dir", exitCodes.broken],
   ["on-file.toml", exitCodes.broken],

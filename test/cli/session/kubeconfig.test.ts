@@ -37,7 +37,7 @@ async function write(server: object, user: object, more: object = {}): Promise<v
       { name: "c", cluster: server },
       {
         name: "elsewhere",
-        cluster: { server: "http://insecure", "insecure-skip-tls-verify": true },
+        cluster: { server: "https://insecure", "insecure-skip-tls-verify": true },
       },
     ],
     users: [{ name: "u", user }],
@@ -212,6 +212,13 @@ describe("a kubeconfig as client-go reads it", () => {
       name: "other",
       server: "https://127.0.0.1:1",
     });
+    const contexts = [{ name: "prod", context: { cluster: "c", user: "u" } }];
+    await write({ server: "https://127.0.0.1:2" }, {}, { "current-context": "prod", contexts });
+    const twice = [path, ...parts].join(":");
+    expect(await readKubeconfig(undefined, undefined, { KUBECONFIG: twice })).toMatchObject({
+      name: "prod",
+      server: "https://127.0.0.1:2",
+    });
     const none = readKubeconfig(undefined, undefined, { KUBECONFIG: `${at("x")}:${at("y")}` });
     await expect(none).rejects.toThrow(`none of ${at("x")}, ${at("y")} exists`);
   });
@@ -276,7 +283,7 @@ console.log(JSON.stringify({ kind: "ExecCredential", status: { token: String(clu
     expect(fault).toContain('the credential plugin "./late-login.sh" gave no credential');
   });
 
-  test.each(["as", "username", "password", "auth-provider"])(
+  test.each(["as", "as-groups", "username", "password", "auth-provider"])(
     "refuses %s by its name",
     async (key) => {
       await write({ server: "https://a" }, { token: "t", [key]: "x" });
