@@ -94,7 +94,7 @@ describe("a kubeconfig", () => {
 
   test.each<[string, object]>([
     ["a token", { token: "secret" }],
-    ["a token in a file", { tokenFile: "token" }],
+    ["a token in a file, before one in the text", { tokenFile: "token", token: "other" }],
     ["a credential plugin", plugin(`console.log('${JSON.stringify(credential)}')`)],
   ])("leads to the cluster with %s", async (_, user) => {
     const { origin, ca } = await startServer();

@@ -83,6 +83,14 @@ describe("a folder that is missing beside an inception date that is over", () =>
     },
   );
 
+  test("is none either where the date of a signer alone is over", async () => {
+    const callers = '[{ issuer = "https://a.test", namespaces = ["*"], accounts = ["*"] }]';
+    const signer = `{ name = "team-a", inception_date = "2026-11-20", callers = ${callers} }`;
+    const config = await configured(`SIGNERS = [${signer}]`);
+    const { message } = await operatorRefusalOf(() => authority(["list", ...config]));
+    expect(message).toMatch(missing);
+  });
+
   test("refuses deny add: the CA on a volume that is not mounted would not have the denial", async () => {
     const config = await configured(over);
     const deny = () => terminalOf().run(denyCommand, ["add", "node/a", "--yes", ...config]);

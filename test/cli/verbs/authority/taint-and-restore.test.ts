@@ -91,7 +91,9 @@ describe("a record that does not open", () => {
     await exported();
     terminal.setVariable("KEK", randomKek());
     for (const words of [["plan"], ["rotate", "--yes"], ["taint", "0000", "--root", "immediately"]])
-      await expect(authority(...words)).rejects.toThrow(/records that do not open \(2\)$|begins with/);
+      await expect(authority(...words)).rejects.toThrow(
+        /records that do not open \(2\)$|begins with/,
+      );
     await expect(authority("init", "--yes")).rejects.toThrow("the store is not empty");
     await expect(restored()).rejects.toThrow(/^There are authorities or unreadable records \(2\)/);
   });
