@@ -4,10 +4,12 @@ import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { pause } from "../../../src/foundation/pause.ts";
+import type { RootsReport } from "../../../src/node/distribute/delivery-progress.ts";
 import {
   distribute,
   parseDistributeConfiguration,
 } from "../../../src/node/distribute/distribute.ts";
+import { refreshRoots } from "../../../src/node/distribute/roots-delivery.ts";
 import {
   followUpstreamTrust,
   type UpstreamTrust,
@@ -61,7 +63,7 @@ async function startPublisher() {
       expect(times("/crl.pem")).toBeGreaterThan(lists + 2);
     });
   };
-  return { origin, publish, asked, state };
+  return { origin, publish, asked, state, requests };
 }
 
 const context = (log = createEventRecorder(), clock = () => crlTime) => ({
@@ -309,8 +311,12 @@ describe("the trust of a CA that is followed", () => {
     const { trust } = await follow(ca.origin, former);
     expect(trust.roots()).toEqual({ pem: pemOf(a), sequence: 7 });
     ca.publish([b], listOfB, 6);
+    await stranger.end();
     await ca.asked();
     expect(trust.roots()).toEqual({ pem: pemOf(a), sequence: 7 });
+    const asked = other.requests.length;
+    await ca.asked();
+    expect(other.requests).toHaveLength(asked);
   });
 
   test("has no CRLs before its roots, and keeps those that it has while the CA says 404", async () => {
@@ -324,6 +330,26 @@ describe("the trust of a CA that is followed", () => {
     ca.publish([a], 404);
     await ca.asked();
     expect([trust.document(), trust.crls()?.pem]).toEqual([[expect.anything()], listOfA]);
+  });
+
+  test("is delivered anew by a report that is the former one until CRLs are listed as well", async () => {
+    const ca = await startPublisher();
+    ca.publish([a], listOfA);
+    const { trust } = await follow(ca.origin);
+    await listed(trust);
+    await eventually(() => expect(trust.crls()?.pem).toBe(listOfA));
+    const server = "http://127.0.0.1:9";
+    const roots = { configMap: undefined, clusterTrustBundles: ["istio.io/istiod-ca"] };
+    const places = { ...roots, server, serverRootsFile: undefined, tokenFile: "/none" };
+    const former = { ready: true } as RootsReport;
+    const report = async (deliversCrls: boolean) => {
+      const both = { ...places, deliversCrls };
+      const delivery = await refreshRoots(trust, both, context(), former);
+      onTestFinished(delivery.end);
+      return delivery.report();
+    };
+    expect(await report(true)).toBe(former);
+    expect(await report(false)).not.toBe(former);
   });
 
   test("lacks no CRL while that of an only new root may come, and then says so", async () => {

@@ -10,6 +10,7 @@ import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-con
 import { addTrustRoutes } from "../../../src/node/gateway/trust-routes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -59,7 +60,8 @@ async function startBoth() {
     LIMITS: patientLimits,
   };
   const configuration = parseGatewayConfiguration(values);
-  const run = () => runGateway(configuration, { log: createEventRecorder(), clock });
+  let now = clock();
+  const run = () => runGateway(configuration, { log: createEventRecorder(), clock: () => now });
   let gateway = await run();
   onTestFinished(() => gateway.close(1000));
   const { csrPem: csr } = await createWorkload();
@@ -79,15 +81,21 @@ async function startBoth() {
   const taint = () => taintSigner(operator, "immediately", clock());
   /** Resolves when the CA holds its answers about roots and CRLs. */
   const isFollowed = () => eventually(async () => expect(await requestsUnderWay()).toBe(2));
+  const reload = () => gateway.reconfigure(configuration);
   const restart = async (): Promise<void> => {
     await gateway.close(1000);
     gateway = await run();
   };
-  return { ca, call, taint, isFollowed, reload: () => gateway.reconfigure(configuration), restart };
+  const readiness = async () =>
+    (await fetch(`http://127.0.0.1:${gateway.monitoringAddress.port}/readyz`)).json();
+  const pass = (seconds: number): void => {
+    now = addSeconds(now, seconds);
+  };
+  return { ca, call, taint, isFollowed, readiness, pass, reload, restart };
 }
 
 test("a gateway goes on when the CA's root leaves at once, for callers with the new roots alone, and after a restart", async () => {
-  const { ca, call, taint, isFollowed, reload, restart } = await startBoth();
+  const { ca, call, taint, isFollowed, readiness, pass, reload, restart } = await startBoth();
   const first = await ca.bundle();
   expect(await call(first)).toHaveProperty("certChain");
   await isFollowed();
@@ -97,6 +105,13 @@ test("a gateway goes on when the CA's root leaves at once, for callers with the 
     await eventually(async () => expect(await ca.bundle()).not.toBe(before));
     before = await ca.bundle();
     expect(before).not.toContain(first);
+    // Until it asks for another certificate, callers refuse the one that it has.
+    const withdrawn = {
+      ready: false,
+      reasons: ["the serving certificate: its root was withdrawn"],
+    };
+    await eventually(async () => expect(await readiness()).toMatchObject(withdrawn));
+    pass(5);
     await eventually(async () => expect(await call(before)).toHaveProperty("certChain"));
   }
   await reload();

@@ -29,6 +29,7 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { type CallerTls, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { type Relay, startRelay } from "../../testkit/network/relay.ts";
+import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { proved } from "../../testkit/pki/certificates.ts";
 import { leafUnder } from "../../testkit/pki/held-leaf.ts";
 import { endOf } from "../../testkit/refusal.ts";
@@ -344,6 +345,22 @@ test("a gateway publishes the bundle by which it verifies, and is ready", async 
   expect(await (await fetch(`${origin}/bundle.pem`)).text()).toBe(roots);
   expect((await fetch(`${origin}/readyz`)).status).toBe(200);
   expect((await fetch(`${origin}/`)).status).toBe(404);
+});
+
+test("a gateway is ready with a certificate in files, although it is of another CA", async () => {
+  const { ca, key: keyPem } = await createTlsIdentity();
+  const files = { TLS_CERTIFICATE_FILE: ca, TLS_KEY_FILE: keyPem };
+  const values: Record<string, string> = {};
+  for (const [name, pem] of Object.entries(files)) {
+    values[name] = join(directory, name);
+    await writeFile(values[name], pem);
+  }
+  const configuration = configurationWith(`https://localhost:${relay.port}/`, values);
+  const own = await runGateway(configuration, { log, clock: () => new Date() });
+  onTestFinished(() => own.close(0));
+  await own.address;
+  const readyz = `http://127.0.0.1:${own.monitoringAddress.port}/readyz`;
+  await eventually(async () => expect((await fetch(readyz)).status).toBe(200));
 });
 
 test("a gateway counts calls by code, whatever their protocol", async () => {

@@ -7,12 +7,12 @@ import { Turn } from "../../../src/node/limits/turn.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
 /** Exchanges under these limits, each of which records that it was refused. */
-function start(limits: Partial<typeof usualLimits>) {
+function start(limits: Partial<typeof usualLimits>, isShort = () => false) {
   const reached: Limit[] = [];
   const refused: string[] = [];
   const touched: string[] = [];
   const note = (limit: Limit) => void reached.push(limit);
-  const exchanges = new Exchanges({ ...usualLimits, ...limits }, note, Date.now, () => false);
+  const exchanges = new Exchanges({ ...usualLimits, ...limits }, note, Date.now, isShort);
   const begin = (address: string, isAnswering = false) => {
     let isGone = false;
     const exchange: Exchange = {
@@ -80,11 +80,33 @@ describe("while every turn is taken by work that never ends,", () => {
     const { begin, refused } = start(one);
     void begin("stalled").place?.inTurn(never);
     const gone = wait(begin, "a", 8);
-    for (const { hangUp } of gone) hangUp();
+    for (const { hangUp, place } of gone) {
+      hangUp();
+      // What arrives later counts no more.
+      place?.reserve(3 * 1024 * 1024);
+    }
     for (const { answered } of gone) expect(await answered).toBeUndefined();
     await collect();
     expect(gone.filter(({ body }) => body.deref() !== undefined)).toEqual([]);
+    begin("b").place?.reserve(1);
     expect(refused).toEqual([]);
+  });
+
+  test("requests are refused if memory is short, also when it became so while they waited", async () => {
+    let isShort = false;
+    const { begin, refused, reached } = start(one, () => isShort);
+    const { promise: stalled, resolve: end } = Promise.withResolvers<void>();
+    void begin("a").place?.inTurn(() => stalled);
+    const waiting = begin("b").place?.inTurn(never);
+    await Promise.resolve();
+    isShort = true;
+    expect(begin("c").place).toBeUndefined();
+    end();
+    expect(await waiting).toBeUndefined();
+    expect([refused, reached]).toEqual([
+      ["c", "b"],
+      ["memory", "memory"],
+    ]);
   });
 
   test("requests whose callers have hung up already do not enter the queue", async () => {
@@ -196,6 +218,7 @@ test("beyond the bound of memory, the next largest address loses a request, wher
   x.place?.reserve(600_000);
   void x.place?.inTurn(never);
   await Promise.resolve();
+  begin("y");
   begin("y").place?.reserve(440_000);
   begin("h").place?.reserve(20_000);
   expect(refused).toEqual(["y"]);
@@ -238,10 +261,10 @@ describe("strangers in one network, each at an address of its own,", () => {
 });
 
 test.each<[string, boolean, readonly number[], boolean]>([
-  ["whose request does not arrive", true, [0, 0], true],
-  ["that does not read its answer", false, [5, 5], true],
-  ["that reads on", false, [5, 3], false],
-  ["that waits for this process", false, [0, 0], false],
+  ["whose request does not arrive", true, [0, 0, 0], true],
+  ["that does not read its answer", false, [5, 5, 5], true],
+  ["that reads on within its time", false, [5, 5, 3], false],
+  ["that waits for this process", false, [0, 0, 0], false],
 ])(
   "a caller %s loses its place when its time is up, if it is the cause",
   (_, isReceiving, unsent, isAborted) => {
@@ -257,12 +280,12 @@ test.each<[string, boolean, readonly number[], boolean]>([
     exchanges.begin({
       address: "192.0.2.1",
       isReceiving: () => isReceiving,
-      unsentOctets: () => unsent[now / 1000 - 1] ?? 0,
+      unsentOctets: () => unsent[now / 500 - 2] ?? 0,
       abort: () => void aborted++,
       refuse: () => {},
       isGone: () => false,
     });
-    for (now = 1000; now <= 2000; now += 1000) exchanges.sweep();
+    for (now = 1000; now <= 2000; now += 500) exchanges.sweep();
     expect([aborted > 0, exchanges.count]).toEqual([isAborted, isAborted ? 0 : 1]);
   },
 );

@@ -168,17 +168,6 @@ describe("a request of HTTP/1.1", () => {
   });
 });
 
-test("a process that holds more memory than it may takes on no more work", async () => {
-  const started = await start({ memory: 1 });
-  const session = openSession(started, "plaintext");
-  await eventually(async () => {
-    expect(await codeOf(session.request({ ":path": "/healthz" }))).toBe(
-      constants.NGHTTP2_REFUSED_STREAM,
-    );
-  });
-  expect(await limitsReached(started.served)).toContain("memory");
-});
-
 describe("health", () => {
   test.each([
     ["/grpc.health.v1.Health/Check", 200, 200],

@@ -1,35 +1,37 @@
+import { syncBuiltinESMExports } from "node:module";
+import v8 from "node:v8";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { createGuard, type Guard } from "../../../src/node/limits/guard.ts";
-import { type Limit, usualLimits } from "../../../src/node/limits/limits.ts";
-import { memoryToHave } from "../../../src/node/limits/memory.ts";
+import { usualLimits } from "../../../src/node/limits/limits.ts";
+import { memoryShortage, memoryToHave } from "../../../src/node/limits/memory.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 const mebibyte = 1024 * 1024;
 
-afterEach(() => void vi.restoreAllMocks());
+afterEach(() => {
+  vi.restoreAllMocks();
+  syncBuiltinESMExports();
+});
 
-test("a request is refused as soon as the process holds too much memory, before the next check of all requests", () => {
-  const reached: Limit[] = [];
-  const memory = Math.ceil(process.memoryUsage.rss() / mebibyte) + 100;
-  const guard = createGuard({ ...usualLimits, memory }, (limit) => reached.push(limit));
-  onTestFinished(guard.end);
-  const begin = () =>
-    guard.exchanges.begin({
-      address: "192.0.2.1",
-      isReceiving: () => false,
-      unsentOctets: () => 0,
-      abort: () => {},
-      refuse: () => {},
-      isGone: () => false,
-    });
-  expect(begin()).toBeDefined();
-  // No timer can fire meanwhile, because nothing yields.
-  const flood = Buffer.alloc(300 * mebibyte, 1);
-  for (const until = performance.now() + 100; performance.now() < until; );
-  expect(begin()).toBeUndefined();
-  expect(reached).toEqual(["memory"]);
-  expect(flood.at(-1)).toBe(1);
+test("memory is measured anew after 50 ms, and is short beyond the limit, or with a full heap", () => {
+  let now = 0;
+  const rss = vi.spyOn(process.memoryUsage, "rss").mockReturnValue(100 * mebibyte);
+  const isShort = memoryShortage({ ...usualLimits, memory: 100 }, () => now);
+  expect(isShort()).toBe(false);
+  rss.mockReturnValue(100 * mebibyte + 1);
+  now = 49;
+  expect(isShort()).toBe(false);
+  now = 50;
+  expect(isShort()).toBe(true);
+  rss.mockReturnValue(mebibyte);
+  now = 100;
+  expect(isShort()).toBe(false);
+  const statistics = { ...v8.getHeapStatistics(), used_heap_size: 93, heap_size_limit: 100 };
+  vi.spyOn(v8, "getHeapStatistics").mockReturnValue(statistics);
+  syncBuiltinESMExports();
+  now = 150;
+  expect(isShort()).toBe(true);
 });
 
 /**
