@@ -156,17 +156,20 @@ describe("the connections of a server:", () => {
     expect(allowed).toEqual(Array(6).fill(8));
   });
 
-  test("a long poll may wait while a quarter of the connections of its address are free; one through a gateway always may", () => {
-    const { connections, open } = start({ connections_per_address: 8 });
-    const all = Array.from({ length: 7 }, () => open("a", { requests: 1 }).connection);
-    const [first, second] = all as [Connection, Connection];
-    expect(connections.mayLongPoll(second)).toBe(false);
-    first.requests = 0;
-    expect(connections.mayLongPoll(second)).toBe(true);
-    first.requests = 1;
-    for (const each of all) connections.recount(each, "gateway");
-    expect(connections.mayLongPoll(second)).toBe(true);
-  });
+  test.each([{ connections_per_address: 8 }, { connections: 8 }])(
+    "a long poll may wait while a quarter of the connections of its address are free (%o); one through a gateway always may",
+    (limits) => {
+      const { connections, open } = start(limits);
+      const all = Array.from({ length: 7 }, () => open("a", { requests: 1 }).connection);
+      const [first, second] = all as [Connection, Connection];
+      expect(connections.mayLongPoll(second)).toBe(false);
+      first.requests = 0;
+      expect(connections.mayLongPoll(second)).toBe(true);
+      first.requests = 1;
+      for (const each of all) connections.recount(each, "gateway");
+      expect(connections.mayLongPoll(second)).toBe(true);
+    },
+  );
 
   test("abuse does not close an address to new connections while a gateway has one there", () => {
     const { connections, open } = start({});

@@ -148,6 +148,23 @@ describe("a fair queue", () => {
     expect(begun).toEqual(["1", "2", "b", "c", "3"]);
   });
 
+  test("gives turns to equal addresses in turns", () => {
+    const { begun, ends, take } = worksOf(new FairQueue(() => ({ ...limits, underWay: 1 })));
+    for (const name of ["a1", "a2", "a3", "b1", "b2"]) take(name.slice(0, 1), name);
+    for (let i = 0; i < 5; i++) ends[i]?.();
+    expect(begun).toEqual(["a1", "a2", "b1", "a3", "b2"]);
+  });
+
+  test("counts no end of work that has lost its turn", () => {
+    const { begun, gone, ends, take } = worksOf(new FairQueue(() => limits));
+    for (const name of ["a1", "a2", "b1", "c1"]) take(name.slice(0, 1), name);
+    expect(gone).toEqual(["a1"]);
+    ends[0]?.();
+    for (const name of ["a3", "a4"]) take("a", name);
+    for (const end of ends.slice(2)) end();
+    expect(begun.slice(4)).toEqual(["a3"]);
+  });
+
   test("ends work of the address with the most under way, for an address with none", () => {
     const { begun, gone, take } = worksOf(
       new FairQueue(() => ({ ...limits, underWayPerAddress: 3 })),

@@ -127,7 +127,7 @@ describe("streams", () => {
     await endOf(http1);
     expect(Buffer.concat(chunks).toString()).toMatch(/^HTTP\/1\.1 503 [\s\S]*retry-after: 1/i);
     for (const stream of held) stream.close();
-    expect(await issueFor(started)).toBe(200);
+    await eventually(async () => expect(await issueFor(started, "127.0.0.1")).toBe(200));
   });
 
   test("that never send their request are ended", async () => {

@@ -4,7 +4,12 @@ import { Mint } from "../../../src/ca/mint.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { addAuthorityGauges, countingLog } from "../../../src/node/serve/ca-metrics.ts";
 import { Metrics } from "../../../src/program/metrics.ts";
-import { decideTaint, refresh, startWithSuccessor } from "../../testkit/ca/tainted-ca.ts";
+import {
+  decideTaint,
+  passUntil,
+  refresh,
+  startWithSuccessor,
+} from "../../testkit/ca/tainted-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 test("the gauge of the successor shows when it begins to sign, and never a tainted one", async () => {
@@ -37,6 +42,8 @@ test("a CA that cannot read its store is not ready, and the other gauges have no
   const metrics = await metricsOf({ authorities: { at, renew: async () => {} } });
   expect(metrics).toMatch(/^rampart_ready 0$/m);
   expect(metrics).toMatch(/^rampart_trust_bundle_roots Nan$/im);
+  const broken = { authorities: { at: () => Promise.reject(new Error("a defect")) } };
+  await expect(metricsOf(broken as never)).rejects.toThrow("a defect");
 });
 
 test("a CA is not ready while a log that is required takes no entry", async () => {
@@ -54,25 +61,34 @@ test("a CA is not ready while a log that is required takes no entry", async () =
   expect(await readyWith("best-effort")).toBe(true);
 });
 
-test("a CA is not ready while no token can be verified", async () => {
-  const { ca } = await startWithSuccessor();
+test("a CA is not ready while no token can be verified, and its gauges are those of who signs", async () => {
+  const { ca, successor } = await startWithSuccessor();
+  passUntil(ca, successor.schedule.signsFrom);
   const { authorities } = ca.certificateAuthority.issuance;
   const keyFault = async () => "no issuer's keys can be had";
-  expect(await metricsOf({ authorities, keyFault }, ca.now)).toMatch(/^rampart_ready 0$/m);
+  const metrics = await metricsOf({ authorities, keyFault }, ca.now);
+  expect(metrics).toMatch(/^rampart_ready 0$/m);
+  const instant = (name: string): Date =>
+    new Date(1000 * Number(new RegExp(`^${name}_timestamp (.*)$`, "m").exec(metrics)?.[1]));
+  const { notAfter } = successor.certificate.toBeSigned.validity;
+  expect(instant("citadel_server_cert_chain_expiry")).toEqual(notAfter);
+  expect(instant("rampart_signs_until")).toEqual(successor.schedule.signsUntil);
+  const firstRoot = instant("citadel_server_root_cert_expiry");
+  expect(firstRoot.getTime()).toBeLessThan(notAfter.getTime());
 });
 
 test.each([
-  ["log-unavailable", "CA_NOT_READY"],
-  ["store-unreachable", "CA_NOT_READY"],
-  ["fault", "CERT_GEN_ERROR"],
-  ["too-many-waiting", "UNKNOWN"],
-] as const)("a call that fails by %s counts as %s", async (reason, error) => {
+  ["log-unavailable", 'csr_sign_err_count{error="CA_NOT_READY"}'],
+  ["store-unreachable", 'csr_sign_err_count{error="CA_NOT_READY"}'],
+  ["fault", 'csr_sign_err_count{error="CERT_GEN_ERROR"}'],
+  ["too-many-waiting", 'csr_sign_err_count{error="UNKNOWN"}'],
+  ["denied", "authentication_failure_count"],
+  ["policy-denied", "authentication_failure_count"],
+] as const)("a call that fails by %s counts as %s", async (reason, name) => {
   const registry = Metrics.create();
   const log = countingLog(createEventRecorder(), registry);
   log.audit({ event: "create-certificate", outcome: "failed", requestId: "1", reason });
-  expect(await registry.metrics()).toContain(
-    `citadel_server_csr_sign_err_count{error="${error}"} 1`,
-  );
+  expect(await registry.metrics()).toContain(`citadel_server_${name} 1`);
 });
 
 test("decisions of a policy count by rule and effect, and those in shadow by themselves", async () => {

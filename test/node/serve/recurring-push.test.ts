@@ -25,14 +25,16 @@ afterEach(async () => {
   await Promise.all(apis.map((api) => api.close()));
 });
 
-const start = (deliver_roots: boolean, clusters = "ab"): Promise<ServedCa> => {
-  const ISSUERS = apis.map(({ origin }, i) => ({
+/** Issuers `a` and `b`, whose clusters have these API servers. */
+const issuersAt = (servers: readonly WatchedApi[], deliver_roots = true) =>
+  servers.map(({ origin }, i) => ({
     issuer: `https://${"ab"[i]}.test`,
-    cluster: clusters[i],
+    cluster: "ab"[i],
     kubernetes: { server: origin, credential, deliver_roots },
   }));
-  return serveCa({ ISSUERS, [credential]: watchedToken }, time);
-};
+
+const start = (deliver_roots: boolean): Promise<ServedCa> =>
+  serveCa({ ISSUERS: issuersAt(apis, deliver_roots), [credential]: watchedToken }, time);
 
 const metrics = async ({ monitoringPort }: ServedCa): Promise<string> =>
   (await fetch(`http://127.0.0.1:${monitoringPort}/metrics`)).text();
@@ -79,6 +81,24 @@ test("serve keeps the credentials of its clusters when it refuses another config
   });
   api.put(namespaceOf("late"));
   await time.passUntil(() => expect(api.configMapIn("late")).toBeDefined());
+});
+
+test("serve goes on with its delivery after a reload, and follows a cluster to another API server", async () => {
+  const ca = await start(true);
+  served = ca;
+  const [api, other] = apis;
+  const reaches = async (each: WatchedApi, name: string): Promise<void> => {
+    each.put(namespaceOf(name));
+    await time.passUntil(() => expect(each.configMapIn(name)).toBeDefined());
+  };
+  const follow = (...servers: WatchedApi[]) =>
+    ca.reconfigure({ ISSUERS: issuersAt(servers), [credential]: watchedToken, CALLER_QUOTA: 7 });
+  await reaches(api, "first");
+  await follow(api, other);
+  await reaches(api, "second");
+  await follow(api);
+  await follow(other);
+  await reaches(other, "third");
 });
 
 test("serve asks clusters that gave access for reviews for nothing else", async () => {

@@ -1,7 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
+import { type Pause, pause } from "../../../src/foundation/pause.ts";
 import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
 import { watchEvents } from "../../../src/kubernetes/internal/watch-events.ts";
 import { Listing } from "../../../src/kubernetes/list-pages.ts";
@@ -42,9 +43,12 @@ interface Means {
   readonly roots?: () => string | undefined;
 }
 
-beforeEach(async () => {
+beforeAll(async () => {
   ca = await startCa();
   await ca.found();
+});
+
+beforeEach(() => {
   log = createEventRecorder();
   ending = new AbortController();
   counted = [];
@@ -92,6 +96,8 @@ function configurationOf(signer: object, isAlone = false) {
   );
 }
 
+const briefly: Pause = (milliseconds, signal) => pause(Math.min(milliseconds, 20), signal);
+
 /** @param means `isAlone` as {@link configurationOf} has it. */
 function start(
   client: KubernetesClient,
@@ -106,7 +112,8 @@ function start(
   const configuration = configurationOf(signer, isAlone);
   const answered = (kind: string, outcome: string): void => void counted.push(`${kind} ${outcome}`);
   const known = { roots, caFaults: () => [] };
-  const context = { client, log, answered, clock, signal: ending.signal, ...known };
+  const { signal } = ending;
+  const context = { client, log, answered, clock, pause: briefly, signal, ...known };
   const certificate: CertificateSource = (ask) => {
     asks++;
     return source(ask);
@@ -389,19 +396,30 @@ describe("of cert-manager", () => {
 
   test("signs what is approved, refuses what is invalid, and ends what is denied", async () => {
     const csr = await ownCsr();
+    const both = (await emptyCsr("P-256", [own, { type: "dns", value: "web.shop.svc" }])).pem;
     const named = (name: string, changes: object = {}) =>
       certManagerRequestJson(csr, { metadata: { name, uid: `uid-of-${name}` }, ...changes });
     const denied = { conditions: [{ type: "Denied", status: "True", reason: "a" }] };
     const { client, writes, listed } = memoryApi(
-      clusterWith(named("good"), named("bad", { spec: { isCA: true } }), named("denied", denied), {
-        ...named("new"),
-        status: {},
-      }),
+      clusterWith(
+        named("good"),
+        named("bad", { spec: { isCA: true } }),
+        certManagerRequestJson(both, { metadata: { name: "both", uid: "uid-of-both" } }),
+        named("denied", denied),
+        { ...named("new"), status: {} },
+      ),
     );
-    start(client, rules);
-    const outcomes = ["cert-manager denied", "cert-manager failed", "cert-manager issued"];
+    // Until the issuers are listed, a request is not told that there is none.
+    const listingLate: KubernetesClient["send"] = async (request) => {
+      if (/^\/apis\/rampart.dev.*limit=250/.test(request.path))
+        await eventually(() => expect(counted).toEqual(["cert-manager denied"]));
+      return client.send(request);
+    };
+    const admitting = { cert_manager: [{ namespaces: ["shop"], dns_names: ["web.shop.svc"] }] };
+    start({ ...client, send: listingLate }, admitting);
+    const outcomes = ["denied", "failed", "failed", "issued"].map((end) => `cert-manager ${end}`);
     await eventually(() => expect(counted.toSorted()).toEqual(outcomes));
-    expect(asks).toBe(1);
+    expect(asks).toBe(2);
     const [good, ...none] = statusesOf(writes, "good");
     expect(none).toEqual([]);
     const { certificate, ca: roots } = good as { certificate: string; ca: string };
@@ -421,10 +439,22 @@ describe("of cert-manager", () => {
         ],
       },
     ]);
+    // The CA gives the SPIFFE ID no DNS name.
+    expect(statusesOf(writes, "both")).toMatchObject([
+      { conditions: [{ reason: "Failed" }, { reason: "NameNotAllowed" }] },
+    ]);
     expect(statusesOf(writes, "denied")).toMatchObject([
       { failureTime, conditions: [{ type: "Ready", status: "False", reason: "Denied" }] },
     ]);
     expect(statusesOf(writes, "new")).toEqual([]);
+    expect(log.operations).toContainEqual(
+      expect.objectContaining({
+        event: "certificate-request-issued",
+        signer: "RampartClusterIssuer/mesh",
+        request: "good",
+        account: "shop/web",
+      }),
+    );
     expect(listed.filter((path) => path.startsWith(requestPath)).at(-1)).toContain(
       "?fieldSelector=spec.issuerRef.group%3Drampart.dev&",
     );
@@ -455,8 +485,14 @@ describe("of cert-manager", () => {
   test("waits, and says so once, for the CA and for an issuer that is not there", async () => {
     const csr = await ownCsr();
     const orphan = { issuerRef: { group: "rampart.dev", kind: "RampartIssuer", name: "mesh" } };
+    const pending = { type: "Ready", status: "False", reason: "Pending" };
     const { client, writes } = memoryApi(
       clusterWith(
+        certManagerRequestJson(csr, {
+          metadata: { name: "told" },
+          spec: orphan,
+          conditions: [pending],
+        }),
         certManagerRequestJson(csr),
         certManagerRequestJson(csr, {
           metadata: { name: "orphan", uid: "uid-of-orphan" },
@@ -464,11 +500,10 @@ describe("of cert-manager", () => {
         }),
       ),
     );
-    const away = async (): Promise<never> => {
-      throw new Error("the CA is away");
+    const refusing = async (): Promise<never> => {
+      throw new ConnectError("no certificate", Code.PermissionDenied);
     };
-    start(client, rules, { source: away });
-    const pending = { type: "Ready", status: "False", reason: "Pending" };
+    start(client, rules, { source: refusing });
     for (const name of ["cr-1", "orphan"]) {
       await eventually(() =>
         expect(statusesOf(writes, name)).toContainEqual({
@@ -476,7 +511,9 @@ describe("of cert-manager", () => {
         }),
       );
     }
+    expect(statusesOf(writes, "told")).toEqual([]);
     expect(counted).toEqual([]);
+    await eventually(() => expect(JSON.stringify(writes)).toContain('"CaRefuses"'));
   });
 
   test("reads no request before the roots are known: each poll would verify its signature again", async () => {

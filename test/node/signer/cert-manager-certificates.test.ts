@@ -1,4 +1,7 @@
+import "reflect-metadata/lite";
+import { BasicConstraintsExtension } from "@peculiar/x509";
 import { beforeAll, describe, expect, test } from "vitest";
+import { maximumServingNames } from "../../../src/ca/issuance/signer-names.ts";
 import {
   certManagerCertificates,
   issuedFault,
@@ -90,7 +93,6 @@ describe("a SPIFFE ID", () => {
     expect(await judge(await requestOf([own], { spec: { extra } }))).toMatchObject({
       spiffeId: own.value,
       ask: {
-        requestedSeconds: 3600,
         request: "uid-of-cr-1",
         metadata: {
           ImpersonatedIdentity: own.value,
@@ -130,6 +132,11 @@ describe("a SPIFFE ID", () => {
       { spec: byAccount("istio-system:istio-csr") },
     ],
     [
+      "one that a namesake of istio-csr names",
+      own,
+      { namespace: "istio-system", spec: byAccount("pay:istio-csr") },
+    ],
+    [
       "one that istio-csr may not name",
       idOf("web", "pay"),
       { namespace: "istio-system", spec: byAccount("istio-system:istio-csr") },
@@ -141,6 +148,15 @@ describe("a SPIFFE ID", () => {
     ],
   ])("is not %s", async (_, name, changes) => {
     expect(await faultOf([name], changes)).toBe("NameNotAllowed");
+  });
+
+  test.each([
+    ["1h", 3600],
+    ["25h", 86_400],
+    [undefined, 86_400],
+  ])("of which %s is requested lives for %i seconds", async (duration, requestedSeconds) => {
+    const judged = await judge(await requestOf([own], { spec: { duration } }));
+    expect(judged).toMatchObject({ ask: { requestedSeconds } });
   });
 
   test.each<[string, ReturnType<typeof uri>, Changes]>([
@@ -193,11 +209,16 @@ describe("DNS names", () => {
   });
 });
 
+const certifying = await emptyCsr("P-256", [own], [new BasicConstraintsExtension(true)]);
+const tooMany = Array.from({ length: maximumServingNames + 1 }, (_, i) => dns(`${i}.shop.svc`));
+
 test.each<[string, Parameters<typeof requestOf>]>([
   ["UnsupportedCA", [[own], { spec: { isCA: true } }]],
   ["UnsupportedUsages", [[own], { spec: { usages: ["client auth", "cert sign"] } }]],
   ["UnsupportedUsages", [[dns("web.shop.svc")], { spec: { usages: ["client auth"] } }]],
-  ["UnsupportedNames", [[own, idOf("db")]]],
+  ["UnsupportedExtensions", [[own], { change: () => certifying.pem }]],
+  ["UnsupportedNames", [[own, idOf("db"), dns("web.shop.svc")]]],
+  ["UnsupportedNames", [tooMany, { spec: serving }]],
   ["UnsupportedNames", [[], { spec: serving }]],
   ["UnsupportedNames", [[own, { type: "ip", value: "127.0.0.1" }]]],
   ["UnsupportedNames", [[own, { type: "email", value: "a@b.test" }]]],

@@ -1,5 +1,9 @@
 import "reflect-metadata/lite";
-import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from "@peculiar/x509";
+import {
+  type Extension,
+  Pkcs10CertificateRequestGenerator,
+  SubjectAlternativeNameExtension,
+} from "@peculiar/x509";
 import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import { podUid } from "../callers/pod-key.ts";
 
@@ -24,6 +28,7 @@ type GeneralName = ConstructorParameters<typeof SubjectAlternativeNameExtension>
 export async function emptyCsr(
   kind: keyof typeof algorithms = "P-256",
   names: GeneralName & readonly unknown[] = [],
+  others: readonly Extension[] = [],
 ): Promise<{ readonly pem: string; readonly base64: string }> {
   const algorithm = algorithms[kind];
   const keys = (await crypto.subtle.generateKey(algorithm, true, [
@@ -33,7 +38,9 @@ export async function emptyCsr(
   const csr = await Pkcs10CertificateRequestGenerator.create({
     keys,
     signingAlgorithm: algorithm,
-    ...(names.length > 0 && { extensions: [new SubjectAlternativeNameExtension(names)] }),
+    ...(names.length > 0 && {
+      extensions: [new SubjectAlternativeNameExtension(names), ...others],
+    }),
   });
   return { pem: `${csr.toString("pem")}\n`, base64: Base64.format(new Uint8Array(csr.rawData)) };
 }
