@@ -1,20 +1,9 @@
 import { once } from "node:events";
-import { constants } from "node:http2";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createGuard } from "../../../src/node/limits/guard.ts";
 import { usualLimits } from "../../../src/node/limits/limits.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
-import { eventually } from "../../testkit/time/eventually.ts";
-import {
-  codeOf,
-  endOf,
-  issueFor,
-  openSession,
-  openSocket,
-  openTls,
-  type Started,
-  start,
-} from "./limited-ca.ts";
+import { endOf, openSocket, openTls, type Started, start } from "./limited-ca.ts";
 
 let started: Started;
 
@@ -69,15 +58,4 @@ test("a limit that a table no longer has counts no more", () => {
   guard.follow(usualLimits);
   guard.end();
   expect(guard.limits).toEqual(usualLimits);
-});
-
-test("a bound of memory can be added and removed", async () => {
-  await change({ memory: 1 });
-  const session = openSession(started, "plaintext");
-  await eventually(async () => {
-    const code = await codeOf(session.request({ ":path": "/healthz" }));
-    expect(code).toBe(constants.NGHTTP2_REFUSED_STREAM);
-  });
-  await change({});
-  await eventually(async () => expect(await issueFor(started)).toBe(200));
 });

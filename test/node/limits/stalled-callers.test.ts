@@ -13,7 +13,6 @@ import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 import {
   codeOf,
-  endOf,
   issueFor,
   limitsReached,
   openSession,
@@ -178,21 +177,6 @@ describe("a new connection is served", () => {
     expect(await limitsReached(started.served)).toContain("handshakes");
   });
 
-  test.each([
-    ["of one network", (i: number) => `127.0.1.${1 + i}`],
-    ["of as many networks", (i: number) => `127.1.${1 + i}.1`],
-  ])(
-    "while strangers at many addresses %s hold all handshakes, and wait for more",
-    async (_, addressOf) => {
-      const limited = { handshakes: 4, handshakes_per_address: 2, handshake_timeout: "2s" };
-      const started = await start({ ...limits, ...limited });
-      const { port } = started.served;
-      const silent = Array.from({ length: 40 }, (_, i) => openSocket(port, addressOf(i)));
-      await Promise.all(silent.map((socket) => once(socket, "connect")));
-      expect(await issueFor(started)).toBe(200);
-    },
-  );
-
   test("while strangers at several addresses hold all connections, each with a request", async () => {
     const started = await start({ ...limits, connections: 4 });
     for (const address of strangers) {
@@ -209,12 +193,6 @@ describe("a new connection is served", () => {
 describe("a request at the bound of requests under way", () => {
   test.each([
     ["a call without a body", call, {}, constants.NGHTTP2_REFUSED_STREAM],
-    [
-      "a long poll",
-      { ":path": "/bundle.pem", prefer: "wait=50", "if-none-match": "*" },
-      {},
-      constants.NGHTTP2_ENHANCE_YOUR_CALM,
-    ],
     [
       "an answer that nobody reads",
       { ":path": "/bundle.pem" },
@@ -234,24 +212,10 @@ describe("a request at the bound of requests under way", () => {
       return { begun, ended: codeOf(stream) };
     });
     await Promise.all(held.map(({ begun }) => begun));
-    // A long poll that has yet to begin its wait is at work, and does not give way.
     await expect.poll(() => issueFor(started).catch(() => "refused"), longPatience).toBe(200);
     // The older of the two may be at work at that moment.
     expect(await Promise.race(held.slice(0, 2).map(({ ended }) => ended))).toBe(code);
     expect(await limitsReached(started.served)).toContain("streams");
-  });
-
-  test("is refused over HTTP/1.1 with 503 and the time to try again", async () => {
-    const started = await start({ ...limits, streams: 1 });
-    const socket = await openHttp1(started, "127.0.0.3");
-    const chunks: Buffer[] = [];
-    socket.on("data", (chunk: Buffer) => chunks.push(chunk));
-    socket.write(http1Call(rpcPath));
-    const other = openSession(started, "TLS", "127.0.0.3");
-    await new Promise((resolve) => other.ping(resolve));
-    expect(await issueFor(started)).toBe(200);
-    await endOf(socket);
-    expect(Buffer.concat(chunks).toString()).toMatch(/^HTTP\/1\.1 503 [\s\S]*retry-after: 1/i);
   });
 });
 

@@ -30,19 +30,15 @@ test("a server that is killed loses nothing that it answered, and ends politely 
   const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
   const headers = { authorization: `Bearer ${token}` };
   const { csrPem: csr } = await createWorkload();
-  const roots: string[] = [];
-  for (let i = 0; i < 2; i++) {
-    const server = await startServe(config, kek);
-    const client = nativeClient(server.port, servedName, { roots: await bundleOf(server) });
-    const outcome = await client.createCertificate({ csr }, headers);
-    client.close();
-    if (!("certChain" in outcome)) throw new Error(outcome.message);
-    const [leaf = "", bundle = ""] = outcome.certChain;
-    expect(new X509Certificate(leaf).verify(new X509Certificate(bundle).publicKey)).toBe(true);
-    roots.push(bundle);
-    await server.end("SIGKILL");
-  }
+  const server = await startServe(config, kek);
+  const client = nativeClient(server.port, servedName, { roots: await bundleOf(server) });
+  const outcome = await client.createCertificate({ csr }, headers);
+  client.close();
+  if (!("certChain" in outcome)) throw new Error(outcome.message);
+  const [leaf = "", root = ""] = outcome.certChain;
+  expect(new X509Certificate(leaf).verify(new X509Certificate(root).publicKey)).toBe(true);
+  await server.end("SIGKILL");
   const last = await startServe(config, kek);
-  expect(roots).toEqual([await bundleOf(last), await bundleOf(last)]);
+  expect(await bundleOf(last)).toBe(root);
   expect(await last.end()).toBe(0);
 });

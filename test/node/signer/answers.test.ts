@@ -85,7 +85,8 @@ function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
 
 /** @param isAlone Has no second signer, which comes first and of which nobody requests anything. */
 function configurationOf(signer: object, isAlone = false) {
-  const beside = { name: "beside.example.com/workload", ...signer };
+  const rules = "cert_manager" in signer && { cert_manager: [{ namespaces: ["beside"] }] };
+  const beside = { name: "beside.example.com/workload", ...signer, ...rules };
   return parseSignerConfiguration(
     {
       UPSTREAM: "https://ca.test",
@@ -258,25 +259,29 @@ test("denies a request that is too long to be read", async () => {
 
 test("keeps no more requests than fit into its memory, and asks for the others later", async () => {
   let made = 0;
-  const endless: KubernetesClient["send"] = async ({ method }) => {
+  let ofPay = 0;
+  const endless: KubernetesClient["send"] = async ({ method, path }) => {
+    if (path.includes("/namespaces/pay/")) ofPay++;
     if (method !== undefined) throw new FetchError("did not answer");
-    const name = () => `req-${made++}`;
-    const items = Array.from({ length: 900 }, () =>
-      podRequestJson({ stubPKCS10Request: "AAAA" }, {}, name()),
-    );
+    const json = () => podRequestJson({ stubPKCS10Request: "AAAA" }, {}, `req-${made++}`);
+    const items = Array.from({ length: 900 }, json);
     const next = made < 3_000 ? "more" : "";
+    if (next === "") Object.assign(items[0]?.metadata ?? {}, { namespace: "pay" });
     return { kind: "List", metadata: { resourceVersion: "9", continue: next }, items };
   };
+  let seconds = 0;
   const { pending } = start(
     { ...memoryApi({}).client, send: endless },
     { pods: {} },
-    { isAlone: true },
+    { isAlone: true, clock: () => new Date(1000 * seconds++) },
   );
   expect(await log.until("watch-failed")).toMatchObject({
     detail:
       "the API server has more than 2000 objects, or 16777216 octets, of a kind that is watched",
   });
   expect(pending()).toBe(2_000);
+  // They displace no request of a namespace that has fewer.
+  await eventually(() => expect(ofPay).toBeGreaterThan(0));
 });
 
 test("asks for no certificate that the API server would not take, because it took no approval", async () => {
@@ -382,9 +387,11 @@ describe("of cert-manager", () => {
     metadata: { name: "mesh", uid: "uid-of-mesh", generation: 3 },
     spec: { signerName: "mesh.example.com/workload" },
   };
+  /** In a namespace for which no rule is. */
+  const ofPay = { ...issuer, metadata: { namespace: "pay", name: "mesh", uid: "uid-of-pays" } };
   const clusterWith = (...requests: object[]) => ({
     [requestPath]: requests,
-    [`${issuers}/rampartissuers`]: [],
+    [`${issuers}/rampartissuers`]: [ofPay],
     [`${issuers}/rampartclusterissuers`]: [issuer],
   });
   const own = { type: "url", value: "spiffe://cluster.local/ns/shop/sa/web" } as const;
@@ -504,10 +511,14 @@ describe("of cert-manager", () => {
       throw new ConnectError("no certificate", Code.PermissionDenied);
     };
     start(client, rules, { source: refusing });
-    for (const name of ["cr-1", "orphan"]) {
+    for (const [name, why] of [
+      ["cr-1", "waits for the CA"],
+      ["orphan", "there is no such issuer"],
+    ] as const) {
+      const message = expect.stringContaining(why);
       await eventually(() =>
         expect(statusesOf(writes, name)).toContainEqual({
-          conditions: [expect.objectContaining(pending)],
+          conditions: [expect.objectContaining({ ...pending, message })],
         }),
       );
     }
@@ -557,23 +568,71 @@ describe("of cert-manager", () => {
         ],
       },
     });
+    const unserved = ({ path }: KubernetesRequest) => path.includes("/pay/rampartissuers/mesh/");
+    expect(writes.find(unserved)?.body).toMatchObject({
+      status: { conditions: [{ status: "False", reason: "NamespaceNotServed" }] },
+    });
   });
 
-  test("an issuer says why the CA refuses, until it answers, and says nothing of a CA that is away", async () => {
-    const { client, writes } = memoryApi(clusterWith());
+  /** The issuers of an API server, once they are listed, and the conditions that are written. */
+  async function see(api: ReturnType<typeof memoryApi>, faults: readonly string[] = []) {
     const { signers } = configurationOf(rules);
-    const known = { caFaults: () => [], clock: () => new Date() };
+    const known = { caFaults: () => faults, clock: () => new Date("2026-02-01T00:00:00Z") };
     const seen = new Issuers({
-      ...{ client, signers, ...known, signal: ending.signal },
+      ...{ client: api.client, signers, ...known, signal: ending.signal },
       failed: (error) => expect(error).toBeUndefined(),
     });
     await eventually(() => expect(seen.hasAll()).toBe(true));
+    const report = async (): Promise<readonly unknown[][]> => {
+      await seen.report();
+      return api.writes.splice(0).map(({ path, body }) => {
+        const [, name] = /issuers\/(\w+)\//.exec(path) ?? [];
+        return [name, Object(body).status.conditions[0]];
+      });
+    };
+    return { seen, report };
+  }
+
+  test("the condition of an issuer is written when it changes, with the instant at which its status did", async () => {
+    const right = {
+      type: "Ready",
+      status: "True",
+      reason: "CaReached",
+      message: "each account in shop may have its SPIFFE ID",
+      observedGeneration: 3,
+      lastTransitionTime: "2026-01-01T00:00:00Z",
+    };
+    const named = (name: string, change: object = {}) => ({
+      ...issuer,
+      metadata: { ...issuer.metadata, name, uid: `uid-of-${name}` },
+      status: { conditions: [{ ...right, ...change }] },
+    });
+    const changed = [
+      named("message", { message: "a" }),
+      named("reason", { reason: "a" }),
+      named("generation", { observedGeneration: 2 }),
+      named("status", { status: "False" }),
+    ];
+    const cluster = { [`${issuers}/rampartclusterissuers`]: [named("same"), ...changed] };
+    const faults: string[] = [];
+    const { report } = await see(memoryApi({ ...clusterWith(), ...cluster }), faults);
+    const lastTransitionTime = "2026-02-01T00:00:00Z";
+    expect((await report()).slice(1)).toEqual([
+      ...["message", "reason", "generation"].map((name) => [name, right]),
+      ["status", { ...right, lastTransitionTime }],
+    ]);
+    faults.push("away");
+    const unreachable = { status: "False", reason: "CaUnreachable", message: "away" };
+    expect((await report())[1]).toEqual(["same", { ...right, ...unreachable, lastTransitionTime }]);
+  });
+
+  test("an issuer says why the CA refuses, until it answers, and says nothing of a CA that is away", async () => {
+    const { seen, report } = await see(memoryApi(clusterWith()));
     const mesh = seen.find("shop", { kind: "RampartClusterIssuer", name: "mesh" });
     if (!mesh) throw new Error("no issuer");
     const reasonAfter = async (error?: ConnectError): Promise<unknown> => {
       seen.note(mesh, error);
-      await seen.report();
-      return Object(writes.at(-1)?.body).status.conditions[0].reason;
+      return Object((await report()).at(-1)?.[1]).reason;
     };
     const [away, no] = [Code.Unavailable, Code.PermissionDenied].map(
       (code) => new ConnectError("no certificate", code),
