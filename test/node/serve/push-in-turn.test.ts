@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { pushRoots } from "../../../src/node/serve/recurring-work.ts";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { pushRoots, rotationOf } from "../../../src/node/serve/recurring-work.ts";
 import { loadAuthorities } from "../../testkit/ca/loaded-authorities.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
 import {
   createKekRing,
   scheduleAfter,
@@ -85,4 +86,53 @@ test("a process shows nothing of its deliveries once another one rotates", async
   expect(shown()).toMatchObject([{ cluster: "a", delivered: 1 }]);
   rotateElsewhere();
   expect(shown()).toEqual([]);
+});
+
+describe("a rotation", () => {
+  /** A CA with a signer of another name, whose rotation is that of one of several processes. */
+  async function rotating(rotates: boolean) {
+    const [ca, team] = await Promise.all([startCa(), startCa()]);
+    const { phaseLengths } = ca.mint;
+    const done: string[] = [];
+    const parts = {
+      composition: { mint: ca.mint, signerMints: new Map([["team", team.mint]]) },
+      configuration: { importDirectory: "/cacerts", ca: { phaseLengths } },
+      push: { begin: () => done.push("push") },
+    };
+    const context = {
+      log: createEventRecorder(),
+      clock: ca.now,
+      random: () => 0.5,
+      peerProcesses: { rotates: () => rotates },
+      importPluggedIn: async (_: unknown, directory: string) => done.push(directory),
+    };
+    const run = rotationOf(() => parts as never, context as never, {
+      inTurn: async (work) => {
+        done.push("turn");
+        await work();
+      },
+    });
+    return { ca, team, done, run };
+  }
+
+  test("imports, rotates every signer and begins the push, in a turn", async () => {
+    const { ca, team, done, run } = await rotating(true);
+    expect(await run()).toBe(57);
+    expect(done).toEqual(["turn", "/cacerts", "push"]);
+    for (const { store } of [ca, team]) expect(store.records.size).toBeGreaterThan(0);
+  });
+
+  test("that fails for one signer rotates the others, begins the push and comes again", async () => {
+    const { ca, team, done, run } = await rotating(true);
+    ca.store.outage = new Error("away");
+    expect(await run()).toBe(57);
+    expect(done).toContain("push");
+    expect(team.store.records.size).toBeGreaterThan(0);
+  });
+
+  test("is that of one process alone", async () => {
+    const { done, run } = await rotating(false);
+    expect(await run()).toBe(57);
+    expect(done).toEqual([]);
+  });
 });

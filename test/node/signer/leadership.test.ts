@@ -12,7 +12,8 @@ afterEach(async () => {
   leadership = undefined;
 });
 
-function campaign(first: Answer) {
+/** @param stopped Until then its work goes on after it was told to end. */
+function campaign(first: Answer, stopped: Promise<void> = Promise.resolve()) {
   const time = createVirtualTime(new Date("2026-11-22T12:00:00Z"));
   const log = createEventRecorder();
   const signals: AbortSignal[] = [];
@@ -26,11 +27,15 @@ function campaign(first: Answer) {
       },
       release: async () => {
         released++;
+        throw new FetchError("did not answer");
       },
     },
     work: (signal) => {
       signals.push(signal);
-      return { ended: new Promise((resolve) => signal.addEventListener("abort", () => resolve())) };
+      const ended = new Promise<void>((resolve) =>
+        signal.addEventListener("abort", () => resolve(stopped)),
+      );
+      return { ended };
     },
     log,
     clock: time.clock,
@@ -110,10 +115,14 @@ describe("a process", () => {
   });
 
   test("that ends gives the lease up after its work has stopped", async () => {
-    const { time, signals, leadership: own, released } = campaign(true);
+    const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+    const { time, signals, leadership: own, released } = campaign(true, stopped);
     await time.passUntil(() => expect(own.isLeading()).toBe(true));
-    await own.end();
-    expect(signals[0]?.aborted).toBe(true);
+    const ended = own.end();
+    await time.passUntil(() => expect(signals[0]?.aborted).toBe(true));
+    expect(released()).toBe(0);
+    stop();
+    await ended;
     expect(released()).toBe(1);
   });
 

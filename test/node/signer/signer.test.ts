@@ -12,8 +12,12 @@ test("a signer whose own token has expired says so before anybody requests a cer
   const token = join(await temporaryFolder(), "token");
   const key = await createTokenKey("ES256", "k1");
   const past = { exp: Math.floor(Date.now() / 1000) - 1 };
-  const text = await mintAccountToken(key, "https://a.test", "a:signer", new Date(), past);
-  await writeFile(token, text);
+  const write = async (changes: Record<string, unknown> = {}) =>
+    writeFile(
+      token,
+      await mintAccountToken(key, "https://a.test", "a:signer", new Date(), changes),
+    );
+  await write(past);
   const configuration = parseSignerConfiguration(
     {
       UPSTREAM: "http://127.0.0.1:9",
@@ -28,9 +32,12 @@ test("a signer whose own token has expired says so before anybody requests a cer
   const context = { log: createEventRecorder(), clock: () => new Date() };
   const signer = await runSigner(configuration, context);
   onTestFinished(() => signer.close(0));
-  await eventually(async () => {
-    const { port } = signer.monitoringAddress;
-    const { reasons } = await (await fetch(`http://127.0.0.1:${port}/readyz`)).json();
-    expect(reasons).toContain(`the signer's own token: ${token} holds a token that has expired`);
-  });
+  const { port } = signer.monitoringAddress;
+  const reasons = async (): Promise<readonly string[]> =>
+    (await (await fetch(`http://127.0.0.1:${port}/readyz`)).json()).reasons;
+  const unreachable = expect.stringMatching(/^the API server /);
+  const expired = `the signer's own token: ${token} holds a token that has expired`;
+  await eventually(async () => expect(await reasons()).toEqual([unreachable, expired]));
+  await write();
+  await eventually(async () => expect(await reasons()).toEqual([unreachable]));
 });
