@@ -6,6 +6,7 @@ import { Handshakes } from "../../../src/node/limits/handshakes.ts";
 import {
   bodyTimeoutOf,
   type Limit,
+  type Limits,
   limitNames,
   limitsTable,
   usualLimits,
@@ -65,26 +66,60 @@ describe("handshakes", () => {
   });
 });
 
-test("handshakes of all connections that a gateway opens at once find a place", () => {
+/** Handshakes of fake sockets, whose ends a test decides. */
+function handshakesOf(limits: Partial<Limits> = {}) {
   const reached: Limit[] = [];
+  const banned: string[] = [];
+  const ends = new Map<Socket, (isAcceptable: boolean) => void>();
   const handshakes = new Handshakes(
-    usualLimits,
+    { ...usualLimits, ...limits },
     (limit) => reached.push(limit),
-    () => {},
-    () => {},
+    (socket, done) => void ends.set(socket, done),
+    (address) => banned.push(address),
   );
   onTestFinished(() => handshakes.close());
-  const open = (): void => {
+  const open = (bytesRead = 0): Socket => {
     const socket = Object.assign(new EventEmitter(), {
       remoteAddress: "192.0.2.1",
-      destroy: () => socket.emit("close"),
+      bytesRead,
+      destroyed: false,
+      destroy: () => {
+        socket.destroyed = true;
+        socket.emit("close");
+      },
     });
     handshakes.take(socket as unknown as Socket);
+    return socket as unknown as Socket;
   };
+  return { handshakes, open, ends, reached, banned };
+}
+
+test("handshakes of all connections that a gateway opens at once find a place", () => {
+  const { open, reached } = handshakesOf();
   for (let i = 0; i < usualLimits.requests_at_work; i++) open();
   expect(reached).toEqual([]);
   for (let i = 0; i < 20; i++) open();
   expect(new Set(reached)).toEqual(new Set(["handshakes_per_address"]));
+});
+
+test("a socket that closes in its handshake, or before it, leaves its turn to the next", async () => {
+  const { open, ends } = handshakesOf({ handshakes_per_address: 1 });
+  const [first, second, third] = [open(), open(), open()];
+  // Its event `close` comes later.
+  Object.assign(second, { destroyed: true });
+  first.destroy();
+  await new Promise(setImmediate);
+  expect([...ends.keys()]).toEqual([first, third]);
+});
+
+test("a port that closes destroys sockets before the end of their handshakes, and judges none after it", () => {
+  const { handshakes, open, ends, banned } = handshakesOf({ handshakes_per_address: 2 });
+  const [established, ...others] = [open(100_000), open(), open()];
+  ends.get(established as Socket)?.(true);
+  handshakes.close();
+  expect([established, ...others].map((each) => each?.destroyed)).toEqual([false, true, true]);
+  established?.destroy();
+  expect(banned).toEqual([]);
 });
 
 describe("streams", () => {
