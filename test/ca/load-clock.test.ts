@@ -1,11 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { Authorities } from "../../src/ca/authorities.ts";
 import { LoadClock } from "../../src/ca/internal/load-clock.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { Statement } from "../../src/custody/statement.ts";
 import type { SharedWork } from "../../src/foundation/shared-work.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
-import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
+import { loadAuthoritiesFrom } from "../testkit/ca/loaded-authorities.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
   clusterLocal,
@@ -13,7 +11,6 @@ import {
   scheduleAfter,
   sealNewAuthority,
 } from "../testkit/ca/sealed-authorities.ts";
-import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
 const at = (seconds: number): Date => new Date(start.getTime() + 1000 * seconds);
@@ -198,18 +195,10 @@ async function overlapping(loadTimes: typeof times) {
   const keks = await createKekRing();
   const record = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
   const ends: ((records: readonly StoredRecord[]) => void)[] = [];
-  const authorities = Authorities.create({
-    ...loadTimes,
-    store: { ...createMemoryStore(), load: () => new Promise((end) => ends.push(end)) },
-    trustDomain: clusterLocal,
-    keks,
-    configuredTaints: [],
-    authorityRoot: "self",
-    phaseLengths: istioPhaseLengths,
-    cryptoProvider: webCryptoProvider,
-    log: createEventRecorder(),
-    shareWork: () => unshared,
-  });
+  const load = () => new Promise<readonly StoredRecord[]>((end) => ends.push(end));
+  const store = { ...createMemoryStore(), load };
+  const changes = { ...loadTimes, shareWork: () => unshared };
+  const { authorities } = loadAuthoritiesFrom(store, keks, changes);
   return { keks, record, ends, authorities };
 }
 

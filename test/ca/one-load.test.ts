@@ -1,20 +1,16 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { Authorities } from "../../src/ca/authorities.ts";
-import type { LoadTimes } from "../../src/ca/internal/load-clock.ts";
-import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
+import type { Authorities } from "../../src/ca/authorities.ts";
+import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { WorkSharing } from "../../src/foundation/shared-work.ts";
 import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
-import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
+import { loadAuthoritiesFrom } from "../testkit/ca/loaded-authorities.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
-  clusterLocal,
   createKekRing,
   scheduleAfter,
   sealNewAuthority,
 } from "../testkit/ca/sealed-authorities.ts";
-import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
@@ -29,27 +25,13 @@ beforeAll(async () => {
   record = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
 });
 
-const authoritiesOf = (store: AuthorityStore, shareWork: WorkSharing, times: LoadTimes) =>
-  Authorities.create({
-    ...times,
-    store,
-    shareWork,
-    trustDomain: clusterLocal,
-    keks,
-    cryptoProvider: webCryptoProvider,
-    log: createEventRecorder(),
-    configuredTaints: [],
-    authorityRoot: "self",
-    phaseLengths: istioPhaseLengths,
-  });
-
 /** Authorities whose store answers when the test lets it, and counts. */
 function slowAuthorities(shareWork: WorkSharing) {
   const store = createMemoryStore(record);
   let gate = Promise.resolve();
   const load = () => gate.then(() => store.load());
-  const times = { refreshSeconds: 2, surviveOutageSeconds };
-  const authorities = authoritiesOf({ ...store, load }, shareWork, times);
+  const changes = { refreshSeconds: 2, surviveOutageSeconds, shareWork };
+  const { authorities } = loadAuthoritiesFrom({ ...store, load }, keks, changes);
   const hold = (): (() => void) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     gate = promise;

@@ -107,6 +107,19 @@ describe("a Worker with a token", () => {
     expect(html).toContain("<code>rampart doctor</code> looks further");
   });
 
+  test("shows commands for the deployed store, and under wrangler dev for the local one", async () => {
+    const { get } = await start({ CONSOLE_TOKENS: token });
+    await env.AUTHORITIES.put("taints/junk", "junk");
+    for (const [from, end] of [
+      ["https://ca.test", " --remote"],
+      ["http://localhost:8787", ""],
+    ] as const) {
+      const html = await (await get(`${from}/`, operator)).text();
+      const commands = html.match(/(?<=<code>)rampart authority [^<]*/g) ?? [];
+      expect(commands).toEqual([`rampart authority restore rampart-backup.age${end}`]);
+    }
+  });
+
   test.each([{}, { authorization: "Bearer wrong" }, { "cf-access-jwt-assertion": "a.b.c" }])(
     "asks everybody else for it: %j",
     async (headers: Readonly<Record<string, string>>) => {

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
 import { createWorker } from "../../src/worker/worker.ts";
 import { callWithClient, protocols } from "../contract/rpc-calls.ts";
-import { issuerTables, origin } from "../contract/service-under-test.ts";
+import { apiCredentialName, issuerTables, origin } from "../contract/service-under-test.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
 import { recordConsoleLines } from "./runtime/console-lines.ts";
 
@@ -94,6 +94,22 @@ describe("a configured Worker", () => {
     const { runCron } = startWorker({ INCEPTION_DATE: "2020-01-01" });
     await expect(runCron()).rejects.toThrow(/INCEPTION_DATE/);
     expect((await env.AUTHORITIES.list()).keys).toEqual([]);
+  });
+
+  test("delivers its roots by a run that fails", async () => {
+    const kubernetes = {
+      server: "https://away.test",
+      credential: apiCredentialName,
+      deliver_roots: true,
+    };
+    const { runCron } = startWorker({ ISSUERS: [{ ...issuerTables.cluster, kubernetes }] });
+    await runCron();
+    await env.AUTHORITIES.put("roots/junk", "junk");
+    lines.length = 0;
+    await expect(runCron()).rejects.toThrow("the rotation met 1 faults");
+    expect(lines.map(parseLogLine)).toContainEqual(
+      expect.objectContaining({ event: "roots-not-delivered", cluster: "Kubernetes" }),
+    );
   });
 
   test("warns once of a trust domain of one label", async () => {

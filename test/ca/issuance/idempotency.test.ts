@@ -49,6 +49,8 @@ describe("a request that a signer repeats", () => {
   let issued: ReturnType<typeof issuedInMemory>;
   let logged: string[];
   let fault: Error | undefined;
+  /** The next read of the store waits for it. */
+  let held: Promise<void> | undefined;
   let charges: number;
 
   beforeEach(async () => {
@@ -68,7 +70,13 @@ describe("a request that a signer repeats", () => {
         return 0;
       },
     };
-    const idempotency = idempotentOver(issued);
+    const read: typeof issued.read = async (name) => {
+      const before = held;
+      held = undefined;
+      await before;
+      return issued.read(name);
+    };
+    const idempotency = idempotentOver({ ...issued, read });
     ca = await startSigningCa({}, { idempotency, quotas, issuanceLog: log.issuanceLog });
   });
 
@@ -157,17 +165,26 @@ describe("a request that a signer repeats", () => {
     expect(await ask()).toEqual(second);
   });
 
-  test("is logged once the log takes it, with the serial number that it had", async () => {
-    const why = "the disk is full";
-    fault = new CaError({ reason: "log-unavailable", why }, why);
-    const [failed, next] = await Promise.allSettled([ask(), ask()]);
-    expect(failed).toMatchObject({ reason: { refusal: { reason: "log-unavailable" } } });
-    const [[name = "", der]] = [...issued.stored] as [[string, Bytes]];
-    expect(name).toMatch(/^[0-9a-f]{32}\/[0-9a-f]{64}$/);
+  test("is logged once the log takes it, with the serial number that it had, and waits for one that fails", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    held = promise;
+    const both = Promise.allSettled([ask(), ask()]);
+    // By its answer, both calls before it are under way.
+    const elsewhere = await ask({ request: "uid-2" });
+    fault = new CaError({ reason: "log-unavailable", why: "full" }, "full");
+    resolve();
+    const settled = await both;
     const chain = await ask();
-    expect(next).toEqual({ status: "fulfilled", value: chain });
-    expect([serialOf(chain), charges]).toEqual([new X509Certificate(der).serialNumber, 1]);
-    expect(logged).toEqual([serialOf(chain)]);
+    expect(settled.toSorted((a, b) => (a.status < b.status ? -1 : 1))).toMatchObject([
+      { status: "fulfilled", value: chain },
+      { status: "rejected", reason: { refusal: { reason: "log-unavailable" } } },
+    ]);
+    const serials = [elsewhere, chain].map(serialOf);
+    expect([logged, charges]).toEqual([serials, 2]);
+    expect([...issued.stored.values()].map((der) => new X509Certificate(der).serialNumber)).toEqual(
+      serials,
+    );
+    for (const name of issued.stored.keys()) expect(name).toMatch(/^[0-9a-f]{32}\/[0-9a-f]{64}$/);
   });
 
   test("gets nothing that somebody put into the store", async () => {

@@ -6,6 +6,7 @@ import type { AppendOnlyLog, LogMode } from "../../../src/ca/issuance/issuance-l
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { recordingIn } from "../../../src/ca/issuance/record-issuance.ts";
 import { Mint } from "../../../src/ca/mint.ts";
+import { CaError } from "../../../src/foundation/errors.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { LogError } from "../../../src/tlog/log-error.ts";
@@ -149,6 +150,14 @@ test("brings every CA certificate that the mesh trusts with an entry, also one t
     after.trustBundle.roots.map((root) => Buffer.from(root).toString("base64")),
     logged[1],
   ]);
+});
+
+test("a log that is too busy refuses with its own reason", async () => {
+  const { ask, takeAudits } = await startLogging(async () => {
+    throw new CaError({ reason: "too-many-waiting" }, "busy");
+  });
+  await ask();
+  expect(takeAudits()).toMatchObject([{ reason: "too-many-waiting", log: "unlogged" }]);
 });
 
 test("says at /readyz what an operator should know of the log", async () => {

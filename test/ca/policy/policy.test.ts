@@ -255,3 +255,12 @@ test("the effect of one outcome against another", () => {
   const changed = ["changed", "changed", "changed"];
   expect(effects).toEqual(["denied", "shortened", ...changed, "allowed", "same", "same"]);
 });
+
+test.each<[string, object]>([
+  ["over claims that names none", { when: { claims: {} } }],
+  ["that gives no life", { then: { maximum_life: "0s" } }],
+  ["with a placeholder in a label", { then: { dns_names: ["a-{account}.test"] } }],
+  ["with the name of another", { name: "r0" }],
+])("a rule %s is refused", (_, rule) => {
+  expect(() => policyOf({}, rule)).toThrow();
+});

@@ -55,6 +55,13 @@ test("each statement of a large revocation is recorded, and all of its certifica
     1,
   ]);
   await RevocationStatements.record(mint, statements);
+  expect(mint.log.operations).toMatchObject(
+    statements.map(({ certificates: { size } }) => ({
+      event: "certificates-revoked",
+      authority: "aa",
+      certificates: size,
+    })),
+  );
   const { revocations } = await openStore(mint);
   const recorded = new Set(revocations.flatMap(({ certificates }) => [...certificates.keys()]));
   expect(recorded.size).toBe(many.length);

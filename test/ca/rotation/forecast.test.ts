@@ -58,6 +58,18 @@ test("leaves out past events, and mints an overdue authority now", async () => {
   expect(events[0]).toEqual({ at: now, id: "next", event: "minted" });
 });
 
+test("tells when an additional root joins the bundle, and when it leaves", () => {
+  const never = { signsFrom: after(9), signsUntil: after(9) };
+  const schedule = { publishedFrom: after(1), ...never, retiresAt: after(9) };
+  const taints = [{ id: "a", taintedAt: inception, retiresAt: after(3) }];
+  const additionalRoots = [{ id: "a", schedule, roots: [] }];
+  const state = { authorityRoot: "offline", authorities: [], additionalRoots, taints } as const;
+  expect(Forecast.rotation(state, lengths, inception)).toEqual([
+    { at: after(1), id: "a", event: "published" },
+    { at: after(3), id: "a", event: "leaves bundle" },
+  ]);
+});
+
 test("forecasts no taint of an authority that is tainted or has left the bundle", async () => {
   const mint = await found();
   const [first] = effective(await opened(mint));

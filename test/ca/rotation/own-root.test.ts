@@ -189,3 +189,27 @@ test("a root leaves the bundle with its last intermediate", async () => {
   ca.pass(265 * day);
   expect((await publishedBundle(ca))?.roots).toHaveLength(1);
 });
+
+test("an intermediate beside authorities that are their own roots signs for no longer than those", async () => {
+  const ca = await start({ AUTHORITY_ROOT: "self", AUTHORITY_LIFETIME: `${100 * day}s` });
+  const id = await renew(ca);
+  const { authorities } = await openStore(ca.mint);
+  const { schedule } = authorities.find((each) => each.id === id) ?? {};
+  const { signingSeconds } = ca.mint.phaseLengths;
+  expect(schedule?.signsUntil).toEqual(addSeconds(schedule?.signsFrom ?? ca.now(), signingSeconds));
+});
+
+test("the first intermediate of a signer that joins a mesh signs once every verifier has its root", async () => {
+  const { mint, ...ca } = await start();
+  const now = wholeSeconds(ca.now());
+  for (const [joinsMesh, seconds] of [
+    [false, 2 * propagation],
+    [true, leaf + 2 * propagation],
+  ] as const) {
+    const joining = { ...ca, mint: { ...mint, joinsMesh } };
+    const id = await renew(joining);
+    const [authority] = (await openStore(mint)).authorities;
+    expect(authority?.schedule.signsFrom).toEqual(addSeconds(now, seconds));
+    await mint.store.delete({ kind: "authority", id });
+  }
+});

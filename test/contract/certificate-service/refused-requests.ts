@@ -34,10 +34,9 @@ interface RefusedCall {
 /** Refusals have the same code and the same message over each protocol. */
 export function describeRefusedRequests(service: () => ServiceUnderTest): void {
   let workload: Workload;
-  let other: Workload;
 
   beforeAll(async () => {
-    [workload, other] = await Promise.all([createWorkload(), createWorkload()]);
+    workload = await createWorkload();
   });
 
   const unauthenticated = { code: "Unauthenticated", message: "request authentication failed" };
@@ -206,26 +205,10 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
     ...[
       ["a foreign trust domain", "spiffe://other.local/ns/foo/sa/bar", "trust-domain"],
       ["an upper-case trust domain", "spiffe://Cluster.Local/ns/foo/sa/bar"],
-      ["an upper-case scheme", "SPIFFE://cluster.local/ns/foo/sa/bar"],
       [
         "two identities with a comma",
         "spiffe://cluster.local/ns/a/sa/b,spiffe://cluster.local/ns/c/sa/d",
       ],
-      ["an account with a comma", "spiffe://cluster.local/ns/foo/sa/bar,baz"],
-      ["a percent-coded account", "spiffe://cluster.local/ns/foo/sa/b%61r"],
-      ["an empty segment", "spiffe://cluster.local/ns/foo//sa/bar"],
-      ["a trailing slash", "spiffe://cluster.local/ns/foo/sa/bar/"],
-      ["one segment more", "spiffe://cluster.local/ns/foo/sa/bar/x"],
-      ["one segment less", "spiffe://cluster.local/ns/foo/sa"],
-      ["relative segments", "spiffe://cluster.local/ns/../sa/bar"],
-      ["an empty namespace", "spiffe://cluster.local/ns//sa/bar"],
-      ["a port", "spiffe://cluster.local:443/ns/foo/sa/bar"],
-      ["a query", "spiffe://cluster.local/ns/foo/sa/bar?x"],
-      ["an upper-case account", "spiffe://cluster.local/ns/foo/sa/Bar"],
-      ["an account of 300 letters", `spiffe://cluster.local/ns/foo/sa/${"b".repeat(300)}`],
-      ["no SPIFFE ID", "not-spiffe-idenditity"],
-      ["a host", "https://cluster.local/ns/foo/sa/bar"],
-      ["a space", " "],
       ["a newline at its end", "spiffe://cluster.local/ns/foo/sa/bar\n"],
       ["the trust domain itself", "spiffe://cluster.local"],
     ].map(([name, id = "", rule = "identity"]) => ({
@@ -258,18 +241,6 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
     },
     { name: "without a CSR", call: () => ({}), ...csrRejected },
     { name: "with a malformed CSR", call: () => ({ csr: "junk" }), ...csrRejected },
-    { name: "with two CSRs", call: withCsr((pem) => pem + other.csrPem), ...csrRejected },
-    { name: "with text after the CSR", call: withCsr((pem) => `${pem}x`), ...csrRejected },
-    {
-      name: "with bare base64",
-      call: withCsr((pem) => pem.replace(/-----.*\n/g, "")),
-      ...csrRejected,
-    },
-    {
-      name: "with a CSR labelled a certificate",
-      call: withCsr((pem) => pem.replaceAll("CERTIFICATE REQUEST", "CERTIFICATE")),
-      ...csrRejected,
-    },
     {
       name: "with a CSR whose signature is broken",
       call: withCsr(withBrokenSignature),
@@ -282,7 +253,6 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
       ...csrRejected,
     },
     { name: "for one second too long", call: lasting(BigInt(maximumSeconds) + 1n), ...tooLong },
-    { name: "for longer than Go can count", call: lasting(9_223_372_037n), ...tooLong },
     { name: "for ever", call: lasting(2n ** 63n - 1n), ...tooLong },
     {
       name: "with a token of an issuer whose keys are unavailable",

@@ -1,5 +1,4 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
@@ -52,27 +51,14 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
 
   beforeEach(async () => {
     service = await onStage(open)();
-    old = await store([-4, -3, 3, 9]);
-    successor = await store([-3, -1, 5, 11]);
+    old = await service.addAuthority([-4, -3, 3, 9]);
+    successor = await service.addAuthority([-3, -1, 5, 11]);
   });
-
-  /** Stores an authority of which the test keeps the key; its phases begin at these hours from now. */
-  async function store(hours: readonly [number, number, number, number]): Promise<NewAuthority> {
-    const [a, b, c, d] = hours.map((each) => each * hour) as [number, number, number, number];
-    const schedule = scheduleAfter(new Date(), [a, b, c, d]);
-    const created = await NewAuthority.create(clusterLocal, "EC-P256", schedule);
-    await service.store.put(
-      await AuthorityRecord.seal(created, { trustDomain: clusterLocal, keks: service.keks }),
-    );
-    return created;
-  }
 
   async function taint({ authority: { id } }: NewAuthority, seconds: number): Promise<void> {
     const taintedAt = wholeSeconds(new Date());
     const said = { id, taintedAt, retiresAt: addSeconds(taintedAt, seconds) };
-    await service.store.put(
-      await Statement.seal("taint", said, { trustDomain: clusterLocal, keks: service.keks }),
-    );
+    await service.store.put(await Statement.seal("taint", said, service));
   }
 
   /** A leaf of which the last token is so many seconds ago. */
@@ -232,9 +218,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
         scheduleAfter(new Date(), [-hour, -hour, hour, hour]),
       );
       const root = await AdditionalRoot.create(foreign.authority.certificate.der, new Date(0));
-      await service.store.put(
-        await Statement.seal("root", root, { trustDomain: clusterLocal, keks: service.keks }),
-      );
+      await service.store.put(await Statement.seal("root", root, service));
       const running = await start();
       await expectRefused(running, await leafOf(foreign), "authority");
     });

@@ -3,7 +3,6 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
-import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
 import { jwksOf } from "../../testkit/callers/tokens.ts";
 import { leafWithoutProof } from "../../testkit/pki/held-leaf.ts";
 import {
@@ -63,7 +62,7 @@ function denials(open: () => Promise<ConfigurableService>) {
     const sealed = await Statement.seal(
       "denial",
       { subject, knownFrom, until: undefined, why: undefined },
-      { trustDomain: clusterLocal, keks: service().keks },
+      service(),
     );
     await service().store.put(sealed);
     const { reason, check } = (await ask(asked)) ?? {};

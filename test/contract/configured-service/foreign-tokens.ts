@@ -1,7 +1,4 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
-import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
-import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
-import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { claimsOf, platformClaims } from "../../testkit/callers/foreign-tokens.ts";
 import {
   type Claims,
@@ -12,6 +9,7 @@ import {
 } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import type { ConfigurableService, RunningService } from "./configurable-service.ts";
+import { onStage, type StagedService } from "./stage.ts";
 
 type Platform = keyof typeof platformClaims;
 
@@ -79,7 +77,7 @@ const platforms = Object.keys(rows) as readonly Platform[];
  */
 export function describeForeignTokens(open: () => Promise<ConfigurableService>): void {
   const keys = new Map<Platform, TokenKey>();
-  let service: ConfigurableService;
+  let service: StagedService;
   let running: RunningService;
   let csr: string;
   let ISSUERS: readonly object[];
@@ -93,14 +91,8 @@ export function describeForeignTokens(open: () => Promise<ConfigurableService>):
   });
 
   beforeEach(async () => {
-    service = await open();
-    const schedule = scheduleAfter(new Date(), [-7200, -3600, 36_000, 72_000]);
-    const authority = await NewAuthority.create(clusterLocal, "EC-P256", schedule);
-    const record = await AuthorityRecord.seal(authority, {
-      trustDomain: clusterLocal,
-      keks: service.keks,
-    });
-    await service.store.put(record);
+    service = await onStage(open)();
+    await service.addAuthority([-2, -1, 10, 20]);
     ISSUERS = platforms.map((platform) => ({
       issuer: platformClaims[platform].iss,
       audiences: [platformClaims[platform].aud].flat(),
@@ -125,7 +117,7 @@ export function describeForeignTokens(open: () => Promise<ConfigurableService>):
   }
 
   const start = async (changes: object = {}): Promise<void> => {
-    running = await service.start({ ISSUERS, PROPAGATION_INTERVAL: "0s", ...changes });
+    running = await service.startAlone({ ISSUERS, PROPAGATION_INTERVAL: "0s", ...changes });
   };
 
   async function ask(platform: Platform, changes: Claims = {}, metadata = {}) {

@@ -2,11 +2,7 @@ import { X509Certificate } from "@peculiar/x509";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Refusal } from "../../../src/foundation/refusal.ts";
 
-import {
-  clusterLocal,
-  scheduleAfter,
-  sealNewAuthority,
-} from "../../testkit/ca/sealed-authorities.ts";
+import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
 import {
   type Claims,
   createTokenKey,
@@ -53,8 +49,7 @@ export function describeNodeProxies(
 
   beforeEach(async () => {
     service = await onStage(open)();
-    const schedule = scheduleAfter(new Date(), [-7200, -3600, 3600, 7200]);
-    await service.store.put(await sealNewAuthority(service.keks, schedule));
+    await service.addAuthority([-2, -1, 1, 2]);
   });
 
   const start = (table: object): Promise<RunningService> =>

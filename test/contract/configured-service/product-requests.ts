@@ -1,11 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { beforeAll, beforeEach } from "vitest";
 import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
-import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
-import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import type { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
-import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import {
   createTokenKey,
   jwksOf,
@@ -100,11 +98,7 @@ export function productRequests(open: () => Promise<ConfigurableService>) {
 
   beforeEach(async () => {
     service = await onStage(open)();
-    const schedule = scheduleAfter(new Date(), [-7200, -3600, 36_000, 72_000]);
-    authority = await NewAuthority.create(clusterLocal, "EC-P256", schedule);
-    await service.store.put(
-      await AuthorityRecord.seal(authority, { trustDomain: clusterLocal, keks: service.keks }),
-    );
+    authority = await service.addAuthority([-2, -1, 10, 20]);
     table = {
       issuer,
       cluster: "alpha",

@@ -1,16 +1,16 @@
+import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
+import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { addNamesake, changesOfNamesake } from "../../testkit/ca/namesake.ts";
-import {
-  clusterLocal,
-  scheduleAfter,
-  sealNewAuthority,
-} from "../../testkit/ca/sealed-authorities.ts";
+import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { withTenantBeside } from "../../testkit/configuration.ts";
 import type { ConfigurableService, RunningService } from "./configurable-service.ts";
 
-const hour = 3600;
+/** When the phases of an authority begin, in hours from now. */
+type Hours = readonly [number, number, number, number];
 
-/** When the phases of the authorities begin that stand beside those of a test, in hours from now. */
-const beside: readonly (readonly [number, number, number, number])[] = [
+/** The authorities that stand beside those of a test. */
+const beside: readonly Hours[] = [
   // One verifies only, one is published and does not sign, and one is neither yet. All have one name.
   [-9, -8, -1, 9],
   [-1, 13, 26, 39],
@@ -19,7 +19,10 @@ const beside: readonly (readonly [number, number, number, number])[] = [
 
 /** A service that can also be started without the tenant beside. */
 export interface StagedService extends ConfigurableService {
+  readonly trustDomain: TrustDomain;
   readonly startAlone: (values: Readonly<Record<string, unknown>>) => Promise<RunningService>;
+  /** Stores an authority of which the test keeps the key. */
+  readonly addAuthority: (hours: Hours) => Promise<NewAuthority>;
 }
 
 /**
@@ -28,22 +31,28 @@ export interface StagedService extends ConfigurableService {
  */
 export const onStage =
   (open: () => Promise<ConfigurableService>) => async (): Promise<StagedService> => {
-    const service = await open();
-    for (const [a, b, c, d] of beside) {
-      const schedule = scheduleAfter(new Date(), [a * hour, b * hour, c * hour, d * hour]);
-      await service.store.put(await sealNewAuthority(service.keks, schedule));
-    }
-    const records = { ...service, trustDomain: clusterLocal };
-    await addNamesake(records, new Date());
-    const change = await changesOfNamesake(records, new Date());
-    const start: ConfigurableService["start"] = async (values) => {
-      const ISSUERS = withTenantBeside(values["ISSUERS"] as readonly object[]);
-      const running = await service.start({ ...values, ISSUERS });
+    const service = { ...(await open()), trustDomain: clusterLocal };
+    const addAuthority = async (hours: Hours): Promise<NewAuthority> => {
+      const [a, b, c, d] = hours.map((each) => each * 3600) as [number, number, number, number];
+      const schedule = scheduleAfter(new Date(), [a, b, c, d]);
+      const created = await NewAuthority.create(clusterLocal, "EC-P256", schedule);
+      await service.store.put(await AuthorityRecord.seal(created, service));
+      return created;
+    };
+    for (const hours of beside) await addAuthority(hours);
+    await addNamesake(service, new Date());
+    const change = await changesOfNamesake(service, new Date());
+    const startAlone: ConfigurableService["start"] = async (values) => {
+      const running = await service.start(values);
       const call: RunningService["call"] = async (...asked) => {
         const [outcome] = await Promise.all([running.call(...asked), change()]);
         return outcome;
       };
       return { ...running, call };
     };
-    return { ...service, start, startAlone: service.start };
+    const start: ConfigurableService["start"] = (values) => {
+      const ISSUERS = withTenantBeside(values["ISSUERS"] as readonly object[]);
+      return startAlone({ ...values, ISSUERS });
+    };
+    return { ...service, start, startAlone, addAuthority };
   };

@@ -1,5 +1,4 @@
 import { Authorities, type AuthoritiesConfiguration } from "../../../src/ca/authorities.ts";
-import type { LoadTimes } from "../../../src/ca/internal/load-clock.ts";
 import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { sharePromises } from "../../../src/node/limits/promise-sharing.ts";
@@ -31,9 +30,7 @@ export function loadAuthorities(
 export function loadAuthoritiesFrom(
   store: AuthorityStore,
   keks: KekRing,
-  changes: Partial<
-    Pick<AuthoritiesConfiguration, "waitBriefly" | "currentPolicy" | "publishes" | keyof LoadTimes>
-  > = {},
+  changes: Partial<AuthoritiesConfiguration> = {},
 ): Omit<LoadedAuthorities, "store"> {
   const log = createEventRecorder();
   const authorities = Authorities.create({
