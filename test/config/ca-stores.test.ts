@@ -14,7 +14,10 @@ const start = new Date("2026-11-22T12:00:00Z");
 const KEK = randomKek();
 const callers = [{ issuer: "https://a.test" }];
 const inception_date = "2026-11-22";
-const SIGNERS = [{ name: "team-a", authority_key: "EC-P384", inception_date, callers }];
+const SIGNERS = [
+  { name: "team-a", authority_key: "EC-P384", inception_date, callers },
+  { name: "team-b", inception_date, callers },
+];
 
 const configure = (changes: object = {}): Configuration =>
   configurationOf({
@@ -95,16 +98,19 @@ describe("the stores of named signers", () => {
 
   test("are minted into with the key of their table, and published before they sign", async () => {
     const { mint, signerMints } = await openSigning();
-    const signerMint = signerMints.get("team-a");
-    expect([mint.authorityKey, mint.joinsMesh]).toEqual(["EC-P256", undefined]);
-    expect([signerMint?.authorityKey, signerMint?.joinsMesh]).toEqual(["EC-P384", true]);
+    const parts = [mint, ...signerMints.values()];
+    expect(parts.map(({ authorityKey, joinsMesh }) => [authorityKey, joinsMesh])).toEqual([
+      ["EC-P256", undefined],
+      ["EC-P384", true],
+      ["EC-P256", true],
+    ]);
   });
 
   test("share one trust bundle, and no record, KEK or signing authority", async () => {
     const { opened, time, mint, stores } = await openSigning();
     const own = await opened.own.authorities.at(time.now);
     const named = await opened.named.get("team-a")?.authorities.at(time.now);
-    expect(own.trustBundle.roots).toHaveLength(2);
+    expect(own.trustBundle.roots).toHaveLength(3);
     expect(named?.trustBundle).toEqual(own.trustBundle);
     expect(named?.issuer?.authority.id).not.toBe(own.issuer?.authority.id);
     expect([own.store.authorities.length, named?.store.authorities.length]).toEqual([1, 1]);
@@ -119,17 +125,19 @@ describe("the stores of named signers", () => {
   test("are named in the events of their authorities, and in no others", async () => {
     const { log } = await openSigning();
     const minted = log.operations.filter(({ event }) => event === "authority-minted");
-    expect(minted.map(({ signer }) => signer)).toEqual([undefined, "team-a"]);
+    expect(minted.map(({ signer }) => signer)).toEqual([undefined, "team-a", "team-b"]);
   });
 });
 
-test("makes no keys for tokens in the stores of signers", async () => {
+test("a signer has its own inception date, and no keys for tokens", async () => {
   const { platform } = platformWith();
-  const configuration = configure({ JWT_ISSUER: "https://id.test" });
+  const values = { JWT_ISSUER: "https://id.test", INCEPTION_DATE: "2026-11-21" };
+  const configuration = configure(values);
   const opened = await CaStores.open(configuration, platform);
   const { mint, signerMints } = CaStores.mints(opened, configuration, platform);
-  const algorithms = [mint, signerMints.get("team-a")].map((each) => each?.tokenAlgorithm);
-  expect(algorithms).toEqual(["ES256", undefined]);
+  expect(mint).toMatchObject({ tokenAlgorithm: "ES256", inceptionDate: "2026-11-21" });
+  const expected = { tokenAlgorithm: undefined, inceptionDate: inception_date };
+  expect(signerMints.get("team-a")).toMatchObject(expected);
 });
 
 test("a store whose loads lag serves for as much less in an outage", async () => {
@@ -159,15 +167,15 @@ test("a signer's own root is no other signer's", async () => {
   const key = "awskms://kms.eu-central-1.amazonaws.com/arn:aws:kms:eu-central-1:111122223333:key/1";
   const upstream_authority = { kind: "key-service", keys: [key], root };
   const { platform } = platformWith();
-  const [table] = SIGNERS;
-  const tables = [
-    { ...table, upstream_authority },
-    { ...table, name: "team-b" },
-  ];
-  const { own, named } = await CaStores.open(configure({ SIGNERS: tables }), platform);
-  const rootOf = async (of = own) => (await of.authorities.at(start)).store.authorityRoot;
-  const roots = await Promise.all([own, named.get("team-a"), named.get("team-b")].map(rootOf));
-  expect(roots).toEqual(["self", "upstream", "self"]);
+  const [table, other] = SIGNERS;
+  const configuration = configure({ SIGNERS: [{ ...table, upstream_authority }, other] });
+  const stores = await CaStores.open(configuration, platform);
+  const rootOf = async (of = stores.own) => (await of.authorities.at(start)).store.authorityRoot;
+  const roots = () => Promise.all([stores.own, ...stores.named.values()].map(rootOf));
+  expect(await roots()).toEqual(["self", "upstream", "self"]);
+  stores.follow({ ...configuration });
+  expect(await roots()).toEqual(["self", "upstream", "self"]);
+  expect(() => CaStores.mints(stores, configuration, platform)).toThrow("a key service needs");
 });
 
 test.each(["own", "named"] as const)(

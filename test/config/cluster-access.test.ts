@@ -1,5 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { apiOpener, type ClusterAccess, clientOf } from "../../src/config/cluster-access.ts";
+import {
+  apiOpener,
+  type ClusterAccess,
+  clientOf,
+  watchedPods,
+} from "../../src/config/cluster-access.ts";
 import { ReloadPools } from "../../src/config/reload-pool.ts";
 import { type CheckContext, nodeAuthorizer, reviewOf } from "../../src/config/token-issuers.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
@@ -82,6 +87,36 @@ test("no client is made where the platform cannot trust the CA", () => {
     },
   });
   expect(() => clientOf(table, access)).toThrow("ISSUERS: not here");
+});
+
+test("a request is given up in the time of the platform's fetches", async () => {
+  const { access } = accessWith({
+    fetchTimeoutMilliseconds: 1,
+    fetchTrusting:
+      () =>
+      (_, { signal }) =>
+        new Promise((_resolve, reject) => {
+          signal?.addEventListener("abort", () => reject(signal.reason));
+        }),
+  });
+  const sending = clientOf(table, access).send({ path: "/api" });
+  await expect(sending).rejects.toThrow("did not answer (TimeoutError)");
+});
+
+test("pods are watched in clusters with node proxies alone, until a reload", () => {
+  const { access } = accessWith();
+  const lookup: Pods = { find: async () => undefined, isOn: async () => false };
+  const watched: unknown[] = [];
+  const podsOf = watchedPods(access, ({ cluster }, _, ending) => {
+    watched.push([cluster, ending?.aborted]);
+    return { ...lookup };
+  });
+  const kubernetes = { server, credential };
+  for (const accounts of [[], ["istio-system/ztunnel"]]) {
+    const [each] = issuersOf({ issuer, kubernetes, trusted_node_accounts: accounts });
+    if (each) podsOf(each, lookup, AbortSignal.abort());
+  }
+  expect(watched).toEqual([["Kubernetes", true]]);
 });
 
 const now = new Date("2026-11-22T12:00:00Z");

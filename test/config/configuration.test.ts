@@ -120,6 +120,7 @@ test("reports all faults at once, a line for each", () => {
     INCEPTION_DATE: "today",
     KEK: "secret",
     TRUST_DOMIAN: "x",
+    KEKS: "x",
   });
   expect(faults.map((fault) => fault.split(": ")[0]).toSorted()).toEqual([
     "AUTHORITY_KEY",
@@ -128,6 +129,7 @@ test("reports all faults at once, a line for each", () => {
     "ISSUERS[0].issuer",
     "ISSUERS[1].namespaces",
     "KEK",
+    "KEKS",
     "TRUST_DOMAIN",
     "TRUST_DOMIAN",
   ]);
@@ -241,10 +243,23 @@ describe("durations", () => {
       defaultSeconds: 90 * day,
       maximumSeconds: 90 * day,
     });
+    expect(configurationOf({ MAX_WORKLOAD_CERT_TTL: "1h" }).leafLifetimes.defaultSeconds).toBe(
+      3600,
+    );
     expect(configurationOf({ PROPAGATION_INTERVAL: "240s" }).phaseLengths.propagationSeconds).toBe(
       240,
     );
     expect(configurationOf({ PROPAGATION_INTERVAL: "0s" }).phaseLengths.propagationSeconds).toBe(0);
+  });
+
+  test("have the least and the usual propagation of the store", () => {
+    const secondsOf = (values: object) => {
+      const all = { ISSUERS: [{ issuer }], KEK: randomKek(), ...values };
+      const store = { shortestSeconds: 5, usual: "15s" };
+      return Configuration.parse(all, store).phaseLengths.propagationSeconds;
+    };
+    expect([secondsOf({}), secondsOf({ PROPAGATION_INTERVAL: "5s" })]).toEqual([15, 5]);
+    expect(() => secondsOf({ PROPAGATION_INTERVAL: "4s" })).toThrow("must be at least 5s");
   });
 
   test("give an authority time to sign, and time before and after", () => {
@@ -310,6 +325,7 @@ test("warns once of issuers that may vouch for each other's namespaces", () => {
   const warningsFor = (...ISSUERS: object[]) =>
     Configuration.parse({ ISSUERS, KEK: `k1:${"A".repeat(43)}=` }).warnings;
   expect(warningsFor(issuer("a"), issuer("b"))).toHaveLength(1);
+  expect(warningsFor(issuer("a"), issuer("b", ["bank"]))).toHaveLength(1);
   expect(warningsFor(issuer("a", ["shop"]), issuer("b", ["bank"]))).toEqual([]);
   expect(warningsFor(issuer("a"))).toEqual([]);
 });

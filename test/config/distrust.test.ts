@@ -176,7 +176,12 @@ test("the line that states taints is read back as they are", () => {
 });
 
 const tables = [
-  { issuer: "https://a.test", cluster: "alpha", cluster_aliases: ["Kubernetes", "former", "old"] },
+  {
+    issuer: "https://a.test",
+    cluster: "alpha",
+    cluster_aliases: ["Kubernetes", "former", "old"],
+    namespaces: ["edge"],
+  },
   { issuer: "https://b.test", cluster_aliases: ["old"], namespaces: ["shop"] },
 ];
 const uid = "0A000000-0000-4000-8000-00000000000b";
@@ -186,18 +191,22 @@ test.each([
   ["an alias, as the cluster's name", "cluster/former", "cluster/alpha"],
   ["a cluster's name before another's alias", "cluster/Kubernetes", "cluster/Kubernetes"],
   ["a pod's UID in capitals", `pod/${uid}`, `pod/${uid.toLowerCase()}`],
+  ["a static pod's UID", `pod/${"0b".repeat(16)}`, `pod/${"0b".repeat(16)}`],
   ["a token as the audit log names it", "token/JTI=a", "token/a"],
   ["a token of that name", "token/JTI=", "token/JTI="],
   ["accounts", "ns/shop/sa/*", "ns/shop/sa/*"],
 ])("DENIED denies %s, as `deny add` does", (_, subject, compared) => {
-  const configuration = configurationOf({ ISSUERS: tables, DENIED: [{ subject, since }] });
+  const configuration = configurationOf({ ISSUERS: tables, DENIED: [{ subject, since, until }] });
   expect(deniableSubject(subject, configuration)).toEqual({ subject: compared });
   const [denial] = configuration.configuredDenials;
-  expect(denial?.subject).toBe(compared);
+  const times = { knownFrom: new Date(since), until: new Date(until) };
+  expect(denial).toMatchObject({ subject: compared, ...times });
   const known = {
     accounts: [{ namespace: "shop", name: "a" }],
     issuers: [{ cluster: compared.replace("cluster/", ""), name: "https://a.test" }],
-    bound: [{ pod: { uid: uid.toLowerCase() }, tokenId: compared.replace("token/", "") }],
+    bound: [
+      { pod: { uid: compared.replace("pod/", "") }, tokenId: compared.replace("token/", "") },
+    ],
   };
   expect(denial?.concerns(known)).toBe(true);
 });
@@ -236,7 +245,8 @@ test("DENIED refuses an identity of another trust domain, which would deny the o
 
 test("a claim is denied by a name that an issuer records", () => {
   const subjects = [{ name: "a", claims: { ref: "x" }, namespace: "ci", account: "a" }];
-  const ISSUERS = [{ issuer: "https://a.test", audiences: ["https://ca.test"], subjects }];
+  const claiming = { issuer: "https://a.test", audiences: ["https://ca.test"], subjects };
+  const ISSUERS = [{ issuer: "https://b.test" }, claiming];
   const deniedIn = (subject: string, values: object) =>
     faultsOf({ ...values, DENIED: [{ subject, since }] });
   const DENIED = ["claim/ref=refs/heads/*", "subject/repo:o/r:*"].map((subject) => ({

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { Configuration } from "../../src/config/configuration.ts";
+import { ConfigurationForm } from "../../src/config/form.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import {
   distributeKeys,
@@ -55,6 +56,19 @@ test.each(rows)("rampart %s says one sentence for a value that %s cannot have", 
     expect(about.length, `${about}`).toBeLessThanOrEqual(1);
     for (const fault of faults) expect(fault).toMatch(/^[A-Z_0-9]+\S*: [^\n]{1,250}$/);
   }
+});
+
+test("the faults of all parts are told at once, and a defect is none", () => {
+  const faulty = (fault: string) => () => {
+    throw new ConfigurationError([fault]);
+  };
+  const defect = () => {
+    throw new TypeError("defect");
+  };
+  const parse = (b: () => never) => () =>
+    ConfigurationForm.together({ a: faulty("A: x"), b, c: () => 1 });
+  expect(faultsOf(parse(faulty("B: y")))).toEqual(["A: x", "B: y"]);
+  expect(parse(defect)).toThrow(TypeError);
 });
 
 test.each([

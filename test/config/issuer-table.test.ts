@@ -53,6 +53,22 @@ describe("ISSUERS", () => {
     expect(second?.jwks?.usable).toMatchObject([{ keyId: "k1", algorithms: ["ES256"] }]);
   });
 
+  test("may have keys for signatures that are not usable, which are reported", () => {
+    const jwks = { keys: [...publicKeys.keys, { kty: "OKP", crv: "Ed448", x: "AA", kid: "k2" }] };
+    expect(issuersOf({ issuer, jwks })[0]?.jwks?.unusable).toMatchObject([{ keyId: "k2" }]);
+  });
+
+  test("may have accounts of one name in two namespaces, each with its right", () => {
+    const cluster_signers = [
+      { account: "a/x", namespaces: ["*"] },
+      { account: "b/x", dns_names: ["*"] },
+    ];
+    const gateways = [{ account: "c/x", dns_names: ["a.test"] }];
+    const intermediates = [{ account: "d/x", trust_domain: "a.test" }];
+    const [table] = issuersOf({ issuer, cluster_signers, gateways, intermediates });
+    expect(table?.intermediates).toMatchObject([{ path_length: 0, name_constraints: false }]);
+  });
+
   test("may have keys as JSON in a text", () => {
     const [table] = issuersOf({ issuer, jwks: JSON.stringify(publicKeys) });
     expect(table?.jwks?.usable).toMatchObject([{ keyId: "k1" }]);
@@ -145,6 +161,11 @@ describe("ISSUERS", () => {
       "node accounts by claims that nothing bounds",
       [{ issuer, trusted_node_accounts: ["a/b"], node_checks: "claims", kubernetes: api }],
       "ISSUERS[0].node_reach",
+    ],
+    [
+      "node checks by an API server that is not there",
+      [{ issuer, trusted_node_accounts: ["a/b"], node_checks: "api", node_reach: "anywhere" }],
+      "ISSUERS[0].node_checks",
     ],
     ["another word for anywhere", [{ issuer, node_reach: "everywhere" }], "ISSUERS[0].node_reach"],
     ["no row of node_reach", [{ issuer, node_reach: [] }], "ISSUERS[0].node_reach"],
@@ -361,6 +382,13 @@ describe("a credential", () => {
     expect([...clusterCredentials].map(([name, read]) => [name, read()])).toEqual([
       [credential, "secret"],
     ]);
+  });
+
+  test("is its own among several, and one of a key service may be JSON", () => {
+    const values = { [credential]: "a", CLUSTER_CREDENTIAL_B: "b", KEY_CREDENTIAL_GCPKMS: "{ }\n" };
+    const { clusterCredentials } = configurationOf(values);
+    const read = [...clusterCredentials].map(([name, text]) => [name, text()]);
+    expect(Object.fromEntries(read)).toEqual(values);
   });
 
   test.each(["", "two words", "two\nlines", "ü", 1, ["a"]])("may not be %j", (value) => {

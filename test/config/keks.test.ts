@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import { ConfiguredKeks } from "../../src/config/keks.ts";
+import type { PlatformKeys } from "../../src/config/platform-keys.ts";
 import { AuthorityRecord } from "../../src/custody/authority-record.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
 import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
 import { NewAuthority } from "../../src/pki/authority/new-authority.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
-import { configurationOf, randomKek } from "../testkit/configuration.ts";
+import { configurationOf, issuer, randomKek } from "../testkit/configuration.ts";
 import { clusterLocal, tenDays } from "../testkit/pki/certificates.ts";
 
 const [first, second] = [randomKek(), randomKek("k2")];
@@ -53,6 +54,19 @@ test("no other KEK opens a record, not even one with the same id", async () => {
   const record = await seal(await keksOf(first));
   await expect(open(record, await keksOf(second))).rejects.toThrow(RecordError);
   await expect(open(record, await keksOf(randomKek()))).rejects.toThrow(RecordError);
+});
+
+test("a lease is for all signers and as long as configured, and every key of it must be one", async () => {
+  const entry = (id: string, uri: string) => `${id}:${uri}#AA.${"A".repeat(43)}`;
+  const KEK = [entry("a", "x:///1"), entry("a", "x:///2"), entry("b", "x:///3")].join();
+  const SIGNERS = [{ name: "team-a", callers: [{ issuer }] }];
+  const asked: string[] = [];
+  const keyServices = (uri: string): never => asked.push(uri) as never;
+  const keyCustody = { keyServices, lease: (parts: object) => parts } as unknown as PlatformKeys;
+  const configuration = configurationOf({ KEK, KEK_LEASE: "2m", SIGNERS });
+  const leased = await ConfiguredKeks.hold(configuration, { ...means, keyCustody });
+  expect(leased).toMatchObject({ leaseSeconds: 120, signers: ["team-a"] });
+  expect(asked).toEqual(["x:///1", "x:///2", "x:///3"]);
 });
 
 test("a configuration without a KEK is a defect, not a CA without seals", async () => {

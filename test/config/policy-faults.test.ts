@@ -51,6 +51,12 @@ describe("POLICY", () => {
     const SIGNERS = [{ name: "team-a", callers: [{ issuer }] }];
     const when = { product: "serving" };
     const rule = { when, then: { signer: "team-a" } };
+    expectOneFault(
+      { SIGNERS, ...rulesOf({ then: { signer: "b" } }) },
+      "POLICY.rules[0].then.signer",
+    );
+    const both = { when: { product: ["token", "workload"] }, then: { signer: "team-a" } };
+    expect(configurationOf({ SIGNERS, ...rulesOf(both) }).policy?.rules).toHaveLength(1);
     expect(faultsOf({ SIGNERS, ...rulesOf(rule) })).toEqual([
       "POLICY.rules[0].then.signer: has an effect on the product workload alone",
     ]);
@@ -65,7 +71,8 @@ describe("POLICY", () => {
       "POLICY",
     );
     const renewing = { ...claiming, renewal_limit: "1h" };
-    expectOneFault({ ISSUERS: [renewing], ...rules }, "POLICY.rules[0].when.claims");
+    const beside = [{ ...claiming, issuer: "https://b.test" }, renewing];
+    expectOneFault({ ISSUERS: beside, ...rules }, "POLICY.rules[0].when.claims");
     expect(configurationOf(rules).warnings).toContainEqual(
       expect.stringMatching(/never decides: no table of ISSUERS with subjects records the claim$/),
     );
@@ -142,6 +149,7 @@ describe("warns of a rule that never decides:", () => {
     ],
     ["a signer", { signer: "team-*" }, "no table of SIGNERS has the name"],
     ["a product", { product: "intermediate" }, "no table of ISSUERS lets anybody have the product"],
+    ["a claim", { claims: { ref: "a" } }, "no table of ISSUERS with subjects records the claim"],
     ["a proof", { proof: "forwarded" }, "no table of ISSUERS has a gateway"],
     [
       "a life",
@@ -175,5 +183,7 @@ describe("warns of a rule that never decides:", () => {
     expect(warned({ ISSUERS, ...rulesOf(shadow, {}) })).toEqual([]);
     expect(warned({ ISSUERS, ...rulesOf({}, shadow) })).toHaveLength(1);
     expect(warned({ ISSUERS, ...rulesOf(shadow, shadow) })).toHaveLength(1);
+    const POLICY = { shadow: true, ...rulesOf({}, shadow).POLICY };
+    expect(warned({ ISSUERS, POLICY })).toHaveLength(1);
   });
 });

@@ -6,7 +6,7 @@ import { subjectTableOf } from "../../src/config/internal/subject-table.ts";
 import type { SignerTable } from "../../src/config/signer-table.ts";
 import type { ServiceAccount } from "../../src/pki/spiffe-id.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
-import { issuer, issuersOf } from "../testkit/configuration.ts";
+import { configurationOf, issuer, issuersOf } from "../testkit/configuration.ts";
 import { proved, workload } from "../testkit/pki/certificates.ts";
 
 const rightsOf = (table: object) => {
@@ -47,17 +47,21 @@ test("an issuer with subjects vouches within its namespaces, and has no right mo
     { name: "a", claims: { b: "c" }, namespace: "team-{d}", account: "deploy" },
     { name: "e", claims: { f: "g" }, namespace: "ops", account: "r-{h}" },
   ];
-  const [table] = issuersOf({
+  const values = {
     issuer,
     audiences: ["https://ca.test"],
     namespaces: ["team-a*", "ops", "shop"],
+    jwt_audiences: ["sts.*"],
     subjects,
-  });
+  };
+  const [table] = configurationOf({ JWT_ISSUER: "https://ca.test", ISSUERS: [values] }).issuers;
   const compiled = table && subjectTableOf(table);
   if (!compiled) throw new Error("no subjects");
   const rights = subjectRights(table, createSubjectMapping(compiled));
   const may = (text: string): boolean => rights.mayVouchFor(account(text));
   expect(["team-ab/deploy", "ops/r-1", "team-b/deploy"].filter(may)).toHaveLength(2);
+  const audiences = ["sts.amazonaws.com", "vault"];
+  expect(audiences.map((each) => rights.mayAddress?.(each))).toEqual([true, false]);
   expect(Object.keys(rights).toSorted()).toEqual(["mayAddress", "mayVouchFor", "subjects"]);
 });
 
@@ -113,14 +117,19 @@ test("lets a signer of the cluster sign for its namespaces and names, and for no
 });
 
 test("bounds the intermediates of an account, and gives nobody else any", () => {
+  const other = { account: "edge/istiod", trust_domain: "c.test", name_constraints: true };
   const { intermediateRights } = rightsOf({
-    intermediates: [{ account: "istio-system/istiod", trust_domain: "b.test", path_length: 1 }],
+    intermediates: [
+      { account: "istio-system/istiod", trust_domain: "b.test", path_length: 1 },
+      other,
+    ],
   });
   expect(intermediateRights?.(account("istio-system/istiod"))).toEqual({
     trustDomain: "b.test",
     pathLength: 1,
     isConstrained: false,
   });
+  expect(intermediateRights?.(account("edge/istiod"))).toMatchObject({ isConstrained: true });
   expect(strangers.filter((each) => intermediateRights?.(account(each)))).toEqual([]);
 });
 
@@ -185,12 +194,14 @@ describe("a named signer", () => {
     expect(mayUse(table("a", callers), issuer, shop)).toBe(may);
   });
 
-  test("serves nobody without a rule, and mixes no two rules", () => {
+  test("serves nobody without a rule, each of several, and mixes no two rules", () => {
     const [inShop, carts] = [
       { issuer: cluster, namespaces: ["shop"], accounts: ["till"] },
       { issuer: cluster, namespaces: ["db"], accounts: ["cart"] },
     ];
     expect(mayUse(table("a"), cluster, shop)).toBe(false);
     expect(mayUse(table("a", inShop, carts), cluster, shop)).toBe(false);
+    const cartsInDb = { namespace: "db", name: "cart" };
+    expect(mayUse(table("a", inShop, carts), cluster, cartsInDb)).toBe(true);
   });
 });

@@ -26,13 +26,19 @@ describe("the clusters that get roots", () => {
 
   test("count once for each ConfigMap that two tables of one API server name", () => {
     const second = { ...asked, config_map: "roots" };
-    const tables = [asked, second, asked].map((kubernetes, i) => ({
+    const elsewhere = { ...asked, server: "https://10.0.0.2" };
+    const tables = [asked, second, asked, elsewhere].map((kubernetes, i) => ({
       issuer: `https://${i}.test`,
-      cluster: "a",
+      cluster: `c${i}`,
       kubernetes,
     }));
-    const maps = targetsOf(...tables).map(({ configMap }) => configMap);
-    expect(maps).toEqual(["istio-ca-root-cert", "roots"]);
+    const places = targetsOf(...tables).map((each) => [each.cluster, each.configMap]);
+    const usual = "istio-ca-root-cert";
+    expect(places).toEqual([
+      ["c0", usual],
+      ["c1", "roots"],
+      ["c3", usual],
+    ]);
   });
 
   test("need their credential", () => {

@@ -119,8 +119,12 @@ describe("a table with subjects", () => {
       name: "narrow",
       claims: { repository_id: "74", environment: "prod", ref: "x" },
     };
-    expect(faultsOf({ ISSUERS: [table({}, deploy, narrow)] })).toEqual([
-      "ISSUERS[0].subjects[1].claims: never counts: deploy before it fits all of its tokens",
+    const partly = { ...narrow, name: "partly", claims: { repository_id: ["74", "75"] } };
+    expect(
+      issuersOf(table({}, { ...narrow, claims: { repository_id: "74" } }, partly)),
+    ).toHaveLength(1);
+    expect(faultsOf({ ISSUERS: [table({}, deploy, partly, narrow)] })).toEqual([
+      "ISSUERS[0].subjects[2].claims: never counts: deploy before it fits all of its tokens",
     ]);
     expect(issuersOf(table({}, narrow, deploy))[0]?.subjects).toHaveLength(2);
     const needing = { ...deploy, name: "needing", account: "r-{run_id}" };
@@ -222,9 +226,10 @@ describe("accounts that another issuer may vouch for", () => {
       what === "of another table of claims"
         ? { ...table({ issuer: "https://gitlab.test" }), namespaces }
         : mesh(namespaces);
-    const faults = faultsOf({ ISSUERS: [other, claiming] });
+    const beside = { issuer: "https://beside.test", namespaces: ["edge"] };
+    const faults = faultsOf({ ISSUERS: [beside, other, claiming] });
     expect(faults).toEqual([
-      expect.stringMatching(/^ISSUERS\[1\]\.subjects\[0\]\.\w+: may be an account of https:/),
+      expect.stringMatching(/^ISSUERS\[2\]\.subjects\[0\]\.\w+: may be an account of https:/),
     ]);
   });
 

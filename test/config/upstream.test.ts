@@ -53,7 +53,8 @@ describe.each(["vault", "rampart"] as const)("a CA upstream of the kind %s", (ki
     const { chain, roots } = await ask(request);
     expect(base64Of(chain)[0]).toBe(derOf(other.pem));
     expect(base64Of(roots)).toContain(derOf(root.pem));
-    expect(sent).toMatchObject([{ roots: root.pem, init: { method: "POST", redirect: "manual" } }]);
+    const init = { method: "POST", redirect: "manual", signal: expect.any(AbortSignal) };
+    expect(sent).toMatchObject([{ roots: root.pem, init }]);
     expect(JSON.stringify(sent[0]?.init.body)).toContain("86400");
     expect(JSON.stringify(sent[0]?.init.headers)).toContain(credential);
   });
@@ -172,6 +173,11 @@ test.each<[string, object, string]>([
     "with a mount that climbs",
     asked({ mount: "../sys" }),
     "UPSTREAM_AUTHORITY.mount: must be a path without dots",
+  ],
+  [
+    "with the key of a root and the address of a CA, but no root",
+    asked({ kind: "key-service", keys: ["awskms:///x"] }),
+    "UPSTREAM_AUTHORITY.url: is not for the kind key-service\nUPSTREAM_AUTHORITY.root: is required",
   ],
 ])("a configuration %s is refused", (_, values, sentence) => {
   expect(() => configurationOf({ ...values })).toThrow(sentence);
