@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
+import { PublishedLog } from "../../../src/transport/http/log-routes.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 
-const readers = ["the-token-of-a-reader-of-the-log-0001"];
-const token = `Bearer ${readers[0]}`;
+const readers = [1, 2].map((number) => `the-token-of-a-reader-of-the-log-000${number}`);
+const token = `Bearer ${readers[1]}`;
 
 const published = {
   shards: async () => [{ shard: "0", origin: "log.test/0", verifierKey: "log.test/0+1+A" }],
@@ -56,6 +57,17 @@ test.each([
   const read = await app.request("/log/0/checkpoint", { headers: { authorization } });
   expect([read.status, read.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
   expect((await app.request("/log/logs.json", { headers: { authorization } })).status).toBe(401);
+});
+
+test("of a stored log those shards are listed that have begun, each with its own origin", async () => {
+  const read = async (shard: string, path: string) =>
+    shard === "2" ? undefined : new TextEncoder().encode(`${path} of ${shard}\n`);
+  const stored = { ...published, origin: "log.test", names: () => ["0", "1", "2"], read };
+  const { app } = await startCa({}, { publishedLog: PublishedLog.publishStored(stored) });
+  expect(await (await app.request("/log/logs.json")).json()).toEqual([
+    { shard: "0", origin: "log.test/0", verifierKey: "vkey of 0" },
+    { shard: "1", origin: "log.test/1", verifierKey: "vkey of 1" },
+  ]);
 });
 
 test("has one spelling of each path, which rules of an edge see", async () => {

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { parseWaitSeconds } from "../../../src/foundation/headers.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
-import { LongPolls } from "../../../src/transport/http/long-poll.ts";
+import { LongPolls, waiting } from "../../../src/transport/http/long-poll.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import {
   type BundleFormat,
@@ -221,18 +221,35 @@ describe("the long polls under way", () => {
 
   test("leave no listener at the end of their server behind", async () => {
     const { signal } = new AbortController();
-    const longPolls = new LongPolls(() => limits, waiterOf, signal);
+    // The wait of a second ends before the next read is due.
+    const longPolls = new LongPolls(() => ({ ...limits, readSeconds: 1000 }), waiterOf, signal);
     await longPolls
       .enter(1, at(0), anonymous)
       ?.hold(async () => true, new AbortController().signal);
     expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
-  test("last no longer than the server allows", () => {
-    const longPolls = new LongPolls(() => limits, waiterOf);
+  test("last no longer than the server allows, which a reload may change", () => {
+    let inForce = limits;
+    const longPolls = new LongPolls(() => inForce, waiterOf);
     const wishes = [undefined, 0, 1, 49, 51, Number.POSITIVE_INFINITY];
     const granted = wishes.map((wish) => longPolls.enter(wish, at(0), anonymous)?.seconds);
     expect(granted).toEqual([undefined, undefined, 1, 49, 50, 50]);
+    inForce = { ...limits, longestSeconds: 20 };
+    expect(longPolls.enter(50, at(0), anonymous)?.seconds).toBe(20);
+  });
+
+  test("do not begin while the platform can spare no connection, and count the /64 of a host", () => {
+    const peer = { address: "2001:db8::1", mayWait: () => false };
+    const busy = new LongPolls(
+      () => limits,
+      () => waiting(peer),
+    );
+    expect(busy.enter(50, at(0), anonymous)).toBeUndefined();
+    const hosts = ["2001:db8:0:0:a::1", "2001:db8::b"].map(
+      (address) => waiting({ address }).address,
+    );
+    expect(new Set(hosts).size).toBe(1);
   });
 });
 
