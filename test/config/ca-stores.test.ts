@@ -118,6 +118,7 @@ describe("the stores of named signers", () => {
     const [record] = (await stores.get("team-a")?.load()) ?? [];
     if (!record) throw new Error("the signer has no record");
     await mint.store.put(record);
+    expect(await mint.store.put(record, "of another writer")).toBe(false);
     const later = await opened.own.authorities.at(addSeconds(time.now, 600));
     expect(later.store.refusals).toMatchObject([{ kind: "authority", id: record.id }]);
   });
@@ -125,7 +126,8 @@ describe("the stores of named signers", () => {
   test("are named in the events of their authorities, and in no others", async () => {
     const { log } = await openSigning();
     const minted = log.operations.filter(({ event }) => event === "authority-minted");
-    expect(minted.map(({ signer }) => signer)).toEqual([undefined, "team-a", "team-b"]);
+    const named = minted.map(({ signer = "none" }) => signer);
+    expect(named.toSorted()).toEqual(["none", "team-a", "team-b"]);
   });
 });
 
@@ -217,6 +219,20 @@ describe("a mint under a CA upstream", () => {
     const mint = await mintUnder(upstream, { mayLackCredential: true });
     const asking = mint.upstream?.({ csr: new Uint8Array(), lifetimeSeconds: 1 });
     await expect(asking).rejects.toThrow("UPSTREAM_CREDENTIAL is required");
+  });
+
+  test("has its root's CRLs signed in the key service, where there are CRLs", async () => {
+    const keyCustody = {
+      keyServices: (uri: string) => uri,
+      serviceRootSigner: ({ keys }: { keys: readonly string[] }) => keys,
+    };
+    const root = Pem.format("CERTIFICATE", new Uint8Array(1));
+    const UPSTREAM_AUTHORITY = { kind: "key-service", keys: ["awskms:///x"], root };
+    const values = { AUTHORITY_ROOT: "upstream", UPSTREAM_AUTHORITY };
+    const crlRoots = ["on", "off"].map(async (CRL) => {
+      return (await mintUnder({ ...values, CRL }, { keyCustody })).crlRoot?.signer;
+    });
+    expect(await Promise.all(crlRoots)).toEqual([["awskms:///x"], undefined]);
   });
 
   test("does not exist where the CA is its own root", async () => {

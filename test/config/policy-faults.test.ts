@@ -178,12 +178,22 @@ describe("warns of a rule that never decides:", () => {
     expect(warned({ ISSUERS, ...rules })).toEqual(isCovered ? [sentence] : []);
   });
 
+  test("a signer of a cluster is served too, and of several claims one may be unknown", () => {
+    const cluster_signers = [{ account: "a/b", dns_names: ["*"] }];
+    const serving = rulesOf({ when: { product: "serving" } });
+    expect(warned({ ISSUERS: [{ issuer, cluster_signers }], ...serving })).toEqual([]);
+    const subjects = [{ name: "a", claims: { ref: "x" }, namespace: "ci", account: "a" }];
+    const claiming = { issuer, audiences: ["https://ca.test"], subjects };
+    const rules = rulesOf({ when: { claims: { ref: "x", run: "1" } } });
+    expect(warned({ ISSUERS: [claiming], ...rules }).join()).toContain("records the claim");
+  });
+
   test("a rule in shadow hides none that is live", () => {
     const shadow = { shadow: true };
     expect(warned({ ISSUERS, ...rulesOf(shadow, {}) })).toEqual([]);
     expect(warned({ ISSUERS, ...rulesOf({}, shadow) })).toHaveLength(1);
     expect(warned({ ISSUERS, ...rulesOf(shadow, shadow) })).toHaveLength(1);
-    const POLICY = { shadow: true, ...rulesOf({}, shadow).POLICY };
+    const POLICY = { shadow: true, ...rulesOf(shadow, {}).POLICY };
     expect(warned({ ISSUERS, POLICY })).toHaveLength(1);
   });
 });

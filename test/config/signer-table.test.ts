@@ -63,6 +63,18 @@ describe("SIGNERS", () => {
     expectOneFault({ SIGNERS }, place);
   });
 
+  test("warn where the mesh gets roots that not all of it can read", () => {
+    const SIGNERS = [{ name: "a", callers, authority_key: "ML-DSA-65", mesh_bundle: true }];
+    const about = configurationOf({ SIGNERS }).warnings.filter((each) =>
+      each.startsWith("SIGNERS"),
+    );
+    expect(about).toEqual([expect.stringContaining("the ML-DSA-65 roots of a, which ztunnel")]);
+    const classical = [{ name: "a", callers, mesh_bundle: true }];
+    expect(faultsOf({ SIGNERS: classical })).toEqual([
+      expect.stringContaining("SIGNERS[0]: mesh_bundle is for ML-DSA"),
+    ]);
+  });
+
   test("have no root of ML-DSA in a key service, which has none", () => {
     const upstream_authority = { kind: "key-service", keys: ["awskms:///x"], root: "x" };
     const SIGNERS = [{ name: "a", callers, authority_key: "ML-DSA-65", upstream_authority }];

@@ -32,12 +32,13 @@ function upstreamThat(kind: Kind, answer: () => Response | Promise<Response>) {
   const configuration = configurationOf({
     AUTHORITY_ROOT: "upstream",
     UPSTREAM_AUTHORITY: { kind, url: "https://ca.test", ca: root.pem },
-    UPSTREAM_CREDENTIAL: credential,
   });
-  const ask = upstreamOf(configuration, {
-    fetching: { fetchTrusting },
-    clock: () => new Date(),
-  });
+  let reads = 0;
+  const read = () => (reads++ === 0 ? credential : "renewed");
+  const ask = upstreamOf(
+    { ...configuration, clusterCredentials: new Map([["UPSTREAM_CREDENTIAL", read]]) },
+    { fetching: { fetchTrusting }, clock: () => new Date() },
+  );
   if (!ask) throw new Error("no upstream");
   return { ask, sent };
 }
@@ -57,6 +58,8 @@ describe.each(["vault", "rampart"] as const)("a CA upstream of the kind %s", (ki
     expect(sent).toMatchObject([{ roots: root.pem, init }]);
     expect(JSON.stringify(sent[0]?.init.body)).toContain("86400");
     expect(JSON.stringify(sent[0]?.init.headers)).toContain(credential);
+    await ask(request);
+    expect(JSON.stringify(sent[1]?.init.headers)).toContain("renewed");
   });
 
   test.each([201, 204, 301, 302, 400, 403, 429, 500, 503])(

@@ -45,6 +45,19 @@ test("a document is not sent to a caller that has it, by one tag of several, als
   for (const tags of [document.etag, `"x", ${document.etag}`, `"x",W/${document.etag}`, "*"])
     expect(await status(tags), tags).toBe(304);
   expect(await status('"x", "y"')).toBe(200);
+  expect((await app.request("/")).headers.get("vary")).toBe("Prefer");
+});
+
+test("a document is written once for each content, and is gone with it", async () => {
+  const former = {};
+  const contents = [former, former, undefined, {}];
+  let written = 0;
+  const read = PolledEndpoint.readWritten(
+    async () => contents.shift(),
+    () => documentOf(`${++written}`),
+  );
+  const tags = [await read(), await read(), await read(), await read()].map((each) => each?.etag);
+  expect(tags).toEqual(['"1"', '"1"', undefined, '"2"']);
 });
 
 test("a read that began earlier and ends later brings no older document back", async () => {
