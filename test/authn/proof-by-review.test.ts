@@ -186,13 +186,8 @@ describe("a token is refused that", () => {
     expect(await refusalOf(() => authenticate())).toEqual(rejected(check));
   });
 
-  test.each<[string, string]>([
-    ["claims a cluster nobody knows", "remote-9"],
-    ["claims another cluster", "remote-1"],
-    ["claims another cluster's alias", "west"],
-    ["claims its cluster in another case", "kubernetes"],
-  ])("%s, and no API server sees it but its own", async (_, clusterId) => {
-    const refusal = await refusalOf(() => authenticate("Kubernetes", clusterId));
+  test("claims another cluster's alias, and no API server sees it but its own", async () => {
+    const refusal = await refusalOf(() => authenticate("Kubernetes", "west"));
     expect(refusal).toEqual(rejected("cluster"));
     expect(remote.asked).toEqual([]);
   });

@@ -41,7 +41,7 @@ describe("the bearer of a proved token", () => {
     expect(await refusalOf(() => callerOf(namespace, "a"))).toEqual(rejected("namespace"));
   });
 
-  test.each(["b", "A", "a,west", " a", "Kubernetes"])(
+  test.each(["b", "A", "a,west", "a, a", " a", "Kubernetes"])(
     "is refused with the clusterid %j",
     async (id) => {
       expect(await refusalOf(() => callerOf("team-a", id))).toEqual(rejected("cluster"));

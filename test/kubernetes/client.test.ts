@@ -39,6 +39,19 @@ test("leaves an API server that does not answer in time", async () => {
   const access = { server: "https://api.test", credential: () => token };
   const { send } = KubernetesClient.create(access, silent, 20);
   await expect(send({ path: "/api/v1/pods" })).rejects.toThrow(FetchError);
+  await expect(send({ path: "/api/v1/pods", signal: never })).rejects.toThrow(FetchError);
+});
+
+test("of a client without a token no token is sent, and the body of a refusal is closed", async () => {
+  let closed = 0;
+  const sent: RequestInit[] = [];
+  const fetch: Fetch = async (_, init) => {
+    sent.push(init);
+    return new Response(new ReadableStream({ cancel: () => void closed++ }), { status: 403 });
+  };
+  const access = { server: "https://api.test", credential: () => "" };
+  await failureOf(() => KubernetesClient.create(access, fetch).send({ path: "/a" }));
+  expect([new Headers(sent[0]?.headers).has("authorization"), closed]).toEqual([false, 1]);
 });
 
 async function failureOf(act: () => unknown): Promise<FetchError> {

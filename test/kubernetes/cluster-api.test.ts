@@ -37,6 +37,8 @@ test("a failure is reported, and no request follows it for a moment", async () =
   expect([sent, faults]).toEqual([1, ["a: did not answer"]]);
   await refusalOf(() => send(request, addSeconds(now, backoffSeconds)));
   expect(sent).toBe(2);
+  await refusalOf(() => send(request, addSeconds(now, -3600)));
+  expect(sent).toBe(3);
 });
 
 test("an answer that is too long stops no other request", async () => {

@@ -127,6 +127,14 @@ describe("pods that are watched", () => {
     expect(lookups()).toEqual([]);
   });
 
+  test("are looked up where the watch does not know them, because they may be new", async () => {
+    put(ztunnel);
+    const lookup = { ...emptyLookup, isOn: async () => true };
+    pods = createPodWatch(clock, ending.signal)(reachableAt(api), lookup);
+    await eventually(async () => expect(await hasProxy()).toBe(true));
+    expect(await hasTarget()).toBe(true);
+  });
+
   test("keep an account on its node until the last of its pods there has gone", async () => {
     const second = { ...onNode, name: "a-9", uid: "9" };
     put(ztunnel, onNode, second);

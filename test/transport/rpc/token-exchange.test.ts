@@ -1,6 +1,7 @@
 import { decodeJwt } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
+import { CaError } from "../../../src/foundation/errors.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import type { Peer } from "../../../src/transport/rpc/rpc.ts";
@@ -51,7 +52,7 @@ async function start() {
     const answer = (await (await app.fetch(sent)).json()) as Record<string, string>;
     return answer["access_token"] ? decodeJwt(answer["access_token"]).sub : answer["error"];
   }
-  return { exchange, leaf, ca };
+  return { exchange, leaf, ca, app };
 }
 
 describe("POST /token", () => {
@@ -87,12 +88,45 @@ describe("POST /token", () => {
     },
   );
 
+  test.each(["resource", "scope", "actor_token", "actor_token_type"])(
+    "refuses a %s, which would narrow or widen the token",
+    async (name) => {
+      expect(await service.exchange({ [name]: "x" }, {})).toBe("invalid_request");
+    },
+  );
+
+  test.each<[number, string, unknown, Error]>([
+    [
+      429,
+      "temporarily_unavailable",
+      expect.stringMatching(/^[0-9]+$/),
+      new CaError({ reason: "quota-exceeded", quota: "caller", retryAfterSeconds: 60 }, ""),
+    ],
+    [
+      503,
+      "temporarily_unavailable",
+      expect.stringMatching(/^[234]$/),
+      new CaError({ reason: "store-unreachable" }, ""),
+    ],
+    [500, "server_error", null, new TypeError("a defect")],
+  ])("answers %i, %s, and when to come again", async (status, name, wait, error) => {
+    const { ca, app } = await start();
+    Object.assign(ca.certificateAuthority, { authenticate: () => Promise.reject(error) });
+    const form = { grant_type, subject_token: "a.b.c", subject_token_type: jwtType };
+    const body = new URLSearchParams(form);
+    const response = await app.fetch(new Request(`${origin}/token`, { method: "POST", body }));
+    expect([response.status, response.headers.get("retry-after")]).toEqual([status, wait]);
+    expect(await response.json()).toMatchObject({ error: name });
+    const outcome = status === 500 ? "failed" : "refused";
+    expect(ca.log.audits.at(-1)).toMatchObject({ event: "create-token", outcome });
+  });
+
   test("refuses the name of another cluster than that of the token's issuer", async () => {
     expect(await service.exchange({}, {}, { clusterid: "elsewhere" })).toBe("invalid_request");
   });
 
   test("waits no longer than its caller for an authority", async () => {
-    const { exchange, ca } = await start();
+    const { exchange, ca, app } = await start();
     const caller = new AbortController();
     const at = () => {
       caller.abort();
@@ -101,5 +135,9 @@ describe("POST /token", () => {
     Object.assign(ca.certificateAuthority.issuance, { authorities: { at } });
     const answer = exchange({}, {}, {}, { signal: caller.signal });
     expect(await answer).toBe("temporarily_unavailable");
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    const init = { method: "POST", headers, body: new ReadableStream(), duplex: "half" };
+    const silent = new Request(`${origin}/token`, { ...init, signal: caller.signal });
+    expect((await app.fetch(silent)).status).toBe(503);
   });
 });
