@@ -130,3 +130,11 @@ test.each(noAddresses)("refuses %j", (text) => {
   expect(SocketAddress.parse(text)).toBeUndefined();
   expect(SocketAddress.parseListening(text)).toBeUndefined();
 });
+
+test("callers behind one gateway are of one network, and those behind another of another", () => {
+  const networkOf = (gateway: string, caller: string) =>
+    CallerAddress.networkOf(CallerAddress.behind(gateway, caller));
+  expect(networkOf("a", "192.0.2.1")).toBe(networkOf("a", "198.51.100.1"));
+  expect(networkOf("a", "192.0.2.1")).not.toBe(networkOf("b", "192.0.2.1"));
+  expect(CallerAddress.isBehindGateway(networkOf("a", "192.0.2.1"))).toBe(true);
+});

@@ -82,6 +82,19 @@ test("writes a time of another zone in UTC", () => {
   );
 });
 
+test("of a caller a log has one line of an event in a minute, of all callers so many, and any number of nobody", () => {
+  const log = createEventRecorder();
+  const spared = sparing(
+    log,
+    () => time,
+    2,
+    ({ caller }) => caller,
+  );
+  for (const caller of [undefined, undefined, undefined, "a", "a", "b", "c"])
+    spared.operation({ event: "sds-rejected", level: "warning", caller });
+  expect(log.operations.map(({ caller }) => caller)).toEqual([...Array(3), "a", "b"]);
+});
+
 test("a log has the first 60 lines of an event in a minute, and says so", () => {
   const log = createEventRecorder();
   let now = new Date(30_000);

@@ -1,5 +1,8 @@
+import { getEventListeners } from "node:events";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { InterruptibleSleep } from "../../src/foundation/interruptible-sleep.ts";
+import { pause, waitFor } from "../../src/foundation/pause.ts";
 import { SingleFlight } from "../../src/foundation/single-flight.ts";
 import { CoalescedWork, LatestWrites } from "../../src/program/coalesced-work.ts";
 
@@ -72,23 +75,30 @@ describe("a single flight", () => {
     );
   });
 
-  test("that was forgotten under way serves nobody who asks later", async () => {
-    const flight = new SingleFlight<string>();
-    const works = [heldWork(), heldWork()] as const;
-    const [first, second] = works.map((work, i) => {
-      const joined = flight.join(
-        () => work.wait().then(() => `${i}`),
-        () => true,
-      );
-      if (i === 0) flight.forget();
-      return joined;
-    });
-    await works[0].end();
-    expect(await first).toBe("0");
-    const third = flight.join(async () => "2");
-    await works[1].end();
-    expect([await second, await third]).toEqual(["1", "1"]);
-  });
+  test.each([
+    ["ends", undefined],
+    ["fails", new Error("away")],
+  ])(
+    "that was forgotten under way, and %s then, serves nobody who asks later",
+    async (_, error) => {
+      const flight = new SingleFlight<string>();
+      const works = [heldWork(), heldWork()] as const;
+      const [first, second] = works.map((work, i) => {
+        const joined = flight.join(
+          () => work.wait().then(() => `${i}`),
+          () => true,
+        );
+        if (i === 0) flight.forget();
+        return joined;
+      });
+      const outcome = first?.catch(({ message }) => message);
+      await works[0].end(error);
+      expect(await outcome).toBe(error ? "away" : "0");
+      const third = flight.join(async () => "2");
+      await works[1].end();
+      expect([await second, await third]).toEqual(["1", "1"]);
+    },
+  );
 
   test("keeps no result by default", async () => {
     const flight = new SingleFlight<number>();
@@ -96,6 +106,51 @@ describe("a single flight", () => {
     const work = async () => ++runs;
     expect([await flight.join(work), await flight.join(work)]).toEqual([1, 2]);
   });
+});
+
+describe("a sleep of forty seconds", () => {
+  /** @param jumps How far the clock is off after each pause, beyond the pause. */
+  async function pausesOf(jumps: readonly number[], interruption?: "before") {
+    let now = 1_000_000;
+    const pauses: number[] = [];
+    const sleep = new InterruptibleSleep(
+      () => new Date(now),
+      async (milliseconds) => {
+        now += milliseconds + 1000 * (jumps[pauses.length] ?? 0);
+        pauses.push(milliseconds / 1000);
+      },
+    );
+    if (interruption) sleep.interrupt();
+    const { signal } = new AbortController();
+    await sleep.until(new Date(now + 40_000), signal);
+    expect(getEventListeners(signal, "abort")).toEqual([]);
+    return pauses;
+  }
+
+  test.each([
+    ["reads the clock every fifteen seconds", [], [15, 15, 10]],
+    ["is no longer though the clock is set back", [-3600], [15, 15, 10]],
+    ["is over once the machine was suspended", [0, 3600], [15, 15]],
+  ])("%s", async (_, jumps, pauses) => {
+    expect(await pausesOf(jumps)).toEqual(pauses);
+  });
+
+  test("does not begin after an interruption", async () => {
+    expect(await pausesOf([], "before")).toEqual([]);
+  });
+});
+
+test("a pause leaves no listener behind, and work that is waited for no timer", async () => {
+  const { signal } = new AbortController();
+  await pause(1, signal);
+  expect(getEventListeners(signal, "abort")).toEqual([]);
+  const waits: (AbortSignal | undefined)[] = [];
+  const wait = (_: number, done?: AbortSignal) => {
+    waits.push(done);
+    return new Promise<void>(() => {});
+  };
+  expect(await waitFor(Promise.resolve("done"), 60_000, wait)).toBe("done");
+  expect(waits.map((each) => each?.aborted)).toEqual([true]);
 });
 
 test("coalesced work runs once more for changes during a run, and sees the last of them", async () => {

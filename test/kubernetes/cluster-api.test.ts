@@ -2,7 +2,9 @@ import { expect, test } from "vitest";
 import { AnswerTooLong, FetchError } from "../../src/foundation/fetch.ts";
 import type { SendRequest } from "../../src/kubernetes/client.ts";
 import { backoffSeconds, busyReportSeconds, ClusterApi } from "../../src/kubernetes/cluster-api.ts";
+import { Pods } from "../../src/kubernetes/pods.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { podJson } from "../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -111,6 +113,15 @@ test("two APIs of one cluster do not stop each other", async () => {
   await refusalOf(() => failing.send(request, now));
   await other.send(request, now);
   expect(sent).toBe(1);
+});
+
+test("a pod of an account on one node says nothing of another node", async () => {
+  const pod = { namespace: "a", name: "b-0", uid: "1", account: "b", node: "node-1" };
+  const list = { items: [podJson(pod)] };
+  const pods = Pods.create(apiOver(async () => list));
+  const account = { namespace: "a", name: "b" };
+  expect(await pods.isOn("node-1", account, now)).toBe(true);
+  expect(await pods.isOn("node-2", account, now)).toBe(false);
 });
 
 test("a defect of this program is no fault of the cluster", async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AnswerTooLong, FetchError } from "../../src/foundation/fetch.ts";
 import type { WatchBound } from "../../src/kubernetes/internal/watch-bound.ts";
+import { WatchedCollection } from "../../src/kubernetes/watch.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import {
   bookmark,
@@ -349,4 +350,33 @@ test("a fault is one of several failures in a row, until a watch brings somethin
   expect(await faultAfter(6)).toBe("did not answer (UNABLE_TO_VERIFY_LEAF_SIGNATURE)");
   const healed = await watchBy({ lists: [...lists(6), page([])], watches: [[bookmark()]] });
   expect(healed.collection.fault()).toBeUndefined();
+});
+
+test("a watch that is silent beyond its time is given up, and another one begins", async () => {
+  const silent = new Promise<never>(() => {});
+  let opened = 0;
+  const begun = Promise.withResolvers<void>();
+  const ending = new AbortController();
+  WatchedCollection.watch<string>({
+    client: {
+      send: async () => page([]),
+      open: async (_, signal) => {
+        if (++opened === 2) begun.resolve();
+        const pull = () => silent;
+        const body = new ReadableStream({
+          start: (to) => signal.addEventListener("abort", () => to.error(signal.reason)),
+          pull,
+        });
+        return { body };
+      },
+    },
+    listing: { path, pageSize: 2, maximumRequests: 10 },
+    keep: () => undefined,
+    failed: () => {},
+    signal: ending.signal,
+    pause: async () => {},
+    watchSeconds: 0.01,
+  });
+  await begun.promise;
+  ending.abort();
 });

@@ -103,8 +103,9 @@ describe("a CA that cannot sign says why at /readyz, and publishes no empty bund
 describe("a CA that can sign", () => {
   test("is ready though one record does not open, and says so", async () => {
     const running = await startCa();
-    await addAuthority(running, signing);
+    const { id: authority } = await addAuthority(running, signing);
     await running.store.put({ kind: "authority", id: "junk", value: "junk" });
+    expect(await (await running.app.request("/readyz")).json()).toMatchObject({ authority });
     expect(await readiness(running)).toEqual({
       status: 200,
       ready: true,

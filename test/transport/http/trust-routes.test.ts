@@ -254,10 +254,10 @@ test("a named signer has its own bundle, and none once a changed configuration h
 });
 
 test("after a changed configuration the discovery document names the algorithm that signs then", async () => {
-  const ca = await startCa({ JWT_ISSUER: "https://ca.test" });
+  const ca = await startCa({ JWT_ISSUER: "https://ca.test/mesh" });
   await ca.rotate();
   const { issuance } = ca.certificateAuthority;
   Object.assign(issuance, { tokens: { ...issuance.tokens, algorithm: "RS256" } });
-  const discovery = await (await get(ca, "/.well-known/openid-configuration")).json();
+  const discovery = await (await get(ca, "/mesh/.well-known/openid-configuration")).json();
   expect(discovery.id_token_signing_alg_values_supported).toContain("RS256");
 });

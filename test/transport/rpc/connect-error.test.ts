@@ -43,6 +43,13 @@ describe("a refusal that may end by itself", () => {
   });
 });
 
+test("a gateway without a good credential of its own is told so, and no other caller", () => {
+  const sentences = (["gateway", "time"] as const).map(
+    (check) => toConnectError({ reason: "credential-rejected", check }, at(0)).rawMessage,
+  );
+  expect(sentences).toEqual(["gateway authentication failed", "request authentication failed"]);
+});
+
 test.each<Refusal>([
   { reason: "credential-missing" },
   { reason: "credential-rejected", check: "time" },
