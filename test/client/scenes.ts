@@ -81,6 +81,17 @@ export const scenes: Readonly<Record<string, Scene>> = {
     equal(faultOf(await current), ["unavailable", 0]);
     equal(svids.length, 0);
   },
+  "hands what its program throws at a certificate to the program": async (mesh) => {
+    const errors: unknown[] = [];
+    const onError = (error: unknown) => errors.push(error);
+    const onChange = () => {
+      throw new RangeError("full");
+    };
+    using identity = mesh.client().renew({ onChange, onError });
+    await identity.current();
+    await until(() => errors.length > 0);
+    equal(errors[0] instanceof RangeError, true);
+  },
   "renews without timers when it is asked": async (mesh) => {
     const identity = mesh.client().renew();
     const first = await identity.current();

@@ -19,8 +19,10 @@ async function play(answer: (response: ServerResponse) => void) {
     asked.push({ method, url, google, azure, authorization });
     answer(response);
   });
-  const fetch: Fetch = (url, init) =>
-    globalThis.fetch(url.replace("http://169.254.169.254", origin), init);
+  const fetch: Fetch = (url, init) => {
+    expect(init.signal).toBeInstanceOf(AbortSignal);
+    return globalThis.fetch(url.replace("http://169.254.169.254", origin), init);
+  };
   return { origin, fetch, asked };
 }
 

@@ -16,6 +16,11 @@ test.each([
   });
 });
 
+test("keys for tokens have no use that a library does not know", () => {
+  const { jwks } = parseTrustBundle({ keys: [root, { use: "jwt-svid", kid: "a" }] });
+  expect(jwks).toEqual({ keys: [{ kid: "a" }] });
+});
+
 test.each<[string, unknown]>([
   ["no root", { keys: [{ use: "jwt-svid", x5c: ["AAAA"] }] }],
   ["a root of two certificates", { keys: [{ ...root, x5c: ["AAAA", "AAAA"] }] }],
