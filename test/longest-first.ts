@@ -1,22 +1,28 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Beginnings of paths under `test`: what takes longest, most of it waiting or on one core. */
+/** Beginnings of paths under `test`: what takes longest, most of it waiting or on one core. The longest files stand first. */
 const longest = [
-  "e2e/",
+  "cli/verbs/run/processes",
+  "agent/trust/own-bundle",
+  "cli/verbs/acceptance/",
   "node/http/certificate-service",
+  "e2e/",
+  "cli/verbs/log/in-a-bucket",
+  "ca/changes-amid-answers",
+  "kubernetes/pod-watch",
   "node/limits/",
   "node/serve/",
   "agent/stories/",
   "agent/identity/certificate-client",
-  "kubernetes/pod-watch",
-  "agent/trust/own-bundle",
   "agent/secrets/",
   "cli/verbs/run/",
   "node/",
   "simulation/",
   "pki/public-vectors",
-  "transport/http/",
-  "custody/key-service/service-root",
+  "transport/",
+  "custody/key-service/",
+  "client/client",
+  "dev/options",
   "cli/",
 ];
 
