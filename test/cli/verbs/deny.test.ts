@@ -74,6 +74,10 @@ describe("deny add", () => {
     expect((await list()).map(({ subject }: { subject: string }) => subject)).toEqual([
       "ns/shop/sa/a",
     ]);
+    // Beside a record that does not open, what does is listed.
+    await writeFile(join(folder, "store/authorities", `${"ab".repeat(20)}.json`), "{}");
+    await expect(deny("list")).rejects.toThrow("records that do not open: 1");
+    expect(terminal.printed).toMatch(/^ns\/shop\/sa\/a +store/m);
   });
 
   test("names no instant before one interval has passed since it was written", async () => {

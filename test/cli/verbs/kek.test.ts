@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { kekCommand } from "../../../src/cli/verbs/kek.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import { awsCredential, awsFault, awsKeyId, playAws } from "../../testkit/key-services/aws-kms.ts";
 import type { PlayedService } from "../../testkit/key-services/key-service.ts";
 import { listenAs } from "../../testkit/key-services/listening-kek.ts";
@@ -52,6 +53,32 @@ test("a KEK is wrapped as it is, and unwrapped", async () => {
   expect(await kek("list")).toMatch(/^k1 +yes +1$/m);
   expect((await kek("unwrap", "k1")).trim()).toBe(plain);
   await expect(kek("unwrap", "k2")).rejects.toThrow("KEK has no k2 that a key service opens");
+});
+
+test("a KEK is retired once no record needs it, and no sooner", async () => {
+  const [old, next, third] = ["old", "next", "third"].map(randomKek);
+  const retire = (id: string) => kek("list", "--retire", id);
+  terminal.setVariable("KEK", `${old},${next}`);
+  await authority("init", "--yes");
+  await expect(retire("old")).rejects.toThrow("old is the KEK that seals new records");
+  terminal.setVariable("KEK", `${next},${old},${third}`);
+  await expect(retire("old")).rejects.toMatchObject({
+    message: expect.stringMatching(/^old still seals records \(1\): /),
+    exitCode: 3,
+  });
+  await expect(retire("none")).rejects.toThrow("no KEK none is configured");
+  expect(await retire("third")).toMatch(/^third +yes +0$/m);
+  await writeFile(join(config, "../store/authorities", `${"ab".repeat(20)}.json`), "{}");
+  await expect(retire("third")).rejects.toThrow("records that do not open: 1");
+});
+
+test("a KEK is wrapped by each of several keys", async () => {
+  const opened: string[] = [];
+  for (const entry of (await kek("wrap", "k1", uri, uri)).trim().split(",")) {
+    terminal.setVariable("KEK", entry);
+    opened.push(await kek("unwrap", "k1"));
+  }
+  expect([opened.length, new Set(opened).size]).toEqual([2, 1]);
 });
 
 test("a root is made for a key that signs, and for no other", async () => {

@@ -45,6 +45,18 @@ test("looks at the store, the cron and the checkup where the configuration is na
   const { printed } = await played.type([...ofServe(), "--json", "--config", config]);
   // No checkup finds the issuer of this test, which has no address.
   expect(rowsIn(printed)).toMatchObject({ store: "good", cron: "good", doctor: "broken" });
+  // Nobody has confirmed it.
+  expect(rowsIn(printed)).toMatchObject({ storm: "skipped" });
+  const older = await played.playBehind(
+    async (request, pass) => {
+      const response = await pass(request);
+      if (!request.url.endsWith("/bundle.json")) return response;
+      const bundle = (await response.json()) as Record<string, unknown>;
+      return Response.json({ ...bundle, spiffe_sequence: Number(bundle["spiffe_sequence"]) - 9e6 });
+    },
+    ["--config", config],
+  );
+  expect(older.get("store")).toMatchObject({ verdict: "broken" });
 });
 
 test("takes a credential for good only where the CA refuses it", async () => {

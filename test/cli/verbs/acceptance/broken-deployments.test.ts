@@ -146,6 +146,35 @@ const breaks: readonly (readonly [string, Between, row: string, verdict: string]
     "broken",
   ],
   [
+    "a gateway that puts another account's credential on later calls",
+    (() => {
+      let calls = 0;
+      return (request: Request, pass: Parameters<Between>[1]) => {
+        const other = new Request(request);
+        if (isCall(request) && ++calls > 1)
+          other.headers.set("authorization", `Bearer ${played.otherToken}`);
+        return pass(other);
+      };
+    })(),
+    "grpc-web",
+    "broken",
+  ],
+  [
+    "a cache that answers one workload's call with the certificate of another key",
+    (() => {
+      const kept = new Map<string | null, Response>();
+      return async (request: Request, pass: Parameters<Between>[1]) => {
+        if (!isCall(request)) return pass(request);
+        const type = request.headers.get("content-type");
+        const answer = kept.get(type) ?? (await pass(request));
+        kept.set(type, answer.clone());
+        return answer;
+      };
+    })(),
+    "clock",
+    "broken",
+  ],
+  [
     "a firewall that answers for the CA",
     async (request, pass) =>
       request.headers.get("authorization")?.endsWith(".") ? page(403) : pass(request),

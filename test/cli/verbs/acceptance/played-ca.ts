@@ -97,6 +97,7 @@ export async function startPlayedCa(values: Readonly<Record<string, unknown>> = 
   between.leadTo(direct, await ca.bundle());
   const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
   const tokenFile = await file("token", token);
+  const otherToken = await mintAccountToken(key, issuer, "foo:other", new Date());
   /** @param keys What somebody types at a terminal; without any, there is none. */
   const type = async (
     words: readonly string[],
@@ -113,6 +114,7 @@ export async function startPlayedCa(values: Readonly<Record<string, unknown>> = 
   };
   return {
     token,
+    otherToken,
     file,
     roots,
     direct,

@@ -71,6 +71,21 @@ describe("authority init makes no root unasked", () => {
   });
 });
 
+test("a named signer has authorities and keys of its own, which a verb gets by --signer", async () => {
+  const callers = '[{ issuer = "https://a.test", namespaces = ["*"], accounts = ["*"] }]';
+  const signer = `{ name = "team-a", authority_key = "EC-P384", callers = ${callers} }`;
+  const config = await configured(`SIGNERS = [${signer}]`);
+  const keys = async (...words: readonly string[]) =>
+    JSON.parse(await authority(["list", "--json", ...words, ...config])).map(
+      ({ key }: { key: string }) => key,
+    );
+  await authority(["init", "--yes", "--signer", "team-a", ...config]);
+  expect([await keys(), await keys("--signer", "team-a")]).toEqual([[], ["EC-P384"]]);
+  await authority(["init", "--yes", ...config]);
+  expect([await keys(), await keys("--signer", "team-a")]).toEqual([["EC-P256"], ["EC-P384"]]);
+  await expect(keys("--signer", "team-b")).rejects.toThrow('SIGNERS has no signer "team-b"');
+});
+
 describe("a folder that is missing beside an inception date that is over", () => {
   test.each([["init", "--yes"], ["init", "--dry-run"], ["list"], ["plan"], ["request"]])(
     "is no new store for authority %s %s, which makes none",

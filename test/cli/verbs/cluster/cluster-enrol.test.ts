@@ -101,6 +101,12 @@ const tablesIn: Readonly<Record<(typeof platforms)[number], (text: string) => un
   helm: (text) => parseYaml(text, { version: "1.1" }).issuers,
 };
 
+test("keys that the cluster has and the issuer does not publish are never left out", async () => {
+  const shown = { issuer, jwks: jwksOf(key, other) };
+  const { table } = await enrol(shown, settings, publishing(key));
+  expect(table).toMatchObject({ jwks: jwksOf(key, other) });
+});
+
 describe("the printed table", () => {
   test.each(["serve", "helm"] as const)("says nothing of the edge to %s", async (platform) => {
     const shown = { issuer: inside, jwks: jwksOf(key) };
