@@ -16,7 +16,6 @@ import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 const run = promisify(execFile);
 const day = 86_400;
 const root = await createCa("O=company,CN=root");
-const other = await createCa("O=company,CN=other root");
 
 const write = (folder: string, ca: Pick<TestCa, "pem" | "keyPem">) =>
   writeFolder(folder, {
@@ -66,29 +65,6 @@ test("imports the first CA of a directory, each change once, and says in one lin
   await rm(folder, { recursive: true });
   await look();
   expect(await signerOf(ca)).not.toBe(id);
-});
-
-test.each([
-  [
-    "another root",
-    () => ({ "root-cert.pem": root.pem + other.pem }),
-    "has a root that the trust bundle has not",
-  ],
-  ["another key", () => ({ "ca-key.pem": other.keyPem }), "the cert does not match the key"],
-])("says once that %s beside a known CA certificate is not taken on", async (_, files, why) => {
-  const ca = await startCa({ AUTHORITY_ROOT: "offline", MAX_WORKLOAD_CERT_TTL: `${10 * day}s` });
-  const folder = await temporaryFolder();
-  const follow = followPluggedIn(folder, importPluggedIn, ca.log);
-  const notAfter = addSeconds(ca.now(), 365 * day);
-  await write(folder, await createCa("O=mesh,CN=first", { issuer: root, notAfter }));
-  await follow(ca.mint, ca.now());
-  await follow(ca.mint, ca.now());
-  const refusals = () => ca.log.operations.filter(({ event }) => event === "plugged-in-refused");
-  expect(refusals()).toEqual([]);
-  await writeFolder(folder, files());
-  await follow(ca.mint, ca.now());
-  await follow(ca.mint, ca.now());
-  expect(refusals()).toEqual([expect.objectContaining({ detail: expect.stringContaining(why) })]);
 });
 
 describe("a directory that is broken", () => {
