@@ -224,9 +224,17 @@ describe("the status service", () => {
     const [own] = sampleStatus.signers;
     const status: CaStatus = {
       ...sampleStatus,
+      clusters: sampleStatus.clusters.map(({ progress, ...each }) => ({
+        ...each,
+        ...(progress && { progress: { ...progress, fault: "is away" } }),
+      })),
       signers: sampleStatus.signers.map((signer) => ({
         ...signer,
-        authorities: signer.authorities.map((each) => ({ ...each, isTainted: true, taintedAt })),
+        authorities: signer.authorities.map((each, i) => ({
+          ...each,
+          isTainted: true,
+          taintedAt: i === 0 ? taintedAt : undefined,
+        })),
         nextStep: { act: "ask", due: sampleNow, deadline: undefined, signsUntil: undefined },
       })),
     };
@@ -239,6 +247,7 @@ describe("the status service", () => {
       [Phase.VERIFYING, Kind.ADDITIONAL_ROOT],
       [Phase.PUBLISHED, Kind.AUTHORITY],
     ]);
+    expect(signer?.authorities.every(({ tainted }) => tainted)).toBe(true);
     const [first] = own?.authorities ?? [];
     const at = (instant: Date | undefined) => instant && timestampFromDate(instant);
     expect(signer?.authorities[0]).toMatchObject({
@@ -255,16 +264,19 @@ describe("the status service", () => {
     ]);
     expect(signer?.nextStep).toMatchObject({ act: Act.ASK, due: at(sampleNow) });
     expect(message.trustBundle).toMatchObject({ sequence: 1_795_340_000_000n });
-    expect(message.clusters.map(({ delivery, delivered }) => [delivery, delivered])).toEqual([
-      [Delivery.COMPLETE, 214],
-      [Delivery.PENDING, 171],
-      [Delivery.ELSEWHERE, 0],
+    expect(
+      message.clusters.map(({ delivery, delivered, fault }) => [delivery, delivered, fault]),
+    ).toEqual([
+      [Delivery.COMPLETE, 214, "is away"],
+      [Delivery.PENDING, 171, "is away"],
+      [Delivery.ELSEWHERE, 0, ""],
     ]);
     expect(message.issuers.map(({ keys, failure }) => [keys, failure])).toEqual([
       [KeyState.FETCHED, ""],
       [KeyState.STALE, "answered with status 503"],
       [KeyState.CONFIGURED, ""],
     ]);
+    expect(message.issuers[1]?.failedAt).toEqual(at(sampleStatus.issuers[1]?.failure?.at));
     expect(message.issuance?.clusters[2]?.lastDay).toMatchObject({ issued: 9514, refused: 40 });
     expect(message.checkup?.findings).toMatchObject([{ severity: Severity.WARNING }]);
     expect(message.log).toBe(LogState.READABLE);
@@ -295,6 +307,12 @@ describe("the status service", () => {
     await expect(client.searchLog({}, { headers: operator })).rejects.toMatchObject({
       code: Code.FailedPrecondition,
     });
+  });
+
+  test("says that others search, with a code of its own", async () => {
+    const search = startConsole().client.searchLog({ query: "busy" }, { headers: operator });
+    const refusal = { code: Code.ResourceExhausted, rawMessage: "others search" };
+    await expect(search).rejects.toMatchObject(refusal);
   });
 
   test("refuses a message that is longer than any question", async () => {

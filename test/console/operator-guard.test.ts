@@ -18,12 +18,13 @@ const now = new Date("2026-11-22T12:00:00Z");
 const nowSeconds = now.getTime() / 1000;
 const token = "operators-token-0123456789-abcdefgh";
 const hashed = "another-token-0123456789-abcdefghij";
+const withColon = "third:token-0123456789-abcdefghij";
 const sha256 = createHash("sha256").update(hashed).digest("hex");
 const basic = (name: string, password: string): string => `Basic ${btoa(`${name}:${password}`)}`;
 
 describe("a guard with tokens", () => {
   const guard = OperatorGuard.create(
-    { tokens: [{ token }, { sha256 }], access: undefined },
+    { tokens: [{ token }, { sha256 }, { token: withColon }], access: undefined },
     undefined,
   );
   const ask = (authorization?: string) =>
@@ -35,6 +36,7 @@ describe("a guard with tokens", () => {
     ["a bearer token whose digest is configured", `Bearer ${hashed}`],
     ["the password of a browser", basic("operator", token)],
     ["a password without a name", basic("", hashed)],
+    ["a password with a colon", basic("operator", withColon)],
   ])("lets in %s", async (_, authorization) => {
     await expect(ask(authorization)).resolves.toBeUndefined();
   });
@@ -110,6 +112,7 @@ describe("a guard with Cloudflare Access", () => {
     ["without an end", { exp: undefined }, "form"],
     ["that is not valid yet", { nbf: nowSeconds + 120 }, "time"],
     ["of the organisation, not of an application", { type: "org" }, "subject"],
+    ["of more than 8 KiB", { email: "x".repeat(8192) }, "form"],
   ])("keeps out a token %s", async (_, changes, check) => {
     const shown = await mintToken(key, claims(changes));
     expect(await refusalOf(() => ask(shown))).toMatchObject({

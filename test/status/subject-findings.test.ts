@@ -33,6 +33,7 @@ test.each<[string, object, string?]>([
     },
   ],
   ["GitLab", ofGitLab, gitlab],
+  ["GitLab, by a branch", { ...ofGitLab, ref: "main", ref_type: "branch" }, gitlab],
   [
     "AWS",
     { "https://sts.amazonaws.com/": { aws_account: "1" }, sub: "arn:aws:iam::1:role/build" },
@@ -50,7 +51,8 @@ test.each<[string, object, string?]>([
 
 test.each<[object, string, string?]>([
   [{ repository: "octo-org/r", environment: "prod" }, "pins no id"],
-  [{ repository_id: "7*", environment: "prod" }, "pins no id"],
+  [{ repository_id: ["74", "7*"], environment: "prod" }, "pins no id"],
+  [{ sub: ["112010400000000710080", "build"] }, "pins no id", "https://accounts.google.com"],
   [{ sub: "arn:aws:iam::1:role/build" }, "pins no id", "https://a.tokens.sts.global.api.aws"],
   [{ sub: "repo:octo-org@*/r@74:ref:refs/heads/main" }, "has a star in the place of an id"],
   [{ ...safe, repository: "*/r" }, "has a star that fits every owner"],
@@ -60,6 +62,7 @@ test.each<[object, string, string?]>([
   [{ ...safe, event_name: ["push", "pull_request_target"] }, "fits jobs that run for strangers"],
   [{ ...safe, event_name: "workflow_run" }, "fits jobs that run for strangers"],
   [{ repository_id: "74" }, "asks for neither an environment nor a ref"],
+  [{ sub: ["repo:o@7/r@74:ref:a", "repo:o@7/r@74:pull_request"] }, "asks for neither"],
   [{ namespace_id: "72", project_id: "20", job_project_id: "20" }, "asks for neither", gitlab],
   [
     { namespace_id: "72", project_id: "20", ref_protected: true },
