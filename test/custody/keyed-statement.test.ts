@@ -81,6 +81,13 @@ test.for<[string, StoredRecord, string]>([
   expect(await checkOf(openKey(stored, [old]))).toBe(check);
 });
 
+test("does not open its key with another age under a good MAC", async () => {
+  const custodian = { trustDomain: clusterLocal, keks: [old] as const };
+  const changed = { ...(await opened(record)), requestedAt: new Date(0) };
+  const stored = await Statement.seal("request", changed, custodian);
+  expect(await checkOf(openKey(stored, [old]))).toBe("seal");
+});
+
 test("does not open elsewhere: as another kind, for another trust domain, under another KEK", async () => {
   expect(await checkOf(opened({ ...record, kind: "root" }))).toBe("seal");
   expect(await checkOf(opened(record, [old], trustDomain("other.test")))).toBe("trust-domain");

@@ -25,6 +25,8 @@ const witnessKeys = await VerifierKey.generate();
 const witnessPublic = await VerifierKey.raw(witnessKeys.publicKey);
 const cosigner = createCosigner("w1.example.com", witnessKeys.privateKey, witnessPublic);
 
+const other = formatSignature(await cosigner.cosign("another text\n", now));
+
 async function signed(tree: Tree): Promise<string> {
   const text = Checkpoint.format({ origin, ...tree });
   return formatNote({ text, signatures: [await log.sign(text)] });
@@ -100,26 +102,17 @@ describe("a publisher", () => {
     expect(asked.toSorted()).toEqual(["w1 old 7", "w2 old 7"]);
   });
 
-  test.each<[string, () => Promise<WitnessAnswer>]>([
-    ["does not answer", () => Promise.reject(new Error("no answer"))],
-    ["fails", async () => ({ status: 500, contentType: "", body: "" })],
-    ["knows more", async () => ({ status: 409, contentType: "text/x.tlog.size", body: "99\n" })],
-    ["talks nonsense", async () => ({ status: 200, contentType: "", body: "yes\n" })],
-    [
-      "signs with another key",
-      async () => ({ status: 200, contentType: "", body: `— w2 ${btoa("x".repeat(76))}\n` }),
-    ],
-    [
-      "signs wrongly",
-      async () => {
-        const other = formatSignature(await cosigner.cosign("another text\n", now));
-        return { status: 200, contentType: "", body: `${other}\n` };
-      },
-    ],
-  ])("goes on without a witness that %s", async (_, post) => {
-    const { ask: askAll, refused } = asking(post);
+  test.each<[string, number, string, string, string?]>([
+    ["fails", 500, "", "it answered 500"],
+    ["knows more", 409, "99\n", "it has cosigned 99 entries already", "text/x.tlog.size"],
+    ["conflicts without a size", 409, "99\n", "it answered 409"],
+    ["talks nonsense", 200, "yes\n", "not the signature line of a note"],
+    ["signs with another key", 200, `— w2 ${btoa("x".repeat(76))}\n`, "it signed with another key"],
+    ["signs wrongly", 200, `${other}\n`, "the cosignature is not the witness's"],
+  ])("goes on without a witness that %s", async (_, status, body, why, contentType = "") => {
+    const { ask: askAll, refused } = asking(async () => ({ status, contentType, body }));
     expect(await askAll(await signed(grown.grow(7).tree))).toEqual([]);
-    expect(refused).toEqual([expect.stringMatching(/^w1: /)]);
+    expect(refused).toEqual([`w1: ${why}`]);
   });
 });
 
@@ -127,18 +120,30 @@ describe("a configuration of witnesses", () => {
   const line = (name: string, url: string) =>
     `witness ${name} ${VerifierKey.format(cosigner.key)} ${url}\n`;
 
-  test("gives a witness five seconds, and follows it nowhere", async () => {
+  test("gives a witness five seconds and 64 KiB, follows it nowhere, and logs its name", async () => {
     const inits: (RequestInit | undefined)[] = [];
+    const answers = [
+      new Response(null, { status: 307, headers: { location: "https://w2.test" } }),
+      new Response("x".repeat(64 * 1024 + 1)),
+    ];
+    const log = createEventRecorder();
     const ask = askConfigured(`${line("w1", "https://w1.test")}quorum w1`, {
       fetch: async (_, init) => {
         inits.push(init);
-        return new Response(null, { status: 307, headers: { location: "https://w2.test" } });
+        return answers.shift() ?? Promise.reject(new Error("no answer"));
       },
       read: async () => undefined,
-      log: createEventRecorder(),
+      log,
     });
-    expect(await ask?.(await signed(new GrownTree().grow(0).tree))).toEqual([]);
-    expect(inits).toMatchObject([{ redirect: "manual", signal: expect.any(AbortSignal) }]);
+    for (let i = 0; i < 3; i++)
+      expect(await ask?.(await signed(new GrownTree().grow(0).tree))).toEqual([]);
+    expect(inits[0]).toMatchObject({ redirect: "manual", signal: expect.any(AbortSignal) });
+    const refused = { event: "witness-refused", level: "warning", witness: "w1" };
+    expect(log.operations).toMatchObject([
+      { ...refused, detail: "it answered 307" },
+      { ...refused, detail: expect.stringContaining("too much") },
+      { ...refused, detail: "no answer" },
+    ]);
   });
 
   test.each([0, 1])("needs a URL for each (%d has none)", (without) => {

@@ -189,12 +189,14 @@ describe("a policy", () => {
 
   test("counts the members of groups", () => {
     const { isQuorum } = policy(
-      `${witnessed}witness w2 ${witnessKey}\nwitness w3 ${witnessKey}\n` +
-        "group two 2 w1 w2 w3\ngroup one any w1 w2\ngroup both all two one\nquorum both\n",
+      `${witnessed}${["w2", "w3", "w4"].map((name) => `witness ${name} ${witnessKey}\n`).join("")}` +
+        "group two 2 w1 w2 w3\ngroup one any w1 w4\ngroup both all two one\nquorum both\n",
     );
     expect(isQuorum(new Set(["w1", "w2"]))).toBe(true);
     expect(isQuorum(new Set(["w1"]))).toBe(false);
     expect(isQuorum(new Set(["w3"]))).toBe(false);
+    expect(isQuorum(new Set(["w2", "w3"]))).toBe(false);
+    expect(isQuorum(new Set(["w2", "w3", "w4"]))).toBe(true);
   });
 
   test("refuses the checkpoint of a log that it does not name", async () => {

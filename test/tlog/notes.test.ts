@@ -151,6 +151,7 @@ describe("a note is refused", () => {
     ["with a fourth word", `${text}\n\n${line.trimEnd()} more\n`],
     ["with a plus in the name of a key", `${text}\n\n${line.replace("— log", "— l+g")}`],
     ["with 101 signatures", `${text}\n\n${`${vectors.cosignature}\n`.repeat(101)}`],
+    ["of more than a million characters", `${"x".repeat(1e6)}\n\n${vectors.cosignature}\n`],
   ])("%s", async (_, bad) => {
     expect(await faultOf(() => parseNote(bad))).toBe("form");
   });

@@ -155,6 +155,8 @@ test("knows that the stage takes nothing, until it does again", async () => {
   const parts = memoryParts();
   const log = await Sequencer.open(parts);
   parts.saboteur.arm(1, false);
+  log.probe();
+  expect(log.failure).toBeUndefined();
   await log.append(entryAt(0));
   expect(log.failure).toBe("killed");
   log.probe();
@@ -439,6 +441,7 @@ describe("refuses to go on", () => {
     await expect(log.publish()).rejects.toThrow(LogRefusal);
     expect(await log.append(entryAt(356))).toMatchObject({ refused: "closed" });
     expect(log.refusal).toContain("does not go on");
+    expect(log.isBehind).toBe(false);
   });
 
   test("when the staged entries are others than those that it has signed", async () => {

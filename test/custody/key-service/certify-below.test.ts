@@ -46,7 +46,9 @@ describe("a root in a key service", () => {
     const end = new X509Certificate(root).validTo;
     now = later(5);
     const { chain } = await certify(root, 8);
-    expect(new X509Certificate(chain[0] ?? root).validTo).toBe(end);
+    const { validTo, validFromDate } = new X509Certificate(chain[0] ?? root);
+    expect(validTo).toBe(end);
+    expect(validFromDate).toEqual(addSeconds(now, -120));
     now = later(10);
     await expect(certify(root, 8)).rejects.toThrow("has a root that has expired");
   });
