@@ -62,13 +62,10 @@ describe.each(["vault", "rampart"] as const)("a CA upstream of the kind %s", (ki
     expect(JSON.stringify(sent[1]?.init.headers)).toContain("renewed");
   });
 
-  test.each([201, 204, 301, 302, 400, 403, 429, 500, 503])(
-    "gives nothing by status %i",
-    async (status) => {
-      const { ask } = upstreamThat(kind, () => new Response(null, { status }));
-      await expect(ask(request)).rejects.toThrow(`answered with status ${status}`);
-    },
-  );
+  test.each([201, 302, 403, 503])("gives nothing by status %i", async (status) => {
+    const { ask } = upstreamThat(kind, () => new Response(null, { status }));
+    await expect(ask(request)).rejects.toThrow(`answered with status ${status}`);
+  });
 
   test.each<[string, unknown]>([
     ["an empty object", {}],
