@@ -7,7 +7,8 @@ import { Hex } from "../../src/pki/encoding/bytes.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { Certificate } from "../../src/pki/x509/certificate.ts";
 import { IdentityProof } from "../../src/pki/x509/leaf/identity-proof.ts";
-import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
+import { scheduleAfter } from "../testkit/ca/sealed-authorities.ts";
 import {
   claimsIssuerWithoutKeys,
   tokenIssuerWithoutKeys,
@@ -15,6 +16,7 @@ import {
 import { cryptoProviders } from "../testkit/crypto-providers.ts";
 import { clusterLocal, oneDay, tenDays } from "../testkit/pki/certificates.ts";
 import { type LeafSigner, signClientLeaf } from "../testkit/pki/client-leaf.ts";
+import { leafUnder } from "../testkit/pki/held-leaf.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 const now = new Date("2026-03-02T12:00:00Z");
@@ -200,6 +202,31 @@ test("a certificate without a proof counts for the first issuer that may vouch, 
   expect(caller).toMatchObject({ provedBy: short, mayBeProvedBy: [short, long] });
   const late = () => verify(der, addSeconds(oneDay.notBefore, 60));
   expect(await refusalOf(late)).toEqual({ reason: "credential-rejected", check: "renewal" });
+});
+
+test("a certificate with a proof counts for its issuer alone, by a token of its own, and by an entry that is there", async () => {
+  const provedAt = wholeSeconds(new Date());
+  const schedule = scheduleAfter(provedAt, [-7200, -3600, 7200, 9000]);
+  const created = await NewAuthority.create(clusterLocal, "EC-P256", schedule);
+  const issuers = ["https://a.test", "https://b.test"].map((name) => tokenIssuerWithoutKeys(name));
+  const verify = CertificateVerifier.create({
+    trustDomain: clusterLocal,
+    vouchingAt: async () => [created.authority],
+    isRevoked: async () => false,
+    issuers: [...issuers, claimsIssuerWithoutKeys("https://c.test")],
+    cryptoProvider: webCryptoProvider,
+  });
+  const withProof = async (issuer: string, isImpersonated = false) => {
+    const proof = { provedAt, issuer: IdentityProof.issuerDigest(issuer), isImpersonated };
+    return verify((await leafUnder(created, bar, proof)).der, new Date());
+  };
+  const caller = await withProof("https://b.test");
+  expect(caller.provedBy).toBe(issuers[1]);
+  expect(caller).not.toHaveProperty("mayBeProvedBy");
+  const impersonated = () => withProof("https://b.test", true);
+  expect(await refusalOf(impersonated)).toMatchObject({ check: "impersonation" });
+  const gone = () => withProof("an entry that is gone");
+  expect(await refusalOf(gone)).toMatchObject({ check: "issuer" });
 });
 
 test("a caller without a certificate is not authenticated", async () => {

@@ -61,6 +61,7 @@ describe("a client certificate", () => {
     ["basic constraints of a leaf", { extensions: [new BasicConstraintsExtension(false)] }],
     ["an RSA leaf's key usage", { usages: digitalSignature | keyEncipherment }],
     ["the purposes of istiod's leaves", { purposes: [serverAuth, clientAuth] }],
+    ["these in another order", { purposes: [clientAuth, serverAuth] }],
     ["an unknown extension", { extensions: [unknown(false)] }],
   ])("may have %s", async (_, leaf) => {
     expect(await parsed(leaf)).toEqual(isBar);

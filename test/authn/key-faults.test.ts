@@ -31,6 +31,11 @@ test("a CA whose only issuer cannot be asked says so before any caller has come"
   );
 });
 
+test("of several that fail one is named, and the others are counted", async () => {
+  const fault = await faultOf(issuerOf("fails", "a"), issuerOf("fails", "b"));
+  expect(fault).toMatch(/^no issuer's keys can be had: that of cluster a .*, and 1 more fail$/);
+});
+
 test.each<[string, Answer[]]>([
   ["one of two issuers answers", ["fails", "answers"]],
   ["nobody knows yet whether one answers", ["fails", "hangs"]],

@@ -15,10 +15,14 @@ const name = "https://a.test";
 const rejected = (check: string) => ({ reason: "credential-rejected", check }) as Refusal;
 const unreachable: Refusal = { reason: "cluster-unreachable", cluster: "a" };
 const busy: Refusal = { reason: "cluster-busy", cluster: "a" };
+const tooMany: Refusal = { reason: "too-many-waiting" };
 const noKeys: Refusal = { reason: "key-provider-unreachable", issuer: name };
 
-/** The key that signed a token: one of the issuer, a forged one under its id, an unknown one; or nobody could fetch them. */
-type Signer = "good" | "forged" | "unknown" | "unfetched";
+/**
+ * The key that signed a token: one of the issuer, a forged one under its id, an unknown one; or nobody could fetch
+ * them, or too many wait for them.
+ */
+type Signer = "good" | "forged" | "unknown" | "unfetched" | "crowded";
 /** The answer of the API server. */
 type Word = "yes" | Refusal;
 
@@ -29,16 +33,18 @@ beforeAll(async () => {
   const [good, other] = await Promise.all(["k1", "k2"].map((id) => createTokenKey("ES256", id)));
   if (!good || !other) throw new Error("no keys");
   const forged = { ...other, publicJwk: { ...other.publicJwk, kid: "k1" } };
-  keys = { good, forged, unknown: other, unfetched: good };
+  keys = { good, forged, unknown: other, unfetched: good, crowded: good };
 });
 
 beforeEach(() => {
   questions = [];
 });
 
-const unfetched: IssuerKeys = () => {
-  throw new CaError(noKeys, "the issuer's keys cannot be fetched");
-};
+const keysThat =
+  (refusal: Refusal): IssuerKeys =>
+  () => {
+    throw new CaError(refusal, "the issuer's keys cannot be had");
+  };
 
 function issuerWith(order: ReviewOrder, signer: Signer, word: Word): TokenIssuer {
   const account = { namespace: "foo", name: "bar" };
@@ -48,7 +54,8 @@ function issuerWith(order: ReviewOrder, signer: Signer, word: Word): TokenIssuer
     throw new CaError(word, "as the test wants it");
   };
   const issuer = tokenIssuer(name, [keys.good], { namespaces: ["foo"], review: { order, ask } });
-  return signer === "unfetched" ? { ...issuer, keys: unfetched } : issuer;
+  if (signer === "crowded") return { ...issuer, keys: keysThat(tooMany) };
+  return signer === "unfetched" ? { ...issuer, keys: keysThat(noKeys) } : issuer;
 }
 
 async function outcomeOf(
@@ -82,6 +89,7 @@ const rows: readonly [ReviewOrder, Signer, Word, "issued" | Refusal, boolean | u
   ["after-keys", "unfetched", "yes", "issued", false],
   ["after-keys", "unfetched", no, no, false],
   ["after-keys", "unfetched", busy, busy, false],
+  ["after-keys", "crowded", "yes", tooMany, undefined],
 
   ["before-keys", "good", "yes", "issued", true],
   ["before-keys", "good", no, no, true],
@@ -95,6 +103,7 @@ const rows: readonly [ReviewOrder, Signer, Word, "issued" | Refusal, boolean | u
   ["before-keys", "unfetched", no, no, false],
   ["before-keys", "unfetched", unreachable, unreachable, false],
   ["before-keys", "unfetched", busy, busy, false],
+  ["before-keys", "crowded", "yes", tooMany, undefined],
 
   ["instead-of-keys", "good", "yes", "issued", false],
   ["instead-of-keys", "good", no, no, false],

@@ -3,6 +3,7 @@ import {
   claimPathText,
   createSubjectMapping,
   parseClaimPath,
+  recordedClaim,
 } from "../../src/authn/subject-claims.ts";
 import type { SubjectEntry } from "../../src/authn/token-subject.ts";
 import { claimsOf } from "../testkit/callers/foreign-tokens.ts";
@@ -53,6 +54,10 @@ const fits = async (value: unknown, ...accepted: readonly string[]): Promise<boo
     return false;
   }
 };
+
+test("no claim is recorded that every object has", () => {
+  expect(recordedClaim({ ref: "a" }, "constructor")).toEqual([]);
+});
 
 describe("the path of a claim", () => {
   test.each([
