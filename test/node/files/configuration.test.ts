@@ -232,6 +232,11 @@ describe("the configuration of serve", () => {
     ["SERVING_NAMES[0]", { SERVING_NAMES: ["10.0.0.1"] }],
     ["SERVING_NAMES[1]", { SERVING_NAMES: ["a.test", "spiffe://a"] }],
     ["SERVING_NAMES", { SERVING_NAMES: ["a.test", "spiffe://a/b"] }],
+    ["SERVING_NAMES", { SERVING_NAMES: ["a.test", "spiffe://cluster.localhost/b"] }],
+    [
+      "CLUSTER_CREDENTIAL_A_FILE",
+      { CLUSTER_CREDENTIAL_A: "secret", CLUSTER_CREDENTIAL_A_FILE: "/token" },
+    ],
     ["SERVING_NAMES", { SERVING_NAMES: ["spiffe://cluster.local/ca"] }],
     [
       "SERVING_NAMES",

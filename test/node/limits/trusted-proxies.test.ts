@@ -49,11 +49,14 @@ describe("a gateway", () => {
   });
 
   test("is never a caller whose credential proves another account", async () => {
-    const { proxies, show, asked } = start();
+    const { proxies, show, asked, pass } = start();
     await show("stranger");
     await show("stranger");
     expect(proxies.proxyOf(from("stranger"))).toBeUndefined();
     expect(asked).toEqual(["stranger"]);
+    pass(5000);
+    await show("stranger");
+    expect(asked).toHaveLength(2);
     expect(proxies.authenticationOf(from("x".repeat(5000)))).toBeUndefined();
   });
 
@@ -69,6 +72,20 @@ describe("a gateway", () => {
     expect(proxies.proxyOf(from("g"))?.proxy).toBe("g");
     await renewal;
     expect(proxies.proxyOf(from("g"))).toBeUndefined();
+    expect(asked).toHaveLength(2);
+  });
+
+  test("has its credential proved once for requests that come together, and again after a failure", async () => {
+    let isAway = true;
+    const { proxies, asked, show } = start((name) => {
+      if (isAway) throw new Error("away");
+      return name === "g";
+    });
+    await expect(show("g")).rejects.toThrow("away");
+    isAway = false;
+    const together = [1, 2].map(() => proxies.authenticationOf(from("g")));
+    await Promise.all([...together.map((prove) => prove?.()), show("g")]);
+    expect(proxies.proxyOf(from("g"))?.proxy).toBe("g");
     expect(asked).toHaveLength(2);
   });
 

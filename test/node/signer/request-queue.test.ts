@@ -98,12 +98,14 @@ describe("a request that the CA refuses", () => {
         [1, 2],
         [1, 2],
         [1, 3],
+        [3, 3],
+        [1, 4],
       ] as const) {
         queue.pass(seconds);
         await queue.work();
         expect(queue.asked.filter((key) => key === "bad").length).toBe(times);
       }
-      expect(queue.told).toEqual(Array(3).fill("bad: the CA refuses: not that"));
+      expect(queue.told).toEqual(Array(4).fill("bad: the CA refuses: not that"));
       expect(queue.trouble()).toBeUndefined();
     },
   );
@@ -125,20 +127,6 @@ describe("a request that the CA refuses", () => {
     queue.items.set("a", "a");
     await queue.work();
     expect(queue.asked).toEqual(["a", "b", "a"]);
-  });
-
-  test("is forgotten when it is gone", async () => {
-    let isBad = true;
-    const queue = queueOf(["a"], () =>
-      isBad ? new ConnectError("no", Code.PermissionDenied) : undefined,
-    );
-    await queue.work();
-    queue.items.delete("a");
-    await queue.work();
-    isBad = false;
-    queue.items.set("a", "a");
-    await queue.work();
-    expect(queue.pending()).toBe(0);
   });
 });
 
@@ -170,6 +158,13 @@ describe.each<[string, unknown]>([
     await queue.work();
     expect(queue.pending()).toBe(0);
     expect(queue.trouble()).toBeUndefined();
+    // The next outage begins with the shortest pause.
+    isAway = true;
+    queue.items.set("next", "next");
+    await queue.work();
+    queue.pass(1);
+    await queue.work();
+    expect(queue.told.length).toBe(4);
   });
 });
 
@@ -231,6 +226,8 @@ test.each([404, 409])(
 
 test("an answer that the API server finds invalid does not hold up the others", async () => {
   const queue = queueOf(["a", "b"], (key) => (key === "a" ? apiFault(422) : undefined));
+  await queue.work();
+  queue.items.set("c", "c");
   await queue.work();
   expect([...queue.items.keys()]).toEqual(["a"]);
   expect(queue.told).toEqual([

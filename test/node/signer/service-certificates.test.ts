@@ -85,15 +85,24 @@ describe("a service gets a certificate", () => {
     [172_800, 86_400],
   ])("for %j s asks the CA for %i s", async (expirationSeconds, seconds) => {
     const { admit, certificateFor, asks } = certificates();
-    const admitted = await admit(
-      await requestOf(dns("web.shop.svc"), { spec: { expirationSeconds } }),
-    );
+    const key = "authentication.kubernetes.io";
+    const extra = {
+      [`${key}/pod-name`]: ["web-0"],
+      [`${key}/pod-uid`]: ["uid-of-web-0"],
+      [`${key}/node-name`]: ["node-1"],
+      [`${key}/credential-id`]: ["JTI=t1"],
+    };
+    const spec = { expirationSeconds, extra };
+    const admitted = await admit(await requestOf(dns("web.shop.svc"), { spec }));
     if ("type" in admitted) throw new Error(admitted.reason);
     await certificateFor(admitted);
+    const pod = { PodName: "web-0", PodUid: "uid-of-web-0", NodeName: "node-1", TokenId: "t1" };
+    const metadata = { CertSigner: "serving", DnsNames: ["web.shop.svc"], Requester: "shop/web" };
     expect(asks).toMatchObject([
       {
+        request: expect.stringContaining("uid"),
         requestedSeconds: seconds,
-        metadata: { CertSigner: "serving", DnsNames: ["web.shop.svc"], Requester: "shop/web" },
+        metadata: { ...metadata, ...pod },
       },
     ]);
   });
