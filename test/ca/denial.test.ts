@@ -1,8 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
 import { Denial, requireNotDenied } from "../../src/ca/denial.ts";
+import { Statement } from "../../src/custody/statement.ts";
 import { SpiffeId } from "../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createMemoryMint } from "../testkit/ca/memory-mint.ts";
+import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
+import { openStore } from "../testkit/ca/tainted-ca.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { clusterLocal, proved } from "../testkit/pki/certificates.ts";
 import { refusalOf } from "../testkit/refusal.ts";
@@ -72,4 +76,12 @@ test("a denial of a gateway counts for whom it speaks, and one of its client for
   for (const subject of ["ns/shop/sa/gateway", "cluster/b", "token/of-gateway", "ns/shop/sa/cart"])
     expect(await deniedBy(client, subject)).toBe(subject);
   expect(await deniedBy(gateway, "ns/shop/sa/cart")).toBe("nothing");
+});
+
+test("a denial of a form that only a newer version knows is a refused record, and not left out", async () => {
+  const mint = createMemoryMint(await createKekRing());
+  const content = { subject: "galaxy/7", knownFrom: now, until: undefined, why: undefined };
+  await mint.store.put(await Statement.seal("denial", content, mint));
+  const { denials, refusals } = await openStore(mint);
+  expect([denials, refusals.map(({ refusal }) => refusal.check)]).toEqual([[], ["form"]]);
 });

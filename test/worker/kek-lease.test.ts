@@ -155,8 +155,16 @@ test("a shard of the log that starts in an outage asks for its KEK in turns, and
     kek.service.fault = undefined;
     vi.setSystemTime(now + 2000);
     expect(await append()).toEqual({ index: 0 });
-    hangs = true;
-    vi.setSystemTime(now + 400_000);
+    // The lease has ended.
+    const later = now + 25 * 3_600_000;
+    kek.service.fault = awsFault("KMSInternalException", "", 500);
+    vi.setSystemTime(later);
+    expect(await append()).toEqual(refused);
+    kek.service.fault = undefined;
+    vi.setSystemTime(later + 60_000);
     expect(await append()).toEqual({ index: 1 });
+    hangs = true;
+    vi.setSystemTime(later + 460_000);
+    expect(await append()).toEqual({ index: 2 });
   });
 });

@@ -67,16 +67,7 @@ const primaryProxy = () => proxyOf(issuerOf("primary", lookupOf(primary, "primar
 describe("an identity is denied, whatever runs on the node,", () => {
   test.each<[string, string, Extract<Refusal, { reason: "impersonation-denied" }>["rule"]]>([
     ["of another trust domain", "spiffe://other.test/ns/ns-a/sa/sa-a", "trust-domain"],
-    ["of none", "spiffe:///ns/ns-a/sa/sa-a", "identity"],
-    ["of a trust domain in upper case", "spiffe://CLUSTER.LOCAL/ns/ns-a/sa/sa-a", "identity"],
     ["that is two, by a comma", `${wanted},spiffe://cluster.local/ns/b/sa/b`, "identity"],
-    ["with a comma in its account", "spiffe://cluster.local/ns/ns-a/sa/sa-a,b", "identity"],
-    ["with a line break", `${wanted}\n`, "identity"],
-    ["with a NUL", `${wanted}\u0000`, "identity"],
-    ["with a query", `${wanted}?a`, "identity"],
-    ["with a path that climbs", "spiffe://cluster.local/ns/../sa/sa-a", "identity"],
-    ["that is percent-coded", "spiffe://cluster.local/ns/ns-a/sa/sa%2da", "identity"],
-    ["with a part more", `${wanted}/x`, "identity"],
     ["with a selector in it", "spiffe://cluster.local/ns/ns-a/sa/a&limit=1", "identity"],
   ])("%s", async (_, identity, rule) => {
     primary.pods.push(ztunnel, onNode);

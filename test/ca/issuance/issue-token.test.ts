@@ -153,6 +153,8 @@ test("the default life of a rule, which certificates may have too, makes no toke
   const { ca, ask } = await startIssuing({ POLICY: { rules }, MAX_JWT_TTL: "10m" });
   const { expiresAt } = await ask();
   expect(expiresAt.getTime() - ca.now().getTime()).toBeLessThanOrEqual(600_000);
+  const refusal = { reason: "lifetime-too-long", requestedSeconds: 601n, maximumSeconds: 600 };
+  await expect(ask({}, { requestedSeconds: 601n })).rejects.toMatchObject({ refusal });
 });
 
 test("backdates a token as a leaf, by two minutes or a tenth of a shorter life", async () => {

@@ -72,10 +72,15 @@ async function found(): Promise<void> {
   ca.pass(hour + 1);
 }
 
-async function call(account: string, metadata: Record<string, string>, issuer = issuerA) {
+async function call(
+  account: string,
+  metadata: Record<string, string>,
+  issuer = issuerA,
+  csrPem = csr,
+) {
   const token = await mintAccountToken(key, issuer, account, ca.now());
   const headers = { authorization: `Bearer ${token}` };
-  const request = requestOf(connectJson, { csr, metadata }, headers);
+  const request = requestOf(connectJson, { csr: csrPem, metadata }, headers);
   return outcomeOf(connectJson, await ca.app.fetch(request));
 }
 
@@ -144,7 +149,11 @@ describe("a named signer", () => {
   test("leaves its name in the audit trail", async () => {
     await found();
     await issued("pay-eu:web-1", payments);
-    expect(ca.log.audits.at(-1)).toMatchObject({ outcome: "issued", signer: "payments.example" });
+    await call("pay-eu:web-1", payments, issuerA, "no CSR");
+    expect(ca.log.audits.slice(-2)).toMatchObject([
+      { outcome: "issued", signer: "payments.example" },
+      { outcome: "refused", reason: "csr-malformed", signer: "payments.example" },
+    ]);
   });
 
   test("keeps its records in a store of its own", async () => {

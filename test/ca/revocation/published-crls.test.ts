@@ -31,16 +31,24 @@ test("a CRL is signed again when its revocations change and their number does no
   await revokeCertificates(ca, ["0b"], ca.now());
   ca.pass(refresh);
   const views: AuthorityView[] = [first, await viewOf(ca)];
+  // The configuration states another one.
+  const configured = first.revocations.map(({ certificates, ...each }) => ({
+    ...each,
+    certificates: new Map([...certificates.values()].map((end) => ["0c", end])),
+  }));
   const source = new SignedCrls({
     authorities: { at: () => views.shift() ?? first, renew: async () => {} },
-    configuredRevocations: [],
+    configuredRevocations: configured,
     shareWork: sharePromises,
     log: ca.log,
     lifetimeSeconds: 86_400,
     propagationSeconds: 600,
   });
   await source.at(ca.now());
-  expect(readCrl((await source.at(ca.now())).pem).entries).toEqual([["0b", 1]]);
+  expect(readCrl((await source.at(ca.now())).pem).entries.toSorted()).toEqual([
+    ["0b", 1],
+    ["0c", 1],
+  ]);
 });
 
 test.each<[string, WorkSharing]>([

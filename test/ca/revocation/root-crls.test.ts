@@ -110,3 +110,10 @@ test.each([30, 360, 3600])(
     expect(lifetimeSeconds).toBeGreaterThanOrEqual(Math.max(life, 240 * 86_400));
   },
 );
+
+test("a store that has lost its authorities gets no CRL of a root", async () => {
+  const { mint, root } = await withRoot();
+  mint.store.records.clear();
+  await keepRootCrls([{ ...mint, crlRoot: { signer: root, keep: keepRootCrls } }], now);
+  expect(mint.store.records.size).toBe(0);
+});

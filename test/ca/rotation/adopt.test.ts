@@ -1,4 +1,6 @@
+import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
+import * as x509 from "@peculiar/x509";
 import { beforeAll, describe, expect, test } from "vitest";
 import { adoptAuthority } from "../../../src/ca/rotation/adopt.ts";
 import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
@@ -14,6 +16,7 @@ import {
   taint,
 } from "../../testkit/ca/tainted-ca.ts";
 import { createKeys, createRoot } from "../../testkit/pki/foreign-root.ts";
+import { createCa } from "../../testkit/pki/plugged-in.ts";
 import { expectNothingExportable } from "../../testkit/reachable-keys.ts";
 
 const day = 86_400;
@@ -64,8 +67,29 @@ describe("an adopted authority", () => {
 
   test("may lack the right to sign CRLs, since every verifier has its root", async () => {
     const ca = await start({ CRL: "on" });
-    const { authority } = await adopt(ca, 3650);
+    const { pem } = await createCa("O=elsewhere", {
+      keys,
+      notAfter: addSeconds(ca.now(), 120 * day),
+      extensions: [
+        new x509.BasicConstraintsExtension(true, undefined, true),
+        new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+      ],
+    });
+    const root = new Uint8Array(new X509Certificate(pem).raw);
+    const certificates = { certificate: root, intermediates: [], roots: [root] };
+    const extractablePrivateKey = keys.privateKey;
+    const adopted = { certificates, extractablePrivateKey, additionalRoots: [] };
+    const authority = await adoptAuthority(ca.mint, adopted, ca.now());
     expect(await signerOf(ca)).toBe(authority.id);
+    await ca.rotate();
+    ca.pass(600);
+    // The successor may.
+    const lists = await (await ca.app.request("/crl.pem")).text();
+    expect(lists.match(/BEGIN X509 CRL/g)).toHaveLength(1);
+    expect(ca.log.operations.map(({ event }) => event)).not.toContain("crl-fault");
+    expect((await readiness(ca)).reasons).toEqual([
+      `the authority ${authority.id} has no CRL: its key usage lacks cRLSign`,
+    ]);
   });
 
   test("answers with each intermediate alone, and its root once, in the last element", async () => {
@@ -146,25 +170,44 @@ describe("an adopted authority", () => {
     expect(await signerOf(ca)).toBe(authority.id);
   });
 
-  test.each([0, 1, 2])("gives no leaf that outlives certificate %i of its path", async (first) => {
-    const ca = await start();
-    const endOf = (place: number) => addSeconds(ca.now(), (place === first ? 3 : 3650) * day);
-    const [above, between] = [await createKeys(), await createKeys()];
-    const root = await createRoot({ name: "O=root", keys: above, notAfter: endOf(2) });
+  /** Adopts an authority below an intermediate below a root, of which each ends in so many days. */
+  async function adoptBelow(ca: RunningCa, days: readonly [number, number, number]) {
+    const [end, endBetween, endAbove] = days.map((each) => addSeconds(ca.now(), each * day));
+    const [between, above] = [await createKeys(), await createKeys()];
     const issuer = { name: "O=between", keys: between };
-    const [certificate, intermediate] = await Promise.all([
-      createRoot({ name: "O=authority", keys, issuer, notAfter: endOf(0) }),
-      createRoot({ ...issuer, issuer: { name: "O=root", keys: above }, notAfter: endOf(1) }),
+    const over = { name: "O=root", keys: above };
+    const path = await Promise.all([
+      createRoot({ name: "O=authority", keys, issuer, notAfter: end ?? ca.now() }),
+      createRoot({ ...issuer, issuer: over, notAfter: endBetween ?? ca.now() }),
+      createRoot({ ...over, notAfter: endAbove ?? ca.now() }),
     ]);
+    const [certificate, intermediate, root] = path;
     const certificates = { certificate, intermediates: [certificate, intermediate], roots: [root] };
     const extractablePrivateKey = keys.privateKey;
-    await adoptAuthority(
-      ca.mint,
-      { certificates, extractablePrivateKey, additionalRoots: [] },
-      ca.now(),
-    );
+    const adopted = { certificates, extractablePrivateKey, additionalRoots: [] };
+    return { path, adopt: (mint = ca.mint) => adoptAuthority(mint, adopted, ca.now()) };
+  }
+
+  test.each([
+    [3, 3650, 3650],
+    [3650, 3, 3650],
+    [3650, 3650, 3],
+  ] as const)("gives no leaf that outlives its path (%i, %i, %i days)", async (...days) => {
+    const ca = await start();
+    await (await adoptBelow(ca, days)).adopt();
     const { leaf } = await issueLeaf(ca, 90 * day);
-    expect(Date.parse(leaf.validTo)).toBeLessThanOrEqual(endOf(first).getTime());
+    expect(Date.parse(leaf.validTo)).toBeLessThanOrEqual(ca.now().getTime() + 3 * day * 1000);
+  });
+
+  test.each([0, 1, 2])("is not stored if nobody here reads certificate %i", async (unread) => {
+    const ca = await start();
+    const { path, adopt } = await adoptBelow(ca, [99, 99, 99]);
+    const requireReadable = (der: Uint8Array): void => {
+      if (der === path[unread]) throw new DerError("OpenSSL does not read it");
+    };
+    const cryptoProvider = { ...ca.mint.cryptoProvider, requireReadable };
+    await expect(adopt({ ...ca.mint, cryptoProvider })).rejects.toThrow("OpenSSL");
+    expect(ca.store.records.size).toBe(0);
   });
 
   test.each([0, -1, -400])(

@@ -13,6 +13,7 @@ import {
 import { Configuration } from "../../../src/config/configuration.ts";
 import { upstreamOf } from "../../../src/config/internal/upstream.ts";
 import { IntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
+import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
@@ -344,7 +345,8 @@ describe("an upstream", () => {
     };
     await refusesLife();
     const [only] = (await openStore(ca.mint)).authorities;
-    const notAfter = only?.certificate.toBeSigned.validity.notAfter ?? nowOfCa();
+    const lead = Schedule.leadSeconds(ca.mint.phaseLengths);
+    const notAfter = addSeconds(only?.schedule.signsUntil ?? nowOfCa(), lead);
     upstream.behaviour = vault(root, nowOfCa, { notAfter });
     await refusesLife();
     expect(await idsIn(ca)).toHaveLength(1);

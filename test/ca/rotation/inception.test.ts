@@ -26,6 +26,14 @@ beforeAll(async () => {
 
 const mint = (changes: Partial<Mint> = {}): MemoryMint => createMemoryMint(keks, changes);
 
+const viewsOf = (found: Mint): Authorities =>
+  Authorities.create({
+    ...found,
+    refreshSeconds: 60,
+    surviveOutageSeconds: 600,
+    shareWork: sharePromises,
+  });
+
 describe("an empty store", () => {
   test("gets its first authority on the day of inception, and that is logged", async () => {
     const empty = mint();
@@ -79,12 +87,7 @@ describe("an empty store", () => {
     return {
       schedule: authority.schedule,
       validity,
-      views: Authorities.create({
-        ...empty,
-        refreshSeconds: 60,
-        surviveOutageSeconds: 600,
-        shareWork: sharePromises,
-      }),
+      views: viewsOf(empty),
     };
   }
 
@@ -94,12 +97,7 @@ describe("an empty store", () => {
       phaseLengths: { ...phaseLengths, propagationSeconds: 0 },
     });
     await foundIfEmpty(empty, noon);
-    const { issuer } = await Authorities.create({
-      ...empty,
-      refreshSeconds: 60,
-      surviveOutageSeconds: 600,
-      shareWork: sharePromises,
-    }).at(noon);
+    const { issuer } = await viewsOf(empty).at(noon);
     expect(issuer?.authority.publicKey.algorithm).toBe(kind === "RSA-2048" ? "RSA" : kind);
   });
 
@@ -129,16 +127,7 @@ describe("an empty store", () => {
   test("that two runs found at once gets two authorities, of which every reader chooses the same", async () => {
     const empty = mint({ phaseLengths: { ...phaseLengths, propagationSeconds: 0 } });
     await Promise.all([foundIfEmpty(empty, noon), foundIfEmpty(empty, noon)]);
-    const views = await Promise.all(
-      [1, 2].map(() =>
-        Authorities.create({
-          ...empty,
-          refreshSeconds: 60,
-          surviveOutageSeconds: 600,
-          shareWork: sharePromises,
-        }).at(noon),
-      ),
-    );
+    const views = await Promise.all([1, 2].map(() => viewsOf(empty).at(noon)));
     expect(views[0]?.trustBundle.roots).toHaveLength(empty.store.records.size);
     expect(views[0]?.issuer?.authority.id).toBe(views[1]?.issuer?.authority.id);
   });

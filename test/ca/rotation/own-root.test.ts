@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
@@ -68,6 +69,8 @@ async function certified({ mint, now }: RunningCa, issuer: TestCa) {
 
 test("an intermediate signs leaves that verify under the company's root", async () => {
   const ca = await start();
+  // Another request is open as well.
+  await RequestedIntermediate.request(ca.mint, ca.now());
   const id = await renew(ca);
   ca.pass(2 * propagation);
   expect(await signerOf(ca)).toBe(id);
@@ -75,6 +78,7 @@ test("an intermediate signs leaves that verify under the company's root", async 
   expect(chain).toHaveLength(3);
   expect(roots.map(({ subject }) => subject)).toEqual(["O=company\nCN=root"]);
   expect(certificate.issuer).toContain("cluster.local intermediate");
+  expect(certificate.verify(new X509Certificate(chain[1] ?? "").publicKey)).toBe(true);
 });
 
 test("the cron founds nothing, mints nothing, and drops what has its answer", async () => {

@@ -24,6 +24,7 @@ import { issuerTables, origin } from "../../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { parseLogLine, takeAuditsOf } from "../../testkit/log/log-lines.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 import { recordConsoleLines } from "../runtime/console-lines.ts";
 import { logValues } from "../runtime/log-values.ts";
@@ -224,11 +225,18 @@ describe("a shard", () => {
     await append(0);
     expect(await shard().look(shardOrigin)).toEqual({});
     await runInDurableObject(shard(), (_, { storage }) => {
-      for (const table of ["batch", "text"]) storage.sql.exec(`DROP TABLE ${table}`);
+      for (const table of ["batch", "text"])
+        storage.sql.exec(`ALTER TABLE ${table} RENAME TO ${table}_gone`);
     });
     expect(await append(1)).toMatchObject({ refused: "failed" });
     const { refusal } = await shard().look(shardOrigin);
     expect(refusal).toContain("no such table");
+    await runInDurableObject(shard(), (_, { storage }) => {
+      for (const table of ["batch", "text"])
+        storage.sql.exec(`ALTER TABLE ${table}_gone RENAME TO ${table}`);
+    });
+    // A look tries again.
+    await eventually(async () => expect(await shard().look(shardOrigin)).toEqual({}));
   });
 
   test("has a named entry once, also after it was evicted", async () => {
@@ -335,6 +343,16 @@ describe("a Worker", () => {
     });
   });
 
+  test("waits for a shard that has none beside it", async () => {
+    const append = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      return { index: 7 };
+    };
+    const changes = { LOG_SHARD: { getByName: () => ({ append }) } };
+    const service = await start(changes, (...log) => openLogWithin(1, ...log));
+    expect(await ask(service)).toHaveProperty("certChain");
+  });
+
   test("asks another shard once", async () => {
     const asked: string[] = [];
     const LOG_SHARD = {
@@ -360,16 +378,17 @@ describe("a Worker", () => {
       }),
     };
     const service = await start({ LOG_SHARD, LOG_SHARDS: 2 });
-    const states: [boolean, number][] = [];
+    const states: [boolean, number, number][] = [];
     for (const _ of [1, 2, 3, 4]) {
       const isAnswered = "certChain" in (await ask(service));
-      states.push([isAnswered, (await readinessOf(service)).status]);
+      const { status, reasons } = await readinessOf(service);
+      states.push([isAnswered, status, reasons.length]);
     }
     expect(states).toEqual([
-      [true, 200],
-      [false, 503],
-      [true, 200],
-      [true, 200],
+      [true, 200, 0],
+      [false, 503, 1],
+      [true, 200, 1],
+      [true, 200, 0],
     ]);
     const [home] = given[0] ?? [];
     const [other] = given[2] ?? [];
