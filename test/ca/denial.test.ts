@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
 import { Denial, requireNotDenied } from "../../src/ca/denial.ts";
+import { Mint } from "../../src/ca/mint.ts";
 import { Statement } from "../../src/custody/statement.ts";
 import { SpiffeId } from "../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { createMemoryMint } from "../testkit/ca/memory-mint.ts";
+import { createMemoryMint, istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { openStore } from "../testkit/ca/tainted-ca.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
@@ -84,4 +85,12 @@ test("a denial of a form that only a newer version knows is a refused record, an
   await mint.store.put(await Statement.seal("denial", content, mint));
   const { denials, refusals } = await openStore(mint);
   expect([denials, refusals.map(({ refusal }) => refusal.check)]).toEqual([[], ["form"]]);
+});
+
+test("a statement counts from a whole second on by which every process knows it", () => {
+  const phaseLengths = istioPhaseLengths;
+  for (const milliseconds of [1, 1000])
+    expect(Mint.knownFrom({ phaseLengths }, new Date(now.getTime() + milliseconds))).toEqual(
+      addSeconds(now, 1 + phaseLengths.propagationSeconds),
+    );
 });

@@ -100,7 +100,11 @@ test("the cron founds a CA under the root of Vault, and sends what sign-intermed
   expect(JSON.stringify(ca.log.operations)).not.toContain(secret);
 });
 
-test("an upstream is asked for whole seconds", () => {
+test("a Rampart upstream answers its root last, and is asked for whole seconds as any other", () => {
+  const { chain, roots } = UpstreamProtocol.rampart.answer({
+    certChain: [nextRoot, root].map(({ pem }) => pem),
+  });
+  expect([chain, roots].map((each) => each.length)).toEqual([1, 1]);
   const names = { name: () => "a", organization: "o", uri: "spiffe://cluster.local" };
   const request = { csr: new Uint8Array(), lifetimeSeconds: 90.7 };
   expect(UpstreamProtocol.vault("pki", names).body(request)).toMatchObject({ ttl: "90s" });
@@ -143,7 +147,11 @@ describe("an upstream", () => {
     ["refuses", text(403, "{}"), "answered with status 403"],
     ["redirects", text(307, "{}"), "answered with status 307"],
     ["answers no JSON", text(200, "<html>"), "did not answer JSON"],
-    ["answers something else", text(200, '{"errors":["no"]}'), "answered no certificate (data)"],
+    [
+      "answers something else",
+      text(200, `{"errors":["${secret}"]}`),
+      "answered no certificate (data)",
+    ],
     ["answers too much", text(200, `"${"a".repeat(300_000)}"`), "answered too much"],
     ["hangs up", (_, response) => void response.destroy(), "did not answer"],
     [

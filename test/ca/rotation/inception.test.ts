@@ -45,7 +45,9 @@ describe("an empty store", () => {
         event: "authority-minted",
         level: "info",
         authority: record?.id,
+        publishedFrom: "2026-11-21T12:00:00.000Z",
         signsFrom: expect.stringMatching(/^2026-11-21T12:[0-5]\d:00\.000Z$/),
+        signsUntil: expect.stringMatching(/^2027-11-/),
       }),
     ]);
   });

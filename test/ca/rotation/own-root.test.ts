@@ -8,6 +8,7 @@ import { NextStep } from "../../../src/ca/rotation/next-step.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
 import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
+import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
@@ -110,7 +111,11 @@ test("an open request is sealed anew with the newest KEK", async () => {
   const { id } = await RequestedIntermediate.request(ca.mint, ca.now());
   const [first] = ca.mint.keks;
   const newest = { ...first, id: "k2" };
-  await Rotation.rotate({ ...ca.mint, keks: [newest, first] }, ca.now());
+  // A store such as KV, where each put replaces.
+  const store = { ...ca.store, put: (record: StoredRecord) => ca.store.put(record) };
+  await Rotation.rotate({ ...ca.mint, store, keks: [newest, first] }, ca.now());
+  const requests = [...ca.store.records.keys()].filter((key) => key.startsWith("request/"));
+  expect(requests).toEqual([`request/${id}`]);
   const record = [...ca.store.records].find(([key]) => key.includes(id))?.[1];
   expect(JSON.stringify(record)).toContain("k2");
 });

@@ -1,12 +1,13 @@
 import { beforeAll, expect, test } from "vitest";
-import { Mint } from "../../../src/ca/mint.ts";
+import { Mint, mintTokenKey } from "../../../src/ca/mint.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { parseAuthorityRecord } from "../../../src/custody/authority-record.ts";
 import { Kek, type KekRing } from "../../../src/custody/kek.ts";
+import { Statement } from "../../../src/custody/statement.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { authoritiesIn, createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
-import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
+import { createKekRing, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { openStore } from "../../testkit/ca/tainted-ca.ts";
 import { createMemorySpace } from "../../testkit/stores/memory-space.ts";
 
@@ -134,6 +135,25 @@ test("seals records again under the newest KEK, and changes nothing else in them
   const [resealed] = await authoritiesIn({ ...mint, keks: [newest] });
   expect(resealed?.certificate.der).toEqual(before?.certificate.der);
   expect(resealed?.schedule).toEqual(before?.schedule);
+});
+
+test("seals statements of every kind and keys for tokens again under the newest KEK, each with its line", async () => {
+  const mint = await found();
+  const content = { authority: "aa", reason: "superseded", knownFrom: inception } as const;
+  const certificates = new Map([["01", after(400).getTime() / 1000]]);
+  await Mint.storeStatement(mint, "revocation", { ...content, revokedAt: inception, certificates });
+  const denial = { subject: "ns/a/sa/b", knownFrom: inception, until: undefined, why: undefined };
+  await Mint.storeRecord(mint, await Statement.seal("denial", denial, mint));
+  await Mint.storeStatement(mint, "backup", { madeAt: inception });
+  await mintTokenKey(mint, "ES256", scheduleAfter(inception, [0, 0, 9 * day, 9 * day]));
+  const newest = await Kek.import("newest", crypto.getRandomValues(new Uint8Array(32)));
+  await Rotation.rotate({ ...mint, keks: [newest, ...keks] }, after(1));
+  const values = [...mint.store.records.values()].map((value) => JSON.parse(value).kek);
+  expect(values).toEqual(Array(5).fill("newest"));
+  const resealed = mint.log.operations.filter(({ event }) => event === "record-resealed");
+  expect(resealed.map(({ record, authority }) => `${record}/${authority}`).toSorted()).toEqual(
+    [...mint.store.records.keys()].toSorted(),
+  );
 });
 
 test("brings back no record that an operator deletes while it is sealed again", async () => {
