@@ -85,6 +85,9 @@ test.each(["EPIPE", "ENOSPC"])(
       lines: 2,
     });
     expect([output.lostLines(), output.fault()]).toEqual([2, undefined]);
+    stderr.failure = new Error("write EIO");
+    await write("g", "error");
+    expect([output.lostLines(), output.fault()]).toEqual([3, expect.stringContaining("EIO")]);
   },
 );
 

@@ -105,6 +105,18 @@ test("an answer in pieces of one octet is refused", async () => {
   await expect(send()).rejects.toThrow("too small pieces");
 });
 
+test("an answer is refused that is longer than what is asked for, and one behind too many hints", async () => {
+  const hint = "HTTP/1.1 103 Early Hints\r\n\r\n";
+  let hints = 16;
+  const { client, request } = await startClient((socket) =>
+    socket.write(`${hint.repeat(hints)}${answered("four")}`),
+  );
+  expect((await client.send(request(), 4)).octets).toHaveLength(4);
+  await expect(client.send(request(), 3)).rejects.toThrow("answered too much");
+  hints = 17;
+  await expect(client.send(request(), 4)).rejects.toThrow("interim answers without end");
+});
+
 test("an answer in many pieces of a usual size is read", async () => {
   const { send } = await startClient((socket) => socket.write(inPieces(512, 400)));
   expect(await send()).toHaveLength(512 * 400);
