@@ -99,6 +99,8 @@ describe("more buckets than there is room for", () => {
   test("forgets those that are full again, and loses nothing", () => {
     const take = takingFrom(() => 60, 100);
     for (let i = 0; i < 100_000; i++) expect(take(`${i}`, later(i * 0.02))).toBe(true);
+    const takeOfOne = takingFrom(() => 60, 100);
+    for (let i = 0; i < 2000; i++) expect(takeOfOne(`owner ${i}`, later(i * 0.1))).toBe(true);
   });
 
   test("share one when none is full again: a flood of keys gets no more", () => {

@@ -20,17 +20,29 @@ async function taintedCa(departure: Departure) {
       leaf.checkIssued(new X509Certificate(certificate.der)),
     )?.id;
   };
+  const taint = () => taintSigner(ca, departure, ca.now());
   const before = await rootAfter(0);
-  expect(await taintSigner(ca, departure, ca.now())).toBe(before);
-  return { before, rootAfter };
+  expect(await taint()).toBe(before);
+  return { before, rootAfter, taint };
 }
 
 test("stays below a tainted root of the bundle for five minutes, in which agents learn the next", async () => {
-  const { before, rootAfter } = await taintedCa("with-last-leaf");
+  const { before, rootAfter, taint } = await taintedCa("with-last-leaf");
   for (const seconds of [120, 170]) expect(await rootAfter(seconds)).toBe(before);
   const after = await rootAfter(200);
   expect(after).toBeDefined();
   expect(after).not.toBe(before);
+  expect(await taint()).toBe(after);
+  expect(await rootAfter(120)).toBe(after);
+});
+
+test("is used only once the log has it", async () => {
+  const ca = await startCa();
+  await ca.found();
+  const { authorities, leafLifetimes } = ca.certificateAuthority.issuance;
+  const issuanceLog = { record: () => Promise.reject(new Error("the log is full")) } as never;
+  const own = { dnsNames: ["ca.test"], authorities, leafLifetimes, issuanceLog };
+  await expect(ownCertificate(own)(ca.now())).rejects.toThrow("the log is full");
 });
 
 test("leaves a root at once that the bundle has lost", async () => {
@@ -46,6 +58,8 @@ test("is another one as soon as the clock was set back before its begin", async 
   const certificateAt = ownCertificate({ dnsNames: ["ca.test"], authorities, leafLifetimes });
   const first = await certificateAt(ca.now());
   expect(await certificateAt(ca.now())).toBe(first);
+  // Without the root.
+  expect(first.chainPem.match(/BEGIN CERTIFICATE/g)).toHaveLength(1);
   ca.pass(-3600);
   const { chainPem } = await certificateAt(ca.now());
   expect(new X509Certificate(chainPem).validFromDate <= ca.now()).toBe(true);
