@@ -75,17 +75,6 @@ describe("a configuration", () => {
     ]);
   });
 
-  test("in which two clusters may name one namespace says which", () => {
-    const ISSUERS = ["a", "b"].map((cluster) => ({
-      issuer: `https://${cluster}.test`,
-      cluster,
-      namespaces: [`shop-${cluster}`, "web-*"],
-    }));
-    expect(inside({ ISSUERS })).toEqual([
-      ["namespaces-overlap", expect.stringContaining("such as web-")],
-    ]);
-  });
-
   test("is compared once, and not for each reader of the page", () => {
     let reads = 0;
     const { issuers, ...rest } = configurationOf({});
