@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseBearerToken } from "../../src/authn/internal/presented-token.ts";
+import { parseBearerToken, quoted } from "../../src/authn/internal/presented-token.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 function authorization(...values: readonly string[]): string | null {
@@ -7,6 +7,11 @@ function authorization(...values: readonly string[]): string | null {
   for (const value of values) headers.append("authorization", value);
   return headers.get("authorization");
 }
+
+test("of an unverified claim a log line has 80 characters, and nothing of what is no text", () => {
+  expect(quoted("\n".repeat(100))).toBe(`"${"\\n".repeat(80)}"`);
+  expect(quoted({ toString: () => "x" })).toBe("not a text");
+});
 
 describe("the bearer token of a request", () => {
   test.each([

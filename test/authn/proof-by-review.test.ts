@@ -152,6 +152,7 @@ describe("a token is refused that", () => {
     ["is bound to another pod of the same name", extra("pod-uid", "other"), "subject"],
     ["is bound to two pods", extra("pod-name", "example-pod-sa-0", "other-0"), "subject"],
     ["is bound to half a pod", extra("pod-uid"), "subject"],
+    ["is bound to a pod without a name", extra("pod-name"), "subject"],
     ["is bound to another node", extra("node-name", "node-2"), "subject"],
   ])("%s", async (_, status, check) => {
     local.review = () => status;

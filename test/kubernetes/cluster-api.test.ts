@@ -115,8 +115,16 @@ test("two APIs of one cluster do not stop each other", async () => {
   expect(sent).toBe(1);
 });
 
+const pod = { namespace: "a", name: "b-0", uid: "1", account: "b", node: "node-1" };
+
+test("a pod of another UID than that asked for is not remembered for it", async () => {
+  const uids = ["0", "1"];
+  const pods = Pods.create(apiOver(async () => podJson({ ...pod, uid: uids.shift() ?? "" })));
+  const find = async () => (await pods.find("a", pod, now))?.uid;
+  expect([await find(), await find()]).toEqual(["0", "1"]);
+});
+
 test("a pod of an account on one node says nothing of another node", async () => {
-  const pod = { namespace: "a", name: "b-0", uid: "1", account: "b", node: "node-1" };
   const list = { items: [podJson(pod)] };
   const pods = Pods.create(apiOver(async () => list));
   const account = { namespace: "a", name: "b" };
