@@ -1,3 +1,4 @@
+import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, test } from "vitest";
 import { ClientError, failCall } from "../../src/client/internal/client-error.ts";
 import { holdTokens } from "../../src/client/internal/jwt-svid.ts";
@@ -20,8 +21,8 @@ test("a hundred tokens are held, and of more none stays for ever", async () => {
 });
 
 test("of a sentence of the CA 200 characters are quoted", () => {
-  const fault = { code: 3, rawMessage: "x".repeat(1000), metadata: new Headers() };
-  const failing = () => failCall(Object.assign(new Error(), { name: "ConnectError" }, fault));
+  const failing = () => failCall(new ConnectError("x".repeat(1000), Code.InvalidArgument));
   expect(failing).toThrow(ClientError);
+  expect(failing).toThrow("the CA answered InvalidArgument: xxx");
   expect(failing).not.toThrow("x".repeat(201));
 });
