@@ -63,13 +63,21 @@ test("forgets staged entries whose bundle is full, and keeps those of the partia
   expect(await entriesOf(parts.objects, vkeyOf(log))).toHaveLength(512);
 });
 
-test("publishes a backlog in parts", async () => {
-  const parts = memoryParts();
+test("publishes a backlog in parts, six objects at once, and lets other work run amid", async () => {
+  let [turns, open, most] = [0, 0, 0];
+  const parts = memoryParts({ yieldTurn: async () => void turns++ });
+  const { objects } = parts;
+  const create = objects.create.bind(objects);
+  objects.create = async (...object) => {
+    most = Math.max(most, ++open);
+    return create(...object).finally(() => open--);
+  };
   const log = await Sequencer.open(parts);
   for (let i = 0; i < 12; i++) await appendMany(log, 1500 * i, 1500);
   await log.publish();
-  expect(parts.objects.checkpoints).toHaveLength(3);
-  expect(await entriesOf(parts.objects, vkeyOf(log))).toHaveLength(18_000);
+  expect(objects.checkpoints).toHaveLength(3);
+  expect(await entriesOf(objects, vkeyOf(log))).toHaveLength(18_000);
+  expect([most, turns >= 12]).toEqual([6, true]);
 });
 
 test("publishes nothing while nothing is new", async () => {
@@ -88,6 +96,25 @@ test("goes on with the same key after a restart", async () => {
   expect(await second.append(entryAt(10))).toEqual({ index: 10 });
   await second.publish();
   expect(await entriesOf(parts.objects, vkeyOf(second))).toHaveLength(11);
+  const anew = { record: "sealed anew" };
+  const open = async (record: string) => ({ ...(await parts.keys.open(record)), ...anew });
+  await Sequencer.open({ ...parts, keys: { ...parts.keys, open } });
+  expect(parts.stage.texts()?.key).toBe("sealed anew");
+});
+
+test("leaves the entries that come while it publishes to the next publication", async () => {
+  const { objects, ...parts } = memoryParts();
+  const log = await Sequencer.open({ ...parts, objects });
+  const replace = objects.replace.bind(objects);
+  let next = 0;
+  objects.replace = async (...object) => {
+    if (next < 9) await log.append(entryAt(next++));
+    return replace(...object);
+  };
+  await log.append(entryAt(next++));
+  await log.publish();
+  expect(objects.checkpoints).toHaveLength(2);
+  expect(log.isBehind).toBe(true);
 });
 
 test("begins under an origin without a scheme alone, and goes on under any", async () => {
