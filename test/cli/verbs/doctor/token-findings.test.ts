@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -9,6 +9,7 @@ import { FetchError } from "../../../../src/foundation/fetch.ts";
 import { createMemoryMint } from "../../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
 import { startCa } from "../../../testkit/ca/running-ca.ts";
+import type { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 
 const issuer = "https://ca.test/mesh";
 const tokens = { issuer, algorithm: "ES256", defaultSeconds: 300, maximumSeconds: 3600 } as const;
@@ -63,6 +64,10 @@ test("the documents of a folder are those of the CA, and are replaced when they 
     currentView: async () => view,
   };
   for (let i = 0; i < 2; i++) await writeDocuments(own, { dir });
+  // Each once: the key set first, which the discovery document names, for everybody to read.
+  const files = ["jwks.json", "openid-configuration"].map((name) => join(dir, ".well-known", name));
+  expect((session.terminal as MemoryTerminal).printed.trim().split("\n")).toEqual(files);
+  for (const file of files) expect((await stat(file)).mode & 0o777).toBe(0o644);
   for (const path of [".well-known/openid-configuration", ".well-known/jwks.json"]) {
     const answer = await ca.app.request(`${issuer}/${path}`);
     expect(await readFile(join(dir, path), "utf8")).toBe(await answer.text());
