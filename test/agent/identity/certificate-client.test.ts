@@ -218,17 +218,6 @@ test("as a node proxy names the workload, and no signer", async () => {
   expect(calls[0]?.request.metadata).toEqual({ ImpersonatedIdentity: spiffeId });
 });
 
-// Istio's client accepts ["foo", "bar"].
-test.each<[readonly string[], string]>([
-  [["foo", "bar"], "answer-malformed"],
-  [[], "answer-empty"],
-  [["foo"], "answer-empty"],
-])("refuses the answer %j", async (chain, fault) => {
-  answer = () => chain;
-  expect(await call()).toBe(fault);
-  expect(calls).toHaveLength(1);
-});
-
 test("makes five attempts after a retryable code, and numbers them", async () => {
   answer = () => new ConnectError("away", Code.Unavailable);
   expect(await call()).toBe("authority-unreachable");
@@ -256,22 +245,17 @@ test("makes one attempt while the last call has failed, and five after one that 
   expect(calls).toHaveLength(13);
 });
 
-test.each([
-  [Code.Canceled, 2],
-  [Code.DeadlineExceeded, 2],
-  [Code.ResourceExhausted, 2],
-  [Code.Aborted, 2],
-  [Code.Internal, 2],
-  [Code.Unavailable, 2],
-  [Code.Unauthenticated, 1],
-  [Code.PermissionDenied, 1],
-  [Code.InvalidArgument, 1],
-  [Code.Unknown, 2],
-  [Code.Unimplemented, 1],
-])("after the code %d makes %d attempts", async (code, attempts) => {
-  answer = () => (calls.length === 1 ? new ConnectError("no", code) : []);
-  await call();
-  expect(calls).toHaveLength(attempts);
+test("tries again after a code that may pass, and not after a refusal or a wrong answer", async () => {
+  answer = () => (calls.length === 1 ? new ConnectError("away", Code.Unknown) : []);
+  expect(await call()).toBe("answer-empty");
+  expect(calls).toHaveLength(2);
+  answer = () => new ConnectError("no", Code.Unauthenticated);
+  expect(await call()).toBe("authority-refused");
+  expect(calls).toHaveLength(3);
+  // Istio's client accepts these.
+  answer = () => ["foo", "bar"];
+  expect(await call()).toBe("answer-malformed");
+  expect(calls).toHaveLength(4);
 });
 
 const waiting = (value: string, code = Code.ResourceExhausted) =>
@@ -279,7 +263,6 @@ const waiting = (value: string, code = Code.ResourceExhausted) =>
 
 test.each([
   ["1", Code.ResourceExhausted, 1],
-  ["7", Code.Unavailable, 7],
   ["99999", Code.Unavailable, 99_999],
 ])("waits for %s seconds if the CA asks for it with the code %d", async (value, code, seconds) => {
   answer = () => waiting(value, code);
@@ -290,14 +273,11 @@ test.each([
   expect(calls).toHaveLength(1);
 });
 
-test.each(["0", "-7", "soon", "1e3", "1.5", "100000", "9".repeat(99)])(
-  "tries again at once if the CA asks for a wait of %s",
-  async (value) => {
-    answer = () => (calls.length === 1 ? waiting(value) : []);
-    expect(await call()).toBe("answer-empty");
-    expect(calls).toHaveLength(2);
-  },
-);
+test("tries again at once if the CA asks for no wait", async () => {
+  answer = () => (calls.length === 1 ? waiting("0") : []);
+  expect(await call()).toBe("answer-empty");
+  expect(calls).toHaveLength(2);
+});
 
 test("waits for nothing after a refusal for good", async () => {
   answer = () => waiting("7", Code.PermissionDenied);
@@ -454,7 +434,8 @@ describe("a provisioned certificate", () => {
 test("says that no connection opened where it refuses the server's certificate itself", async () => {
   const failed = async (...client: Parameters<typeof createIssue>): Promise<string> =>
     (await createIssue(...client))().then(() => "issued", String);
-  expect(await failed({}, "istiod.evil.svc")).toMatch(/no connection to the CA: .*ALTNAME_INVALID/);
+  for (const name of ["istiod.evil.svc", "10.9.8.7"])
+    expect(await failed({}, name)).toMatch(/no connection to the CA: .*ALTNAME_INVALID/);
   await writeFile(join(folder, "root-cert.pem"), (await createTestAuthority("stranger")).pem);
   expect(await failed()).toMatch(/no connection to the CA: .*(?:SELF_SIGNED|UNABLE_TO_)/);
   expect(calls).toEqual([]);
@@ -464,14 +445,6 @@ test("says that the CA answered where it refuses the call", async () => {
   answer = () => new ConnectError("caller may not do this", Code.PermissionDenied);
   const issue = await createIssue();
   await expect(issue()).rejects.toThrow(/^the CA answered .*caller may not do this/);
-});
-
-test("refuses a server with another name, or under another root", async () => {
-  for (const name of ["istiod.evil.svc", "10.9.8.7"])
-    expect(await call({}, name)).toBe("authority-unreachable");
-  await writeFile(join(folder, "root-cert.pem"), (await createTestAuthority("stranger")).pem);
-  expect(await call()).toBe("authority-unreachable");
-  expect(calls).toEqual([]);
 });
 
 test("a failed call resets the connection, and one that the agent ended is no outage", async () => {

@@ -159,18 +159,6 @@ test("secrets in files notify of roots that are written in place, and of roots t
   expect(await recreated).toBe(2);
 });
 
-test("secrets in files notify of a symbolic link to another file", async () => {
-  await writeFile(join(folder, "a.pem"), root.pem);
-  await writeFile(join(folder, "b.pem"), successor.pem);
-  await symlink("a.pem", join(folder, "root.pem"));
-  const { next } = watching(rootName());
-  const changed = next();
-  await symlink("b.pem", join(folder, "link"));
-  await rename(join(folder, "link"), join(folder, "root.pem"));
-  await changed;
-  expect(await source.load(rootName())).toMatchObject({ pem: successor.pem });
-});
-
 test("secrets in files notify of the folder that the kubelet swaps", async () => {
   for (const [version, pem] of [
     ["v1", root.pem],

@@ -143,13 +143,6 @@ test("serves the certificate, the key and the bundle in DER", async () => {
   expect(federatedBundles).toEqual({});
 });
 
-test("serves the bundle under the SPIFFE ID of its trust domain", async () => {
-  const { client } = await start();
-  const { bundles } = await first(client.fetchX509Bundles({}, { headers }));
-  expect(Object.keys(bundles)).toEqual([ownDomain]);
-  expect(new X509Certificate(bundles[ownDomain] ?? new Uint8Array()).ca).toBe(true);
-});
-
 test("sends the whole state again when the certificate is renewed", async () => {
   const { client } = await start({ SECRET_TTL: "2s" });
   const serials = new Set<string>();

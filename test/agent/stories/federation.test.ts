@@ -153,67 +153,10 @@ test("the roots of the endpoint are those that their file has at each fetch", as
   await eventually(async () => expect(await foreignRoot(agent)).toBe("O=a"));
 });
 
-const garbage: readonly [string, () => string][] = [
-  ["is no JSON", () => "<html>"],
-  ["is no bundle", () => JSON.stringify({ keys: {} })],
-  [
-    "has a certificate that does not parse",
-    () => bundleOf(1, rootOf(0)).replace('"x5c":["', '"x5c":["AA'),
-  ],
-  ["has a negative sequence", () => bundleOf(-1, rootOf(0))],
-  ["is too large", () => bundleOf(1, rootOf(0)) + " ".repeat(2 << 20)],
-];
-
-test.each(garbage)("a bundle that %s is refused", async (_, body) => {
-  const agent = await startFederated((_, response) => void response.end(body()));
-  await agent.event("bundle-unread");
-  expect(await foreignRoot(agent)).toBeUndefined();
-});
-
-test("a bundle with the certificate of a workload for a root is refused", async () => {
-  const { publicKey } = rootOf(1);
-  const leaf = new X509Certificate((await roots[0]?.issue(`${other}/x`, publicKey)) ?? "");
-  const agent = await startFederated((_, response) => void response.end(bundleOf(1, leaf)));
-  await agent.event("bundle-unread");
-  expect(await foreignRoot(agent)).toBeUndefined();
-});
-
-test.each([
-  ["another trust domain's", "spiffe://evil.test", undefined],
-  ["the agent's own", "spiffe://cluster.local", undefined],
-  ["its own", other, "O=named"],
-])("a root whose SPIFFE ID is %s is trusted accordingly", async (_, name, subject) => {
-  const root = new X509Certificate(await namedRoot(name));
-  const agent = await startFederated((_, response) => void response.end(bundleOf(1, root)));
-  const { outcome } = await agent.event("federated-bundle-read");
-  expect(outcome).toBe(subject ? "taken" : "other-trust-domain");
-  expect(await foreignRoot(agent)).toBe(subject);
-});
-
-async function namedRoot(name: string): Promise<string> {
-  const authority = await createTestAuthority("named", name);
-  return authority.pem;
-}
-
-test("a redirect is not followed", async () => {
-  let isFollowed = false;
-  const agent = await startFederated(({ url }, response) => {
-    if (url === "/bundle") response.writeHead(302, { location: "/elsewhere" }).end();
-    else {
-      isFollowed = true;
-      response.end(bundleOf(1, rootOf(0)));
-    }
-  });
-  await agent.event("bundle-unread", 2);
-  expect(isFollowed).toBe(false);
-  expect(await foreignRoot(agent)).toBeUndefined();
-});
-
 test.each<[string, () => Partial<Endpoint>]>([
   ["whose certificate has another name", () => ({ host: "localhost" })],
   ["whose root is unknown", () => ({ trusted: roots[0]?.pem ?? "" })],
   ["whose root file is empty", () => ({ trusted: "" })],
-  ["whose root file has no certificate", () => ({ trusted: "-----BEGIN X-----\n" })],
 ])("a server %s gets no request", async (_, changes) => {
   await expectNoRequest((answer) => startFederated(answer, changes()));
 });

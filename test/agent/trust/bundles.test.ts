@@ -1,8 +1,8 @@
-import type { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
 import { FederatedBundles, JwtBundles } from "../../../src/agent/trust/bundles.ts";
 import type { KeySet } from "../../../src/pki/jose/key-set.ts";
 import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 
 const domain = (name: string): TrustDomain => TrustDomain.parse(name) as TrustDomain;
@@ -45,29 +45,57 @@ test("a key of the same name and other material is another one, of which readers
   expect(bundles.keysOf(own)).toEqual(keys("k1=b"));
 });
 
-test("each federated trust domain has a sequence of its own", async () => {
+const [root, named, other, longer] = await Promise.all([
+  createTestAuthority(),
+  createTestAuthority("own", "spiffe://cluster.local"),
+  createTestAuthority("other", "spiffe://other.local"),
+  createTestAuthority("longer", "spiffe://cluster.local.evil"),
+]);
+
+const document = (sequence: number, ...roots: readonly (typeof root)[]): SpiffeBundle => ({
+  sequence,
+  refreshSeconds: 1,
+  jwtKeys: [],
+  roots: roots.map(({ certificate }) => certificate),
+});
+
+test("each federated trust domain has a sequence of its own", () => {
   const federation = new FederatedBundles();
-  const { certificate } = await createTestAuthority();
-  const bundle = (sequence: number, ...roots: readonly X509Certificate[]) => ({
-    ...{ sequence, refreshSeconds: 300, jwtKeys: [], roots },
-  });
   const [one, two] = [domain("one.test"), domain("two.test")];
-  expect(federation.update(one, bundle(9, certificate))).toBe("taken");
-  expect(federation.update(two, bundle(1, certificate))).toBe("taken");
-  expect(federation.update(one, bundle(8))).toBe("sequence-backwards");
-  expect(federation.update(two, bundle(2))).toBe("taken");
+  expect(federation.update(one, document(9, root))).toBe("taken");
+  expect(federation.update(two, document(1, root))).toBe("taken");
+  expect(federation.update(one, document(8))).toBe("sequence-backwards");
+  expect(federation.update(two, document(2))).toBe("taken");
   expect([...federation.current.keys()]).toEqual([one]);
 });
 
-test("a bundle with a root of another trust domain is refused whole", async () => {
-  const federation = new FederatedBundles();
-  const [own, other] = await Promise.all(
-    ["one.test", "two.test"].map((name) => createTestAuthority(name, `spiffe://${name}`)),
-  );
-  const roots = [own, other].flatMap((each) => each?.certificate ?? []);
-  const bundle = { sequence: 1, refreshSeconds: 300, jwtKeys: [], roots };
-  expect(federation.update(domain("one.test"), bundle)).toBe("other-trust-domain");
-  expect(federation.update(domain("one.test"), { ...bundle, roots: roots.slice(0, 1) })).toBe(
-    "taken",
-  );
+test("a federated bundle that goes backwards is refused", () => {
+  const bundles = new FederatedBundles();
+  expect(bundles.update(own, document(2, root))).toBe("taken");
+  expect(bundles.update(own, document(1))).toBe("sequence-backwards");
+  expect(bundles.current.get(own)).toHaveLength(1);
+});
+
+test("a federated bundle of a lower number with the same content is taken, and no older one after it", () => {
+  const bundles = new FederatedBundles();
+  bundles.update(own, document(3, root));
+  expect(bundles.update(own, document(1, root))).toBe("taken");
+  expect(bundles.update(own, document(2))).toBe("sequence-backwards");
+  expect(bundles.current.get(own)).toHaveLength(1);
+});
+
+test("a federated bundle without roots withdraws its trust domain", () => {
+  const bundles = new FederatedBundles();
+  bundles.update(own, document(1, root));
+  bundles.update(own, document(2));
+  expect(bundles.current.size).toBe(0);
+});
+
+test("a federated bundle with one root of another trust domain is refused, whatever its other roots are", () => {
+  const bundles = new FederatedBundles();
+  expect(bundles.update(own, document(1, named))).toBe("taken");
+  for (const roots of [[other], [named, other], [other, named], [root, other], [longer]]) {
+    expect(bundles.update(own, document(2, ...roots))).toBe("other-trust-domain");
+  }
+  expect(bundles.current.get(own)).toEqual([named.certificate]);
 });

@@ -247,15 +247,6 @@ test("roots are held back as the last call says, and no others", () => {
   expect(told).toEqual([2, 2, 3]);
 });
 
-test("roots of answers count until the bundle is confirmed, and no longer", async () => {
-  const trust = new TrustRoots();
-  trust.updateFromBundle(bundle(1, a));
-  trust.updateFromAnswer(await answer("x", b, a));
-  expect(names(trust)).toBe("ab");
-  trust.confirmBundle();
-  expect(names(trust)).toBe("a");
-});
-
 test("roots of a file that are none of the mesh's count beside the current ones", () => {
   const roots = new MeshRoots();
   roots.update([a.certificate]);
