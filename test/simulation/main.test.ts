@@ -2,11 +2,16 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { run } from "../testkit/programs/child-process.ts";
 
-test.each([["1e3"], ["every", "1e3"]])(
-  "%s %s plays nothing, and is no success",
-  async (...words) => {
-    const program = join(import.meta.dirname, "main.ts");
-    const { exitCode, stdout } = await run(process.execPath, [program, ...words]);
-    expect([exitCode, stdout]).toEqual([2, expect.stringContaining("-- every [<count>]")]);
+test.each<[number, ...string[]]>([
+  [0, "--help"],
+  [2, "1e3"],
+  [2, "every", "1e3"],
+])(
+  "ends with %d for the words %s %s, plays nothing, and says what it takes",
+  async (code, ...words) => {
+    const main = join(import.meta.dirname, "main.ts");
+    const { exitCode, stdout } = await run(process.execPath, [main, ...words]);
+    expect([exitCode, stdout]).toEqual([code, expect.stringContaining("-- every [<count>]")]);
+    expect(stdout).not.toContain("kept every invariant");
   },
 );

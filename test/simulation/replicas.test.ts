@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
+import { firstSeed } from "./first-seed.ts";
 import { simulateReplicas } from "./replicated-store.ts";
 import { firstViolation } from "./violation.ts";
 
 const histories = 150;
 /** A change breaks one of a few dozen histories. */
 const mutilated = 3000;
-const firstSeed = 1 + Math.floor(Math.random() * 1e9);
 
 type Change = Parameters<typeof simulateReplicas>[1];
 

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Schedule } from "../../src/pki/authority/schedule.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { firstSeed } from "./first-seed.ts";
 import { type Mutation, simulate } from "./mesh.ts";
 import { firstViolation } from "./violation.ts";
 
@@ -10,7 +11,6 @@ const histories = 500;
 const historiesWithout = 1000;
 /** The histories of one test: all of them in one would take minutes on a busy machine. */
 const atOnce = 100;
-const firstSeed = 1 + Math.floor(Math.random() * 1e9);
 
 test.each(Array.from({ length: histories / atOnce }, (_, i) => firstSeed + i * atOnce))(
   `keeps every invariant in ${atOnce} virtual histories from seed %i`,

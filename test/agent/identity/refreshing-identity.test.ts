@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
+import { hoursUntil, RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
 import {
   type CaAnswer,
   generateSubjectKey,
@@ -332,6 +332,14 @@ test("begins with the cached certificate, and renews it when that is due", async
   expect(bench.trust.current).toHaveLength(1);
   await bench.pass(61_000);
   expect(bench.calls).toBe(1);
+});
+
+test.each([
+  [undefined, 0],
+  [new Date(start.getTime() - hour), 0],
+  [new Date(start.getTime() + 1.5 * hour), 1.5],
+])("until %o there are %d hours", (notAfter, hours) => {
+  expect(hoursUntil(notAfter, start)).toBe(hours);
 });
 
 test("stops at its end once its certificate is stored, and leaves no timer", async () => {

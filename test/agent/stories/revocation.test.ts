@@ -70,10 +70,16 @@ test("CRLs of the CA reach Envoy, SPIFFE clients and files, and so does the next
   await event("certificate-obtained", 2);
   expect(agent.status()).toMatchObject({ isReady: true, reasons: [] });
   const { revocation } = agent.status();
-  expect(revocation).toMatchObject({ isUsed: true, lastError: undefined });
+  const list = {
+    authority: expect.stringMatching(/^[0-9a-f]{40}$/),
+    number: expect.stringMatching(/^\d+$/),
+    nextUpdate: expect.stringMatching(/Z$/),
+  };
+  const confirmedAt = expect.stringMatching(/Z$/);
+  expect(revocation).toEqual({ isUsed: true, lists: [list, list], confirmedAt });
   const metrics = await (await fetch(`${agent.statusUrl}/metrics`)).text();
   expect(metrics).toMatch(
-    /^istio_agent_revocation_list_expiry_seconds\{authority="[0-9a-f]{40}"\} /m,
+    /^istio_agent_revocation_list_expiry_seconds\{authority="[0-9a-f]{40}"\} [1-9]/m,
   );
 });
 

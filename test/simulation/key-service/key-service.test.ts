@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
+import { firstSeed } from "../first-seed.ts";
 import { firstViolation } from "../violation.ts";
 import { type LeaseMutation, leaseViolation } from "./kek-lease.ts";
 import { type ServiceMutation, simulateServiceRoot } from "./service-root.ts";
 
 const histories = 100;
-const firstSeed = 1 + Math.floor(Math.random() * 1e9);
 
 test(`a root in a key service keeps every invariant in ${histories} histories from seed ${firstSeed}`, () => {
   expect(firstViolation(simulateServiceRoot, firstSeed, histories)).toBeUndefined();
