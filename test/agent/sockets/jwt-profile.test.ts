@@ -1,6 +1,4 @@
-import { connect } from "node:net";
-import { type Client, Code, ConnectError, createClient } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
+import { type Client, Code, ConnectError } from "@connectrpc/connect";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { createJwtProfile } from "../../../src/agent/sockets/workload-api.ts";
@@ -11,13 +9,13 @@ import {
   type JwtAuthority,
   subject,
 } from "../../testkit/agent/jwt-authority.ts";
+import { security, workloadApiClient } from "../../testkit/agent/sds-client.ts";
 import { verifiedByNode } from "../../testkit/callers/token-oracle.ts";
 import { createTokenKey, mintToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal, trustDomain, workload } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
-const options = { headers: { "workload.spiffe.io": "true" } };
 const ownDomain = "spiffe://cluster.local";
 
 let authority: JwtAuthority;
@@ -46,11 +44,7 @@ async function serve(identity: { spiffeId: typeof subject } | undefined) {
     log: createEventRecorder(),
   });
   onTestFinished(() => server.close());
-  const nodeOptions = { createConnection: () => connect(path) };
-  return createClient(
-    SpiffeWorkloadAPI,
-    createGrpcTransport({ baseUrl: "http://agent", nodeOptions }),
-  );
+  return workloadApiClient(path);
 }
 
 const refusalOf = (work: Promise<unknown>): Promise<string> =>
@@ -63,9 +57,9 @@ const keySetIn = (document: Uint8Array = new Uint8Array()) =>
   JSON.parse(new TextDecoder().decode(document));
 
 test("a workload gets a token that node:crypto verifies by the bundle of the same socket", async () => {
-  const { svids } = await client.fetchJWTSVID({ audience: ["a", "b"] }, options);
+  const { svids } = await client.fetchJWTSVID({ audience: ["a", "b"] }, security);
   expect(svids).toMatchObject([{ spiffeId: subject, hint: "" }]);
-  for await (const { bundles } of client.fetchJWTBundles({}, options)) {
+  for await (const { bundles } of client.fetchJWTBundles({}, security)) {
     expect(Object.keys(bundles)).toEqual([ownDomain]);
     const verified = verifiedByNode(svids[0]?.svid ?? "", keySetIn(bundles[ownDomain]));
     expect(verified?.claims).toMatchObject({ aud: ["a", "b"], sub: subject });
@@ -76,7 +70,7 @@ test("a workload gets a token that node:crypto verifies by the bundle of the sam
 test("the stream has all bundles at once, the federation's too, and again at each change", async () => {
   const other = { ...(await createTokenKey("RS256", "other-1")).publicJwk, use: "jwt-svid" };
   const seen: string[][] = [];
-  for await (const { bundles } of client.fetchJWTBundles({}, options)) {
+  for await (const { bundles } of client.fetchJWTBundles({}, security)) {
     seen.push(
       Object.entries(bundles).flatMap(([domain, set]) =>
         keySetIn(set).keys.map(({ kid }: { kid: string }) => `${domain} ${kid}`),
@@ -97,9 +91,9 @@ test("the stream has all bundles at once, the federation's too, and again at eac
 });
 
 test("a token is validated for an audience, and its claims are told", async () => {
-  const { svids } = await client.fetchJWTSVID({ audience: ["a", "b"] }, options);
+  const { svids } = await client.fetchJWTSVID({ audience: ["a", "b"] }, security);
   const { svid = "" } = svids[0] ?? {};
-  const answer = await client.validateJWTSVID({ audience: "b", svid }, options);
+  const answer = await client.validateJWTSVID({ audience: "b", svid }, security);
   expect(answer).toMatchObject({ spiffeId: subject, claims: { aud: ["a", "b"], sub: subject } });
   const wrong = [
     ["c", svid],
@@ -108,7 +102,7 @@ test("a token is validated for an audience, and its claims are told", async () =
     ["", svid],
   ] as const;
   for (const [audience, token] of wrong) {
-    const refused = await refusalOf(client.validateJWTSVID({ audience, svid: token }, options));
+    const refused = await refusalOf(client.validateJWTSVID({ audience, svid: token }, security));
     expect(refused).toMatch(/^InvalidArgument: /);
   }
 });
@@ -120,9 +114,9 @@ test("a federated token is validated by its own domain's keys alone", async () =
   const published = [{ ...foreign.publicJwk, use: "jwt-svid" }];
   authority.jwtBundles.update(trustDomain("other.test"), JwtSvidKeys.in(published));
   const own = { audience: "a", svid: await sign("spiffe://other.test/x") };
-  expect((await client.validateJWTSVID(own, options)).spiffeId).toBe("spiffe://other.test/x");
+  expect((await client.validateJWTSVID(own, security)).spiffeId).toBe("spiffe://other.test/x");
   for (const sub of [subject, "spiffe://third.test/x"]) {
-    const forged = client.validateJWTSVID({ audience: "a", svid: await sign(sub) }, options);
+    const forged = client.validateJWTSVID({ audience: "a", svid: await sign(sub) }, security);
     expect(await refusalOf(forged)).toMatch(/^InvalidArgument: /);
   }
 });
@@ -133,7 +127,7 @@ test.each([
   ["nine audiences", Array.from({ length: 9 }, (_, i) => `${i}`)],
   ["an audience beyond 255 characters", ["x".repeat(256)]],
 ])("%s never reaches the CA", async (_, audience) => {
-  const refused = await refusalOf(client.fetchJWTSVID({ audience }, options));
+  const refused = await refusalOf(client.fetchJWTSVID({ audience }, security));
   expect(refused).toMatch(/^InvalidArgument: name 1 to 8 audiences/);
   expect(authority.requests).toHaveLength(0);
 });
@@ -146,16 +140,16 @@ test.each([
   [Code.FailedPrecondition, "Unavailable"],
 ])("the CA's code %i becomes %s", async (code, told) => {
   authority.refusal = new ConnectError("the CA's sentence", code);
-  const refused = await refusalOf(client.fetchJWTSVID({ audience: ["a", "b"] }, options));
+  const refused = await refusalOf(client.fetchJWTSVID({ audience: ["a", "b"] }, security));
   expect(refused).toMatch(new RegExp(`^${told}: there is no token for a, b: .*the CA's sentence`));
 });
 
 test("a workload may name itself and as many audiences as the CA takes, and gets no token of another", async () => {
   const audience = Array.from({ length: 8 }, (_, i) => `${i}`.repeat(255));
-  const { svids } = await client.fetchJWTSVID({ audience, spiffeId: subject }, options);
+  const { svids } = await client.fetchJWTSVID({ audience, spiffeId: subject }, security);
   expect(svids).toMatchObject([{ spiffeId: subject }]);
   const others = workload("foo", "other");
-  const call = client.fetchJWTSVID({ audience: ["a"], spiffeId: others }, options);
+  const call = client.fetchJWTSVID({ audience: ["a"], spiffeId: others }, security);
   expect(await refusalOf(call)).toMatch(/^PermissionDenied: /);
   expect(authority.requests).toHaveLength(1);
 });
@@ -164,7 +158,7 @@ test("a node proxy names one of the node's workloads", async () => {
   authority = await createJwtAuthority(true);
   client = await serve(undefined);
   const ask = (spiffeId: string) =>
-    refusalOf(client.fetchJWTSVID({ audience: ["a"], spiffeId }, options));
+    refusalOf(client.fetchJWTSVID({ audience: ["a"], spiffeId }, security));
   expect(await ask(subject)).toBe("no error");
   expect(authority.requests[0]?.spiffeId).toBe(subject);
   expect(await ask("")).toMatch(/^InvalidArgument: /);
@@ -176,8 +170,8 @@ test("without the CA's bundle nothing is served or validated, and the code asks 
   const empty = new (jwtBundles.constructor as new () => typeof jwtBundles)();
   authority = { ...rest, jwtBundles: empty };
   client = await serve({ spiffeId: subject });
-  const streamed = client.fetchJWTBundles({}, options)[Symbol.asyncIterator]().next();
+  const streamed = client.fetchJWTBundles({}, security)[Symbol.asyncIterator]().next();
   expect(await refusalOf(streamed)).toMatch(/^Unavailable: /);
-  const validated = client.validateJWTSVID({ audience: "a", svid: "b" }, options);
+  const validated = client.validateJWTSVID({ audience: "a", svid: "b" }, security);
   expect(await refusalOf(validated)).toMatch(/^Unavailable: /);
 });

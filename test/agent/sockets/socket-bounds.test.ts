@@ -99,29 +99,12 @@ test("a state of the Workload API waits for room, and gives it back once the nex
   expect(seen).toEqual([state, "left"]);
 });
 
-test.each([
-  [81, [false, true, false]],
-  [79, [false, false, false]],
-])("a stream at %i percent of the heap ends of three connections: %j", (percent, ended) => {
-  let used = 0;
-  const sessions = new Sessions(() => ({ used_heap_size: used, heap_size_limit: 100 }));
-  const begin = (session: object) =>
-    sessions.count(Object.assign(new EventEmitter(), { session }) as unknown as ServerHttp2Stream);
-  const all = [1, 3, 2].map((streams) => {
-    const destroy = (): void => void Object.assign(session, { isOver: true });
-    const session = Object.assign(new EventEmitter(), { isOver: false, destroy });
-    sessions.add(session as unknown as Http2Session);
-    for (let i = 0; i < streams; i++) begin(session);
-    return session;
-  });
-  used = percent;
-  for (const session of all.slice(0, 1)) begin(session);
-  expect(all.map(({ isOver }) => isOver)).toEqual(ended);
-});
-
 /** The connections of a socket, and for each number of streams a connection that has them. */
-function connections(...streams: number[]) {
-  const sessions = new Sessions(() => ({ used_heap_size: 0, heap_size_limit: 100 }));
+function connections(
+  streams: readonly number[],
+  heap = { used_heap_size: 0, heap_size_limit: 100 },
+) {
+  const sessions = new Sessions(() => heap);
   const all = streams.map((count) => {
     const destroy = (): void => void Object.assign(session, { isOver: true });
     const session = Object.assign(new EventEmitter(), { isOver: false, destroy });
@@ -136,6 +119,17 @@ function connections(...streams: number[]) {
   return { sessions, all };
 }
 
+test.each([
+  [81, [false, true, false]],
+  [79, [false, false, false]],
+])("a stream at %i percent of the heap ends of three connections: %j", (percent, ended) => {
+  const heap = { used_heap_size: 0, heap_size_limit: 100 };
+  const { all } = connections([1, 3, 2], heap);
+  heap.used_heap_size = percent;
+  all[0]?.begin();
+  expect(all.map(({ session }) => session.isOver)).toEqual(ended);
+});
+
 const namesOf = (count: number, prefix = "spiffe://"): string[] =>
   Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
@@ -144,7 +138,7 @@ test.each([
   ["one has no stream, and goes", 0, 200],
 ])("of 512 connections, %s once another one comes", (_, streams, ended) => {
   const counts = Array.from({ length: 513 }, (_, i) => (i === 200 ? streams : 1));
-  const { all } = connections(...counts);
+  const { all } = connections(counts);
   expect(all.flatMap(({ session }, i) => (session.isOver ? [i] : []))).toEqual([ended]);
 });
 
@@ -153,7 +147,7 @@ test.each([
   ["five names of files", namesOf(5, "file-root:/")],
   ["a name of 8,193 characters", ["a".repeat(8_193)]],
 ])("a stream may not have %s", (_, names) => {
-  const { sessions, all } = connections(1);
+  const { sessions, all } = connections([1]);
   const [stream] = all[0]?.begun ?? [];
   if (!stream) throw new Error("no stream");
   expect(() => sessions.hold(stream, names)).toThrow("too many names, or too long ones");
@@ -161,7 +155,7 @@ test.each([
 });
 
 test("the connection with most names goes once all have too many", () => {
-  const { sessions, all } = connections(1, 8);
+  const { sessions, all } = connections([1, 8]);
   const [one, eight] = all;
   for (const stream of one?.begun ?? []) sessions.hold(stream, namesOf(900));
   for (const stream of eight?.begun.slice(0, 7) ?? []) sessions.hold(stream, namesOf(900));
@@ -171,7 +165,7 @@ test("the connection with most names goes once all have too many", () => {
 });
 
 test("a stream weighs by the names that it has now, and not by those before", () => {
-  const { sessions, all } = connections(1, 1);
+  const { sessions, all } = connections([1, 1]);
   for (const stream of all.flatMap(({ begun }) => begun)) {
     for (let i = 0; i < 20; i++) sessions.hold(stream, namesOf(900));
   }
@@ -179,7 +173,7 @@ test("a stream weighs by the names that it has now, and not by those before", ()
 });
 
 test("streams that have ended weigh nothing, although they no longer know their connection", () => {
-  const { all } = connections(8_000, 100);
+  const { all } = connections([8_000, 100]);
   for (const stream of all[0]?.begun ?? []) {
     Object.assign(stream, { session: undefined });
     stream.emit("close");
@@ -189,7 +183,7 @@ test("streams that have ended weigh nothing, although they no longer know their 
 });
 
 test("a message weighs, also one that has not come to its end, until the next one comes", () => {
-  const { sessions, all } = connections(1, 1);
+  const { sessions, all } = connections([1, 1]);
   const [one, other] = all.map(({ begun: [stream] }) => stream);
   if (!one || !other) throw new Error("no stream");
   for (let i = 0; i < 100; i++) {

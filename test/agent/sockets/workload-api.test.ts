@@ -1,7 +1,5 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
-import { connect } from "node:net";
-import { type Client, Code, type ConnectError, createClient } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
+import { type Client, Code, type ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
@@ -14,12 +12,12 @@ import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { createJwtAuthority } from "../../testkit/agent/jwt-authority.ts";
 import { type RunningAgent, runAgent } from "../../testkit/agent/running-agent.ts";
+import { security, workloadApiClient } from "../../testkit/agent/sds-client.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal, trustDomain, workload } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
-const headers = { "workload.spiffe.io": "true" };
 const ownDomain = "spiffe://cluster.local";
 
 let ca: HttpCa;
@@ -35,13 +33,7 @@ interface Running extends RunningAgent {
 async function start(variables: Record<string, string> = {}): Promise<Running> {
   const socket = `${await temporaryFolder()}/api`;
   const running = await runAgent(ca, { RAMPART_WORKLOAD_API_SOCKET: socket, ...variables });
-  return { ...running, client: clientOf(socket) };
-}
-
-function clientOf(socket: string): Client<typeof SpiffeWorkloadAPI> {
-  const nodeOptions = { createConnection: () => connect(socket) };
-  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
-  return createClient(SpiffeWorkloadAPI, transport);
+  return { ...running, client: workloadApiClient(socket) };
 }
 
 /** An identity with a certificate from a test authority. */
@@ -89,7 +81,7 @@ async function serveApi(parts: Pick<Api, "identity" | "trust"> & Partial<Api>) {
     log: createEventRecorder(),
   });
   onTestFinished(() => server.close());
-  return clientOf(path);
+  return workloadApiClient(path);
 }
 
 /** An identity below one of two roots of one name. */
@@ -125,7 +117,7 @@ const codeOf = async (work: Promise<unknown>): Promise<string> =>
 
 test("serves the certificate, the key and the bundle in DER", async () => {
   const { client } = await start();
-  const { svids, federatedBundles } = await first(client.fetchX509SVID({}, { headers }));
+  const { svids, federatedBundles } = await first(client.fetchX509SVID({}, security));
   expect(svids).toHaveLength(1);
   const [svid] = svids;
   if (!svid) throw new Error("no SVID");
@@ -146,7 +138,7 @@ test("serves the certificate, the key and the bundle in DER", async () => {
 test("sends the whole state again when the certificate is renewed", async () => {
   const { client } = await start({ SECRET_TTL: "2s" });
   const serials = new Set<string>();
-  for await (const { svids } of client.fetchX509SVID({}, { headers })) {
+  for await (const { svids } of client.fetchX509SVID({}, security)) {
     serials.add(new X509Certificate(svids[0]?.x509Svid ?? new Uint8Array()).serialNumber);
     if (serials.size === 2) break;
   }
@@ -169,21 +161,21 @@ test("refuses every method without the security header, and with another value o
 
 test("answers Unimplemented for a token where the CA issues none", async () => {
   const { client } = await start();
-  const call = client.fetchJWTSVID({ audience: ["a"] }, { headers });
+  const call = client.fetchJWTSVID({ audience: ["a"] }, security);
   expect(await codeOf(call)).toBe("Unimplemented");
 });
 
 test("answers Unavailable while there is no certificate", async () => {
   const { client, event } = await start({ RAMPART_TOKEN_FILE: "/nowhere" });
   await event("renewal-failed");
-  expect(await codeOf(first(client.fetchX509SVID({}, { headers })))).toBe("Unavailable");
+  expect(await codeOf(first(client.fetchX509SVID({}, security)))).toBe("Unavailable");
 });
 
 test("serves the node's workloads no certificate, and roots only once there are any", async () => {
   const [trust, { certificate }] = [new TrustRoots(), await createTestAuthority()];
   const client = await serveApi({ identity: undefined, trust });
-  const bundles = () => first(client.fetchX509Bundles({}, { headers }));
-  expect(await codeOf(first(client.fetchX509SVID({}, { headers })))).toBe("PermissionDenied");
+  const bundles = () => first(client.fetchX509Bundles({}, security));
+  expect(await codeOf(first(client.fetchX509SVID({}, security)))).toBe("PermissionDenied");
   expect(await codeOf(bundles())).toBe("Unavailable");
   trust.restore("", [certificate]);
   expect(Buffer.from((await bundles()).bundles[ownDomain] ?? [])).toEqual(certificate.raw);
@@ -202,7 +194,7 @@ test("serves the bundles of federated trust domains, and withdraws them", async 
   federation.update(other, bundleOf(1, trust.current));
   const client = await serveApi({ identity, trust, federation });
   const domains: string[][] = [];
-  for await (const { federatedBundles } of client.fetchX509SVID({}, { headers })) {
+  for await (const { federatedBundles } of client.fetchX509SVID({}, security)) {
     domains.push(Object.keys(federatedBundles));
     if (domains.length === 2) break;
     federation.update(other, bundleOf(2, []));
@@ -218,7 +210,7 @@ test("pushes the bundle without a root that was withdrawn while an answer was ma
   const revocation = { crls: [], changes: new Subscribers(), settled };
   const client = await serveApi({ identity, trust, revocation });
   const shown: Buffer[] = [];
-  for await (const { bundles } of client.fetchX509Bundles({}, { headers })) {
+  for await (const { bundles } of client.fetchX509Bundles({}, security)) {
     shown.push(Buffer.from(bundles[ownDomain] ?? []));
     if (shown.length === 2) break;
   }
@@ -233,9 +225,9 @@ test("has the CRLs in the first answer, and waits for them", async () => {
     settled: async () => void revocation.crls.splice(0, 1, { der: Uint8Array.of(7) }),
   };
   const client = await serveApi({ identity, trust, revocation: revocation as never });
-  const svid = await first(client.fetchX509SVID({}, { headers }));
+  const svid = await first(client.fetchX509SVID({}, security));
   revocation.crls.length = 0;
-  const bundle = await first(client.fetchX509Bundles({}, { headers }));
+  const bundle = await first(client.fetchX509Bundles({}, security));
   expect([svid.crl, bundle.crl]).toEqual([[Uint8Array.of(7)], [Uint8Array.of(7)]]);
 });
 
@@ -246,7 +238,7 @@ test("serves its own bundle under its own name, whatever a federated endpoint sa
   federation.update(clusterLocal, foreign);
   trust.holdBack([namesake]);
   const client = await serveApi({ identity, trust, federation });
-  const { bundles } = await first(client.fetchX509Bundles({}, { headers }));
+  const { bundles } = await first(client.fetchX509Bundles({}, security));
   expect(Buffer.from(bundles[ownDomain] ?? [])).toEqual(derOf(own));
 });
 
@@ -254,8 +246,8 @@ test("hands no root out before its CRL, in either method", async () => {
   const { identity, trust, own, namesake } = await startBesideNamesake();
   trust.holdBack([namesake]);
   const client = await serveApi({ identity, trust });
-  const { svids } = await first(client.fetchX509SVID({}, { headers }));
-  const { bundles } = await first(client.fetchX509Bundles({}, { headers }));
+  const { svids } = await first(client.fetchX509SVID({}, security));
+  const { bundles } = await first(client.fetchX509Bundles({}, security));
   expect(Buffer.from(svids[0]?.bundle ?? [])).toEqual(derOf(own));
   expect(Buffer.from(bundles[ownDomain] ?? [])).toEqual(derOf(own));
 });
@@ -303,7 +295,7 @@ test("pushes what changes of roots, CRLs and federated bundles, each by itself",
     }
     return seen;
   };
-  expect(await states(client.fetchX509Bundles({}, { headers }))).toEqual([
+  expect(await states(client.fetchX509Bundles({}, security))).toEqual([
     "2 0 1",
     "1 0 1",
     "1 1 1",

@@ -2,14 +2,11 @@ import { generateKeyPairSync, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import type { RequestListener } from "node:http";
 import { createServer } from "node:https";
-import { connect } from "node:net";
 import { join } from "node:path";
-import { createClient } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
+import { security, workloadApiClient } from "../../testkit/agent/sds-client.ts";
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";
@@ -63,13 +60,7 @@ async function startFederated(listener: RequestListener, changes: Partial<Endpoi
     RAMPART_FEDERATED_BUNDLES: `other.test=${origin}/bundle`,
     RAMPART_FEDERATED_ROOT_CA: rootFile,
   });
-  return { ...running, client: clientAt(socket), rootFile, serverRoot: server.ca };
-}
-
-function clientAt(socket: string) {
-  const nodeOptions = { createConnection: () => connect(socket) };
-  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
-  return createClient(SpiffeWorkloadAPI, transport);
+  return { ...running, client: workloadApiClient(socket), rootFile, serverRoot: server.ca };
 }
 
 interface Endpoint {
@@ -82,8 +73,7 @@ type Federated = Pick<Awaited<ReturnType<typeof startFederated>>, "client" | "ev
 
 /** The root of `other.test` that the Workload API serves, or `undefined` if there is none. */
 async function foreignRoot({ client }: Federated): Promise<string | undefined> {
-  const headers = { "workload.spiffe.io": "true" };
-  for await (const { bundles } of client.fetchX509Bundles({}, { headers })) {
+  for await (const { bundles } of client.fetchX509Bundles({}, security)) {
     const der = bundles[other];
     return der && new X509Certificate(der).subject;
   }
@@ -104,8 +94,7 @@ async function expectNoRequest(start: (listener: RequestListener) => Promise<Fed
 
 /** The ids of the keys for tokens of `other.test` that the Workload API serves. */
 async function foreignKeys({ client }: Federated): Promise<readonly string[]> {
-  const headers = { "workload.spiffe.io": "true" };
-  for await (const { bundles } of client.fetchJWTBundles({}, { headers })) {
+  for await (const { bundles } of client.fetchJWTBundles({}, security)) {
     const { keys } = JSON.parse(new TextDecoder().decode(bundles[other]));
     return keys.map(({ kid }: { readonly kid: string }) => kid);
   }
@@ -182,7 +171,7 @@ async function startBySvid(listener: RequestListener, changes: Partial<SvidEndpo
   });
   return {
     ...running,
-    client: clientAt(join(folder, "api")),
+    client: workloadApiClient(join(folder, "api")),
     bundleFile,
     server,
     publicKey,

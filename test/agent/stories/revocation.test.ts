@@ -1,15 +1,12 @@
 import { X509Certificate } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
-import { connect } from "node:net";
-import { createClient } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
-import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
+import { pemsOf, SdsStream, security, workloadApiClient } from "../../testkit/agent/sds-client.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 let ca: HttpCa;
 let silent: HttpCa;
@@ -53,19 +50,18 @@ test("CRLs of the CA reach Envoy, SPIFFE clients and files, and so does the next
   expect(serials.map(withoutSign)).toEqual([withoutSign(leaf.serialNumber)]);
   expect(second.roots).toBe(first.roots);
 
-  const nodeOptions = { createConnection: () => connect(socket) };
-  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
-  const client = createClient(SpiffeWorkloadAPI, transport);
-  const headers = { "workload.spiffe.io": "true" };
-  for await (const { crl } of client.fetchX509SVID({}, { headers })) {
+  const client = workloadApiClient(socket);
+  for await (const { crl } of client.fetchX509SVID({}, security)) {
     expect(crl.map((each) => readCrl(Uint8Array.from(each)).entries.length)).toEqual([1, 1]);
     break;
   }
-  for await (const { crl } of client.fetchX509Bundles({}, { headers })) {
+  for await (const { crl } of client.fetchX509Bundles({}, security)) {
     expect(crl).toHaveLength(2);
     break;
   }
-  await expect.poll(() => readFile(`${output}/ca-crl.pem`, "utf8")).toBe(second.crl);
+  await eventually(async () =>
+    expect(await readFile(`${output}/ca-crl.pem`, "utf8")).toBe(second.crl),
+  );
   expect(await event("certificate-revoked")).toMatchObject({ level: "warning" });
   await event("certificate-obtained", 2);
   expect(agent.status()).toMatchObject({ isReady: true, reasons: [] });

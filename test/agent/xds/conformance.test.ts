@@ -5,7 +5,11 @@ import { expect, onTestFinished, test } from "vitest";
 import { longestMessageOctets, toFrame } from "../../../src/agent/xds/grpc.ts";
 import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
 import { openEnvoyStream, paths, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
-import { type RunningXdsProxy, runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
+import {
+  connectEnvoy,
+  type RunningXdsProxy,
+  runXdsProxy,
+} from "../../testkit/agent/running-xds-proxy.ts";
 import { startRelay } from "../../testkit/network/relay.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -56,12 +60,7 @@ test("passes on 20,000 requests in order after istiod has not read for a while",
 });
 
 test("ends a stream whose requests istiod leaves unread without end", async () => {
-  const istiod = await startFakeIstiod();
-  const { socket } = await runXdsProxy(istiod);
-  const envoy = openEnvoyStream(socket, "incremental");
-  envoy.send(request(types.cluster));
-  const stream = await istiod.streams.nth(1);
-  await stream.requests.nth(1);
+  const { envoy, stream } = await connectEnvoy();
   stream.call.pause();
   const huge = encode.incrementalRequest({
     typeUrl: types.cluster,
@@ -143,11 +142,7 @@ test("leaves no connection behind when Envoy goes while it opens", async () => {
 });
 
 test("keeps back a type that is not for Envoy, and nothing around it", async () => {
-  const istiod = await startFakeIstiod();
-  const { socket, log } = await runXdsProxy(istiod);
-  const envoy = openEnvoyStream(socket, "incremental");
-  envoy.send(request(types.cluster));
-  const stream = await istiod.streams.nth(1);
+  const { envoy, stream, log } = await connectEnvoy();
   stream.send(response(types.cluster));
   stream.send(response(types.nameTable, 200_000));
   stream.send(response(types.workload));
@@ -161,11 +156,8 @@ test("keeps back a type that is not for Envoy, and nothing around it", async () 
 });
 
 test("ends the stream at a message that is longer than the bound, and says so", async () => {
-  const istiod = await startFakeIstiod();
-  const { socket, log } = await runXdsProxy(istiod);
-  const envoy = openEnvoyStream(socket, "incremental");
-  envoy.send(request(types.cluster));
-  (await istiod.streams.nth(1)).send(response(types.cluster, longestMessageOctets));
+  const { envoy, stream, log } = await connectEnvoy();
+  stream.send(response(types.cluster, longestMessageOctets));
   const details = expect.stringMatching(/^a message of istiod has \d+ octets, and the agent takes/);
   expect(await envoy.status).toMatchObject({ code: 8, details });
   expect(envoy.responses.all).toEqual([]);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
 import { openEnvoyStream, paths, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
-import { runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
+import { connectEnvoy, runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -97,22 +97,15 @@ test("judges istiod by the preferred file of roots where it exists, and by the n
 });
 
 test("hands the status of istiod to Envoy", async () => {
-  const istiod = await startFakeIstiod();
-  const { socket, log } = await runXdsProxy(istiod);
-  const envoy = openEnvoyStream(socket, "incremental");
-  envoy.send(request(types.cluster));
+  const { envoy, stream, log } = await connectEnvoy();
   const details = "authorization failed: no identities matched 100 % ns/sa";
-  (await istiod.streams.nth(1)).end({ code: 7, details });
+  stream.end({ code: 7, details });
   expect(await envoy.status).toMatchObject({ code: 7, details });
   expect(await log.until("xds-ended")).toMatchObject({ by: "istiod", code: 7, detail: details });
 });
 
 test("hands on everything that istiod sent before its end", async () => {
-  const istiod = await startFakeIstiod();
-  const { socket } = await runXdsProxy(istiod);
-  const envoy = openEnvoyStream(socket, "incremental");
-  envoy.send(request(types.cluster));
-  const stream = await istiod.streams.nth(1);
+  const { envoy, stream } = await connectEnvoy();
   for (let n = 0; n < 50; n++) stream.send(response(types.cluster, 100_000, String(n)));
   stream.end();
   expect(await envoy.status).toMatchObject({ code: 0 });
@@ -120,11 +113,7 @@ test("hands on everything that istiod sent before its end", async () => {
 });
 
 test("ends the stream when istiod goes, and the next one finds the next istiod", async () => {
-  const istiod = await startFakeIstiod();
-  const { socket, rootFile } = await runXdsProxy(istiod);
-  const envoy = openEnvoyStream(socket, "incremental");
-  envoy.send(request(types.cluster));
-  await istiod.streams.nth(1);
+  const { istiod, envoy, socket, rootFile } = await connectEnvoy();
   istiod.stop();
   expect((await envoy.status).code).not.toBe(0);
   const next = await startFakeIstiod(istiod.port);
@@ -138,38 +127,25 @@ test("ends the stream when istiod goes, and the next one finds the next istiod",
 });
 
 test("tells istiod when Envoy goes", async () => {
-  const istiod = await startFakeIstiod();
-  const { socket, log } = await runXdsProxy(istiod);
-  const envoy = openEnvoyStream(socket, "incremental");
-  envoy.send(request(types.cluster));
-  const stream = await istiod.streams.nth(1);
+  const { envoy, stream, log } = await connectEnvoy();
   envoy.call.cancel();
   await stream.isOver;
   expect(await log.until("xds-ended")).toMatchObject({ by: "envoy", level: "info" });
 });
 
 test("lets a newer stream take the place of an older one", async () => {
-  const istiod = await startFakeIstiod();
-  const { socket, proxy } = await runXdsProxy(istiod);
-  const older = openEnvoyStream(socket, "incremental");
-  older.send(request(types.cluster));
-  await (await istiod.streams.nth(1)).requests.nth(1);
+  const { istiod, envoy: older, socket, proxy } = await connectEnvoy();
   const newer = openEnvoyStream(socket, "state-of-the-world");
   newer.send(encode.fullRequest({ typeUrl: types.cluster }));
   expect(await older.status).toMatchObject({ code: 0 });
   const stream = await istiod.streams.nth(2);
-  await stream.requests.nth(1);
   stream.send(encode.fullResponse({ typeUrl: types.cluster }));
   await newer.responses.nth(1);
   expect(proxy.report()).toMatchObject({ isConnected: true, protocol: "state-of-the-world" });
 });
 
 test("is not connected while a newer stream finds no istiod", async () => {
-  const istiod = await startFakeIstiod();
-  const { socket, proxy, rootFile } = await runXdsProxy(istiod);
-  const older = openEnvoyStream(socket, "incremental");
-  older.send(request(types.cluster));
-  await (await istiod.streams.nth(1)).requests.nth(1);
+  const { envoy: older, socket, proxy, rootFile } = await connectEnvoy();
   expect(proxy.report().isConnected).toBe(true);
   await writeFile(rootFile, (await createTlsIdentity()).ca);
   openEnvoyStream(socket, "incremental").send(request(types.cluster));

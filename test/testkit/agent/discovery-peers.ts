@@ -28,7 +28,7 @@ const unlimited = {
 };
 
 /** A stream as istiod sees it. */
-interface IstiodStream {
+export interface IstiodStream {
   readonly path: string;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly requests: Arrivals<Buffer>;
@@ -108,7 +108,7 @@ function istiodStream(path: string, call: ServerDuplexStream<Buffer, Buffer>): I
 }
 
 /** A stream as Envoy sees it. */
-interface EnvoyStream {
+export interface EnvoyStream {
   readonly responses: Arrivals<Buffer>;
   readonly call: ClientDuplexStream<Buffer, Buffer>;
   readonly send: (request: Uint8Array) => void;

@@ -8,7 +8,8 @@ import { XdsProxy } from "../../../src/agent/xds/xds-proxy.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { temporaryFolder } from "../temporary-folder.ts";
 import { createVirtualTime, type VirtualTime } from "../time/virtual-time.ts";
-import type { FakeIstiod } from "./discovery-peers.ts";
+import { request, types } from "./discovery-messages.ts";
+import { type FakeIstiod, openEnvoyStream, startFakeIstiod } from "./discovery-peers.ts";
 
 /** An XDS proxy whose time a test passes. It ends with the test. */
 export interface RunningXdsProxy {
@@ -48,4 +49,15 @@ export async function runXdsProxy(
   await proxy.listen();
   onTestFinished(() => proxy.close());
   return { proxy, socket, log, time, rootFile, tokenFile, metrics: () => registry.metrics() };
+}
+
+/** An XDS proxy, and a stream of Envoy through it whose first request, for clusters, has reached istiod. */
+export async function connectEnvoy() {
+  const istiod = await startFakeIstiod();
+  const running = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(running.socket, "incremental");
+  envoy.send(request(types.cluster));
+  const stream = await istiod.streams.nth(1);
+  await stream.requests.nth(1);
+  return { istiod, ...running, envoy, stream };
 }

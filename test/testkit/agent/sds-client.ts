@@ -11,18 +11,29 @@ import type {
   DiscoveryResponse,
 } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
+import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 
 type MessageInit = Partial<Omit<DiscoveryRequest, "$typeName" | "node" | "errorDetail">> & {
   readonly node?: { id: string };
   readonly errorDetail?: { message: string };
 };
 
-/** A gRPC client over a Unix socket. */
-export function sdsClient(path: string): Client<typeof SecretDiscoveryService> {
-  const nodeOptions = { createConnection: () => connect(path) };
-  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
-  return createClient(SecretDiscoveryService, transport);
-}
+const transportTo = (path: string) =>
+  createGrpcTransport({
+    baseUrl: "http://agent",
+    nodeOptions: { createConnection: () => connect(path) },
+  });
+
+/** A client of SDS over a Unix socket. */
+export const sdsClient = (path: string): Client<typeof SecretDiscoveryService> =>
+  createClient(SecretDiscoveryService, transportTo(path));
+
+/** A client of the Workload API over a Unix socket. */
+export const workloadApiClient = (path: string): Client<typeof SpiffeWorkloadAPI> =>
+  createClient(SpiffeWorkloadAPI, transportTo(path));
+
+/** The header without which the Workload API refuses every call. */
+export const security = { headers: { "workload.spiffe.io": "true" } };
 
 /** Messages that a test sends one by one. */
 class Outbox<T> implements AsyncIterable<T> {
