@@ -135,6 +135,10 @@ test("has each value as the environment gives it, in the unit that its name says
     crlFile: undefined,
     isPkcs8: true,
   });
+  expect(parse({ PROV_CERT: "/prov" }).ca.files.clientCertificate).toEqual({
+    key: "/prov/key.pem",
+    chain: "/prov/cert-chain.pem",
+  });
   expect(parse({})).toMatchObject({
     longestBundleRefreshSeconds: 86_400,
     cache: undefined,

@@ -53,8 +53,13 @@ test("ends when its program succeeds", async () => {
 });
 
 test("restarts a crashing program until its budget is used up, and ends with its exit code", async () => {
-  const { program, count } = supervise("process.exit(3)");
+  const { program, count, until } = supervise("process.exit(3)");
   expect(await program.run()).toBe(3);
+  expect(await until("proxy-restarting", 2)).toMatchObject({
+    level: "error",
+    code: 3,
+    milliseconds: expect.any(Number),
+  });
   expect(count("proxy-started")).toBe(3);
 });
 

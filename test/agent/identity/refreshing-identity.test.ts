@@ -283,7 +283,7 @@ test("renews at once when its authority is withdrawn", async () => {
   expect(bench.identity.svid?.chain[0].issuer).toBe("O=successor");
 });
 
-test("renews once for what is withdrawn while it renews, and not before its time in an outage", async () => {
+test("renews once for what is withdrawn while it renews, in its time in an outage, and at once after it", async () => {
   const bench = new Bench();
   bench.lifetimeMilliseconds = 120_000;
   bench.run();
@@ -300,6 +300,12 @@ test("renews once for what is withdrawn while it renews, and not before its time
   bench.identity.renewIf(() => true, "certificate-revoked");
   await bench.settle();
   expect(bench.calls).toBe(3);
+  bench.outage = undefined;
+  await bench.pass(5_000);
+  const { calls } = bench;
+  bench.identity.renewIf(() => true, "certificate-revoked");
+  await bench.settle();
+  expect(bench.calls).toBe(calls + 1);
 });
 
 test("refuses what a withdrawn authority still signs, and does not ask in a loop", async () => {
@@ -355,6 +361,8 @@ test("stops at its end once its certificate is stored, and leaves no timer", asy
   expect(await Promise.race([ended, bench.settle()])).toBeUndefined();
   stored.resolve();
   await ended;
+  bench.trust.updateFromBundle(bundleOf(1, successor));
+  expect(bench.log.operations.map(({ event }) => event)).toEqual(["certificate-obtained"]);
   expect(vi.getTimerCount()).toBe(timers - 1);
   await bench.pass(60_000);
   expect(bench.calls).toBe(1);

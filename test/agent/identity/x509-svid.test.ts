@@ -7,6 +7,7 @@ import {
   generateSubjectKey,
   IssuanceError,
   parseAnswer,
+  privateKeyPem,
 } from "../../../src/agent/identity/x509-svid.ts";
 import {
   authorityIn,
@@ -37,6 +38,15 @@ function faultOf(chain: readonly string[], at = now): string {
   }
   return "accepted";
 }
+
+test("writes a key as pilot-agent does, in PKCS#8 or in its older form", async () => {
+  const rsa = await generateSubjectKey({ kind: "RSA", bits: 2048 });
+  const labels = [rsa.privateKey, privateKey].flatMap((each) =>
+    [true, false].map((isPkcs8) => privateKeyPem(each, isPkcs8).split("-----", 2)[1]),
+  );
+  const [pkcs8, pkcs1, sec1] = ["", "RSA ", "EC "].map((kind) => `BEGIN ${kind}PRIVATE KEY`);
+  expect(labels).toEqual([pkcs8, pkcs1, pkcs8, sec1]);
+});
 
 test("accepts a leaf and its root", () => {
   const { svid, roots } = parse([leaf, root.pem]);

@@ -43,9 +43,11 @@ async function startIdentity() {
   const { privateKey, publicKey } = await generateSubjectKey({ kind: "EC", curve: "P-256" });
   const spiffeId = workload("foo", "bar");
   const clock = (): Date => new Date("2026-11-21T12:00:01Z");
-  const chain = [await root.issue(spiffeId, publicKey), root.pem];
   const identity = new RefreshingIdentity(spiffeId, {
-    issue: async () => parseAnswer(chain, { spiffeId, privateKey }, clock()),
+    issue: async () => {
+      const chain = [await root.issue(spiffeId, publicKey), root.pem];
+      return parseAnswer(chain, { spiffeId, privateKey }, clock());
+    },
     trust,
     policy: { graceRatio: 0.5, jitter: 0 },
     clock,
@@ -136,11 +138,13 @@ test("serves the certificate, the key and the bundle in DER", async () => {
 });
 
 test("sends the whole state again when the certificate is renewed", async () => {
-  const { client } = await start({ SECRET_TTL: "2s" });
+  const { identity, trust } = await startIdentity();
+  const client = await serveApi({ identity, trust });
   const serials = new Set<string>();
   for await (const { svids } of client.fetchX509SVID({}, security)) {
     serials.add(new X509Certificate(svids[0]?.x509Svid ?? new Uint8Array()).serialNumber);
     if (serials.size === 2) break;
+    identity.renewIf(() => true, "certificate-revoked");
   }
   expect(serials.size).toBe(2);
 });

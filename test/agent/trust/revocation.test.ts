@@ -308,4 +308,6 @@ test("each identity whose certificate is revoked gets another, and no other does
   const revoked = [second, third].map(({ certificate }) => certificate.serialNumber.toLowerCase());
   revocation.take([await crlOf(a, { revoked })]);
   expect(renewed).toEqual(["second", "third"]);
+  const named = [first, third].map(({ certificate }) => revocation.names(certificate));
+  expect(named).toEqual([false, true]);
 });

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { type ClientHttp2Stream, connect } from "node:http2";
 import { type AddressInfo, createServer } from "node:net";
+import { setImmediate } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { longestMessageOctets, toFrame } from "../../../src/agent/xds/grpc.ts";
 import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
@@ -57,6 +58,25 @@ test("passes on 20,000 requests in order after istiod has not read for a while",
   await stream.requests.nth(20_001);
   const got = Buffer.concat(stream.requests.all.slice(1));
   expect(got.equals(Buffer.concat(requests))).toBe(true);
+});
+
+test("takes from istiod only as much as Envoy reads", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, proxy } = await runXdsProxy(istiod);
+  const envoy = openBareStream(socket);
+  envoy.write(toFrame(request(types.cluster)));
+  const stream = await istiod.streams.nth(1);
+  const count = 64;
+  for (let n = 0; n < count; n++) stream.send(response(types.cluster, 1 << 20));
+  const taken = (): number => proxy.report().types[0]?.pushes ?? 0;
+  // Turns in which nothing comes follow only when the proxy reads no more.
+  for (let seen = -1, calm = 0; calm < 5_000; seen = taken()) {
+    await setImmediate();
+    calm = taken() > 0 && taken() === seen ? calm + 1 : 0;
+  }
+  expect(taken()).toBeLessThan(count);
+  envoy.resume();
+  await eventually(() => expect(taken()).toBe(count));
 });
 
 test("ends a stream whose requests istiod leaves unread without end", async () => {

@@ -142,6 +142,11 @@ test("lets a newer stream take the place of an older one", async () => {
   stream.send(encode.fullResponse({ typeUrl: types.cluster }));
   await newer.responses.nth(1);
   expect(proxy.report()).toMatchObject({ isConnected: true, protocol: "state-of-the-world" });
+  newer.send(encode.fullRequest({ typeUrl: types.listener }));
+  await stream.requests.nth(2);
+  proxy.reportHealth({ fault: undefined });
+  const health = Buffer.from(encode.fullRequest({ typeUrl: types.health }));
+  expect(await stream.requests.nth(3)).toEqual(health);
 });
 
 test("is not connected while a newer stream finds no istiod", async () => {

@@ -11,6 +11,7 @@ import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
 import { type Claims, createTokenKey, mintToken, type TokenKey } from "../callers/tokens.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { clusterLocal, workload } from "../pki/certificates.ts";
+import { hangMilliseconds } from "../time/hang-limit.ts";
 
 /** An agent's tokens, and the CA behind them, of which a test is the mind. */
 export interface JwtAuthority {
@@ -52,7 +53,7 @@ export async function createJwtAuthority(impersonates = false): Promise<JwtAutho
     });
   });
   const settings = {
-    attemptTimeoutMilliseconds: 10_000,
+    attemptTimeoutMilliseconds: hangMilliseconds,
     headers: {},
     clusterId: "",
     token: { kind: "file", path: "" },
