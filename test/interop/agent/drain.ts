@@ -1,6 +1,6 @@
 import { Agent, get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Outcome } from "./outcome-table.ts";
+import { type Outcome, shown } from "./outcome-table.ts";
 import type { AgentProcess } from "./processes/agent-process.ts";
 import { type SupervisionOptions, startSupervised } from "./supervision.ts";
 
@@ -58,7 +58,7 @@ async function play({ what, end }: Drain, options: SupervisionOptions): Promise<
     server: "rampart agent run -- envoy",
     what: `${what}, under ${connections} keep-alive connections with 2 requests/s each`,
   };
-  try {
+  return shown(names, async () => {
     const { agent, url } = await startSupervised(options);
     const kept = Array.from({ length: connections }, () => new KeptConnection(url));
     await Promise.all(kept.map(({ firstAnswer }) => firstAnswer));
@@ -67,10 +67,9 @@ async function play({ what, end }: Drain, options: SupervisionOptions): Promise<
     const ends = await ending;
     const told = ends.filter((each) => each === "told").length;
     const detail = `${told} of ${ends.length} told to close, ${ends.length - told} cut off; ${seen}`;
-    return { ...names, result: told === connections ? "ok" : "FAILED", detail };
-  } catch (error) {
-    return { ...names, result: "FAILED", detail: String(error) };
-  }
+    if (told !== connections) throw new Error(detail);
+    return detail;
+  });
 }
 
 /** One connection with a request every half second, until it ends. */

@@ -8,7 +8,7 @@ import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/x
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { until } from "../../testkit/time/until.ts";
-import type { Outcome } from "./outcome-table.ts";
+import { type Outcome, shown } from "./outcome-table.ts";
 import { statusOf } from "./processes/steady-load.ts";
 import { type SupervisionOptions, startWithBootstrap } from "./supervision.ts";
 
@@ -51,6 +51,7 @@ export async function gateways(options: SupervisionOptions): Promise<readonly Ou
   await agent.ready();
   const known = { ca: web.pem, ...(await issue(clients, "client")) };
   const names = { client: "Envoy 1.40.0", server: "rampart agent, file resources" };
+  const outcome = (what: string, act: () => Promise<string>) => shown({ ...names, what }, act);
   const outcomes = [
     await outcome("an ingress with its own certificate and a client CA", async () => {
       const [admitted, unknown, other] = [
@@ -86,17 +87,7 @@ export async function gateways(options: SupervisionOptions): Promise<readonly Ou
   ];
   await agent.end("SIGTERM");
   outside.close();
-  return outcomes.map((each) => ({ ...names, ...each }));
-}
-
-type Shown = Pick<Outcome, "what" | "result" | "detail">;
-
-async function outcome(what: string, act: () => Promise<string>): Promise<Shown> {
-  try {
-    return { what, result: "ok", detail: await act() };
-  } catch (error) {
-    return { what, result: "FAILED", detail: String(error) };
-  }
+  return outcomes;
 }
 
 const day = 86_400_000;

@@ -10,7 +10,7 @@ import { startEdgeCa } from "./edge-ca.ts";
 import { startEnvoyPair } from "./envoy-pair.ts";
 import { startForeignDomain } from "./foreign-domain.ts";
 import { gateways } from "./gateways.ts";
-import { type Outcome, reportOutcomes } from "./outcome-table.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "./outcome-table.ts";
 import { AgentProcess } from "./processes/agent-process.ts";
 import { startPausableProxy } from "./processes/pausable-proxy.ts";
 import { SpiffeWatcher } from "./processes/spiffe-watcher.ts";
@@ -76,14 +76,13 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   for (const [what, act] of scenes) {
     const outcome = await playScene(what, act, stage);
     outcomes.push(outcome);
-    console.error(`${outcome.result}: ${what}`);
     // A new root comes before the rotation, and then an older bundle, which agents must refuse.
     if (act === threeRenewals) {
       foreign.publish(2, 2);
       await sleep(3_000);
       foreign.publish(1, 3);
     }
-    if (act === wholeRotation) outcomes.push(...watched(watchers));
+    if (act === wholeRotation) outcomes.push(...(await watched(watchers)));
   }
   await load.stop();
   outcomes.push(...(await playAlone(envoy, folder, stage)));
@@ -129,23 +128,23 @@ async function playAlone(envoy: string, folder: string, stage: Stage): Promise<O
 /** The program, or an outcome with the reason why it is missing. */
 function programOf(client: string, software: Software, outcomes: Outcome[]): string | undefined {
   if ("program" in software) return software.program;
-  const what = "everything that needs it";
-  const names = { client, server: "rampart agent", what };
-  outcomes.push({ ...names, result: "NOT RUN", detail: software.missing });
+  const claim = { client, server: "rampart agent", what: "everything that needs it" };
+  outcomes.push(notRun(claim, software.missing));
   return undefined;
 }
 
-function watched(watchers: Readonly<Record<string, SpiffeWatcher>>): Outcome[] {
-  return Object.entries(watchers).map(([client, watcher]) => {
-    const fault = watcher.faultOf("spiffe://cluster.local/ns/mesh/sa/a");
-    return {
-      client,
-      server: "rampart agent, Workload API",
-      what: "watches through a rotation, and of a federated trust domain",
-      result: fault === "" ? "ok" : "FAILED",
-      detail: fault || `${watcher.states.length} states, each verified by the library`,
-    };
-  });
+function watched(watchers: Readonly<Record<string, SpiffeWatcher>>): Promise<Outcome[]> {
+  const server = "rampart agent, Workload API";
+  const what = "watches through a rotation, and of a federated trust domain";
+  return Promise.all(
+    Object.entries(watchers).map(([client, watcher]) =>
+      shown({ client, server, what }, async () => {
+        const fault = watcher.faultOf("spiffe://cluster.local/ns/mesh/sa/a");
+        if (fault !== "") throw new Error(fault);
+        return `${watcher.states.length} states, each verified by the library`;
+      }),
+    ),
+  );
 }
 
 const folder = await lastingFolder();

@@ -1,3 +1,4 @@
+import { messageOf } from "../../../src/foundation/errors.ts";
 import { report, type Outcome as SharedOutcome } from "../outcomes.ts";
 
 /** One claim, and whether the suite has shown it. */
@@ -10,6 +11,26 @@ export interface Outcome {
   /** The observation, or the fault. */
   readonly detail: string;
 }
+
+/** Who is played against whom, and what that is to show. */
+export type Claim = Pick<Outcome, "client" | "server" | "what">;
+
+/** The outcome of a play, which resolves with what was seen. What it throws is the fault. */
+export async function shown(claim: Claim, play: () => Promise<string>): Promise<Outcome> {
+  const outcome = await play().then(
+    (detail) => ({ ...claim, result: "ok" as const, detail }),
+    (error) => ({ ...claim, result: "FAILED" as const, detail: messageOf(error) }),
+  );
+  console.error(`${outcome.result}: ${claim.what}: ${outcome.detail}`);
+  return outcome;
+}
+
+/** The outcome of a claim for which a program is missing. */
+export const notRun = (claim: Claim, missing: string): Outcome => ({
+  ...claim,
+  result: "NOT RUN",
+  detail: missing,
+});
 
 /** Prints client × server × outcome, and reports to the table of all suites. */
 export function reportOutcomes(outcomes: readonly Outcome[]): void {

@@ -5,10 +5,10 @@ import { freePorts } from "../../testkit/network/free-ports.ts";
 import { until } from "../../testkit/time/until.ts";
 import type { EdgeCa } from "./edge-ca.ts";
 import { type EnvoyPair, startEnvoyPair } from "./envoy-pair.ts";
-import type { Outcome } from "./outcome-table.ts";
+import { type Outcome, shown } from "./outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import type { PausableProxy } from "./processes/pausable-proxy.ts";
-import { SteadyLoad, statusOf } from "./processes/steady-load.ts";
+import { counted, SteadyLoad, statusOf } from "./processes/steady-load.ts";
 
 /** A life that outlasts an outage, and still lets a rotation end within minutes. */
 export const leafSeconds = 20;
@@ -61,17 +61,8 @@ export async function playScene(
   act: (stage: Stage) => Promise<string>,
   stage: Stage,
 ): Promise<Outcome> {
-  const names = { ...sidecars, what };
   stage.load.take();
-  try {
-    const seen = await act(stage);
-    const { requests, failures } = stage.load.take();
-    const detail = `${seen}; ${requests} requests, ${failures.length} failed`;
-    if (failures.length === 0) return { ...names, result: "ok", detail };
-    return { ...names, result: "FAILED", detail: `${detail}, first ${failures[0]}` };
-  } catch (error) {
-    return { ...names, result: "FAILED", detail: String(error) };
-  }
+  return shown({ ...sidecars, what }, async () => `${await act(stage)}; ${counted(stage.load)}`);
 }
 
 export async function threeRenewals({ agents }: Stage): Promise<string> {
@@ -136,21 +127,13 @@ export async function suddenTaint(stage: Stage): Promise<Outcome> {
   const tainted = await ca.signingRoot();
   const begin = performance.now();
   await ca.taint("immediately");
-  try {
+  return shown(names, async () => {
     await untilGone(tainted, leafSeconds, stage);
-    await until(
-      "requests succeed",
-      async () => {
-        return (await statusOf(envoys.freshUrl)) === "200";
-      },
-      leafSeconds,
-    );
+    const answers = async () => (await statusOf(envoys.freshUrl)) === "200";
+    await until("requests succeed", answers, leafSeconds);
     const seconds = ((performance.now() - begin) / 1000).toFixed(1);
-    const detail = `root gone and healed after ${seconds} s, by itself`;
-    return { ...names, result: "ok", detail };
-  } catch (error) {
-    return { ...names, result: "FAILED", detail: String(error) };
-  }
+    return `root gone and healed after ${seconds} s, by itself`;
+  });
 }
 
 /** Runs one agent for a node, whose Envoys request secrets by SPIFFE ID. */
@@ -214,19 +197,18 @@ export async function spireNames(envoy: string, folder: string): Promise<Outcome
     seen.push(`${roots}: ${status}`);
     await envoys.end();
   }
-  const isRight = seen[0]?.endsWith("200") && seen[1]?.includes("503");
-  return { ...names, what, result: isRight ? "ok" : "FAILED", detail: seen.join("; ") };
+  return shown({ ...names, what }, async () => {
+    if (seen[0]?.endsWith("200") && seen[1]?.includes("503")) return seen.join("; ");
+    throw new Error(seen.join("; "));
+  });
 }
 
 export async function wrongIdentities(envoys: EnvoyPair): Promise<Outcome> {
   const urls = [envoys.wrongServerUrl, envoys.wrongClientUrl];
   const statuses = await Promise.all(urls.map((url) => statusOf(url)));
-  const isRefused = statuses.every((status) => status.startsWith("503"));
-  return {
-    client: "Envoy 1.40.0",
-    server: "Envoy 1.40.0",
-    what: "a peer of another identity, on either side",
-    result: isRefused ? "ok" : "FAILED",
-    detail: isRefused ? "refused in the handshake" : statuses.join("; "),
-  };
+  const what = "a peer of another identity, on either side";
+  return shown({ client: "Envoy 1.40.0", server: "Envoy 1.40.0", what }, async () => {
+    if (statuses.every((status) => status.startsWith("503"))) return "refused in the handshake";
+    throw new Error(statuses.join("; "));
+  });
 }

@@ -1,14 +1,15 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connect } from "node:tls";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { startChild } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
+import { mountSecret } from "../mounted-secret.ts";
 import { prebuilt, prebuiltIstiod } from "../prebuilt.ts";
 import { istiodName } from "./edge-ca.ts";
-import type { Outcome } from "./outcome-table.ts";
+import { notRun, type Outcome, shown } from "./outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
-import { statusOf } from "./processes/steady-load.ts";
+import { startIstiod } from "./xds/istiod.ts";
 
 /** The parts of the scene. */
 interface ServingOptions {
@@ -20,62 +21,54 @@ interface ServingOptions {
 /** Runs a real istiod whose serving certificate the agent keeps in files. */
 export async function servingForIstiod(options: ServingOptions): Promise<Outcome> {
   const istiod = await prebuilt(prebuiltIstiod);
-  const names = {
+  const claim = {
     client: "istiod of 2026-08-27",
     server: "rampart agent, serving mode",
-    what: "its serving certificate, and the next one without a restart",
+    what: "its serving certificate, the next one, and another root alone, without a restart",
   };
-  if ("missing" in istiod) return { ...names, result: "NOT RUN", detail: istiod.missing };
-  try {
-    return { ...names, result: "ok", detail: await serve(istiod.program, options) };
-  } catch (error) {
-    return { ...names, result: "FAILED", detail: String(error) };
-  }
+  if ("missing" in istiod) return notRun(claim, istiod.missing);
+  return shown(claim, () => serve(istiod.program, options));
 }
 
-async function serve(istiod: string, { folder, variables }: ServingOptions): Promise<string> {
-  const [status = 0, xds = 0, http = 0, https = 0, monitoring = 0] = await freePorts(5);
-  const files = join(folder, "istiod-tls");
-  const agent = new AgentProcess(folder, { ...variables, RAMPART_SERVING_CERTS: files }, status);
+async function serve(program: string, options: ServingOptions): Promise<string> {
+  const folder = join(options.folder, "istiod");
+  await mkdir(folder);
+  const files = join(folder, "tls");
+  const [status = 0] = await freePorts(1);
+  const environment = { ...options.variables, RAMPART_SERVING_CERTS: files };
+  const agent = new AgentProcess(options.folder, environment, status);
   agent.start();
   await agent.ready();
-  await mkdir(join(folder, "istiod-config"));
-  await writeFile(join(folder, "istiod-mesh.yaml"), "{}\n");
-  const values = [
-    "discovery",
-    "--registries=",
-    `--configDir=${join(folder, "istiod-config")}`,
-    `--meshConfig=${join(folder, "istiod-mesh.yaml")}`,
-    `--secureGRPCAddr=127.0.0.1:${xds}`,
-    "--grpcAddr=",
-    `--httpAddr=127.0.0.1:${http}`,
-    `--httpsAddr=127.0.0.1:${https}`,
-    `--monitoringAddr=127.0.0.1:${monitoring}`,
-    "--ctrlz_port=0",
-    `--tlsCertFile=${files}/cert-chain.pem`,
-    `--tlsKeyFile=${files}/key.pem`,
-    `--caCertFile=${files}/root-cert.pem`,
-  ];
-  const logFile = join(folder, "istiod-serving.log");
-  const child = startChild(istiod, values, {
-    logFile,
-    environment: { ENABLE_CA_SERVER: "false" },
+  const rootFile = join(files, "root-cert.pem");
+  const istiod = await startIstiod({
+    program,
     folder,
+    issuer: "https://cluster.test",
+    variables: { ENABLE_CA_SERVER: "false" },
+    words: [
+      `--tlsCertFile=${files}/cert-chain.pem`,
+      `--tlsKeyFile=${files}/key.pem`,
+      `--caCertFile=${rootFile}`,
+    ],
   });
+  const port = Number(istiod.address.split(":").at(-1));
+  const reloads = async (): Promise<number> =>
+    (await readFile(istiod.logFile, "utf8")).split("Istiod certificates are reloaded").length;
   try {
-    await until(
-      "istiod",
-      async () => (await statusOf(`http://127.0.0.1:${http}/ready`)) === "200",
-      120,
-    );
-    const rootFile = join(files, "root-cert.pem");
-    const first = await shownSerial(xds, rootFile);
-    await until("the next certificate", async () => {
-      return (await shownSerial(xds, rootFile)) !== first;
-    });
-    return `verified for ${istiodName} by the agent's roots; the next one shown by the same process`;
+    const first = await shownSerial(port, rootFile);
+    await until("the next certificate", async () => (await shownSerial(port, rootFile)) !== first);
+    await agent.end();
+    const before = await reloads();
+    // docs/how-to/point-istio-at-rampart.md says that it reads the file again. Without a cluster, its log alone shows that.
+    const read = async (name: string) => [name, await readFile(join(files, name), "utf8")] as const;
+    const kept = await Promise.all(["cert-chain.pem", "key.pem", "root-cert.pem"].map(read));
+    const { pem } = await createTestAuthority("next");
+    const added = kept.map(([name, text]) => [name, name === "root-cert.pem" ? text + pem : text]);
+    await mountSecret(files, Object.fromEntries(added));
+    await until("a reload", async () => (await reloads()) > before);
+    return `verified for ${istiodName} by the agent's roots; the next one shown, and another root read, by the same process`;
   } finally {
-    await child.end();
+    await istiod.end();
     await agent.end();
   }
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { runRampart } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
-import type { Outcome } from "./outcome-table.ts";
+import { type Outcome, shown } from "./outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import { statusOf } from "./processes/steady-load.ts";
 
@@ -25,11 +25,7 @@ export async function supervision(options: SupervisionOptions): Promise<Outcome>
     server: "rampart agent run -- envoy",
     what: "bootstrap, crash, restart, drain",
   };
-  try {
-    return { ...names, result: "ok", detail: await supervise(options) };
-  } catch (error) {
-    return { ...names, result: "FAILED", detail: String(error) };
-  }
+  return shown(names, () => supervise(options));
 }
 
 async function supervise(options: SupervisionOptions): Promise<string> {

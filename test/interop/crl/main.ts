@@ -1,9 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { run, runWell } from "../../testkit/programs/child-process.ts";
+import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
-import { fromGoModule, ofTheMachine, type Software } from "../software.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
+import { askInLines, gnutlsJudge, opensslJudge } from "../judges.ts";
+import { fromGoModule, type Software } from "../software.ts";
 import { type JudgedList, judgedLists } from "./lists.ts";
 
 /** Judges the lists, and tells what it saw. @throws Error for the first that it refuses. */
@@ -12,12 +13,9 @@ type Judge = (program: string, lists: readonly JudgedList[], folder: string) => 
 const outcomes: Outcome[] = [];
 
 const byGo: Judge = async (program, lists) => {
-  const input = lists.map((each) => `${JSON.stringify(each)}\n`).join("");
-  const answers = (await runWell(program, [], { input })).trim().split("\n");
-  lists.forEach(({ name }, i) => {
-    const { fault } = JSON.parse(answers[i] ?? '{"fault":"no answer"}') as { fault: string };
-    if (fault !== "") throw new Error(`${name}: ${fault}`);
-  });
+  const faults = await askInLines(program, lists);
+  const i = faults.findIndex((fault) => fault !== "");
+  if (i >= 0) throw new Error(`${lists[i]?.name}: ${faults[i]}`);
   return `signature, number, times, key identifier and all entries of ${lists.length} lists`;
 };
 
@@ -85,24 +83,14 @@ async function judge(
   act: (program: string) => Promise<string>,
 ): Promise<void> {
   const names = { client, server: "rampart", what: "CRLs of every kind of authority" };
-  if ("missing" in software) {
-    outcomes.push({ ...names, result: "NOT RUN", detail: software.missing });
-    return;
-  }
-  outcomes.push(
-    await act(software.program).then(
-      (detail) => ({ ...names, result: "ok" as const, detail }),
-      (error) => ({ ...names, result: "FAILED" as const, detail: String(error) }),
-    ),
-  );
+  if ("missing" in software) outcomes.push(notRun(names, software.missing));
+  else outcomes.push(await shown(names, () => act(software.program)));
 }
 
 const folder = await lastingFolder();
 const lists = await judgedLists([1000, 100_000]);
 const go = await fromGoModule(join(import.meta.dirname, "oracle"), "crl-oracle");
 await judge("Go's crypto/x509", go, (program) => byGo(program, lists, folder));
-const openssl = await ofTheMachine("openssl", ["version"], /^OpenSSL 3/);
-await judge("openssl verify", openssl, (program) => byOpenssl(program, lists, folder));
-const gnutls = await ofTheMachine("certtool", ["--version"], /certtool 3/);
-await judge("GnuTLS", gnutls, (program) => byGnutls(program, lists, folder));
+await judge("openssl verify", await opensslJudge(), (program) => byOpenssl(program, lists, folder));
+await judge("GnuTLS", await gnutlsJudge(), (program) => byGnutls(program, lists, folder));
 reportOutcomes(outcomes);

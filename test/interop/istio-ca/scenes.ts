@@ -6,7 +6,8 @@ import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { until } from "../../testkit/time/until.ts";
 import { AgentProcess } from "../agent/processes/agent-process.ts";
-import type { IstioCa } from "./istio-ca.ts";
+import type { Istiod } from "../agent/xds/istiod.ts";
+import type { Mesh } from "../native-grpc/mesh.ts";
 
 /** A life half of which outlasts an outage of the CA. */
 const leafSeconds = 20;
@@ -20,11 +21,25 @@ interface Pod {
   readonly agent: AgentProcess;
 }
 
+/** istiod as a CA, and the clusters of its callers, of which it trusts one. */
+interface IstioCa {
+  readonly istiod: Istiod;
+  readonly mesh: Mesh;
+}
+
 /** The parts that all scenes share. */
-interface Stage {
-  readonly ca: IstioCa;
+interface Stage extends IstioCa {
   readonly folder: string;
   readonly pod: Pod;
+}
+
+/** Writes a token of the pod's account, by an issuer that istiod trusts or by another. */
+async function writeToken(
+  { mesh }: IstioCa,
+  file: string,
+  issuer: "ours" | "a stranger" = "ours",
+): Promise<void> {
+  await writeFile(file, await mesh.token({ account: "mesh/cart", issuer }));
 }
 
 export async function startPod(
@@ -35,12 +50,12 @@ export async function startPod(
   const secrets = join(folder, "var/run/secrets");
   await mkdir(join(secrets, "tokens"), { recursive: true });
   await mkdir(join(secrets, "istio"));
-  await cp(ca.rootFile, join(secrets, "istio/root-cert.pem"));
+  await cp(ca.istiod.rootFile, join(secrets, "istio/root-cert.pem"));
   const token = join(secrets, "tokens/istio-token");
-  await ca.writeToken(token, "cart");
+  await writeToken(ca, token);
   const [port = 0] = await freePorts(1);
   const environment = {
-    CA_ADDR: ca.address,
+    CA_ADDR: ca.istiod.address,
     CA_PROVIDER: "Citadel",
     PILOT_CERT_PROVIDER: "istiod",
     CREDENTIAL_FETCHER_TYPE: "JWT",
@@ -63,7 +78,7 @@ export const scenes: readonly (readonly [what: string, play: (stage: Stage) => P
   [
     ["a certificate, served by SDS", firstCertificate],
     ["renewals, each with a fresh key", renewals],
-    ["a token of another key", wrongToken],
+    ["a token of another issuer", wrongToken],
     ["the CA is away", outage],
     ["a certificate in place of the token (PROV_CERT)", provisioned],
     ["a CA whose root is not ours", strangeRoot],
@@ -82,10 +97,10 @@ async function secretsOf({ folder }: Pod): Promise<[X509Certificate, string]> {
   return [new X509Certificate(await secret("default")), await secret("ROOTCA")];
 }
 
-async function firstCertificate({ ca, pod }: Stage): Promise<string> {
+async function firstCertificate({ istiod, pod }: Stage): Promise<string> {
   await pod.agent.ready();
   const [leaf, roots] = await secretsOf(pod);
-  const root = new X509Certificate(await readFile(ca.rootFile));
+  const root = new X509Certificate(await readFile(istiod.rootFile));
   if (leaf.subjectAltName !== spiffeId) throw new Error(`it is for ${leaf.subjectAltName}`);
   if (!leaf.verify(root.publicKey)) throw new Error("it is not the CA's");
   if (new X509Certificate(roots).fingerprint256 !== root.fingerprint256) {
@@ -136,24 +151,24 @@ async function untilRenewed(pod: Pod): Promise<void> {
   );
 }
 
-async function wrongToken({ ca, pod }: Stage): Promise<string> {
+async function wrongToken({ pod, ...ca }: Stage): Promise<string> {
   await untilRenewed(pod);
-  await ca.writeToken(pod.token, "cart", true);
+  await writeToken(ca, pod.token, "a stranger");
   await untilRefused(pod, /unauthenticated/i);
-  await ca.writeToken(pod.token, "cart");
+  await writeToken(ca, pod.token);
   await untilRenewed(pod);
   return "Unauthenticated; the certificate was kept, and renewed with a good token";
 }
 
-async function outage({ ca, pod }: Stage): Promise<string> {
-  await ca.pause();
+async function outage({ istiod, pod }: Stage): Promise<string> {
+  await istiod.end();
   await untilRefused(pod, /./);
-  await ca.resume();
+  await istiod.resume();
   await untilRenewed(pod);
   return "the certificate was served, and renewed afterwards";
 }
 
-async function provisioned({ ca, folder, pod }: Stage): Promise<string> {
+async function provisioned({ folder, pod, ...ca }: Stage): Promise<string> {
   const machine = join(folder, "machine");
   const certificates = join(machine, "provisioned");
   await mkdir(certificates, { recursive: true });
@@ -172,16 +187,16 @@ async function provisioned({ ca, folder, pod }: Stage): Promise<string> {
   return "believed by Istio's ClientCertAuthenticator";
 }
 
-async function strangeRoot({ ca, folder, pod }: Stage): Promise<string> {
+async function strangeRoot({ folder, pod, ...ca }: Stage): Promise<string> {
   const file = join(folder, "strange-root.pem");
   // Any certificate that the CA did not sign would do; this is the workload's own.
   await writeFile(file, (await secretsOf(pod))[0].toString());
   return refused(ca, join(folder, "strange"), { CA_ROOT_CA: file }, /certificate|authority/i);
 }
 
-async function neverGood({ ca, folder }: Stage): Promise<string> {
+async function neverGood({ folder, ...ca }: Stage): Promise<string> {
   const file = join(folder, "forged-token");
-  await ca.writeToken(file, "cart", true);
+  await writeToken(ca, file, "a stranger");
   const variables = { RAMPART_TOKEN_FILE: file };
   return refused(ca, join(folder, "forged"), variables, /unauthenticated/i);
 }

@@ -11,6 +11,7 @@ import (
 )
 
 var commands = map[string]func(json.RawMessage) (any, error){
+	"bundles": bundles,
 	"call":    call,
 	"request": request,
 	"verify":  verify,
@@ -24,7 +25,7 @@ func main() {
 		fail(err)
 	}
 	if len(os.Args) != 2 || commands[os.Args[1]] == nil {
-		fail(fmt.Errorf("usage: istio-client call|request|verify"))
+		fail(fmt.Errorf("usage: istio-client bundles|call|request|verify"))
 	}
 	var input json.RawMessage
 	if err := json.NewDecoder(os.Stdin).Decode(&input); err != nil {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"istio.io/istio/security/pkg/pki/util"
 )
 
 // verify is Go's opinion of a leaf, for either end of a connection, and of the key that goes with it.
@@ -33,4 +35,20 @@ func verify(input json.RawMessage) (any, error) {
 		return nil, fmt.Errorf("names %v instead of %s", pair.Leaf.URIs, in.SpiffeID)
 	}
 	return map[string]string{}, nil
+}
+
+// bundles answers each plugged-in CA with the fault that istiod finds in it, or with none.
+func bundles(input json.RawMessage) (any, error) {
+	var cas []struct{ Certificate, Key, Chain, Roots string }
+	if err := json.Unmarshal(input, &cas); err != nil {
+		return nil, err
+	}
+	faults := make([]string, len(cas))
+	for i, ca := range cas {
+		_, err := util.NewVerifiedKeyCertBundleFromPem([]byte(ca.Certificate), []byte(ca.Key), []byte(ca.Chain), []byte(ca.Roots), nil)
+		if err != nil {
+			faults[i] = err.Error()
+		}
+	}
+	return faults, nil
 }

@@ -1,11 +1,10 @@
 import { join } from "node:path";
-import { messageOf } from "../../../src/foundation/errors.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
 import { startMoto } from "../moto.ts";
 import { startVault } from "../own-root/vault.ts";
 import { fromGoModule, python } from "../software.ts";
-import { scenes } from "./scenes.ts";
+import { scenes, takesTheMachines } from "./scenes.ts";
 import { type RealService, realAws, realTransit, withLogins } from "./services.ts";
 
 /** A KEK and a root in real key services. */
@@ -16,23 +15,14 @@ type OpenService = () => Promise<RealService>;
 
 const row = { client: "keys in a key service" };
 
-async function tellRow(
-  names: Pick<Outcome, "server" | "what">,
-  work: () => Promise<string | undefined>,
-) {
-  const outcome = await work().then(
-    (detail) =>
-      detail === undefined
-        ? { result: "NOT RUN" as const, detail: "the program of the login is missing" }
-        : { result: "ok" as const, detail },
-    (error) => ({ result: "FAILED" as const, detail: messageOf(error) }),
-  );
-  outcomes.push({ ...row, ...names, ...outcome });
-}
-
 async function play(server: string, open: OpenService): Promise<void> {
   const service = await open();
-  for (const [what, scene] of scenes) await tellRow({ server, what }, () => scene(service));
+  for (const [what, scene] of scenes) {
+    const claim = { ...row, server, what };
+    if (scene === takesTheMachines && !service.machine)
+      outcomes.push(notRun(claim, "the program of the login is missing"));
+    else outcomes.push(await shown(claim, () => scene(service)));
+  }
   await service.end();
 }
 
@@ -48,7 +38,7 @@ for (const [server, software] of [
   ["AWS KMS of moto 5.2", moto],
 ] as const) {
   if ("missing" in software)
-    outcomes.push({ ...row, server, what: "all", result: "NOT RUN", detail: software.missing });
+    outcomes.push(notRun({ ...row, server, what: "all" }, software.missing));
 }
 if ("program" in vault) {
   const started = await startVault(vault.program, folder);

@@ -15,8 +15,8 @@ import { randomKek } from "../../testkit/configuration.ts";
 import { leasePorts } from "../../testkit/key-services/key-service.ts";
 import type { RealService } from "./services.ts";
 
-/** @returns What was seen; nothing where it could not be played. @throws Error for anything else */
-type Scene = (service: RealService) => Promise<string | undefined>;
+/** @returns What was seen. @throws Error for anything else */
+type Scene = (service: RealService) => Promise<string>;
 
 const day = 86_400;
 
@@ -54,8 +54,9 @@ const opensItsOwn: Scene = async (service) => {
   return `not for another trust domain or id; a key that signs: ${await requireFault(foreign, /./)}`;
 };
 
-const takesTheMachines: Scene = async ({ machine, wrapping }) => {
-  if (!machine) return undefined;
+/** Takes a service with a credential of the machine. */
+export const takesTheMachines: Scene = async ({ machine, wrapping }) => {
+  if (!machine) throw new Error("no credential of a machine");
   const { secrets = {}, otherSecrets, environment = {}, seen } = machine;
   const custodyBy = (values: Readonly<Record<string, string>>) => {
     const texts = Object.entries(values).map(([name, text]) => [name, () => text] as const);

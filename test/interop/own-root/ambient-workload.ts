@@ -42,7 +42,7 @@ const blocks = (pem: string): string[] =>
  * `WorkloadCertificate::new`): one certificate of each, and every certificate of the last one as a root. Nothing else
  * gives it a root.
  */
-export function parseElements(
+function parseElements(
   [leaf = "", ...others]: readonly string[],
   key: KeyObject,
 ): WorkloadCertificate {

@@ -1,4 +1,4 @@
-import { mkdir, readFile, rename, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runWell } from "../../testkit/programs/child-process.ts";
 
@@ -8,9 +8,6 @@ export interface Company {
   /** Signs a request with these extensions, in the words of OpenSSL. PEM. */
   readonly sign: (csr: string, extensions: string) => Promise<string>;
 }
-
-/** Files by their names in a Secret. */
-export type SecretFiles = Readonly<Record<string, string>>;
 
 const openssl = (...values: readonly string[]): Promise<string> => runWell("openssl", values);
 
@@ -42,22 +39,4 @@ export async function foundCompany(folder: string, name: string): Promise<Compan
 async function requestWithKey(key: string, csr: string, subject: string): Promise<void> {
   const kind = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes".split(" ");
   await openssl("req", "-new", ...kind, "-keyout", key, "-subj", subject, "-out", csr);
-}
-
-/** Mounts a Secret, or replaces it, as the kubelet does: each name leads through the link `..data`. */
-export async function mountSecret(folder: string, files: SecretFiles): Promise<void> {
-  const generation = `..${Date.now()}`;
-  await mkdir(join(folder, generation), { recursive: true });
-  for (const [name, text] of Object.entries(files)) {
-    await writeFile(join(folder, generation, name), text);
-  }
-  await symlink(generation, join(folder, "..data_tmp"));
-  await rename(join(folder, "..data_tmp"), join(folder, "..data"));
-  for (const name of Object.keys(files)) {
-    await symlink(`..data/${name}`, join(folder, name)).catch(unlessThere);
-  }
-}
-
-function unlessThere(error: NodeJS.ErrnoException): void {
-  if (error.code !== "EEXIST") throw error;
 }

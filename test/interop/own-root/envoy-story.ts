@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { vectorFolders } from "../../testkit/pki/plugged-in.ts";
 import { until } from "../../testkit/time/until.ts";
 import { startEnvoyPair } from "../agent/envoy-pair.ts";
-import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
-import { type Company, foundCompany, mountSecret, type SecretFiles } from "./company.ts";
+import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
+import { mountSecret, type SecretFiles } from "../mounted-secret.ts";
+import { type Company, foundCompany } from "./company.ts";
 import { certificateIn, intermediateOf, leafSeconds, MeshCa, type Workload } from "./mesh.ts";
 
 /** The mesh that lives under the root of others. */
@@ -81,10 +82,7 @@ async function signs({ workloads, load }: Stage, expected: X509Certificate): Pro
     10 * leafSeconds,
   );
   await until("both Envoys to renew under it", renewedOnce(workloads), 4 * leafSeconds);
-  const { requests, failures } = load.take();
-  const detail = `${requests} requests, ${failures.length} failed`;
-  if (failures.length > 0) throw new Error(`${detail}, first ${failures[0]}`);
-  return detail;
+  return counted(load);
 }
 
 function renewedOnce(workloads: readonly Workload[]): () => Promise<boolean> {

@@ -1,20 +1,26 @@
 import { join } from "node:path";
 import { plainBundles } from "../../fuzz/imports/plain-bundles.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import type { Outcome } from "../agent/outcome-table.ts";
-import { istioCa } from "../istio-ca/software.ts";
-import { fromCargo, fromGoModule, ofTheMachine, type Software } from "../software.ts";
+import { notRun, type Outcome, shown } from "../agent/outcome-table.ts";
 import {
-  type Accepted,
-  acceptedMutants,
   askInLines,
   faultsOf,
   gnutlsFault,
+  gnutlsJudge,
+  goJudge,
+  opensslFault,
+  opensslJudge,
+  webpkiJudge,
+} from "../judges.ts";
+import { ask } from "../native-grpc/clients/clients.ts";
+import { fromGoModule, type Software } from "../software.ts";
+import {
+  type Accepted,
+  acceptedMutants,
   type Imported,
   importOf,
   istiodsQuestion,
   mutantCases,
-  opensslFault,
   requireFoundGood,
 } from "./mutants.ts";
 
@@ -23,52 +29,46 @@ const client = "CAs of others";
 /** The suite reads the outcomes from the standard output, one a line. */
 const tell = (outcome: Outcome): void => console.log(JSON.stringify(outcome));
 
-async function telling(server: string, what: string, act: () => Promise<string>): Promise<void> {
-  await act().then(
-    (detail) => tell({ client, server, what, result: "ok", detail }),
-    (error) => tell({ client, server, what, result: "FAILED", detail: String(error) }),
-  );
-}
+const telling = async (server: string, what: string, act: () => Promise<string>): Promise<void> =>
+  tell(await shown({ client, server, what }, act));
 
 /** The verifiers of the leaves, and the warning of ours for which each may refuse one. */
 async function askAll(folder: string, accepted: readonly Accepted[]): Promise<void> {
   const leaves = accepted.map(({ leaf }) => leaf);
   const isWarned = (words: string) => (each: Accepted) =>
     each.warnings.some((warning) => warning.includes(words));
-  const go = await fromGoModule(join(import.meta.dirname, "oracle"), "own-root-oracle");
-  await judge("Go's crypto/x509", go, async (program) =>
-    requireFoundGood(accepted, await askInLines(program, [], leaves)),
+  await judge("Go's crypto/x509", await goJudge(), async (program) =>
+    requireFoundGood(accepted, await askInLines(program, leaves)),
   );
-  await judge("Istio's NewVerifiedKeyCertBundleFromPem", await istioCa(), async (istio) =>
+  const istio = await fromGoModule(join(import.meta.dirname, "../istio-client"), "istio-client");
+  await judge("Istio's NewVerifiedKeyCertBundleFromPem", istio, async (program) =>
     requireFoundGood(
       accepted,
-      await askInLines(istio, ["-bundles"], accepted.map(istiodsQuestion)),
+      await ask<readonly string[]>(program, "bundles", accepted.map(istiodsQuestion)),
     ),
   );
-  const webpki = await fromCargo(join(import.meta.dirname, "webpki"), "webpki-judge");
-  await judge("ztunnel's verifier, rustls-webpki 0.103.13", webpki, async (program) =>
-    requireFoundGood(accepted, await askInLines(program, [], leaves), isWarned("ztunnel")),
+  await judge("ztunnel's verifier, rustls-webpki 0.103.13", await webpkiJudge(), async (program) =>
+    requireFoundGood(accepted, await askInLines(program, leaves), isWarned("ztunnel")),
   );
-  const openssl = await ofTheMachine("openssl", ["version"], /^OpenSSL 3/);
+  const openssl = await opensslJudge();
   await judge("openssl verify", openssl, async () =>
     requireFoundGood(
       accepted,
-      await faultsOf(accepted, opensslFault(folder)),
+      await faultsOf(leaves, opensslFault(folder)),
       isWarned("OpenSSL refuses it without -partial_chain"),
     ),
   );
   await judge("openssl verify -x509_strict", openssl, async () =>
     requireFoundGood(
       accepted,
-      await faultsOf(accepted, opensslFault(folder, "-x509_strict", "-partial_chain")),
+      await faultsOf(leaves, opensslFault(folder, "-x509_strict", "-partial_chain")),
       isWarned("`openssl -x509_strict`"),
     ),
   );
-  const gnutls = await ofTheMachine("certtool", ["--version"], /certtool 3/);
-  await judge("GnuTLS", gnutls, async () =>
+  await judge("GnuTLS", await gnutlsJudge(), async () =>
     requireFoundGood(
       accepted,
-      await faultsOf(accepted, gnutlsFault(folder)),
+      await faultsOf(leaves, gnutlsFault(folder)),
       isWarned("GnuTLS refuse"),
     ),
   );
@@ -80,9 +80,7 @@ async function judge(
   act: (program: string) => Promise<string>,
 ): Promise<void> {
   const what = "no leaf under an imported CA is refused";
-  if ("missing" in software) {
-    return tell({ client, server, what, result: "NOT RUN", detail: software.missing });
-  }
+  if ("missing" in software) return tell(notRun({ client, server, what }, software.missing));
   await telling(server, what, () => act(software.program));
 }
 

@@ -2,14 +2,13 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
 import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { prebuilt, prebuiltIstiod } from "../prebuilt.ts";
 import { ztunnelVariable } from "../revocation/ztunnel-scene.ts";
 import { fromGoModule, namedBy } from "../software.ts";
 import { playEnvoys, type Told } from "./envoy-story.ts";
-import { playRootFile } from "./istiod-root-file.ts";
 import { playTwoDomains } from "./two-domains.ts";
 import { playTwoRoots } from "./two-roots.ts";
 import { playVault } from "./vault-story.ts";
@@ -20,20 +19,14 @@ const outcomes: Outcome[] = [];
 const telling =
   (client: string, server: string): Told =>
   async (what, act) => {
-    const outcome = await act().then(
-      (detail) => ({ client, server, what, result: "ok" as const, detail }),
-      (error) => ({ client, server, what, result: "FAILED" as const, detail: String(error) }),
-    );
-    outcomes.push(outcome);
-    console.error(`${outcome.result}: ${what}: ${outcome.detail}`);
+    outcomes.push(await shown({ client, server, what }, act));
   };
 
 async function playReplacements(folder: string): Promise<void> {
   const [client, server] = ["Envoy 1.40.0, twice", "rampart agent, serve"];
   const python = await pythonWithEnvoy();
   if ("missing" in python) {
-    const what = "intermediates are replaced";
-    outcomes.push({ client, server, what, result: "NOT RUN", detail: python.missing });
+    outcomes.push(notRun({ client, server, what: "intermediates are replaced" }, python.missing));
   } else {
     const own = join(folder, "envoys");
     await mkdir(own);
@@ -58,15 +51,12 @@ async function playClusters(folder: string): Promise<void> {
   );
   if (missing !== undefined || !python || !istiod || !pilotAgent) {
     const detail = missing && "missing" in missing ? missing.missing : "a program is missing";
-    outcomes.push({ client, server, what: "two roots, one mesh", result: "NOT RUN", detail });
+    outcomes.push(notRun({ client, server, what: "two roots, one mesh" }, detail));
     return;
   }
   const own = join(folder, "clusters");
   await mkdir(own);
   const tell = telling(client, server);
-  await tell("istiod reads --caCertFile again when the root alone changes", () =>
-    playRootFile(istiod, join(own, "root-file")),
-  );
   const ztunnel = namedBy(ztunnelVariable);
   const named = "program" in ztunnel ? ztunnel.program : undefined;
   const envoy = await envoyOf(python);
@@ -83,8 +73,7 @@ async function playUpstream(folder: string): Promise<void> {
   const [client, server] = ["rampart serve", "PKI engine of Vault 1.14.8 (OpenBao's origin)"];
   const vault = await fromGoModule(join(import.meta.dirname, "vault-pki"), "vault-pki");
   if ("missing" in vault) {
-    const what = "intermediates of Vault";
-    outcomes.push({ client, server, what, result: "NOT RUN", detail: vault.missing });
+    outcomes.push(notRun({ client, server, what: "intermediates of Vault" }, vault.missing));
     return;
   }
   const own = join(folder, "vault");

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { parseCertificates } from "../../../src/program/files/pem-file.ts";
 import { repeatedly, until } from "../../testkit/time/until.ts";
 import { startEnvoyPair } from "../agent/envoy-pair.ts";
-import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
+import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import type { Told } from "./envoy-story.ts";
 import { chainOf, leafSeconds, MeshCa } from "./mesh.ts";
 
@@ -59,9 +59,7 @@ export async function playTwoDomains(envoy: string, folder: string, tell: Told):
     await until("a leaf of the new authority", isNew, 6 * leafSeconds);
     await until("an answer under it", async () => (await status()) === "200");
     await load.stop();
-    const { requests, failures } = load.take();
-    if (failures.length > 0) throw new Error(`${failures.length} failed, first ${failures[0]}`);
-    return `${requests} requests, 0 failed`;
+    return counted(load);
   });
   await tell("no CA speaks for the trust domain of the other", async () => {
     speakers = { [domains.a]: two, [domains.b]: one };

@@ -7,7 +7,7 @@ import { type Relay, startRelay } from "../../testkit/network/relay.ts";
 import type { Child } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { type EnvoyPair, startEnvoyPair } from "../agent/envoy-pair.ts";
-import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
+import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import {
   authorityFolderIn,
   type Istiod,
@@ -224,7 +224,6 @@ async function startCluster(
   tokens: DevelopmentCluster,
 ): Promise<Cluster> {
   const place = join(folder, name);
-  await mkdir(join(place, "config"));
   const ofIstiod = await startIstiod({
     program: istiod,
     folder: place,
@@ -343,14 +342,6 @@ async function mustAnswer(one: AmbientWorkload, other: AmbientWorkload): Promise
   if (said !== "200") throw new Error(`${one.account} calls ${other.account}: ${said}`);
 }
 
-/** @throws Error if a request failed since the last look. */
-function counted(load: SteadyLoad): string {
-  const { requests, failures } = load.take();
-  const detail = `${requests} requests, ${failures.length} failed`;
-  if (requests === 0 || failures.length > 0) throw new Error(`${detail}, first ${failures[0]}`);
-  return detail;
-}
-
 /** `root add` at Rampart, then its bundle in `cacerts` of both istiods: one reloads it, the other restarts. */
 async function trustAll({ ca, east, west, folder }: Stage, foreign: string): Promise<void> {
   const roots = join(folder, "roots.pem");
@@ -360,7 +351,8 @@ async function trustAll({ ca, east, west, folder }: Stage, foreign: string): Pro
   const bundle = await ca.bundle();
   for (const { istiod, rootFile } of [east, west])
     for (const file of [istiod.rootFile, rootFile]) await writeFile(file, bundle);
-  await west.istiod.restart();
+  await west.istiod.end();
+  await west.istiod.resume();
   await eachHas({ east, west }, 4);
 }
 

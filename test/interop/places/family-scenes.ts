@@ -1,7 +1,6 @@
-import { once } from "node:events";
 import { copyFile, mkdir, writeFile } from "node:fs/promises";
-import { type AddressInfo, connect, createServer } from "node:net";
 import { join } from "node:path";
+import { startRelay } from "../../testkit/network/relay.ts";
 import { type Child, run, startChild } from "../../testkit/programs/child-process.ts";
 import { launchRampart, program, runRampart } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
@@ -173,7 +172,8 @@ async function ports(stage: FamilyStage, pod: Pod): Promise<string> {
   const { own, environment } = await variablesOf(stage, "six", "dual.example");
   const plane = await ControlPlane.start(stage.programs.plane, own, "127.0.0.1:9901");
   await plane.configure({ version: "1" });
-  const relay = await startRelay(Number(plane.address.split(":")[1]));
+  // A way from the servers' IPv6 address to a port of this machine.
+  const relay = await startRelay(Number(plane.address.split(":")[1]), servers.v6);
   const config = {
     discoveryAddress: `dual.example:${relay.port}`,
     statusPort: 15_020,
@@ -270,19 +270,4 @@ async function underAgent(
   } finally {
     await agent.end();
   }
-}
-
-/** A way from the servers' IPv6 address to a port of this machine. */
-async function startRelay(to: number): Promise<{ readonly port: number; close(): void }> {
-  const server = createServer((near) => {
-    const far = connect(to, "127.0.0.1");
-    for (const [one, other] of [
-      [near, far],
-      [far, near],
-    ] as const)
-      one.on("error", () => other.destroy()).pipe(other);
-  });
-  server.listen(0, servers.v6);
-  await once(server, "listening");
-  return { port: (server.address() as AddressInfo).port, close: () => void server.close() };
 }

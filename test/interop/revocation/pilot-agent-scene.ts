@@ -1,14 +1,18 @@
 import { existsSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { type Child, run, startChild } from "../../testkit/programs/child-process.ts";
+import { type Child, run } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { startWorkload } from "../agent/envoy-pair.ts";
-import type { Outcome } from "../agent/outcome-table.ts";
-import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
+import { notRun, type Outcome, shown } from "../agent/outcome-table.ts";
+import {
+  pilotSocketIn,
+  prebuiltPilotAgent,
+  startPodsPilotAgent,
+} from "../agent/xds/pilot-agent.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { callWith, startAgent, stealFrom } from "./workloads.ts";
@@ -28,28 +32,18 @@ const mounted =
 /** A server behind an Envoy that has its secrets of pilot-agent. Of two clients the certificate of one is revoked. */
 export async function playPilotAgent(envoy: string, folder: string): Promise<Outcome> {
   const pilotAgent = await prebuilt(prebuiltPilotAgent);
-  if ("missing" in pilotAgent) return { ...names, result: "NOT RUN", detail: pilotAgent.missing };
+  if ("missing" in pilotAgent) return notRun(names, pilotAgent.missing);
   const tried = await run("unshare", ["-m", "sh", "-ec", mounted, folder, "true"]);
-  if (tried.exitCode !== 0) return { ...names, result: "NOT RUN", detail: tried.stderr.trim() };
+  if (tried.exitCode !== 0) return notRun(names, tried.stderr.trim());
   const own = join(folder, "pilot-agent");
   await mkdir(own);
   const ca = await startServingCa(join(own, "ca"));
   const children: Child[] = [];
-  try {
-    const detail = await playWith({
-      envoy,
-      pilotAgent: pilotAgent.program,
-      folder: own,
-      ca,
-      children,
-    });
-    return { ...names, result: "ok", detail };
-  } catch (error) {
-    return { ...names, result: "FAILED", detail: String(error) };
-  } finally {
-    await Promise.all(children.map((child) => child.end()));
-    await ca.end();
-  }
+  const parts = { envoy, pilotAgent: pilotAgent.program, folder: own, ca, children };
+  const outcome = await shown(names, () => playWith(parts));
+  await Promise.all(children.map((child) => child.end()));
+  await ca.end();
+  return outcome;
 }
 
 export interface Parts {
@@ -110,50 +104,28 @@ export async function startServer(
   variables: Readonly<Record<string, string>> = {},
 ): Promise<number> {
   const place = join(folder, "server");
-  await mkdir(join(place, "var/run/secrets/tokens"), { recursive: true });
-  const token = join(place, "var/run/secrets/tokens/istio-token");
-  await writeFile(token, await ca.mesh.token({ account: "foo/server" }));
-  const [statusPort = 0, health = 0, proxyAdminPort = 0, port = 0] = await freePorts(4);
+  const [adminPort = 0, port = 0] = await freePorts(2);
   const http = await startWorkload();
   http.unref();
+  const forward = local((http.address() as AddressInfo).port);
   const bootstrap = createBootstrap({
     nodeId: "server",
     nodeCluster: "server",
-    sdsSocket: join(place, "var/run/secrets/workload-spiffe-uds/socket"),
-    admin: local(proxyAdminPort),
-    inbound: [
-      {
-        listen: local(port),
-        forward: local((http.address() as AddressInfo).port),
-        peers: { trustDomain: "cluster.local" },
-      },
-    ],
+    sdsSocket: pilotSocketIn(place),
+    admin: local(adminPort),
+    inbound: [{ listen: local(port), forward, peers: { trustDomain: "cluster.local" } }],
   });
-  const template = join(place, "bootstrap.json");
-  await writeFile(template, JSON.stringify(bootstrap));
-  const environment = {
-    ...variables,
-    CA_ADDR: ca.address,
-    CA_ROOT_CA: ca.rootFile,
-    XDS_ROOT_CA: ca.rootFile,
-    POD_NAME: "server",
-    POD_NAMESPACE: "foo",
-    SERVICE_ACCOUNT: "server",
-    INSTANCE_IP: "127.0.0.1",
-    ENVOY_STATUS_PORT: String(health),
-    PROXY_CONFIG: JSON.stringify({
-      discoveryAddress: ca.address,
-      binaryPath: envoy,
-      proxyBootstrapTemplatePath: template,
-      proxyAdminPort,
-      statusPort,
-      concurrency: 1,
-    }),
-  };
-  const words = ["proxy", "sidecar", "--domain", "foo.svc.cluster.local", "--log_target=stderr"];
-  const values = ["-m", "sh", "-ec", mounted, crls, pilotAgent, ...words];
-  const logFile = join(place, "pilot-agent.log");
-  children.push(startChild("unshare", values, { logFile, environment, folder: place }));
+  const { child } = await startPodsPilotAgent(pilotAgent, {
+    folder: place,
+    account: "foo/server",
+    token: await ca.mesh.token({ account: "foo/server" }),
+    ca: ca.address,
+    rootFile: ca.rootFile,
+    variables,
+    inside: ["unshare", "-m", "sh", "-ec", mounted, crls],
+    envoy: { program: envoy, bootstrap: JSON.stringify(bootstrap), adminPort },
+  });
+  children.push(child);
   return port;
 }
 

@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "../../testkit/time/until.ts";
-import type { Outcome } from "../agent/outcome-table.ts";
+import { notRun, type Outcome, shown } from "../agent/outcome-table.ts";
 import { namedBy } from "../software.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { startAgent } from "./workloads.ts";
@@ -39,17 +39,15 @@ async function playThree(variable: string, client: string, folder: string): Prom
   const ztunnel = namedBy(variable);
   if ("notPlayed" in ztunnel) return { ...names, result: "not played", detail: ztunnel.notPlayed };
   const network = await makeNetwork(["a", "b", "c"]).catch(String);
-  if (typeof network === "string") return { ...names, result: "NOT RUN", detail: network };
-  try {
+  if (typeof network === "string") return notRun(names, network);
+  const outcome = await shown(names, async () => {
     const ca = await startServingCa(join(folder, "ztunnel-ca"), "0.0.0.0");
     const detail = await playIn({ program: ztunnel.program, folder, ca, network });
     await ca.end();
-    return { ...names, result: "ok", detail };
-  } catch (error) {
-    return { ...names, result: "FAILED", detail: String(error) };
-  } finally {
-    await network.end();
-  }
+    return detail;
+  });
+  await network.end();
+  return outcome;
 }
 
 interface Parts {

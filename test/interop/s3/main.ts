@@ -1,7 +1,6 @@
 import { dirname, join } from "node:path";
-import { messageOf } from "../../../src/foundation/errors.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
 import { fromGoProxy, python, type Software } from "../software.ts";
 import { type Gateway, startGateway, startMotoBucket, startSeaweed } from "./gateway.ts";
 import { playLog, playLogIfHeld } from "./log.ts";
@@ -21,19 +20,13 @@ async function playOn(
 ): Promise<void> {
   const names = { client: 'STORE = "s3"', server };
   if ("missing" in software) {
-    const what = "every promise of the store";
-    outcomes.push({ ...names, what, result: "NOT RUN", detail: software.missing });
+    outcomes.push(notRun({ ...names, what: "every promise of the store" }, software.missing));
     return;
   }
   const folder = await lastingFolder();
   const gateway = await start(software.program, folder);
   for (const [what, play] of plays) {
-    outcomes.push(
-      await play({ gateway, folder }).then(
-        (detail) => ({ ...names, what, result: "ok" as const, detail }),
-        (error) => ({ ...names, what, result: "FAILED" as const, detail: messageOf(error) }),
-      ),
-    );
+    outcomes.push(await shown({ ...names, what }, () => play({ gateway, folder })));
   }
   await gateway.end();
 }

@@ -9,7 +9,7 @@ import { bucket, credential, type Gateway } from "./gateway.ts";
 import type { Scene } from "./scenes.ts";
 
 /** A bucket of the real service, by the keys and the variables that an operator writes. */
-export function bucketService(
+function bucketService(
   { place, port, ca, rootsFile, restart }: Gateway,
   prefix: string,
 ): SharedService {

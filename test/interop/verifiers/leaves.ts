@@ -16,12 +16,11 @@ import {
   type SigningKind,
 } from "../../testkit/key-services/key-service.ts";
 import { leafUnder } from "../../testkit/pki/held-leaf.ts";
+import type { JudgedLeaf } from "../judges.ts";
 
 /** A leaf with the private extension of an identity's proof, and whether a verifier should accept it. */
-export interface Case {
+export interface Case extends JudgedLeaf {
   readonly name: string;
-  readonly rootPem: string;
-  readonly leafPem: string;
   readonly spiffeId: string;
   readonly isGood: boolean;
 }
@@ -57,7 +56,7 @@ async function casesOf(key: AuthorityKey): Promise<Case[]> {
     [false, true].map(async (isImpersonated) => {
       const { chainPem } = await leafUnder(authority, spiffeId, { ...proof, isImpersonated });
       const name = `${key}, by ${isImpersonated ? "a node proxy" : "a token"}`;
-      return { name, rootPem, leafPem: chainPem, spiffeId, isGood: true };
+      return { name, rootPem, leafPem: chainPem, intermediatesPem: "", spiffeId, isGood: true };
     }),
   );
 }
@@ -92,9 +91,14 @@ async function caseBelow(kind: SigningKind): Promise<Case> {
   };
   const by = { ...proof, isImpersonated: false };
   const { chainPem } = await leafUnder({ authority, extractablePrivateKey }, spiffeId, by);
-  const leafPem = chainPem + Pem.format("CERTIFICATE", certificate);
-  const name = `${kind} in a key service`;
-  return { name, rootPem: Pem.format("CERTIFICATE", root), leafPem, spiffeId, isGood: true };
+  return {
+    name: `${kind} in a key service`,
+    rootPem: Pem.format("CERTIFICATE", root),
+    leafPem: chainPem,
+    intermediatesPem: Pem.format("CERTIFICATE", certificate),
+    spiffeId,
+    isGood: true,
+  };
 }
 
 /** The leaf with a bit of the digest of its issuer changed, and so of what is signed. */

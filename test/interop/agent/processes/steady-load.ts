@@ -57,6 +57,14 @@ export class SteadyLoad {
   }
 }
 
+/** The requests since the last look. @throws Error if there were none, or one of them failed. */
+export function counted(load: Pick<SteadyLoad, "take">): string {
+  const { requests, failures } = load.take();
+  const detail = `${requests} requests, ${failures.length} failed`;
+  if (requests === 0 || failures.length > 0) throw new Error(`${detail}, first ${failures[0]}`);
+  return detail;
+}
+
 /** The status, with the body of a failure, or the reason why there is none. */
 export function statusOf(url: string, agent?: Agent): Promise<string> {
   return new Promise((resolve) => {

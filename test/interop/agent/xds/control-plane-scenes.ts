@@ -7,7 +7,7 @@ import { until } from "../../../testkit/time/until.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import type { Mesh } from "../../native-grpc/mesh.ts";
 import { fromGoModule } from "../../software.ts";
-import type { Outcome } from "../outcome-table.ts";
+import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "../processes/agent-process.ts";
 import { statusOf } from "../processes/steady-load.ts";
 import { ControlPlane } from "./control-plane.ts";
@@ -30,7 +30,7 @@ export async function playControlPlane(parts: ControlPlaneParts): Promise<Outcom
   const found = await fromGoModule(module, "agent-control-plane");
   if ("missing" in found) {
     const what = "everything through the XDS proxy";
-    return [{ client: "Envoy 1.40.0", server, what, result: "NOT RUN", detail: found.missing }];
+    return [notRun({ client: "Envoy 1.40.0", server, what }, found.missing)];
   }
   return [
     ...(await playProtocol(parts, found.program, true)),
@@ -85,14 +85,8 @@ async function playProtocol(
 
 async function playStage(stage: Stage, client: string): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
-  const show = async (what: string, act: () => Promise<string>): Promise<void> => {
-    const outcome = await act().then(
-      (detail) => ({ client, server, what, result: "ok" as const, detail }),
-      (error) => ({ client, server, what, result: "FAILED" as const, detail: String(error) }),
-    );
-    console.error(`${outcome.result}: ${client}: ${what}: ${outcome.detail}`);
-    outcomes.push(outcome);
-  };
+  const show = async (what: string, act: () => Promise<string>): Promise<void> =>
+    void outcomes.push(await shown({ client, server, what }, act));
   let envoy = await startLoneEnvoy(stage.envoy);
   await show("a first configuration", () => firstConfiguration(stage));
   await show("a push of 20 MiB while Envoy stands still", () => largePush(stage, envoy));

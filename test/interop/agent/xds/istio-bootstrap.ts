@@ -7,7 +7,7 @@ import { runWell, startChild } from "../../../testkit/programs/child-process.ts"
 import { program } from "../../../testkit/programs/rampart-process.ts";
 import { prebuilt } from "../../prebuilt.ts";
 import { orMissing } from "../../software.ts";
-import type { Outcome } from "../outcome-table.ts";
+import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import { prebuiltPilotAgent } from "./pilot-agent.ts";
 
 /** Where the agent's bootstrap is another than that of Istio's own template, and why. */
@@ -57,13 +57,10 @@ export async function compareBootstraps(
   const what = `each field of the bootstrap at ${machine.address} is that of Istio's own template, or differs for a stated reason`;
   const names = { client: "Envoy's bootstrap", server: "pilot-agent of 2026-08-27", what };
   const [pilot, template] = [await prebuilt(prebuiltPilotAgent), await orMissing(istiosTemplate)];
-  if ("missing" in pilot) return { ...names, result: "NOT RUN", detail: pilot.missing };
-  if ("missing" in template) return { ...names, result: "NOT RUN", detail: template.missing };
+  if ("missing" in pilot) return notRun(names, pilot.missing);
+  if ("missing" in template) return notRun(names, template.missing);
   const folder = join(parent, "bootstrap");
-  return compare(folder, machine, pilot.program, template.program).then(
-    (detail) => ({ ...names, result: "ok", detail }),
-    (error) => ({ ...names, result: "FAILED", detail: String(error) }),
-  );
+  return shown(names, () => compare(folder, machine, pilot.program, template.program));
 }
 
 /** The file in the Go module of Istio, which the suite's Go client has, too. */

@@ -4,9 +4,9 @@ import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { until } from "../../../testkit/time/until.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import { prebuilt, prebuiltIstiod } from "../../prebuilt.ts";
-import type { Outcome } from "../outcome-table.ts";
+import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import type { AgentProcess } from "../processes/agent-process.ts";
-import { SteadyLoad, statusOf } from "../processes/steady-load.ts";
+import { counted, SteadyLoad, statusOf } from "../processes/steady-load.ts";
 import { type Istiod, startIstiod } from "./istiod.ts";
 import { addresses, namespace, writeMeshConfiguration } from "./mesh-configuration.ts";
 import { configuredNames, prebuiltPilotAgent, startPilotAgent } from "./pilot-agent.ts";
@@ -20,8 +20,8 @@ const client = "Envoy 1.40.0, twice, under `rampart agent run`";
 export async function playIstiodMesh(parts: MeshParts): Promise<Outcome[]> {
   const [found, pilot] = [await prebuilt(prebuiltIstiod), await prebuilt(prebuiltPilotAgent)];
   const names = { client, server: "istiod of 2026-08-27, rampart", what: "mutual TLS by istiod" };
-  if ("missing" in found) return [{ ...names, result: "NOT RUN", detail: found.missing }];
-  if ("missing" in pilot) return [{ ...names, result: "NOT RUN", detail: pilot.missing }];
+  if ("missing" in found) return [notRun(names, found.missing)];
+  if ("missing" in pilot) return [notRun(names, pilot.missing)];
   const outcomes: Outcome[] = [];
   for (const ca of [parts.servers.serve, parts.servers.gateway]) {
     const folder = join(parts.folder, ca.name.replace(" ", "-"));
@@ -51,14 +51,8 @@ async function playWith(stage: Stage): Promise<Outcome[]> {
   const url = `http://${addresses.web}:${service}/`;
   const parties = { client, server: `istiod of 2026-08-27, ${ca.name}` };
   const outcomes: Outcome[] = [];
-  const show = async (what: string, act: () => Promise<string>): Promise<void> => {
-    const outcome = await act().then(
-      (detail) => ({ ...parties, what, result: "ok" as const, detail }),
-      (error) => ({ ...parties, what, result: "FAILED" as const, detail: String(error) }),
-    );
-    console.error(`${outcome.result}: ${what}: ${outcome.detail}`);
-    outcomes.push(outcome);
-  };
+  const show = async (what: string, act: () => Promise<string>): Promise<void> =>
+    void outcomes.push(await shown({ ...parties, what }, act));
   await show("a first answer by mutual TLS, as istiod says", async () => {
     await until("an answer", async () => (await statusOf(url)) === "200");
     const plain = await statusOf(`http://${addresses.ledger}:${service}/`);
@@ -66,9 +60,11 @@ async function playWith(stage: Stage): Promise<Outcome[]> {
     return `plaintext: ${plain}`;
   });
   await show("Envoy takes everything that istiod sends", () => takesAll(web.agent, ledger.agent));
-  await show("istiod restarts, certificates renew and the root rotates at once", () =>
-    outlives({ ca, istiod, url, agent: web.agent }),
-  );
+  // What follows a root is the same behind either server.
+  if (ca === stage.servers.serve)
+    await show("istiod restarts, certificates renew and the root rotates at once", () =>
+      outlives({ ca, istiod, url, agent: web.agent }),
+    );
   const names = await configuredNames(web.adminUrl);
   await web.agent.end();
   await show("Envoy has what it has under pilot-agent", async () => {
@@ -119,7 +115,8 @@ async function outlives(parts: {
     240,
   );
   const before = notAfters.size;
-  await istiod.restart();
+  await istiod.end();
+  await istiod.resume();
   await until(
     "two more renewals",
     async () => {
@@ -131,9 +128,6 @@ async function outlives(parts: {
   await until("the stream to the new istiod", async () => {
     return (await agent.status()).xds?.isConnected === true;
   });
-  const { requests, failures } = load.take();
   await load.stop();
-  const detail = `${notAfters.size} certificates; ${requests} requests, ${failures.length} failed`;
-  if (failures.length > 0) throw new Error(`${detail}, first ${failures[0]}`);
-  return detail;
+  return `${notAfters.size} certificates; ${counted(load)}`;
 }

@@ -16,15 +16,15 @@ export interface Istiod {
   readonly logFile: string;
   /** How many CSRs its CA has answered. */
   readonly csrCount: () => Promise<number>;
-  /** Ends it, and starts it again on the same port. */
-  readonly restart: () => Promise<void>;
+  /** Starts it again on the same port. */
+  readonly resume: () => Promise<void>;
   readonly end: () => Promise<void>;
 }
 
 /** The parts of a real istiod. */
 interface IstiodOptions {
   readonly program: string;
-  /** Holds `config` with its configuration. */
+  /** May hold `config` with its configuration. */
   readonly folder: string;
   /** The OIDC issuer of the proxies' tokens. */
   readonly issuer: string;
@@ -52,6 +52,7 @@ export async function startIstiod(options: IstiodOptions): Promise<Istiod> {
   const [xds = 0, http = 0, https = 0, monitoring = 0] = await freePorts(4);
   const authorityFolder = authorityFolderIn(folder);
   const rootFile = join(authorityFolder, "root-cert.pem");
+  await mkdir(join(folder, "config"), { recursive: true });
   if (!existsSync(rootFile)) await writeAuthority(authorityFolder);
   const meshFile = join(folder, "mesh.yaml");
   await writeFile(meshFile, JSON.stringify({ ...meshConfiguration, ...meshConfig }));
@@ -94,8 +95,7 @@ export async function startIstiod(options: IstiodOptions): Promise<Istiod> {
       const metrics = await (await fetch(`http://127.0.0.1:${monitoring}/metrics`)).text();
       return Number(/^citadel_server_csr_count(?:\{.*\})? (\d+)/m.exec(metrics)?.[1] ?? 0);
     },
-    async restart() {
-      await child.end();
+    async resume() {
       child = start();
       await ready();
     },

@@ -1,8 +1,9 @@
-import { copyFile, mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { type Child, startChild } from "../../../testkit/programs/child-process.ts";
 import { runRampart } from "../../../testkit/programs/rampart-process.ts";
+import { namespace } from "./mesh-configuration.ts";
 import { type SidecarOptions, sidecarEnvironment } from "./sidecar.ts";
 
 export const prebuiltPilotAgent = {
@@ -22,30 +23,22 @@ export async function startPilotAgent(
   options: SidecarOptions,
 ): Promise<{ readonly child: Child; readonly adminUrl: string }> {
   const folder = join(options.folder, "pilot-agent");
-  await mkdir(join(folder, "var/run/secrets/tokens"), { recursive: true });
   const { variables, adminPort, statusPort } = await sidecarEnvironment(options);
-  const { RAMPART_TOKEN_FILE = "", DISCOVERY_ADDRESS: discoveryAddress } = variables;
-  await copyFile(RAMPART_TOKEN_FILE, join(folder, "var/run/secrets/tokens/istio-token"));
-  const template = join(folder, "bootstrap.json");
-  // pilot-agent runs Envoy with a template, which may be without any actions: the agent's own bootstrap.
-  await writeFile(template, await printBootstrap(folder, variables));
-  const environment = {
-    ...variables,
-    PROXY_CONFIG: JSON.stringify({
-      discoveryAddress,
-      binaryPath: envoy,
-      proxyBootstrapTemplatePath: template,
-      proxyAdminPort: adminPort,
-      statusPort,
-      concurrency: 1,
-    }),
-  };
-  const values = ["proxy", "sidecar", "--domain", "foo.svc.cluster.local"];
-  const logFile = join(options.folder, "pilot-agent.log");
-  const child = startChild(pilotAgent, [...values, "--log_target=stderr"], {
-    logFile,
-    environment,
+  const { RAMPART_TOKEN_FILE = "" } = variables;
+  const { child } = await startPodsPilotAgent(pilotAgent, {
     folder,
+    account: `${namespace}/${options.name}`,
+    token: await readFile(RAMPART_TOKEN_FILE, "utf8"),
+    ca: options.istiod.address,
+    rootFile: options.istiod.rootFile,
+    variables,
+    // pilot-agent runs Envoy with a template, which may be without any actions: the agent's own bootstrap.
+    envoy: {
+      program: envoy,
+      bootstrap: await printBootstrap(folder, variables),
+      adminPort,
+      statusPort,
+    },
   });
   return { child, adminUrl: `http://127.0.0.1:${adminPort}` };
 }
@@ -56,12 +49,20 @@ interface PodOptions {
   /** `namespace/name`. */
   readonly account: string;
   readonly token: string;
-  /** `localhost:port` of the CA. */
+  /** `localhost:port` of the CA, or of istiod, which the variables may tell apart. */
   readonly ca: string;
   readonly rootFile: string;
-  readonly variables: Readonly<Record<string, string>>;
+  /** More of its environment, and other values. */
+  readonly variables: NodeJS.ProcessEnv;
+  /** The words before its own, which start it in another place. */
+  readonly inside?: readonly string[];
   /** An Envoy and its bootstrap. Without it the workload is proxyless. */
-  readonly envoy?: { readonly program: string; readonly bootstrap: string };
+  readonly envoy?: {
+    readonly program: string;
+    readonly bootstrap: string;
+    readonly adminPort?: number;
+    readonly statusPort?: number;
+  };
 }
 
 /** The socket of pilot-agent's SDS in the folder of a pod. */
@@ -71,7 +72,7 @@ export const pilotSocketIn = (folder: string): string =>
 /** Starts pilot-agent in a pod's folder. @returns It, and the folder in which it keeps its certificate. */
 export async function startPodsPilotAgent(
   program: string,
-  { folder, account, token, ca, rootFile, variables, envoy }: PodOptions,
+  { folder, account, token, ca, rootFile, variables, inside = [], envoy }: PodOptions,
 ): Promise<{ readonly child: Child; readonly certificates: string }> {
   const certificates = join(folder, "certs");
   await mkdir(join(folder, "var/run/secrets/tokens"), { recursive: true });
@@ -79,10 +80,9 @@ export async function startPodsPilotAgent(
   await writeFile(join(folder, "var/run/secrets/tokens/istio-token"), token);
   const proxyBootstrapTemplatePath = join(folder, "bootstrap.json");
   if (envoy) await writeFile(proxyBootstrapTemplatePath, envoy.bootstrap);
-  const [statusPort = 0, health = 0] = await freePorts(2);
+  const [freePort = 0, health = 0] = await freePorts(2);
   const [namespace, name] = account.split("/");
   const environment = {
-    ...variables,
     OUTPUT_CERTS: certificates,
     CA_ADDR: ca,
     CA_ROOT_CA: rootFile,
@@ -93,15 +93,22 @@ export async function startPodsPilotAgent(
     INSTANCE_IP: "127.0.0.1",
     ENVOY_STATUS_PORT: String(health),
     ...(!envoy && { DISABLE_ENVOY: "true" }),
+    ...variables,
     PROXY_CONFIG: JSON.stringify({
       discoveryAddress: ca,
-      statusPort,
-      ...(envoy && { binaryPath: envoy.program, proxyBootstrapTemplatePath, concurrency: 1 }),
+      statusPort: envoy?.statusPort ?? freePort,
+      ...(envoy && {
+        binaryPath: envoy.program,
+        proxyBootstrapTemplatePath,
+        proxyAdminPort: envoy.adminPort,
+        concurrency: 1,
+      }),
     }),
   };
   const words = ["proxy", "sidecar", "--domain", `${namespace}.svc.cluster.local`];
   const options = { logFile: join(folder, "log"), environment, folder };
-  const child = startChild(program, [...words, "--log_target=stderr"], options);
+  const [command = "", ...values] = [...inside, program, ...words, "--log_target=stderr"];
+  const child = startChild(command, values, options);
   return { child, certificates };
 }
 

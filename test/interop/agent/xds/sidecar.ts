@@ -15,8 +15,6 @@ export interface SidecarOptions {
   readonly ca: Server;
   readonly istiod: Pick<Istiod, "address" | "rootFile">;
   readonly leafSeconds: number;
-  /** More of `PROXY_CONFIG`. */
-  readonly proxyConfig?: object;
 }
 
 /** The environment of a sidecar on a virtual machine, without its certificates. */
@@ -58,7 +56,6 @@ export async function sidecarEnvironment(options: SidecarOptions): Promise<Sidec
       configPath: folder,
       proxyAdminPort: adminPort,
       concurrency: 1,
-      ...options.proxyConfig,
     }),
   };
   return { variables, adminPort, statusPort };

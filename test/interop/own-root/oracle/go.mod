@@ -1,3 +1,0 @@
-module rampart.test/own-root-oracle
-
-go 1.24
