@@ -31,7 +31,7 @@ const longest = [
 ];
 
 /** These run `npm start`, which has ports of its own, so none of them runs beside another. */
-const startingRampart: readonly string[] = ["pages", "log", "package"];
+const startingRampart: readonly string[] = ["pages", "package"];
 
 const place = (name: string): number =>
   longest.includes(name) ? longest.indexOf(name) : longest.length;

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
 import { parse } from "smol-toml";
 import type { Unstable_RawConfig } from "wrangler";
@@ -10,6 +9,7 @@ import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.t
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
@@ -49,23 +49,12 @@ async function startCa(values: Readonly<Record<string, unknown>>): Promise<Issui
   };
 }
 
-/** A page of another site, which tries to use the browser of an operator. */
-async function serveElsewhere(
-  html: string,
-): Promise<{ readonly url: string; readonly end: () => void }> {
-  const server = createServer((_, response) => {
-    response.writeHead(200, { "content-type": "text/html" }).end(html);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://elsewhere.test:${port}/`,
-    end: () => {
-      server.closeAllConnections();
-      server.close();
-    },
-  };
-}
+const serve = (html: string) =>
+  listenOnLoopback(
+    createServer((_, response) => {
+      response.writeHead(200, { "content-type": "text/html" }).end(html);
+    }),
+  );
 
 export const caScenes: Readonly<Record<string, Scene>> = {
   "rampart serve: a certificate is counted and logged while the page is open": async (browser) => {
@@ -94,13 +83,14 @@ export const caScenes: Readonly<Record<string, Scene>> = {
   "another site can neither frame the page nor read the service": async (browser) => {
     const { ca, url } = await startCa({});
     const rpc = `${url}rampart.status.v1.StatusService/GetStatus`;
-    const elsewhere = await serveElsewhere(`<!doctype html><title>elsewhere</title>
+    const { host, close } = await serve(`<!doctype html><title>elsewhere</title>
       <iframe src="${url}"></iframe><script>
       const said = fetch("${rpc}?encoding=json&connect=v1&message=%7B%7D").then(() => "read", () => "refused");
       const sent = fetch("${rpc}", { method: "POST", mode: "no-cors", body: "{}" }).then(() => "sent", () => "refused");
       Promise.all([said, sent]).then((all) => { document.title = all.join(); });</script>`);
     try {
-      const { page } = await openPage(browser, elsewhere.url);
+      const elsewhere = `http://elsewhere.test:${host.split(":").at(-1)}/`;
+      const { page } = await openPage(browser, elsewhere);
       await page.waitForFunction("document.title !== 'elsewhere'");
       expectEqual(await page.title(), "refused,sent", "what the site could do");
       const framed = page.frames().find((frame) => frame !== page.mainFrame());
@@ -110,7 +100,7 @@ export const caScenes: Readonly<Record<string, Scene>> = {
         "the frame",
       );
     } finally {
-      elsewhere.end();
+      await close();
       await ca.end();
     }
   },

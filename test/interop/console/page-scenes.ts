@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { emptyStatus, sampleEntries, sampleStatus } from "../../testkit/console/sample-status.ts";
 import { openPage, overlaps } from "./chromium.ts";
 import { serveStatus } from "./sample-server.ts";
@@ -28,29 +28,6 @@ export async function axeFindings(page: Page): Promise<string[]> {
 const sample = () =>
   serveStatus({ at: async () => sampleStatus, searchLog: async () => sampleEntries });
 
-const looks: Readonly<Record<string, BrowserContextOptions>> = {
-  light: { colorScheme: "light", viewport: { width: 1280, height: 900 } },
-  dark: { colorScheme: "dark", viewport: { width: 1280, height: 900 } },
-  narrow: { colorScheme: "light", viewport: { width: 320, height: 700 } },
-  "narrow and dark": { colorScheme: "dark", viewport: { width: 320, height: 700 } },
-};
-
-/** The page is for everybody, with any screen, and fits the screen. */
-const lookScenes = Object.fromEntries(
-  Object.entries(looks).map(([look, options]): [string, Scene] => [
-    `${look}: axe finds nothing, and the page fits the screen`,
-    async (browser) => {
-      using server = await sample();
-      const { page, faults } = await openPage(browser, server.url, options);
-      expectEqual(await axeFindings(page), [], "axe");
-      const widths = "[document.documentElement.scrollWidth, innerWidth]";
-      const [content = 0, screen = 0] = (await page.evaluate(widths)) as number[];
-      expectEqual(content <= screen, true, `${content} pixels on a screen of ${screen}`);
-      expectEqual(faults, [], "faults");
-    },
-  ]),
-);
-
 /** Runs in the page: the tables that are cut, and do not show it by a shadow at their edge. */
 const cutUnseen = `[...document.querySelectorAll(".scroll")].filter((each) => each.scrollWidth > each.clientWidth &&
   getComputedStyle(each).backgroundImage.split("linear-gradient").length < 5).map((each) => each.ariaLabel)`;
@@ -60,28 +37,32 @@ const brokenAxes = `[...document.querySelectorAll(".chart figcaption")].map(({ f
   [firstElementChild, lastElementChild]).filter(([a, b]) => a.getBoundingClientRect().top !== b.getBoundingClientRect().top)
   .map((ends) => ends.map((each) => each.textContent).join(" and "))`;
 
-/** On a phone, a tablet and a desk. */
-const widthScenes = Object.fromEntries(
-  [320, 390, 768, 1280].map((width): [string, Scene] => [
-    `${width} pixels: no text lies over another, axes have one line, and cut tables show it`,
-    async (browser) => {
-      using server = await sample();
-      for (const colorScheme of ["light", "dark"] as const) {
-        const viewport = { width, height: 900 };
-        const { page } = await openPage(browser, server.url, { colorScheme, viewport });
-        expectEqual(await overlaps(page), [], colorScheme);
-        expectEqual(await page.evaluate(cutUnseen), [], colorScheme);
-        expectEqual(await page.evaluate(brokenAxes), [], colorScheme);
-      }
-    },
-  ]),
-);
+/** A page is for everybody, on a phone, a tablet and a desk, in light and dark. @param serve Where it is, while in scope. */
+export const looksWell = (serve: () => Promise<Disposable & { readonly url: string }>) =>
+  Object.fromEntries(
+    [320, 390, 768, 1280].map((width): [string, Scene] => [
+      `${width} pixels: axe finds nothing, the page fits the screen, and no text lies over another`,
+      async (browser) => {
+        using served = await serve();
+        for (const colorScheme of ["light", "dark"] as const) {
+          const viewport = { width, height: 900 };
+          const { page, faults } = await openPage(browser, served.url, { colorScheme, viewport });
+          expectEqual(await axeFindings(page), [], `axe, ${colorScheme}`);
+          const content = Number(await page.evaluate("document.documentElement.scrollWidth"));
+          expectEqual(content <= width, true, `${content} pixels, ${colorScheme}`);
+          expectEqual(await overlaps(page), [], colorScheme);
+          expectEqual(await page.evaluate(cutUnseen), [], `cut tables, ${colorScheme}`);
+          expectEqual(await page.evaluate(brokenAxes), [], `axes, ${colorScheme}`);
+          expectEqual(faults, [], "faults");
+        }
+      },
+    ]),
+  );
 
 const hostile = `<img src=x onerror=alert(1)><script>alert(2)</script>"'&`;
 
 export const pageScenes: Readonly<Record<string, Scene>> = {
-  ...lookScenes,
-  ...widthScenes,
+  ...looksWell(sample),
   "an empty CA: axe finds nothing": async (browser) => {
     const at = async () => emptyStatus;
     using server = await serveStatus({ at, searchLog: undefined });

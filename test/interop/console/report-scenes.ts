@@ -7,8 +7,7 @@ import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { runRampart } from "../../testkit/programs/rampart-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { openPage, overlaps } from "./chromium.ts";
-import { axeFindings, expectEqual, type Scene } from "./page-scenes.ts";
+import { looksWell, type Scene } from "./page-scenes.ts";
 
 const issuer = "https://a.test";
 
@@ -44,20 +43,7 @@ async function play(): Promise<string> {
 let played: Promise<string> | undefined;
 
 /** The report of `rampart acceptance`, which a person opens as a file. */
-export const reportScenes: Readonly<Record<string, Scene>> = Object.fromEntries(
-  [320, 768, 1280].map((width): [string, Scene] => [
-    `${width} pixels: axe finds nothing, and the report fits the screen`,
-    async (browser) => {
-      played ??= play();
-      for (const colorScheme of ["light", "dark"] as const) {
-        const viewport = { width, height: 900 };
-        const { page, faults } = await openPage(browser, await played, { colorScheme, viewport });
-        expectEqual(await axeFindings(page), [], `axe, ${colorScheme}`);
-        const content = Number(await page.evaluate("document.documentElement.scrollWidth"));
-        expectEqual(content <= width, true, `${content} pixels, ${colorScheme}`);
-        expectEqual(await overlaps(page), [], colorScheme);
-        expectEqual(faults, [], "faults");
-      }
-    },
-  ]),
-);
+export const reportScenes: Readonly<Record<string, Scene>> = looksWell(async () => {
+  played ??= play();
+  return { url: await played, [Symbol.dispose]: () => {} };
+});

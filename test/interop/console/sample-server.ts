@@ -1,5 +1,4 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { createFetchHandler } from "@connectrpc/connect/protocol";
 import { Console, ConsoleScript } from "../../../src/console/console.ts";
 import { portGuard } from "../../../src/console/port-guard.ts";
@@ -8,6 +7,7 @@ import { scriptIntegrity, scriptPath } from "../../../src/gen/console/script-nam
 import type { Status } from "../../../src/status/status.ts";
 import { sampleNow } from "../../testkit/console/sample-status.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 
 /** A console on the loopback address. */
 interface SampleServer extends Disposable {
@@ -53,12 +53,6 @@ export async function serveStatus(status: Status): Promise<SampleServer> {
     outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     outgoing.end(Buffer.from(await response.arrayBuffer()));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    [Symbol.dispose]: () => {
-      server.closeAllConnections();
-      server.close();
-    },
-  };
+  const { host, close } = await listenOnLoopback(server);
+  return { url: `http://${host}/`, [Symbol.dispose]: () => void close() };
 }

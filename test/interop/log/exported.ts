@@ -14,6 +14,7 @@ import { freePorts } from "../../testkit/network/free-ports.ts";
 import { type Child, runWell, startChild } from "../../testkit/programs/child-process.ts";
 import { launchRampart, sourceProgram } from "../../testkit/programs/rampart-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
+import { until } from "../../testkit/time/until.ts";
 import { startLoggedCa } from "../../testkit/tlog/logged-ca.ts";
 import { originOf, type ServedShards, serveShards } from "../../testkit/tlog/served-shards.ts";
 import { collectorWords } from "./collector.ts";
@@ -24,8 +25,6 @@ const shards = ["0", "1", "2"];
 
 /** The most events of one request: those of the one that a killed collector had accepted, and could not say so. */
 const batchEvents = 500;
-
-const endMilliseconds = 180_000;
 
 /** A program that is killed now and then, and started again at once. */
 export class Restarted {
@@ -84,11 +83,9 @@ async function play(
         line.includes(`${originOf(shard)}: ${all} entries, ${all} exported`),
       ),
     );
-  const end = performance.now() + endMilliseconds;
-  while (!isDone()) {
-    if (performance.now() > end) throw new Error(`not exported: ${follower.lines.slice(-5)}`);
-    await sleep(100);
-  }
+  await until("all is exported", isDone, 180).catch((error) => {
+    throw new Error(`${error}: ${follower.lines.slice(-5)}`);
+  });
 }
 
 /** @returns The number of names that came more than once. @throws Error unless each shard came whole, in its order. */

@@ -9,10 +9,9 @@ import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { GrownTree, hex } from "../../testkit/tlog/trees.ts";
 import { type Outcome, report } from "../outcomes.ts";
-import { fromGoModule, fromGoProxy, ofTheMachine, python, type Software } from "../software.ts";
+import { fromGoModule, fromGoProxy, python, type Software } from "../software.ts";
 import { collectorProgram } from "./collector.ts";
 import { exportToCollector, exportToFile, judgeOcsf } from "./exported.ts";
-import { playFreshClone } from "./fresh-clone.ts";
 import { type WorkerLog, writeWorkerLog } from "./worker-log.ts";
 import { proofOf, type WrittenLog, writeLog } from "./written-log.ts";
 
@@ -78,10 +77,6 @@ const workerScenes: Readonly<Record<string, Scene>> = {
       await log.end();
     }
   },
-};
-
-const strangerScenes: Readonly<Record<string, Scene>> = {
-  "a certificate found, proved, verified and revoked": () => playFreshClone(join(folder, "clone")),
 };
 
 const exportScenes: Readonly<Record<string, Scene>> = {
@@ -162,14 +157,12 @@ async function play(
 }
 
 const fsck = await fromGoProxy("github.com/transparency-dev/tessera/cmd/fsck@v1.0.4");
-const openssl = await ofTheMachine("openssl", ["version"], /^OpenSSL 3/);
 const reader = await fromGoModule(join(import.meta.dirname, "reader"), "log-reader");
 const collector = await collectorProgram();
 const ocsf = await python("ocsf", ["ocsf-json-schema==1.2.0", "jsonschema==4.26.0"]);
 const outcomes = [
   await play("tessera fsck", fsck, fsckScenes),
   await play("tessera fsck", fsck, workerScenes, "the log of the Worker"),
-  await play("a stranger with a tutorial", openssl, strangerScenes, "npm start"),
   await play("x/mod, merkle and formats", reader, readerScenes),
   await play("a collector of OpenTelemetry", collector, exportScenes, "rampart log follow --to"),
   await play("ocsf-json-schema", ocsf, ocsfScenes, "rampart log follow --ocsf"),

@@ -8,6 +8,7 @@ import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tok
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
+import { until } from "../../testkit/time/until.ts";
 import { origin } from "./written-log.ts";
 
 /** The log of a Worker in workerd, as its Durable Object has published it to R2. */
@@ -20,7 +21,6 @@ export interface WorkerLog {
 }
 
 const callsAtOnce = 20;
-const deadlineMilliseconds = 60_000;
 
 /** Starts a Worker, has it issue certificates, and waits until its log has published them. */
 export async function writeWorkerLog(certificates: number): Promise<WorkerLog> {
@@ -102,14 +102,13 @@ async function publishedSize(
   headers: Readonly<Record<string, string>>,
   least: number,
 ): Promise<number> {
-  const deadline = Date.now() + deadlineMilliseconds;
-  let before = -1;
-  for (;;) {
-    const [, published = ""] = (await (await fetch(url, { headers })).text()).split("\n");
-    const size = Number(published);
-    if (size >= least && size === before) return size;
-    if (Date.now() > deadline) throw new Error(`published ${published} of ${least} entries`);
-    before = size;
+  let size = -1;
+  await until(`${least} entries are published, and no more for a while`, async () => {
+    const before = size;
     await sleep(3000);
-  }
+    const [, published = ""] = (await (await fetch(url, { headers })).text()).split("\n");
+    size = Number(published);
+    return size >= least && size === before;
+  });
+  return size;
 }

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { openTelemetry } from "../../../src/program/otlp/telemetry.ts";
 import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
@@ -10,6 +9,7 @@ import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { startScraped } from "../../testkit/observability/expositions.ts";
 import { startChild } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
+import { until } from "../../testkit/time/until.ts";
 import { collectorWords } from "../log/collector.ts";
 import { Restarted } from "../log/exported.ts";
 
@@ -25,21 +25,18 @@ async function startCollector(program: string) {
   const url = `http://127.0.0.1:${port}`;
   const headers = { "content-type": "application/json" };
   const ask = () => fetch(`${url}/v1/traces`, { method: "POST", headers, body: "{}" });
-  await until("the collector listens", async () => (await ask().catch(() => undefined))?.ok);
+  await until("the collector listens", () =>
+    ask().then(
+      ({ ok }) => ok,
+      () => false,
+    ),
+  );
   const accepted = async (): Promise<readonly Accepted[]> =>
     (await readFile(file, "utf8").catch(() => ""))
       .split("\n")
       .filter(Boolean)
       .map((line) => JSON.parse(line));
   return { url, collector, accepted };
-}
-
-async function until(what: string, check: () => Promise<boolean | undefined>): Promise<void> {
-  const end = performance.now() + 60_000;
-  while (!(await check())) {
-    if (performance.now() > end) throw new Error(`not in time: ${what}`);
-    await sleep(100);
-  }
 }
 
 interface Attributes {

@@ -1,14 +1,12 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
 import { parse, stringify } from "yaml";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { scrapeAll, startScraped } from "../../testkit/observability/expositions.ts";
-import { run } from "../../testkit/programs/child-process.ts";
+import { run, startChild } from "../../testkit/programs/child-process.ts";
+import { until } from "../../testkit/time/until.ts";
 
 /** Names that are Istio's or those of the library for Node, which break promtool's customs. */
 const foreignMetric = /^(?:citadel_server|istio_agent|nodejs)_/;
@@ -47,28 +45,19 @@ export async function prometheusFaults(
   ending.defer(end);
   const agentServer = createServer((_, response) => {
     response.setHeader("content-type", "text/plain; version=0.0.4").end(agent);
-  }).listen(0, "127.0.0.1");
-  ending.defer(() => void agentServer.close());
-  await once(agentServer, "listening");
-  const { port: agentPort } = agentServer.address() as AddressInfo;
-  const scraped = new Map([...ports, ["agent", agentPort]]);
+  });
+  const { host, close } = await listenOnLoopback(agentServer);
+  ending.defer(close);
+  const scraped = new Map([...ports, ["agent", Number(host.split(":").at(-1))]]);
   const [port = 0] = await freePorts(1);
   await writeFile(join(folder, "prometheus.yaml"), stringify(configurationFor(scraped)));
   await writeFile(join(folder, "quick.yaml"), await quickRules(rulesFolder));
-  const child = spawn(
-    prometheus,
-    [
-      `--config.file=${join(folder, "prometheus.yaml")}`,
-      `--storage.tsdb.path=${join(folder, "series")}`,
-      `--web.listen-address=127.0.0.1:${port}`,
-    ],
-    { stdio: "ignore" },
-  );
-  ending.defer(async () => {
-    const ended = once(child, "exit");
-    child.kill("SIGTERM");
-    await ended;
-  });
+  const child = startChild(prometheus, [
+    `--config.file=${join(folder, "prometheus.yaml")}`,
+    `--storage.tsdb.path=${join(folder, "series")}`,
+    `--web.listen-address=127.0.0.1:${port}`,
+  ]);
+  ending.defer(async () => void (await child.end()));
   const ask = askerOf(`http://127.0.0.1:${port}`);
   const rules = await evaluatedRules(ask);
   return [
@@ -104,15 +93,15 @@ const askerOf =
 
 /** Every rule, once each was evaluated. */
 async function evaluatedRules(ask: Ask): Promise<readonly EvaluatedRule[]> {
-  const deadline = Date.now() + 120_000;
-  while (Date.now() < deadline) {
+  let rules: readonly EvaluatedRule[] = [];
+  const isEvaluated = async (): Promise<boolean> => {
     const answer = await ask("rules").catch(() => undefined);
     const { groups = [] } = (answer?.data ?? {}) as { groups?: { rules: EvaluatedRule[] }[] };
-    const rules = groups.flatMap((group) => group.rules);
-    if (rules.length > 0 && rules.every(({ health }) => health !== "unknown")) return rules;
-    await setTimeout(250);
-  }
-  throw new Error("Prometheus has not evaluated every rule in time");
+    rules = groups.flatMap((group) => group.rules);
+    return rules.length > 0 && rules.every(({ health }) => health !== "unknown");
+  };
+  await until("Prometheus has evaluated every rule", isEvaluated, 120);
+  return rules;
 }
 
 async function unscraped(ask: Ask, programs: readonly string[]): Promise<string[]> {
@@ -122,7 +111,9 @@ async function unscraped(ask: Ask, programs: readonly string[]): Promise<string[
     const up = new Set(result.map(({ metric }) => metric.job));
     return programs.filter((each) => !up.has(each)).map((each) => `${each} was not scraped`);
   };
-  for (let looks = 0; looks < 240 && (await missing()).length > 0; looks++) await setTimeout(250);
+  await until("every program is scraped", async () => (await missing()).length === 0).catch(
+    () => {},
+  );
   return missing();
 }
 
