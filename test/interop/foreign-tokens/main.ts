@@ -1,5 +1,7 @@
 import { join } from "node:path";
+import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
@@ -8,7 +10,6 @@ import { fromGoRelease } from "../software.ts";
 import { type Domains, startDomains } from "./domains.ts";
 import { playFederation } from "./federation.ts";
 import { gotten, identityAt, plays } from "./plays.ts";
-import { type Serving, startServing } from "./serving.ts";
 import { startSpire } from "./spire.ts";
 
 const client = "tokens of GitHub, GitLab, AWS, Google and Azure by keys of the suite, and SPIRE's";
@@ -17,28 +18,36 @@ const folder = await lastingFolder();
 const { csrPem: csr } = await createWorkload();
 const outcomes: Outcome[] = [];
 
+/** Asks for a certificate by native gRPC, with a token and maybe another name. @returns Its SPIFFE ID, or a code. */
+type Ask = (token: string, named?: string) => Promise<string>;
+
+const askOf =
+  (client: NativeClient): Ask =>
+  async (token, named) => {
+    const metadata = named === undefined ? {} : { metadata: { ImpersonatedIdentity: named } };
+    const headers = { authorization: `Bearer ${token}` };
+    return gotten(await client.createCertificate({ csr, ...metadata }, headers));
+  };
+
 /** Shows each token once. */
-async function playAll({ ask }: Serving, domains: Domains): Promise<void> {
+async function playAll(ask: Ask, domains: Domains): Promise<void> {
   const faults: string[] = [];
   for (const { what, domain, claims, named, gets } of plays) {
-    const token = await domains.mint(domain, claims);
-    const got = gotten(await ask({ csr, token, named }));
+    const got = await ask(await domains.mint(domain, claims), named);
     if (got !== gets) faults.push(`${domain}, ${what}: ${got} in place of ${gets}`);
   }
   outcomes.push({ client, server, passed: plays.length - faults.length, faults });
 }
 
 /** A platform rotates its key: the CA looks for it at most once in 30 seconds, and drops the old one. */
-async function playRotation({ ask }: Serving, domains: Domains): Promise<void> {
+async function playRotation(ask: Ask, domains: Domains): Promise<void> {
   const old = await domains.mint("github");
   await domains.rotate("github");
   const faults: string[] = [];
-  const isTaken = async (): Promise<boolean> => {
-    const token = await domains.mint("github");
-    return gotten(await ask({ csr, token })) === identityAt("github");
-  };
+  const isTaken = async (): Promise<boolean> =>
+    (await ask(await domains.mint("github"))) === identityAt("github");
   await until("a new key is not found", isTaken, 120).catch((error) => faults.push(String(error)));
-  const after = gotten(await ask({ csr, token: old }));
+  const after = await ask(old);
   if (after !== "Unauthenticated") faults.push(`a token of the old key got ${after}`);
   outcomes.push({ client: "GitHub with another key", server, passed: 2 - faults.length, faults });
 }
@@ -49,11 +58,13 @@ async function play(program: string): Promise<void> {
   ends.defer(spire.end);
   const domains = await startDomains(spire);
   ends.defer(domains.end);
-  const serving = await startServing(folder, { ISSUERS: await domains.tables() });
-  ends.defer(serving.end);
-  await playAll(serving, domains);
+  const ca = await serveCa({ ISSUERS: await domains.tables() });
+  ends.defer(ca.end);
+  const caller = nativeClient(ca.port, servedName, { roots: await ca.bundle() });
+  ends.defer(async () => caller.close());
+  await playAll(askOf(caller), domains);
   outcomes.push(...(await playFederation(program, folder)));
-  await playRotation(serving, domains);
+  await playRotation(askOf(caller), domains);
 }
 
 /** The machines are played in a network namespace, which takes root. */
