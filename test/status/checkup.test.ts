@@ -7,6 +7,7 @@ import { Statement } from "../../src/custody/statement.ts";
 import type { PushOutcome } from "../../src/delivery/push-to-cluster.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { type CheckupSources, createCheckup } from "../../src/status/status.ts";
+import { storeFindings } from "../../src/status/store-findings.ts";
 import { createMemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
@@ -58,6 +59,22 @@ test("counts the keys for tokens that no backup has", async () => {
   // The key is published ten minutes after it was made.
   await backup(addSeconds(before, 3700));
   expect(await findings()).toEqual([]);
+});
+
+test("asks for the successor that a taint leaves out, and quotes the glob of a denial that ends now", async () => {
+  const mint = createMemoryMint(await createKekRing());
+  await Rotation.rotate(mint, addSeconds(now, -3600));
+  const [{ id } = { id: "" }] = await mint.store.load();
+  const taint = { id, taintedAt: now, retiresAt: addSeconds(now, 86_400) };
+  const denial = { subject: "ns/shop/sa/*", knownFrom: new Date(0), until: now };
+  await mint.store.put(await Statement.seal("taint", taint, mint));
+  await mint.store.put(await Statement.seal("denial", denial, mint));
+  const store = await OpenedStore.open(await mint.store.load(), mint);
+  const remedies = new Map(
+    storeFindings(store, undefined, now).map(({ name, remedy }) => [name, remedy]),
+  );
+  expect([...remedies.keys()]).toContain("authority-successor-late");
+  expect(remedies.get("denial-ended")).toContain("deny remove 'ns/shop/sa/*'`");
 });
 
 describe("a configuration", () => {
