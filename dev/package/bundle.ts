@@ -116,18 +116,15 @@ export async function bundlePackage(folder: string): Promise<ReadonlySet<string>
     splitting: true,
     metafile: true,
   };
+  const program = { ...common, platform: "node", minify: true, keepNames: true } as const;
   const programs = await build({
-    ...common,
-    platform: "node",
+    ...program,
     entryPoints: { rampart: "src/cli/launch.ts", lambda: "src/node/lambda/main.ts" },
     chunkNames: "program/[name]-[hash]",
     banner: { js: requireInModule },
-    minify: true,
-    keepNames: true,
   });
   const dev = await build({
-    ...common,
-    platform: "node",
+    ...program,
     packages: "external",
     entryPoints: { "rampart-dev": "dev/launch.ts" },
     chunkNames: "program/[name]-[hash]",
