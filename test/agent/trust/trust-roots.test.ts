@@ -198,6 +198,9 @@ test("a certificate is withdrawn once its root was and another is none of the me
   expect([own, others].map(isWithdrawn)).toEqual([true, false]);
   trust.updateFromBundle(bundle(3, a, b));
   expect(isWithdrawn(own)).toBe(false);
+  // The root is withdrawn, but not its key.
+  trust.updateFromBundle(bundle(4, await a.again(), b));
+  expect(isWithdrawn(own)).toBe(false);
 });
 
 test("an answer is accepted by the root that it leads to, whichever of its roots was withdrawn", async () => {

@@ -503,10 +503,12 @@ describe("of cert-manager", () => {
         }),
       ),
     );
-    const refusing = async (): Promise<never> => {
-      throw new ConnectError("no certificate", Code.PermissionDenied);
+    let refuses = true;
+    const source: CertificateSource = async (ask) => {
+      if (refuses) throw new ConnectError("no certificate", Code.PermissionDenied);
+      return issueFor(ca, ask);
     };
-    start(client, rules, { source: refusing });
+    start(client, rules, { source });
     for (const [name, why] of [
       ["cr-1", "waits for the CA"],
       ["orphan", "there is no such issuer"],
@@ -520,7 +522,13 @@ describe("of cert-manager", () => {
     }
     expect(statusesOf(writes, "told")).toEqual([]);
     expect(counted).toEqual([]);
-    await eventually(() => expect(JSON.stringify(writes)).toContain('"CaRefuses"'));
+    const reasons = (): unknown[] =>
+      writes
+        .filter(({ path }) => path.includes("/rampartclusterissuers/mesh/"))
+        .map(({ body }) => Object(body).status.conditions[0].reason);
+    await eventually(() => expect(reasons()).toContain("CaRefuses"));
+    refuses = false;
+    await eventually(() => expect(reasons().at(-1)).toBe("CaReached"));
   });
 
   test("reads no request before the roots are known: each poll would verify its signature again", async () => {

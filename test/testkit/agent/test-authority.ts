@@ -28,6 +28,8 @@ export interface TestAuthority {
   readonly certificate: X509Certificate;
   issue(spiffeId: string, publicKey: KeyObject, overrides?: LeafOverrides): Promise<string>;
   intermediate(name: string): Promise<TestAuthority>;
+  /** Certifies the key under its name once more. */
+  again(): Promise<TestAuthority>;
 }
 
 export const issuedAt: Date = new Date("2026-11-21T12:00:00Z");
@@ -104,6 +106,12 @@ function authorityOf(issuer: string | Name, pem: string, signingKey: CryptoKey):
       const extensions = [new BasicConstraintsExtension(true, 0, true)];
       const certificate = await create(`O=${name}`, keys.publicKey, extensions, years);
       return authorityOf(`O=${name}`, certificate, keys.privateKey);
+    },
+    async again() {
+      const { subject, publicKey } = new X509Certificate(pem);
+      const extensions = [new BasicConstraintsExtension(true, undefined, true)];
+      const certificate = await create(subject, await toCryptoKey(publicKey), extensions, years);
+      return authorityOf(issuer, certificate, signingKey);
     },
   };
 }
