@@ -10,7 +10,8 @@ const newFolder = (): Promise<string> => mkdtemp(join(tmpdir(), "rampart-"));
 /** An empty folder for one test, gone when that test ends. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await newFolder();
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  // A write that the test does not await may fall into the removal.
+  onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
   return folder;
 }
 

@@ -59,4 +59,5 @@ test("a root that a CA has withdrawn counts no more, in any file, wherever the C
   const moved = await knowing("https://b.test", first, roots);
   moved.roots.learn([second, third]);
   expect(moved.roots.pem).toBe(second.toString() + third.toString());
+  await moved.roots.kept();
 });
