@@ -1,5 +1,13 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import * as z from "zod";
@@ -33,6 +41,8 @@ export class Checkout {
   readonly #folder = mkdtempSync(join(tmpdir(), "rampart-mutants-"));
 
   constructor() {
+    // Some tests start programs as another user.
+    chmodSync(this.#folder, 0o755);
     const listed = execFileSync("git", ["ls-files", "-co", "--exclude-standard", "-z"], {
       cwd: root,
       encoding: "utf8",
