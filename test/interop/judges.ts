@@ -10,7 +10,10 @@ export interface JudgedLeaf {
   readonly rootPem: string;
 }
 
-/** Go's crypto/x509, which reads lines. It requires the SPIFFE ID, if there is one, and knows every critical extension. */
+/**
+ * Go's crypto/x509, which reads lines. It requires a leaf's SPIFFE ID, if there is one, and knows every critical
+ * extension; of a CRL it requires all that the question says.
+ */
 export const goJudge = (): Promise<Software> =>
   fromGoModule(join(import.meta.dirname, "verifiers/go"), "verifier");
 

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
-import { askInLines, gnutlsJudge, opensslJudge } from "../judges.ts";
-import { fromGoModule, type Software } from "../software.ts";
+import { askInLines, gnutlsJudge, goJudge, opensslJudge } from "../judges.ts";
+import type { Software } from "../software.ts";
 import { type JudgedList, judgedLists } from "./lists.ts";
 
 /** Judges the lists, and tells what it saw. @throws Error for the first that it refuses. */
@@ -89,8 +89,7 @@ async function judge(
 
 const folder = await lastingFolder();
 const lists = await judgedLists([1000, 100_000]);
-const go = await fromGoModule(join(import.meta.dirname, "oracle"), "crl-oracle");
-await judge("Go's crypto/x509", go, (program) => byGo(program, lists, folder));
+await judge("Go's crypto/x509", await goJudge(), (program) => byGo(program, lists, folder));
 await judge("openssl verify", await opensslJudge(), (program) => byOpenssl(program, lists, folder));
 await judge("GnuTLS", await gnutlsJudge(), (program) => byGnutls(program, lists, folder));
 reportOutcomes(outcomes);

@@ -35,12 +35,14 @@ export async function emptyCsr(
     "sign",
     "verify",
   ])) as CryptoKeyPair;
+  const extensions = [
+    ...(names.length > 0 ? [new SubjectAlternativeNameExtension(names)] : []),
+    ...others,
+  ];
   const csr = await Pkcs10CertificateRequestGenerator.create({
     keys,
     signingAlgorithm: algorithm,
-    ...(names.length > 0 && {
-      extensions: [new SubjectAlternativeNameExtension(names), ...others],
-    }),
+    ...(extensions.length > 0 && { extensions }),
   });
   return { pem: `${csr.toString("pem")}\n`, base64: Base64.format(new Uint8Array(csr.rawData)) };
 }

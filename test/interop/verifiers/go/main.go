@@ -1,4 +1,4 @@
-// Go's crypto/x509 as a judge of leaves: one question a line, as JSON, and one answer a line.
+// Go's crypto/x509 as a judge of leaves and CRLs: one question a line, as JSON, and one answer a line.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-type question struct {
+type leafQuestion struct {
 	Leaf          string `json:"leafPem"`
 	Intermediates string `json:"intermediatesPem"`
 	Root          string `json:"rootPem"`
@@ -19,7 +19,7 @@ type question struct {
 
 func main() {
 	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, 1<<26)
 	answers := json.NewEncoder(os.Stdout)
 	for lines.Scan() {
 		fault := ""
@@ -31,7 +31,20 @@ func main() {
 }
 
 func judge(line []byte) error {
-	var asked question
+	var asked struct {
+		Crl string `json:"crlPem"`
+	}
+	if err := json.Unmarshal(line, &asked); err != nil {
+		return err
+	}
+	if asked.Crl != "" {
+		return judgeList(line)
+	}
+	return judgeLeaf(line)
+}
+
+func judgeLeaf(line []byte) error {
+	var asked leafQuestion
 	if err := json.Unmarshal(line, &asked); err != nil {
 		return err
 	}

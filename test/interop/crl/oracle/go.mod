@@ -1,3 +1,0 @@
-module rampart.test/crl-oracle
-
-go 1.24
