@@ -6,6 +6,7 @@ import { type Mutant, mutantLists, readMutants } from "./mutants.ts";
 const usage = `npm run mutants                      plants every fault, one at a time
 npm run mutants -- --list core       those of a list: ${[...mutantLists()].join(", ")}
 npm run mutants -- --only "a CRL"    those with these words in their meaning
+npm run mutants -- --test test/pki   those that tests below this path should notice
 npm run mutants -- --jobs 1          how many at once; by default 2`;
 
 const { chosen, jobs } = optionsOf(usage, (args) => {
@@ -14,18 +15,20 @@ const { chosen, jobs } = optionsOf(usage, (args) => {
     options: {
       list: { type: "string", multiple: true, default: [...mutantLists()] },
       only: { type: "string", default: "" },
+      test: { type: "string", default: "" },
       jobs: { type: "string", default: "2" },
     },
   });
-  const { list, only, jobs } = values;
+  const { list, only, test, jobs } = values;
   if (!/^[1-9]$/.test(jobs)) throw new Error("--jobs must be 1 to 9");
   const lists = new Set(mutantLists());
   const unknown = list.find((name) => !lists.has(name));
   if (unknown !== undefined) throw new Error(`there is no list ${unknown}`);
   const chosen = list
     .flatMap((name) => readMutants(name))
-    .filter(({ meaning }) => meaning.includes(only));
-  if (chosen.length === 0) throw new Error(`no mutant has in its meaning: ${only}`);
+    .filter(({ meaning }) => meaning.includes(only))
+    .filter((mutant) => mutant.test.split(" ").some((path) => path.startsWith(test)));
+  if (chosen.length === 0) throw new Error("no mutant is meant by these words");
   return { chosen, jobs: Number(jobs) };
 });
 
