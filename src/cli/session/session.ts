@@ -93,7 +93,7 @@ export async function confirmIn(
   { yes = false }: ConfirmationOptions,
 ): Promise<void> {
   if (yes || isDry) return;
-  await confirm(terminal, question, { yes });
+  await confirm(terminal, question);
   mint.store.forget();
 }
 

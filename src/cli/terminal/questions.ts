@@ -8,16 +8,11 @@ export interface ConfirmationOptions {
 }
 
 /**
- * Asks the operator before a change that cannot be undone, unless `yes`.
+ * Asks the operator before a change that cannot be undone.
  * @param question Its last line is what the operator answers.
  * @throws OperatorError if the answer is no, and with the exit code `usage` if there is no terminal to ask on.
  */
-export async function confirm(
-  terminal: Terminal,
-  question: string,
-  { yes }: ConfirmationOptions,
-): Promise<void> {
-  if (yes) return;
+export async function confirm(terminal: Terminal, question: string): Promise<void> {
   if (!terminal.isAttended) {
     throw usageError(`${question}\nThere is no terminal to ask on: add --yes`);
   }

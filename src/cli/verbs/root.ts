@@ -8,6 +8,7 @@ import { AdditionalRoot } from "../../pki/authority/trust-bundle.ts";
 import { Bytes } from "../../pki/encoding/bytes.ts";
 import { CaCertificate } from "../../pki/path/certification-path.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
+import { mayBeRoot } from "../../program/files/pem-file.ts";
 import { AuthorityStatus } from "../../status/authorities.ts";
 import {
   answerList,
@@ -30,7 +31,7 @@ import {
   printTaintedAuthorities,
 } from "./authority/store-summary.ts";
 import { loadSource } from "./import/ca-entries.ts";
-import { type ImportedCertificate, mayBeRoot, readCertificates } from "./import/pem-files.ts";
+import { type ImportedCertificate, readCertificates } from "./import/pem-files.ts";
 import { isIn } from "./import/plugged-in-import.ts";
 
 const maximumOctets = 256 * 1024;
@@ -111,7 +112,7 @@ function requireRoot(certificate: ImportedCertificate, file: string, now: Date):
     throw new OperatorError(
       `${file}: holds a certificate that is not self-signed, so it is no root`,
     );
-  if (!mayBeRoot(certificate))
+  if (!mayBeRoot(verifier))
     throw new OperatorError(`${file}: holds a certificate that is not a CA's`);
   if (certificate.toBeSigned.validity.notAfter > now) return;
   throw new OperatorError(`${file}: holds a certificate that has expired`);

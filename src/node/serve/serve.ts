@@ -35,7 +35,7 @@ import { issuedCertificatesIn } from "../log/issued-certificates.ts";
 import { type LogParts, NodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
-import { pollSeconds, ReplicaStores, WatchedStore } from "../stores/stores.ts";
+import { storeTestSeconds, ReplicaStores, WatchedStore } from "../stores/stores.ts";
 import { addAuthorityGauges, addKekGauge, countingLog } from "./ca-metrics.ts";
 import { countedCalls } from "./console.ts";
 import { LiveCa } from "./live-ca.ts";
@@ -107,7 +107,7 @@ async function openStorage(
     signal,
   });
   const watched = new WatchedStore(opened.store, program.log);
-  const polling = Recurrence.start(watched.poll, pollSeconds, () => {}, program.pause);
+  const polling = Recurrence.start(watched.poll, storeTestSeconds, () => {}, program.pause);
   program.life.endsWith("the looks at the store", polling.end);
   const keys = await openKeysHere(configuration.ca, configuration.environment, program);
   const remembered =

@@ -207,7 +207,7 @@ const storesIn = (space: ObjectSpace): Stores => ({
 const serviceOf = (server = ""): string => `the API server ${server}`;
 
 /** How often a store is tested for writing (not read), because most runs of a rotation write nothing. */
-export const pollSeconds = 60;
+export const storeTestSeconds = 60;
 
 /** A store that remembers why its last write or test failed. */
 export class WatchedStore implements AuthorityStore {

@@ -6,7 +6,7 @@ import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 /** Asks on a terminal on which somebody types these keys. @returns What is shown, or the refusal. */
 async function asked(question: string, keys: string): Promise<string> {
   const terminal = new MemoryTerminal({ isTTY: true });
-  const answer = confirm(terminal, question, {});
+  const answer = confirm(terminal, question);
   terminal.type(keys);
   await answer;
   return terminal.said;
@@ -37,16 +37,10 @@ test.each([
 
 test("without a terminal, says what to type, and ends as wrong use", async () => {
   const terminal = new MemoryTerminal();
-  const refusal = await confirm(terminal, "Sure?", {}).catch((error: unknown) => error);
+  const refusal = await confirm(terminal, "Sure?").catch((error: unknown) => error);
   expect(refusal).toMatchObject({
     message: "Sure?\nThere is no terminal to ask on: add --yes",
     exitCode: 2,
   });
-  expect(terminal.said).toBe("");
-});
-
-test("asks nobody who has confirmed before", async () => {
-  const terminal = new MemoryTerminal();
-  await confirm(terminal, "Sure?", { yes: true });
   expect(terminal.said).toBe("");
 });

@@ -66,13 +66,6 @@ function unreadable(error: unknown): string {
   return `failed to parse cert PEM: not a certificate that verifiers agree on${detail}`;
 }
 
-/**
- * Whether it may be a root: a CA by its extensions and for OpenSSL, or of version 1, which has no extensions. It need not
- * be self-signed.
- */
-export const mayBeRoot = ({ claims, verifier, toBeSigned }: ImportedCertificate): boolean =>
-  toBeSigned.version === 1 || (claims.isAuthority && verifier.ca);
-
 /** The encodings that istiod reads, by their PEM labels. */
 const encodings: ReadonlyMap<string, "pkcs1" | "sec1" | "pkcs8"> = new Map([
   ["RSA PRIVATE KEY", "pkcs1"],

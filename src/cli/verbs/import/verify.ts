@@ -13,11 +13,11 @@ import { webSigningKey } from "../../../pki/web-crypto.ts";
 import { Leaf } from "../../../pki/x509/leaf/certificate-signer.ts";
 import { IdentityProof } from "../../../pki/x509/leaf/identity-proof.ts";
 import { Validity, wholeSeconds } from "../../../pki/x509/validity.ts";
+import { mayBeRoot } from "../../../program/files/pem-file.ts";
 import type { PluggedInMaterial, Source } from "./ca-entries.ts";
 import {
   type ImportedCertificate,
   importExtractable,
-  mayBeRoot,
   readCertificates,
   readCrls,
   readPrivateKey,
@@ -140,7 +140,7 @@ function readImported(
 export function readImportedRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
   const anchors = withoutDuplicates(sources.flatMap(readCertificates));
   const faults = anchors
-    .filter((anchor) => !mayBeRoot(anchor))
+    .filter(({ verifier }) => !mayBeRoot(verifier))
     .map(({ title }) => `${title}: is no CA, so it is no root`);
   if (anchors.length > VerifiedAuthority.maximumCertificates) {
     const names = sources.map(({ name }) => name).join(" and ");
