@@ -1,11 +1,10 @@
 import * as z from "zod/mini";
 import { Host, isSafeToFetch } from "../foundation/addresses.ts";
-import { isSetBack } from "../foundation/caches.ts";
+import { isRecent } from "../foundation/caches.ts";
 import { CaError } from "../foundation/errors.ts";
 import { type DocumentFetch, FetchError, Fetching } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
 import { type JudgedKeySet, KeySet, type UnusableKey } from "../pki/jose/key-set.ts";
-import { addSeconds } from "../pki/x509/validity.ts";
 
 /** The key that a token's header asks for. */
 export interface KeyQuery {
@@ -129,8 +128,9 @@ class PublishedKeys {
   readonly #fetching: SharedWork;
   #fetched: FetchedKeys | undefined;
   #failure: KeyState["failure"];
-  #begun = new Date(0);
-  #nextFetch = new Date(0);
+  #begun: Date | undefined;
+  /** How long after {@link #begun} no other fetch begins. */
+  #pauseSeconds = 0;
 
   constructor(issuer: string, location: KeyLocation, means: KeyFetching) {
     const { fetchTimeoutMilliseconds = Fetching.usualTimeoutMilliseconds, waitingCapacity } = means;
@@ -178,18 +178,18 @@ class PublishedKeys {
     const { fetchJson, keyFetchFailed } = this.#means;
     this.#begun = now;
     // Set before the fetch, so that requests with cached keys do not wait for it.
-    this.#nextFetch = addSeconds(now, this.#longestMilliseconds / 1000);
+    this.#pauseSeconds = this.#longestMilliseconds / 1000;
     try {
       const { usable, unusable } = await fetchKeySet(this.#location, fetchJson);
       this.#fetched = { keys: usable, unusable, at: now };
       this.#failure = undefined;
-      this.#nextFetch = addSeconds(now, coolDownSeconds);
+      this.#pauseSeconds = coolDownSeconds;
     } catch (error) {
       if (!(error instanceof FetchError)) throw error;
       this.#failure = { at: now, detail: error.message };
       // While older keys still serve, few requests should wait for a fetch.
       const survives = this.#isYounger(keysSurviveOutageSeconds, now);
-      this.#nextFetch = addSeconds(now, survives ? coolDownSeconds : retrySeconds);
+      this.#pauseSeconds = survives ? coolDownSeconds : retrySeconds;
       keyFetchFailed(this.#issuer, error);
     }
   }
@@ -199,12 +199,11 @@ class PublishedKeys {
   }
 
   #isDue(now: Date): boolean {
-    return now >= this.#nextFetch || isSetBack(this.#begun, now);
+    return !isRecent(this.#begun, this.#pauseSeconds, now);
   }
 
   #isYounger(seconds: number, now: Date): boolean {
-    const at = this.#fetched?.at;
-    return at !== undefined && now < addSeconds(at, seconds) && !isSetBack(at, now);
+    return isRecent(this.#fetched?.at, seconds, now);
   }
 }
 

@@ -1,4 +1,4 @@
-import { createTtlCache, isSetBack } from "../foundation/caches.ts";
+import { createTtlCache, isRecent } from "../foundation/caches.ts";
 import { CaError, messageOf, rejectCredential } from "../foundation/errors.ts";
 import { ClusterApi, type TokenReviewStatus } from "../kubernetes/cluster-api.ts";
 import type { BoundAccount } from "../kubernetes/pods.ts";
@@ -89,11 +89,11 @@ function probing(
   api: ClusterApi,
   audiences: readonly string[],
 ): Required<Pick<TokenReview, "probe" | "failure">> {
-  let nextProbe = new Date(0);
+  let probedAt: Date | undefined;
   let failure: ReturnType<NonNullable<TokenReview["failure"]>>;
   const probe = async (now: Date): Promise<void> => {
-    if (now < nextProbe && !isSetBack(nextProbe, now)) return;
-    nextProbe = addSeconds(now, probeEverySeconds);
+    if (isRecent(probedAt, probeEverySeconds, now)) return;
+    probedAt = now;
     try {
       await ClusterApi.reviewToken(api, nobody, audiences, now);
       failure = undefined;

@@ -1,9 +1,8 @@
 import * as z from "zod/mini";
-import { isSetBack } from "../foundation/caches.ts";
+import { isRecent } from "../foundation/caches.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { KubernetesClient } from "../kubernetes/client.ts";
-import { addSeconds } from "../pki/x509/validity.ts";
 import type { RootDelivery } from "./root-delivery.ts";
 
 /** `v1` from Kubernetes 1.37, which has `v1beta1` off. */
@@ -29,20 +28,20 @@ export function createClusterTrustBundle(
   const name = `${signerName.replace("/", ":")}:root-cert`;
   let applied = "";
   let tried = { pem: "", at: new Date(0) };
-  let due = tried.at;
+  let pauseSeconds = 0;
   return {
     stateOf: ({ pem }) => {
       const isThere = applied === pem;
       return { delivered: isThere ? [name] : [], pending: isThere ? [] : [name], hasAll: true };
     },
     deliver: async ({ pem }, now) => {
-      if (tried.pem === pem && now < due && !isSetBack(tried.at, now)) return;
+      if (tried.pem === pem && isRecent(tried.at, pauseSeconds, now)) return;
       tried = { pem, at: now };
-      due = addSeconds(now, retrySeconds);
+      pauseSeconds = retrySeconds;
       try {
         await apply(client, { name, signerName, trustBundle: pem }, signal);
         applied = pem;
-        due = addSeconds(now, repairSeconds);
+        pauseSeconds = repairSeconds;
       } catch (error) {
         applied = "";
         if (!signal.aborted) KubernetesClient.logFault(log, "root-not-delivered", error);

@@ -1,5 +1,5 @@
 import { Backoff } from "../foundation/backoff.ts";
-import { isSetBack } from "../foundation/caches.ts";
+import { isRecent } from "../foundation/caches.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { KubernetesClient, type SendRequest } from "../kubernetes/client.ts";
 import { WatchedCollection } from "../kubernetes/watch.ts";
@@ -17,7 +17,7 @@ import { applyRoots, type DeliveryState, type RootDelivery } from "./root-delive
 interface Attempts {
   readonly pem: string;
   readonly last: Date;
-  readonly next: Date;
+  readonly pauseSeconds: number;
   readonly count: number;
 }
 
@@ -99,8 +99,8 @@ export class ConfigMapDelivery implements RootDelivery {
     const { hasAll, pending } = this.stateOf(bundle);
     const due = pending.filter((each) => {
       const before = this.#attempts.get(each);
-      const isDue = before?.pem !== bundle.pem || now >= before.next || isSetBack(before.last, now);
-      return isDue && mayHave(each, bundle);
+      const isTried = before?.pem === bundle.pem && isRecent(before.last, before.pauseSeconds, now);
+      return !isTried && mayHave(each, bundle);
     });
     for (let i = 0; hasAll && i < due.length; i += atOnce) {
       await Promise.all(due.slice(i, i + atOnce).map((each) => this.apply(each, bundle, now)));
@@ -150,8 +150,8 @@ export class ConfigMapDelivery implements RootDelivery {
 function nextAttempts(before: Attempts | undefined, { pem }: NumberedBundle, now: Date): Attempts {
   const isOver = !before || now.getTime() > before.last.getTime() + quietMilliseconds;
   const count = isOver || before.pem !== pem ? 1 : before.count + 1;
-  const next = new Date(now.getTime() + Backoff.milliseconds(Backoff.usual.repair, count));
-  return { pem, last: now, next, count };
+  const pauseSeconds = Backoff.milliseconds(Backoff.usual.repair, count) / 1000;
+  return { pem, last: now, pauseSeconds, count };
 }
 
 function stateOf(

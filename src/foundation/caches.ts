@@ -27,3 +27,7 @@ const toleratedSetBackMilliseconds = 60_000;
 /** Whether the clock was set back by over a minute since an event, so that nobody knows how old the event is. */
 export const isSetBack = (at: Date, now: Date): boolean =>
   now.getTime() < at.getTime() - toleratedSetBackMilliseconds;
+
+/** Whether an event is less than this old; `false` without an event, and if the clock {@link isSetBack} since. */
+export const isRecent = (at: Date | undefined, seconds: number, now: Date): boolean =>
+  at !== undefined && now.getTime() < at.getTime() + 1000 * seconds && !isSetBack(at, now);

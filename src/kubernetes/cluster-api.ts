@@ -1,9 +1,8 @@
 import * as z from "zod/mini";
-import { isSetBack } from "../foundation/caches.ts";
+import { isRecent } from "../foundation/caches.ts";
 import { CaError } from "../foundation/errors.ts";
 import { AnswerTooLong, FetchError } from "../foundation/fetch.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
-import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient, KubernetesRequest, SendRequest } from "./client.ts";
 
 /** Called for each request that an API server fails, but seldom while it is busy ({@link ClusterApi.isBusy}). */
@@ -78,14 +77,14 @@ export const ClusterApi = {
 
 function limitRequests(send: SendRequest, failed: (error: FetchError) => void): ClusterApi["send"] {
   const permits = new Semaphore(maximumUnderWay);
-  let pausesUntil = new Date(0);
+  let pausesFrom: Date | undefined;
   let pauseError = new FetchError("");
-  let nextBusyReport = new Date(0);
+  let busyReportAt: Date | undefined;
 
   function report(error: FetchError, now: Date): void {
     if (ClusterApi.isBusy(error)) {
-      if (now < nextBusyReport) return;
-      nextBusyReport = addSeconds(now, busyReportSeconds);
+      if (isRecent(busyReportAt, busyReportSeconds, now)) return;
+      busyReportAt = now;
     }
     failed(error);
   }
@@ -95,11 +94,11 @@ function limitRequests(send: SendRequest, failed: (error: FetchError) => void): 
     if (error instanceof AnswerTooLong) return;
     const message = "gets no request: backing off after a failure";
     pauseError = ClusterApi.isBusy(error) ? busy(message) : new FetchError(message);
-    pausesUntil = addSeconds(now, backoffSeconds);
+    pausesFrom = now;
   }
 
   return async (request, now) => {
-    if (now < pausesUntil && !isSetBack(pausesUntil, now)) throw pauseError;
+    if (isRecent(pausesFrom, backoffSeconds, now)) throw pauseError;
     const answered = permits.tryRun(() => send(request));
     if (!answered) {
       const error = busy("has too many requests to answer");

@@ -1,5 +1,5 @@
 import { createClient } from "@connectrpc/connect";
-import { isSetBack } from "../../foundation/caches.ts";
+import { isRecent } from "../../foundation/caches.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { waitFor } from "../../foundation/pause.ts";
@@ -42,7 +42,7 @@ const maximumPending = 64;
 const maximumStates = 1_000;
 
 /** For this long after a failure the CA is not called and the same error is thrown: programs may retry in a loop. */
-const failureMilliseconds = 5_000;
+const failureSeconds = 5;
 
 /** How long a caller waits for a newer token while the cached one is valid. */
 const deadlineMilliseconds = 1_000;
@@ -77,7 +77,7 @@ export class JwtSvids {
     const now = this.#ports.clock();
     const held = this.#usable(state, now);
     if (held && now < held.renewsAt) return held;
-    if (!isRecent(state.failure?.at, now)) {
+    if (!isRecent(state.failure?.at, failureSeconds, now)) {
       const renewal = state.renewals.join(() => this.#renew(state, spiffeId, wanted));
       await (held ? waitFor(renewal, deadlineMilliseconds) : renewal);
     }
@@ -161,9 +161,6 @@ export class JwtSvids {
     return { ...svid, token, renewsAt };
   }
 }
-
-const isRecent = (at: Date | undefined, now: Date): boolean =>
-  at !== undefined && now.getTime() < at.getTime() + failureMilliseconds && !isSetBack(at, now);
 
 function readAnswer(token: string, now: Date): JwtSvid {
   try {

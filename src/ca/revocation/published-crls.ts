@@ -1,5 +1,5 @@
 import type { RevocationContent } from "../../custody/record-kinds.ts";
-import { isSetBack } from "../../foundation/caches.ts";
+import { isRecent } from "../../foundation/caches.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
@@ -8,7 +8,6 @@ import { Pem } from "../../pki/encoding/pem.ts";
 import { Certificate } from "../../pki/x509/certificate.ts";
 import { Crl } from "../../pki/x509/crl/crl.ts";
 import { UnsignedCrl } from "../../pki/x509/crl/signed-crl.ts";
-import { addSeconds } from "../../pki/x509/validity.ts";
 import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import type { EventLog } from "../issuance/event-log.ts";
@@ -119,8 +118,8 @@ export class SignedCrls {
 
   #isCurrent(input: CrlInput, now: Date): boolean {
     if (!this.#latest || !isSame(this.#latest.input, input)) return false;
-    const { failedAt: at } = this.#latest;
-    return at === undefined || (now < addSeconds(at, retrySeconds) && !isSetBack(at, now));
+    const { failedAt } = this.#latest;
+    return failedAt === undefined || isRecent(failedAt, retrySeconds, now);
   }
 
   async #signAll(input: CrlInput, now: Date): Promise<void> {

@@ -1,3 +1,4 @@
+import { isSetBack } from "../../foundation/caches.ts";
 import { InterruptibleSleep } from "../../foundation/interruptible-sleep.ts";
 import type { Pause } from "../../foundation/pause.ts";
 import { RenewalPlan } from "../../foundation/renewal-plan.ts";
@@ -51,9 +52,6 @@ const policy = { graceRatio: 0.5, jitter: 0.01 };
 /** How long one request of a Worker renews alone. Then another may, because workerd may have ended the first. */
 const attemptMilliseconds = 30_000;
 
-/** How far the clock may be set back without a renewal at once. */
-const setBackMilliseconds = 60_000;
-
 /** Gets an X509-SVID and keeps it current, by timers if there is an `onChange`. */
 export function renewIdentity(ports: RenewalPorts, options: RenewalOptions): RenewingIdentity {
   const renewal = new Renewal(ports, options);
@@ -87,7 +85,7 @@ class Renewal {
     while (!signal.aborted) {
       this.#attempt = this.#refresh();
       await this.#attempt;
-      await sleep.until(this.#nextAttempt, signal, () => this.#isBefore(this.#attemptedAt));
+      await sleep.until(this.#nextAttempt, signal, () => isSetBack(this.#attemptedAt, clock()));
     }
   }
 
@@ -110,13 +108,9 @@ class Renewal {
 
   get #isDue(): boolean {
     if (this.#closing.signal.aborted) return false;
-    const isTime = this.#ports.clock() >= this.#nextAttempt || this.#isBefore(this.#attemptedAt);
+    const now = this.#ports.clock();
+    const isTime = now >= this.#nextAttempt || isSetBack(this.#attemptedAt, now);
     return isTime || (!this.#unexpired && this.#lastError === undefined);
-  }
-
-  /** Whether the clock has been set back to before this instant. */
-  #isBefore(instant: Date): boolean {
-    return this.#ports.clock().getTime() < instant.getTime() - setBackMilliseconds;
   }
 
   /** Makes one attempt. It never rejects: `onError` gets the failure, and `current()` throws it. */
@@ -136,7 +130,8 @@ class Renewal {
   async #next(): Promise<X509Svid> {
     const { issue, bundle, clock } = this.#ports;
     const before = this.#svid;
-    if (!before || clock() >= this.#renewsAt || this.#isBefore(before.obtainedAt)) return issue();
+    if (!before || clock() >= this.#renewsAt || isSetBack(before.obtainedAt, clock()))
+      return issue();
     const trustBundle = await bundle();
     // Replicas of a CA learn of a change one after the other, so that an older bundle may follow a newer one.
     if (trustBundle.sequence < before.trustBundle.sequence) return before;

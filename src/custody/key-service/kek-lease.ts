@@ -1,3 +1,4 @@
+import { isRecent, isSetBack } from "../../foundation/caches.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
@@ -57,11 +58,6 @@ const shortestRetrySeconds = 2;
 const longestOpeningMilliseconds = 30_000;
 const maximumWaiting = 5000;
 
-/** A clock that was set back further is wrong now, or was at the opening. */
-const toleratedSetBackSeconds = 60;
-
-const never = new Date(0);
-
 /**
  * KEKs that key services opened, held for the time of a lease. Until the lease ends, no call waits for a service; but where
  * no work goes on after its call, the call that renews the lease does. After the end, nothing that a KEK has opened or
@@ -71,7 +67,9 @@ export class KekLease implements HeldKeks {
   readonly #parts: LeaseParts;
   readonly #opening: ReturnType<WorkSharing>;
   #opened: Opening | undefined;
-  #due = never;
+  /** When the services were asked last, and how long after it they are not asked again. */
+  #askedAt: Date | undefined;
+  #pauseSeconds = 0;
   #fault: string | undefined;
 
   constructor(parts: LeaseParts) {
@@ -107,7 +105,7 @@ export class KekLease implements HeldKeks {
 
   readonly hold = (now: Date): Promise<void> | undefined => {
     if (!this.#holds(now)) return this.#require(now);
-    if (now < this.#due) return undefined;
+    if (this.#isPaused(now)) return undefined;
     // One call starts to renew the lease, and no other waits for that.
     this.#retryAfter(now);
     const renewal = this.#opening.join(() => this.#open());
@@ -122,18 +120,21 @@ export class KekLease implements HeldKeks {
     if (!(this.#opened && until)) return false;
     const { at, atMonotonic } = this.#opened;
     const heldSeconds = (this.#parts.monotonic() - atMonotonic) / 1000;
-    const isWithin = addSeconds(at, -toleratedSetBackSeconds) <= now && now < until;
-    return isWithin && heldSeconds < this.#parts.leaseSeconds;
+    return !isSetBack(at, now) && now < until && heldSeconds < this.#parts.leaseSeconds;
   }
 
-  #later(now: Date, seconds: number): Date {
-    return addSeconds(now, seconds * (1 - jitter * this.#parts.random()));
+  #isPaused(now: Date): boolean {
+    return isRecent(this.#askedAt, this.#pauseSeconds, now);
+  }
+
+  #pause(now: Date, seconds: number): void {
+    this.#askedAt = now;
+    this.#pauseSeconds = seconds * (1 - jitter * this.#parts.random());
   }
 
   /** Opens the KEKs, or waits until they are. After a failure it refuses at once until it is time to ask again. */
   async #require(now: Date): Promise<void> {
-    const isSetBack = addSeconds(now, longestRetrySeconds) < this.#due;
-    if (this.#due <= now || isSetBack || this.#fault === undefined)
+    if (!this.#isPaused(now) || this.#fault === undefined)
       await this.#opening.join(() => this.#open());
     if (this.#holds(now)) return;
     this.#opened = undefined;
@@ -150,7 +151,7 @@ export class KekLease implements HeldKeks {
     const seconds = this.#holds(now)
       ? Math.min(longestRetrySeconds, leaseSeconds / renewalsInLease)
       : shortestRetrySeconds;
-    this.#due = this.#later(now, seconds);
+    this.#pause(now, seconds);
   }
 
   async #open(): Promise<void> {
@@ -165,7 +166,7 @@ export class KekLease implements HeldKeks {
         opened.flatMap((each) => each[i] ?? []),
       ]);
       this.#opened = { at, atMonotonic, rings: new Map(rings) };
-      this.#due = this.#later(at, leaseSeconds / renewalsInLease);
+      this.#pause(at, leaseSeconds / renewalsInLease);
       this.#fault = undefined;
     } catch (error) {
       this.#fault = messageOf(error);

@@ -1,5 +1,5 @@
 import { Backoff } from "../../foundation/backoff.ts";
-import { isSetBack } from "../../foundation/caches.ts";
+import { isRecent, isSetBack } from "../../foundation/caches.ts";
 import { SingleFlight } from "../../foundation/single-flight.ts";
 
 interface Refresh<T> {
@@ -24,8 +24,8 @@ export function createRefreshing<T>({
 }: Refresh<T>): (now: Date) => Promise<T> {
   let value: { readonly of: T; readonly at: Date } | undefined;
   let failure: unknown;
-  let failedAt = new Date(0);
-  let retryAt = failedAt;
+  let failedAt: Date | undefined;
+  let pauseSeconds = 0;
   let failures = 0;
   const renewals = new SingleFlight<void>();
 
@@ -36,16 +36,16 @@ export function createRefreshing<T>({
     } catch (error) {
       failure = error;
       failedAt = now;
-      retryAt = new Date(now.getTime() + Backoff.milliseconds(Backoff.usual.outage, ++failures));
+      pauseSeconds = Backoff.milliseconds(Backoff.usual.outage, ++failures) / 1000;
       if (value) failed(error);
     }
   }
 
-  /** If the clock was set back, the value may not be valid yet, and a pause would last longer than planned. */
+  /** If the clock was set back, the value may not be valid yet. */
   const isDue = (now: Date): boolean =>
     value && failures === 0
       ? now >= dueAt(value.of, value.at) || isSetBack(value.at, now)
-      : now >= retryAt || isSetBack(failedAt, now);
+      : !isRecent(failedAt, pauseSeconds, now);
 
   return async (now) => {
     // One fetch serves all concurrent callers, so that they cannot flood the CA.

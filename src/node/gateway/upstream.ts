@@ -2,6 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
 import * as z from "zod/mini";
 import { ForwardingHeaders } from "../../authn/forwarding-headers.ts";
+import { isRecent } from "../../foundation/caches.ts";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { RetryAfter } from "../../foundation/headers.ts";
@@ -77,7 +78,7 @@ export type OwnAuthorization = () => Promise<{
   readonly fault?: string;
 }>;
 
-const rememberedMilliseconds = 5_000;
+const rememberedSeconds = 5;
 
 /** Remembers a program's own `authorization`, or that it has none, for a few seconds. */
 export function rememberedAuthorization(
@@ -85,10 +86,10 @@ export function rememberedAuthorization(
   clock: () => Date,
 ): OwnAuthorization {
   let known: ReturnType<OwnAuthorization> | undefined;
-  let readAt = 0;
+  let readAt: Date | undefined;
   return () => {
-    const now = clock().getTime();
-    if (known && Math.abs(now - readAt) < rememberedMilliseconds) return known;
+    const now = clock();
+    if (known && isRecent(readAt, rememberedSeconds, now)) return known;
     readAt = now;
     known = credentials().catch((error: unknown) => ({ fault: messageOf(error) }));
     return known;

@@ -1,3 +1,4 @@
+import { isRecent } from "../../foundation/caches.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationalEvent, OperationLog } from "../../foundation/events.ts";
 import { FetchError } from "../../foundation/fetch.ts";
@@ -7,7 +8,6 @@ import { KubernetesClient } from "../../kubernetes/client.ts";
 import type { Listing } from "../../kubernetes/list-pages.ts";
 import { WatchedCollection } from "../../kubernetes/watch.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { addSeconds } from "../../pki/x509/validity.ts";
 import { Recurrence } from "../../program/recurrence.ts";
 import type { CertificateSource } from "../gateway/certificate-source.ts";
 import { certManagerCertificates, issuedFault } from "./cert-manager-certificates.ts";
@@ -286,7 +286,7 @@ function watchedQueue<Request>(
 }
 
 /** How often the queues are polled for requests that are due. */
-const pollSeconds = 0.25;
+const queueSeconds = 0.25;
 
 /** How long until an API server without a collection is asked again. */
 const absenceSeconds = 15;
@@ -321,7 +321,7 @@ export function answerRequests(
   const fault = (error: unknown): void =>
     KubernetesClient.logFault(log, "request-not-answered", error);
   const running = queues.map((queue) =>
-    Recurrence.start(() => queue.work(), pollSeconds, fault, pause),
+    Recurrence.start(() => queue.work(), queueSeconds, fault, pause),
   );
   const { promise: aborted, resolve } = Promise.withResolvers<void>();
   signal.addEventListener("abort", () => resolve(), { once: true });
@@ -387,20 +387,20 @@ function whileServed(
 ): WatchedQueue {
   const { signer, log, clock } = context;
   let queue: WatchedQueue | undefined;
-  let next = new Date(0);
+  let beganAt: Date | undefined;
   const begin = (): Promise<WatchedQueue | undefined> => {
     const ending = new AbortController();
     const gone = (): void => {
       ending.abort();
       queue = undefined;
-      next = new Date(0);
+      beganAt = undefined;
     };
     return open({ ...context, gone, signal: AbortSignal.any([context.signal, ending.signal]) });
   };
   return {
     work: async () => {
-      if (!queue && clock() >= next) {
-        next = addSeconds(clock(), absenceSeconds);
+      if (!queue && !isRecent(beganAt, absenceSeconds, clock())) {
+        beganAt = clock();
         queue = await begin();
         if (!queue)
           log.operation({ event: "not-served", level: "warning", detail: absence, signer });

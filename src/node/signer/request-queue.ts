@@ -1,5 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Backoff } from "../../foundation/backoff.ts";
+import { isRecent } from "../../foundation/caches.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { Semaphore } from "../../foundation/shared-work.ts";
@@ -24,7 +25,8 @@ interface QueueParts<Request> {
 
 interface Attempts {
   readonly count: number;
-  readonly next: Date;
+  readonly last: Date;
+  readonly pauseSeconds: number;
 }
 
 const atOnce = 8;
@@ -34,18 +36,20 @@ const inRound = 32;
 /** Counts the failures of the CA, or of the API server, since its last answer. */
 class Outage {
   #failures = 0;
-  #pausedUntil = new Date(0);
+  #failedAt: Date | undefined;
+  #pauseSeconds = 0;
   /** The last failure. */
   trouble: string | undefined;
 
   isPaused(now: Date): boolean {
-    return now < this.#pausedUntil;
+    return isRecent(this.#failedAt, this.#pauseSeconds, now);
   }
 
   note(error: unknown, now: Date): void {
     const seconds = error instanceof FetchError ? error.retryAfterSeconds : undefined;
-    const pause = Backoff.milliseconds(Backoff.usual.repair, ++this.#failures, 0, seconds);
-    this.#pausedUntil = new Date(now.getTime() + pause);
+    this.#pauseSeconds =
+      Backoff.milliseconds(Backoff.usual.repair, ++this.#failures, 0, seconds) / 1000;
+    this.#failedAt = now;
     this.trouble = detailOf(error);
   }
 
@@ -95,7 +99,8 @@ export class RequestQueue<Request> {
     const counts = new Map<string, number>();
     for (const each of requests.items) {
       const [key, request] = each;
-      if (tried.has(key) || now < (this.#attempts.get(key)?.next ?? now)) continue;
+      const { last, pauseSeconds = 0 } = this.#attempts.get(key) ?? {};
+      if (tried.has(key) || isRecent(last, pauseSeconds, now)) continue;
       const owner = ownerOf(request);
       const turn = counts.get(owner) ?? 0;
       counts.set(owner, turn + 1);
@@ -155,8 +160,8 @@ export class RequestQueue<Request> {
   #postpone(key: string, now: Date, isOfCa: boolean): void {
     this.#noteAnswer(isOfCa);
     const count = (this.#attempts.get(key)?.count ?? 0) + 1;
-    const next = new Date(now.getTime() + Backoff.milliseconds(Backoff.usual.mesh, count));
-    this.#attempts.set(key, { count, next });
+    const pauseSeconds = Backoff.milliseconds(Backoff.usual.mesh, count) / 1000;
+    this.#attempts.set(key, { count, last: now, pauseSeconds });
   }
 }
 

@@ -2,6 +2,7 @@ import type { AppendOnlyLog } from "../../ca/issuance/issuance-log.ts";
 import { IssuanceLog, type LogPosition } from "../../ca/issuance/issuance-log.ts";
 import { recordingIn } from "../../ca/issuance/record-issuance.ts";
 import type { LogConfiguration } from "../../config/optional-parts.ts";
+import { isRecent } from "../../foundation/caches.ts";
 import { type CaError, ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import { waitFor } from "../../foundation/pause.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
@@ -19,7 +20,7 @@ const usualAttemptMilliseconds = 1500;
 const longestLookMilliseconds = 5000;
 
 /** How often shards are asked for their state: anybody may request readiness, and each call to a shard is billed. */
-const lookEveryMilliseconds = 10_000;
+const lookEverySeconds = 10;
 
 /** The issuance log of a Worker: one part appends to it, the other reads what is published. */
 export interface WorkerLog {
@@ -77,7 +78,7 @@ function shardedLog(
   const next = (home + 1) % shards;
   const append = appending(namespace, configuration, attemptMilliseconds);
   const look = looking(namespace, configuration);
-  let lookedAt = Number.NEGATIVE_INFINITY;
+  let lookedAt: Date | undefined;
   let trouble: string | undefined;
   let refusal: string | undefined;
   // No shard has confirmed the entry, so this isolate issues nothing for now.
@@ -106,8 +107,8 @@ function shardedLog(
       }
     },
     look: async (now) => {
-      if (Math.abs(now.getTime() - lookedAt) < lookEveryMilliseconds) return;
-      lookedAt = now.getTime();
+      if (isRecent(lookedAt, lookEverySeconds, now)) return;
+      lookedAt = now;
       const { refusal: refused, trouble: unpublished } = await look(home);
       const why = refused ?? unpublished;
       trouble = why === undefined ? undefined : `the issuance log: ${why}`;

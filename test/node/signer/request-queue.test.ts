@@ -214,6 +214,18 @@ test("an API server that says how long to wait gets no request until then", asyn
   expect(queue.asked).toEqual(["a", "a"]);
 });
 
+test.each([
+  ["an outage of the API server", new FetchError("did not answer")],
+  ["an outage of the CA", new Error("the CA did not answer")],
+  ["a request that the CA refuses", new ConnectError("not that", Code.PermissionDenied)],
+])("a clock that is set back prolongs no pause after %s", async (_, fault) => {
+  const queue = queueOf(["a"], () => fault);
+  await queue.work();
+  queue.pass(-3600);
+  await queue.work();
+  expect(queue.asked).toEqual(["a", "a"]);
+});
+
 test.each([404, 409])(
   "a request that is gone (status %i) is dropped without a word",
   async (status) => {
