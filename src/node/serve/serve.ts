@@ -35,7 +35,7 @@ import { issuedCertificatesIn } from "../log/issued-certificates.ts";
 import { type LogParts, NodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
-import { storeTestSeconds, ReplicaStores, WatchedStore } from "../stores/stores.ts";
+import { ReplicaStores, storeTestSeconds, WatchedStore } from "../stores/stores.ts";
 import { addAuthorityGauges, addKekGauge, countingLog } from "./ca-metrics.ts";
 import { countedCalls } from "./console.ts";
 import { LiveCa } from "./live-ca.ts";
