@@ -138,21 +138,6 @@ describe("the keys that a document names", () => {
   ])("are fetched for %s, which is of this network, from %s", async (issuer, jwksUri) => {
     expect(await lookedFor(issuer, jwksUri)).toEqual([`anywhere ${jwksUri}`]);
   });
-
-  test("are fetched from a private jwks_uri that the operator has configured", async () => {
-    const server = await startLoopbackServer((_, response) => {
-      response.end(JSON.stringify({ keys: [first] }));
-    });
-    const location = { kind: "jwks-uri", url: `${server.origin}/jwks` } as const;
-    const fetching = {
-      fetchJson,
-      keyFetchFailed: () => {},
-      shareWork: sharePromises,
-      waitingCapacity: new Semaphore(1),
-    };
-    const keys = IssuerKeys.published("https://issuer.test", location, fetching);
-    expect(await keys(query, start)).toHaveLength(1);
-  });
 });
 
 describe("keys may be fetched", () => {

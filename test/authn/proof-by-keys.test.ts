@@ -1,4 +1,3 @@
-import { base64url } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
@@ -76,14 +75,9 @@ describe("a ServiceAccount token", () => {
     });
   });
 
-  test("passes without a key id when a key of its algorithm fits", async () => {
-    const token = await forgeToken(ellipticCurve, { alg: "ES256" }, claimsOf(issuerA));
-    expect(await authenticate(token)).toMatchObject({ issuer: { name: issuerA } });
-  });
-
-  test("passes without kubernetes.io claims, as other OIDC issuers write it", async () => {
+  test("passes without a key id, and without kubernetes.io claims, as other OIDC issuers write it", async () => {
     const claims = { ...claimsOf(issuerA), "kubernetes.io": undefined };
-    const caller = await authenticate(await mintToken(rsa, claims));
+    const caller = await authenticate(await forgeToken(ellipticCurve, { alg: "ES256" }, claims));
     expect([caller.pod, caller.node]).toEqual([undefined, undefined]);
   });
 
@@ -97,28 +91,6 @@ describe("a ServiceAccount token", () => {
 });
 
 describe("the algorithm", () => {
-  test.each([
-    "RS256",
-    "RS384",
-    "RS512",
-    "PS256",
-    "PS384",
-    "PS512",
-    "ES256",
-    "ES384",
-    "ES512",
-    "EdDSA",
-  ])("%s is accepted with a key of its kind", async (algorithm) => {
-    const key = await createTokenKey(algorithm, "k");
-    const authenticator = createTokenAuthenticator(trustDomain, [tokenIssuer(issuerA, [key])]);
-    const token = await mintToken(key, claimsOf(issuerA));
-    const caller = await authenticator(
-      { headers: new Headers({ authorization: `Bearer ${token}` }) },
-      now,
-    );
-    expect(caller.spiffeId).toBe("spiffe://example.org/ns/foo/sa/bar");
-  });
-
   test("none is refused, without a signature and with one", async () => {
     const unsigned = `${encodePart({ alg: "none" })}.${encodePart(claimsOf(issuerA))}`;
     expect(await refusalOfToken(`${unsigned}.`)).toEqual(rejected("form"));
@@ -150,16 +122,10 @@ describe("the algorithm", () => {
     expect(await refusalOfToken(token)).toEqual(rejected("key"));
   });
 
-  test("PS256 is refused for a signature of RS256", async () => {
-    const token = await forgeToken(rsa, { alg: "PS256", kid: "a-rsa" }, claimsOf(issuerA));
+  test.each(["PS256", "RS512"])("%s is refused for a signature of RS256", async (alg) => {
+    const token = await forgeToken(rsa, { alg, kid: "a-rsa" }, claimsOf(issuerA));
     expect(await refusalOfToken(token)).toEqual(rejected("signature"));
   });
-
-  test("RS512 is refused for a signature of RS256", async () => {
-    const token = await forgeToken(rsa, { alg: "RS512", kid: "a-rsa" }, claimsOf(issuerA));
-    expect(await refusalOfToken(token)).toEqual(rejected("signature"));
-  });
-
   async function hmacKey(secret: string): Promise<TokenKey> {
     const algorithm = { name: "HMAC", hash: "SHA-256" };
     const octets = new TextEncoder().encode(secret);
@@ -169,40 +135,15 @@ describe("the algorithm", () => {
 });
 
 describe("the signature", () => {
-  const signatures: readonly [string, (signature: Uint8Array<ArrayBuffer>) => Uint8Array][] = [
-    ["of r = s = 0", () => new Uint8Array(64)],
-    ["cut short", (signature) => signature.subarray(0, 63)],
-    ["with an octet too many", (signature) => new Uint8Array([...signature, 0])],
-    ["of one octet", () => new Uint8Array(1)],
-    [
-      "with a bit flipped",
-      (signature) => signature.map((octet, i) => (i === 7 ? octet ^ 1 : octet)),
-    ],
-    ["with r and s exchanged", (s) => new Uint8Array([...s.subarray(32), ...s.subarray(0, 32)])],
-    [
-      "in DER",
-      (s) => new Uint8Array([0x30, 0x44, 2, 32, ...s.subarray(0, 32), 2, 32, ...s.subarray(32)]),
-    ],
-  ];
-
-  test.each(signatures)("is refused %s", async (_, alter) => {
-    const token = await mintToken(ellipticCurve, claimsOf(issuerA));
-    const [header, payload, signature = ""] = token.split(".");
-    const altered = base64url.encode(alter(new Uint8Array(base64url.decode(signature))));
-    const refusal = await refusalOfToken(`${header}.${payload}.${altered}`);
-    expect(refusal).toEqual(rejected("signature"));
-  });
-
-  test("by another issuer's key is refused under that key's id", async () => {
-    const token = await mintToken(otherRsa, claimsOf(issuerA));
-    expect(await refusalOfToken(token)).toEqual(rejected("key"));
-  });
-
-  test("by another issuer's key is refused without a key id, or with one of the issuer", async () => {
-    const withoutId = await forgeToken(otherRsa, { alg: "RS256" }, claimsOf(issuerA));
-    const withOurs = await forgeToken(otherRsa, { alg: "RS256", kid: "a-rsa" }, claimsOf(issuerA));
-    expect(await refusalOfToken(withoutId)).toEqual(rejected("signature"));
-    expect(await refusalOfToken(withOurs)).toEqual(rejected("signature"));
+  test("by another issuer's key is refused, under whichever key's id", async () => {
+    for (const [kid, check] of [
+      ["b-rsa", "key"],
+      [undefined, "signature"],
+      ["a-rsa", "signature"],
+    ] as const) {
+      const token = await forgeToken(otherRsa, { alg: "RS256", kid }, claimsOf(issuerA));
+      expect(await refusalOfToken(token)).toEqual(rejected(check));
+    }
   });
 
   test("by a key in the token's own header is refused", async () => {
@@ -246,20 +187,6 @@ describe("the issuer", () => {
     const token = await mintToken(rsa, { ...claimsOf(issuerA), iss });
     expect(await refusalOfToken(token)).toEqual(rejected("issuer"));
   });
-});
-
-test("the clusterid header may name the issuer's cluster alone, and once", async () => {
-  const token = await mintToken(otherRsa, claimsOf(issuerB, "ops:web"));
-  const caller = await authenticate(token, ["remote-1"]);
-  expect(caller).toMatchObject({ issuer: { cluster: "remote-1" } });
-  for (const clusterIds of [["Kubernetes"], ["remote-1", "remote-1"]])
-    expect(await refusalOfToken(token, clusterIds)).toEqual(rejected("cluster"));
-});
-
-test("refuses a request without a credential", async () => {
-  const authenticator = createTokenAuthenticator(trustDomain, issuers);
-  const refusal = await refusalOf(() => authenticator({ headers: new Headers() }, now));
-  expect(refusal).toEqual({ reason: "credential-missing" });
 });
 
 test("refuses everybody when no issuer is trusted", async () => {

