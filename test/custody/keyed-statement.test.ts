@@ -10,16 +10,15 @@ import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { createKek } from "../testkit/pki/sealed-record.ts";
 
 const [old, newest] = [await createKek("old"), await createKek("newest")];
+const custodian = { trustDomain: clusterLocal, keks: [old] as const };
+const renewing = { trustDomain: clusterLocal, keks: [newest, old] as const };
 const request = await IntermediateRequest.create(clusterLocal, "EC-P256");
 const requestedAt = new Date("2026-06-01T00:00:00.000Z");
 const record = await KeyedStatement.seal(
   "request",
   { ...request, requestedAt },
   request.extractablePrivateKey,
-  {
-    trustDomain: clusterLocal,
-    keks: [old],
-  },
+  custodian,
 );
 
 const pkcs8 = async (key: CryptoKey) =>
@@ -82,7 +81,6 @@ test.for<[string, StoredRecord, string]>([
 });
 
 test("does not open its key with another age under a good MAC", async () => {
-  const custodian = { trustDomain: clusterLocal, keks: [old] as const };
   const changed = { ...(await opened(record)), requestedAt: new Date(0) };
   const stored = await Statement.seal("request", changed, custodian);
   expect(await checkOf(openKey(stored, [old]))).toBe("seal");
@@ -96,8 +94,6 @@ test("does not open elsewhere: as another kind, for another trust domain, under 
 });
 
 test("the key of a token does not open with another instant under a good MAC, and nobody can export it", async () => {
-  const keks: KekRing = [old];
-  const custodian = { trustDomain: clusterLocal, keks };
   const now = new Date("2026-06-01T00:00:00.000Z");
   const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
   const { key, extractablePrivateKey } = await TokenKey.generate("ES256", schedule);
@@ -113,10 +109,7 @@ test("the key of a token does not open with another instant under a good MAC, an
 });
 
 test("is sealed anew under the newest KEK, key and all, and not twice", async () => {
-  const resealed = await KeyedStatement.reseal("request", record, {
-    trustDomain: clusterLocal,
-    keks: [newest, old],
-  });
+  const resealed = await KeyedStatement.reseal("request", record, renewing);
   if (!resealed) throw new Error("left as it was");
   const [after, before] = [await opened(resealed, [newest]), await opened(record)];
   expect(after.sealedKey).not.toEqual(before.sealedKey);
@@ -124,10 +117,5 @@ test("is sealed anew under the newest KEK, key and all, and not twice", async ()
   expect(after).toEqual({ ...before, iv, sealedKey });
   const key = await openKey(resealed, [newest]);
   expect(await pkcs8(key)).toBe(await pkcs8(request.extractablePrivateKey));
-  expect(
-    await KeyedStatement.reseal("request", resealed, {
-      trustDomain: clusterLocal,
-      keks: [newest, old],
-    }),
-  ).toBeUndefined();
+  expect(await KeyedStatement.reseal("request", resealed, renewing)).toBeUndefined();
 });

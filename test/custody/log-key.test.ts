@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Kek } from "../../src/custody/kek.ts";
+import type { Kek, KekRing } from "../../src/custody/kek.ts";
 import { logKeysFor } from "../../src/custody/log-key.ts";
 import { CaError } from "../../src/foundation/errors.ts";
 import { openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
@@ -11,7 +11,9 @@ import { refusalOf } from "../testkit/refusal.ts";
 const [kek, newer, stranger] = await Promise.all(["k1", "k2", "k1"].map((id) => createKek(id)));
 if (!kek || !newer || !stranger) throw new Error("no KEK");
 const origin = "log.example.com/2026/0";
-const keys = logKeysFor(origin, { trustDomain: clusterLocal, keks: [kek] });
+const keysFor = (keks: KekRing, log = origin, domain = clusterLocal) =>
+  logKeysFor(log, { trustDomain: domain, keks });
+const keys = keysFor([kek]);
 const created = await keys.create();
 
 test("a stored key signs checkpoints that the first one's reader accepts", async () => {
@@ -35,28 +37,17 @@ test("the record keeps the key to itself", () => {
 
 test("a record stays as it is under the newest KEK, and is sealed anew under a newer one", async () => {
   expect((await keys.open(created.record)).record).toBe(created.record);
-  const { record } = await logKeysFor(origin, {
-    trustDomain: clusterLocal,
-    keks: [newer, kek],
-  }).open(created.record);
+  const { record } = await keysFor([newer, kek]).open(created.record);
   expect(JSON.parse(record)).toMatchObject({ kek: "k2" });
-  const { signer } = await logKeysFor(origin, { trustDomain: clusterLocal, keks: [newer] }).open(
-    record,
-  );
+  const { signer } = await keysFor([newer]).open(record);
   expect(signer.key).toEqual(created.signer.key);
 });
 
 test.each([
-  ["another log", logKeysFor("log.example.com/2026/1", { trustDomain: clusterLocal, keks: [kek] })],
-  [
-    "another trust domain",
-    logKeysFor(origin, { trustDomain: trustDomain("other.local"), keks: [kek] }),
-  ],
-  [
-    "another KEK of the same name",
-    logKeysFor(origin, { trustDomain: clusterLocal, keks: [stranger] }),
-  ],
-  ["other KEKs", logKeysFor(origin, { trustDomain: clusterLocal, keks: [newer] })],
+  ["another log", keysFor([kek], "log.example.com/2026/1")],
+  ["another trust domain", keysFor([kek], origin, trustDomain("other.local"))],
+  ["another KEK of the same name", keysFor([stranger])],
+  ["other KEKs", keysFor([newer])],
 ])("a record does not open for %s", async (_, others) => {
   await expect(others.open(created.record)).rejects.toThrow();
 });
@@ -64,9 +55,7 @@ test.each([
 test("a record does not open for another log whose name somebody has written into it", async () => {
   const id = "log.example.com/2026/1";
   const moved = JSON.stringify({ ...JSON.parse(created.record), id });
-  await expect(
-    logKeysFor(id, { trustDomain: clusterLocal, keks: [kek] }).open(moved),
-  ).rejects.toThrow("seal");
+  await expect(keysFor([kek], id).open(moved)).rejects.toThrow("seal");
 });
 
 test("a record in another spelling does not open", async () => {
@@ -92,8 +81,7 @@ test("no key of a log signs while its KEK is not held, whether it was made, open
       throw new CaError({ reason: "kek-unavailable" }, "the KEK is not open");
     },
   });
-  const leased = (...keks: [Kek, ...Kek[]]) =>
-    logKeysFor(origin, { trustDomain: clusterLocal, keks });
+  const leased = (...keks: [Kek, ...Kek[]]) => keysFor(keks);
   const made = await leased(held(kek)).create();
   const signers = [
     made,

@@ -4,7 +4,7 @@ import { Statement, sealContent } from "../../src/custody/statement.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 
-const keks = await createKekRing("k1");
+const custodian = { trustDomain: clusterLocal, keks: await createKekRing("k1") };
 const revocation: RevocationContent = {
   authority: "ab".repeat(20),
   revokedAt: new Date("2026-11-22T06:40:00Z"),
@@ -17,21 +17,13 @@ const revocation: RevocationContent = {
   ]),
 };
 const open = async (says: Readonly<Record<string, string>>, id = "ab") => {
-  const stored = await sealContent({ kind: "revocation", id }, says, {
-    trustDomain: clusterLocal,
-    keks,
-  });
-  return Statement.open("revocation", stored, { trustDomain: clusterLocal, keks });
+  const stored = await sealContent({ kind: "revocation", id }, says, custodian);
+  return Statement.open("revocation", stored, custodian);
 };
 
 test("opens as it was sealed", async () => {
-  const stored = await Statement.seal("revocation", revocation, {
-    trustDomain: clusterLocal,
-    keks,
-  });
-  expect(await Statement.open("revocation", stored, { trustDomain: clusterLocal, keks })).toEqual(
-    revocation,
-  );
+  const stored = await Statement.seal("revocation", revocation, custodian);
+  expect(await Statement.open("revocation", stored, custodian)).toEqual(revocation);
 });
 
 test("a statement holds as many certificates as it may, with the longest serial numbers", async () => {
@@ -41,16 +33,10 @@ test("a statement holds as many certificates as it may, with the longest serial 
       99_999_999_999,
     ]),
   );
-  const stored = await Statement.seal(
-    "revocation",
-    { ...revocation, certificates },
-    { trustDomain: clusterLocal, keks },
-  );
+  const stored = await Statement.seal("revocation", { ...revocation, certificates }, custodian);
   expect(stored.value.length).toBeLessThan(250 * 1024);
-  expect(
-    (await Statement.open("revocation", stored, { trustDomain: clusterLocal, keks })).certificates
-      .size,
-  ).toBe(RevocationContent.maximumCertificates);
+  const opened = await Statement.open("revocation", stored, custodian);
+  expect(opened.certificates.size).toBe(RevocationContent.maximumCertificates);
 });
 
 test("refuses a statement under the name of another", async () => {

@@ -50,16 +50,13 @@ test("a record that does not open is not sealed anew", async () => {
     schedule: { ...schedule, retiresAt: "2027-03-11T00:00:00.000Z" },
   }));
   const keks = [newest, old] as const;
-  await expect(
-    AuthorityRecord.reseal(changed, { trustDomain: clusterLocal, keks }),
-  ).rejects.toHaveProperty("check", "seal");
-  const elsewhere = AuthorityRecord.reseal(record, {
-    trustDomain: trustDomain("other.local"),
-    keks,
-  });
-  await expect(elsewhere).rejects.toHaveProperty("check", "trust-domain");
-  const withoutOld = AuthorityRecord.reseal(record, { trustDomain: clusterLocal, keks: [newest] });
-  await expect(withoutOld).rejects.toHaveProperty("check", "kek");
+  const custodian = { trustDomain: clusterLocal, keks };
+  for (const [stored, by, check] of [
+    [changed, custodian, "seal"],
+    [record, { ...custodian, trustDomain: trustDomain("other.local") }, "trust-domain"],
+    [record, { ...custodian, keks: [newest] as const }, "kek"],
+  ] as const)
+    await expect(AuthorityRecord.reseal(stored, by)).rejects.toHaveProperty("check", check);
 });
 
 test.each(["ES256", "RS256"] as const)(

@@ -86,12 +86,6 @@ test.each(cryptoProviders)(
   },
 );
 
-test("a KEK cannot be exported, and does nothing but wrap and open", () => {
-  expect(kek.key.extractable).toBe(false);
-  expect([...kek.key.usages].toSorted()).toEqual(["decrypt", "unwrapKey", "wrapKey"]);
-  expect(kek.key.algorithm).toMatchObject({ name: "AES-GCM", length: 256 });
-});
-
 test("sealing one authority twice gives two IVs and two ciphertexts", async () => {
   const made = await NewAuthority.create(clusterLocal, "EC-P256", tenDays);
   const seal = async () =>

@@ -22,7 +22,7 @@ interface SealedBefore {
 const vectors = new URL("../vectors/custody/sealed-records.json", import.meta.url);
 const sealed = JSON.parse(readFileSync(vectors, "utf8")) as SealedBefore;
 const kek = await Kek.import("k1", new Uint8Array(Buffer.from(sealed.kek.octets, "hex")));
-const keks: KekRing = [kek];
+const custodian = { trustDomain: clusterLocal, keks: [kek] as KekRing };
 const newest = await Kek.import("k2", crypto.getRandomValues(new Uint8Array(32)));
 
 const stored = sealed.records.map(({ key, value }) => {
@@ -38,17 +38,10 @@ const [authority] = stored;
 if (!authority) throw new Error("no record of an authority");
 
 test("the authority of an earlier version opens, with the key that its certificate has", async () => {
-  const issuer = await AuthorityRecord.open(
-    authority,
-    { trustDomain: clusterLocal, keks },
-    webCryptoProvider,
-  );
+  const issuer = await AuthorityRecord.open(authority, custodian, webCryptoProvider);
   expect(issuer.authority.id).toBe(authority.id);
   expect(issuer.authority.schedule.signsFrom).toEqual(instants("2026-03-02T00:00:00Z"));
-  const { extractablePrivateKey } = await AuthorityRecord.openExtractable(authority, {
-    trustDomain: clusterLocal,
-    keks,
-  });
+  const { extractablePrivateKey } = await AuthorityRecord.openExtractable(authority, custodian);
   expect(extractablePrivateKey.extractable).toBe(true);
 });
 
@@ -97,13 +90,10 @@ test.each(statements.map((record) => [RecordName.key(record).slice(0, 40), recor
   async (_, record) => {
     const { kind } = record;
     const same = statements.filter((each) => each.kind === kind).indexOf(record);
-    const opened = await Statement.open(kind, record, { trustDomain: clusterLocal, keks });
+    const opened = await Statement.open(kind, record, custodian);
     expect(opened).toMatchObject(said[kind]?.[same] as object);
-    expect(await Statement.seal(kind, opened, { trustDomain: clusterLocal, keks })).toEqual(record);
-    const resealed = await Statement.reseal(record, {
-      trustDomain: clusterLocal,
-      keks: [newest, kek],
-    });
+    expect(await Statement.seal(kind, opened, custodian)).toEqual(record);
+    const resealed = await Statement.reseal(record, { ...custodian, keks: [newest, kek] });
     if (!resealed) throw new Error("left as it was");
     expect(nameOf(resealed)).toEqual(nameOf(record));
   },
@@ -114,14 +104,13 @@ const nameOf = ({ kind, id }: RecordName): RecordName => ({ kind, id });
 test("the key of a request of an earlier version opens", async () => {
   const [request] = stored.filter(({ kind }) => kind === "request");
   if (!request) throw new Error("no request");
-  const custodian = { trustDomain: clusterLocal, keks };
   const { privateKey } = await KeyedStatement.open("request", request, custodian);
   expect(privateKey.algorithm).toMatchObject({ name: "ECDSA", namedCurve: "P-256" });
 });
 
 test("the key of a log of an earlier version opens, and its record stays", async () => {
   const { origin, record, verifierKey } = sealed.logKey;
-  const opened = await logKeysFor(origin, { trustDomain: clusterLocal, keks }).open(record);
+  const opened = await logKeysFor(origin, custodian).open(record);
   expect(opened.record).toBe(record);
   expect(VerifierKey.format(opened.signer.key)).toBe(verifierKey);
 });
@@ -135,9 +124,7 @@ test("a backup of an earlier version has all that its store had", async () => {
   );
   for (const kind of ["taint", "root", "denial", "revocation"] as const) {
     const opened = statements.filter((each) => each.kind === kind);
-    const held = opened.map((each) =>
-      Statement.open(kind, each, { trustDomain: clusterLocal, keks }),
-    );
+    const held = opened.map((each) => Statement.open(kind, each, custodian));
     expect(lists[kind]).toEqual(await Promise.all(held));
   }
 });

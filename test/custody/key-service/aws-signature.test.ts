@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { AwsV4Signer } from "aws4fetch";
-import { expect, it } from "vitest";
+import { expect, test } from "vitest";
 import { AwsKeys } from "../../../src/custody/key-service/aws-signature.ts";
 
 const keys = {
@@ -9,7 +9,7 @@ const keys = {
   sessionToken: "of/today=",
 };
 
-it.each([
+test.each([
   ["GET", "https://bucket.s3.eu-test-1.amazonaws.com/mesh-1/a/b.json", "", {}],
   ["GET", "http://127.0.0.1:9000/mesh?list-type=2&prefix=m-1%2F&token=a%2Bb%20~", "", {}],
   ["PUT", "https://s3.test/mesh/a", "content", { "if-none-match": "*" }],
@@ -41,4 +41,18 @@ it.each([
   const expected = await signer.sign();
   expect(authorization).toBe(expected.headers.get("authorization"));
   expect(new Headers(signed).get("x-amz-security-token")).toBe("of/today=");
+});
+
+test.each([
+  [undefined, "amazonaws.com"],
+  ["eu-central-1", "amazonaws.com"],
+  ["us-gov-west-1", "amazonaws.com"],
+  ["cn-north-1", "amazonaws.com.cn"],
+  ["eusc-de-east-1", "amazonaws.eu"],
+  ["us-iso-east-1", "c2s.ic.gov"],
+  ["us-isob-east-1", "sc2s.sgov.gov"],
+  ["us-isof-south-1", "csp.hci.ic.gov"],
+  ["eu-isoe-west-1", "cloud.adc-e.uk"],
+])("the services of the region %s are below %s", (region, domain) => {
+  expect(AwsKeys.domain(region)).toBe(domain);
 });

@@ -1,14 +1,14 @@
 import { X509Certificate } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
-import { PlatformKeys } from "../../../src/config/platform-keys.ts";
+import type { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { createServiceRoot } from "../../../src/custody/key-service/operators-keys.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
-import { awsCredential, awsRootUris, playAws } from "../../testkit/key-services/aws-kms.ts";
-import { leasePorts } from "../../testkit/key-services/key-service.ts";
+import { awsRootUris, playAws } from "../../testkit/key-services/aws-kms.ts";
+import { playedCustody } from "../../testkit/key-services/played-custody.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 
 const day = 86_400;
@@ -18,13 +18,12 @@ const csr = Pem.parse((await createWorkload()).csrPem, ["CERTIFICATE REQUEST"]) 
 
 describe("a root in a key service", () => {
   let now: Date;
-  let custody: ReturnType<typeof PlatformKeys.open>;
+  let custody: PlatformKeys;
 
   beforeEach(async () => {
-    const { fetch } = await playAws();
-    const clusterCredentials = new Map([["KEY_CREDENTIAL_AWSKMS", () => awsCredential]]);
+    const service = await playAws();
     now = start;
-    custody = PlatformKeys.open({ clusterCredentials }, { fetch, clock: () => now, ...leasePorts });
+    custody = playedCustody(service, undefined, () => now);
   });
 
   const keyOf = () => custody.keyServices(`${awsRootUris[0]}`);

@@ -1,39 +1,18 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
 import type { KeyServices } from "../../../src/custody/key-service/key-service.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
-import {
-  awsCredential,
-  awsFault,
-  awsRootUris,
-  awsUri,
-  playAws,
-} from "../../testkit/key-services/aws-kms.ts";
-import {
-  azureCredential,
-  azureRootUri,
-  azureUri,
-  playAzure,
-} from "../../testkit/key-services/azure-key-vault.ts";
-import {
-  googleCredential,
-  googleRootUri,
-  googleUri,
-  playGoogle,
-} from "../../testkit/key-services/google-kms.ts";
-import {
-  type Conduct,
-  leasePorts,
-  type PlayedService,
-} from "../../testkit/key-services/key-service.ts";
+import { awsFault, awsRootUris, awsUri, playAws } from "../../testkit/key-services/aws-kms.ts";
+import { azureRootUri, azureUri, playAzure } from "../../testkit/key-services/azure-key-vault.ts";
+import { googleRootUri, googleUri, playGoogle } from "../../testkit/key-services/google-kms.ts";
+import type { Conduct, PlayedService } from "../../testkit/key-services/key-service.ts";
+import { playedCustody } from "../../testkit/key-services/played-custody.ts";
 import {
   playVault,
   vaultFault,
   vaultRootUris,
-  vaultToken,
   vaultUri,
 } from "../../testkit/key-services/vault-transit.ts";
 
@@ -326,16 +305,7 @@ const secrets = /secret|hvs\.|PRIVATE|ya29|eyJ/;
 describe.each(Object.entries(columns))("%s", (_, { play, uri, rootUri, opening, signing }) => {
   async function start(): Promise<[PlayedService, KeyServices]> {
     const service = await play();
-    const texts = {
-      KEY_CREDENTIAL_AWSKMS: awsCredential,
-      KEY_CREDENTIAL_GCPKMS: googleCredential,
-      KEY_CREDENTIAL_AZUREKMS: azureCredential,
-      KEY_CREDENTIAL_HASHIVAULT: vaultToken,
-    };
-    const credentials = Object.entries(texts).map(([name, text]) => [name, () => text] as const);
-    const means = { fetch: service.fetch, clock, ...leasePorts };
-    const { keyServices } = PlatformKeys.open({ clusterCredentials: new Map(credentials) }, means);
-    return [service, keyServices];
+    return [service, playedCustody(service).keyServices];
   }
 
   function apply(service: PlayedService, fault: Cell[0]): void {
@@ -391,13 +361,7 @@ test.each([
   ["Google", playGoogle, googleUri, 429, "", "throttles its calls (status 429)"],
 ] as const)("%s gives no grant", async (_, play, uri, status, error_description, sentence) => {
   const service = await play();
-  const texts = {
-    KEY_CREDENTIAL_GCPKMS: googleCredential,
-    KEY_CREDENTIAL_AZUREKMS: azureCredential,
-  };
-  const credentials = Object.entries(texts).map(([name, text]) => [name, () => text] as const);
-  const means = { fetch: service.fetch, clock, ...leasePorts };
-  const { keyServices } = PlatformKeys.open({ clusterCredentials: new Map(credentials) }, means);
+  const { keyServices } = playedCustody(service);
   service.fault = { status, body: { error: "invalid_grant", error_description } };
   const said = await wrapKek({ id: "k1", octets }, uri, "cluster.local", keyServices).then(
     () => "it worked",

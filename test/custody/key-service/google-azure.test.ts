@@ -1,13 +1,10 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { ConfiguredKeks } from "../../../src/config/keks.ts";
-import { PlatformKeys } from "../../../src/config/platform-keys.ts";
 import { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
 import { createServiceRoot, wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
-import { configurationOf } from "../../testkit/configuration.ts";
 import {
   azureCredential,
   azureRootUri,
@@ -21,49 +18,19 @@ import {
   googleUri,
   playGoogle,
 } from "../../testkit/key-services/google-kms.ts";
-import { leasePorts, type PlayedService } from "../../testkit/key-services/key-service.ts";
+import type { PlayedService } from "../../testkit/key-services/key-service.ts";
+import { playedCustody } from "../../testkit/key-services/played-custody.ts";
 
 const domain = "cluster.local";
 const octets = crypto.getRandomValues(new Uint8Array(32));
-const usual = { KEY_CREDENTIAL_GCPKMS: googleCredential, KEY_CREDENTIAL_AZUREKMS: azureCredential };
-
-const custodyOf = ({ fetch }: PlayedService, given: object = usual) =>
-  PlatformKeys.open(
-    {
-      clusterCredentials: new Map(Object.entries(given).map(([name, text]) => [name, () => text])),
-    },
-    { fetch, clock: () => new Date(), ...leasePorts },
-  );
 
 describe.each([
   ["Google", googleUri, googleRootUri, playGoogle],
   ["Azure", azureUri, azureRootUri, playAzure],
 ] as const)("%s", (_, uri, rootUri, play) => {
-  test("opens what it wrapped, with one grant for all calls, in the form that KEK has", async () => {
-    const service = await play();
-    const { keyServices } = custodyOf(service);
-    const kek = await wrapKek({ id: "k1", octets }, uri, domain, keyServices);
-    expect(configurationOf({ KEK: ConfiguredKeks.format(kek) }).keks).toEqual([kek]);
-    expect(await WrappedKek.open(kek, domain, keyServices)).toEqual(octets);
-    expect(service.asked.filter((action) => action === "token")).toHaveLength(1);
-  });
-
-  test("opens nothing for another trust domain or id", async () => {
-    const service = await play();
-    const { keyServices } = custodyOf(service);
-    const kek = await wrapKek({ id: "k1", octets }, uri, domain, keyServices);
-    for (const [trustDomain, id] of [
-      ["other.test", "k1"],
-      [domain, "k2"],
-    ] as const)
-      await expect(WrappedKek.open({ ...kek, id }, trustDomain, keyServices)).rejects.toThrow(
-        /answered without plaintext|opened another KEK/,
-      );
-  });
-
   test("signs the intermediates below its root, which OpenSSL verifies", async () => {
     const service = await play();
-    const keyCustody = custodyOf(service);
+    const keyCustody = playedCustody(service);
     const now = new Date("2026-11-21T12:00:00.250Z");
     const key = keyCustody.keyServices(rootUri);
     const root = Pem.format("CERTIFICATE", await createServiceRoot(key, clusterLocal, 1e8, now));
@@ -79,7 +46,7 @@ describe.each([
   test("is not asked without a credential that can be one", async () => {
     const service = await play();
     const given = { KEY_CREDENTIAL_GCPKMS: "{}", KEY_CREDENTIAL_AZUREKMS: '{"tenant":"t/../x"}' };
-    const { keyServices } = custodyOf(service, given);
+    const { keyServices } = playedCustody(service, given);
     await expect(wrapKek({ id: "k1", octets }, uri, domain, keyServices)).rejects.toThrow(
       "cannot be asked: its credential",
     );
@@ -99,7 +66,7 @@ test.each([
 ])("a grant for %s is not asked for over plain HTTP", async (uri, credential) => {
   const service = await playAzure();
   const given = Object.entries(credential).map(([name, json]) => [name, JSON.stringify(json)]);
-  const { keyServices } = custodyOf(service, Object.fromEntries(given));
+  const { keyServices } = playedCustody(service, Object.fromEntries(given));
   await expect(wrapKek({ id: "k1", octets }, uri, domain, keyServices)).rejects.toThrow(
     "its credential must name an https URL",
   );
@@ -118,7 +85,7 @@ test("Managed HSM gets a token of its own", async () => {
     return service.fetch(url, init);
   };
   const uri = azureUri.replace("vault.azure.net", "managedhsm.azure.net");
-  const { call } = custodyOf({ ...service, fetch }).keyServices(uri);
+  const { call } = playedCustody({ fetch }).keyServices(uri);
   await call("").catch(() => {});
   expect(scopes).toEqual(["https://managedhsm.azure.net/.default"]);
 });
@@ -126,7 +93,7 @@ test("Managed HSM gets a token of its own", async () => {
 test("Azure takes a federated token", async () => {
   const service = await playAzure();
   const { password: _, ...rest } = JSON.parse(azureCredential);
-  const { keyServices } = custodyOf(service, {
+  const { keyServices } = playedCustody(service, {
     KEY_CREDENTIAL_AZUREKMS: JSON.stringify({ ...rest, assertion: "jwt.of.workload" }),
   });
   const kek = await wrapKek({ id: "k1", octets }, azureUri, domain, keyServices);

@@ -147,15 +147,6 @@ describe("beyond the lease", () => {
     expect(kek.service.asked).toHaveLength(1);
   });
 
-  test("calls are refused while the service never answers", async () => {
-    const kek = await playWrappedKek();
-    const ca = await start(kek);
-    await ca.found();
-    kek.service.conduct = "hangs";
-    ca.pass(hour);
-    expect(await refusalOf(ca)).toBe("kek-unavailable");
-  });
-
   test("nothing seals, and no statement is believed, by a KEK that was held", async () => {
     const kek = await playWrappedKek();
     const ca = await start(kek);

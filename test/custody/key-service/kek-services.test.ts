@@ -1,7 +1,5 @@
 import { describe, expect, test } from "vitest";
 import { ConfiguredKeks } from "../../../src/config/keks.ts";
-import { PlatformKeys } from "../../../src/config/platform-keys.ts";
-
 import { WrappedKek } from "../../../src/custody/key-service/kek-lease.ts";
 import { wrapKek } from "../../../src/custody/key-service/operators-keys.ts";
 import { configurationOf } from "../../testkit/configuration.ts";
@@ -12,54 +10,52 @@ import {
   awsUri,
   playAws,
 } from "../../testkit/key-services/aws-kms.ts";
-import { leasePorts, type PlayedService } from "../../testkit/key-services/key-service.ts";
-import {
-  playVault,
-  vaultFault,
-  vaultToken,
-  vaultUri,
-} from "../../testkit/key-services/vault-transit.ts";
+import { azureUri, playAzure } from "../../testkit/key-services/azure-key-vault.ts";
+import { googleUri, playGoogle } from "../../testkit/key-services/google-kms.ts";
+import type { PlayedService } from "../../testkit/key-services/key-service.ts";
+import { playedCustody } from "../../testkit/key-services/played-custody.ts";
+import { playVault, vaultFault, vaultUri } from "../../testkit/key-services/vault-transit.ts";
 
 const domain = "mesh.test";
 const octets = crypto.getRandomValues(new Uint8Array(32));
-const credentials = { KEY_CREDENTIAL_AWSKMS: awsCredential, KEY_CREDENTIAL_HASHIVAULT: vaultToken };
-
-const keyServicesOf = (service: PlayedService, given: object = credentials) =>
-  PlatformKeys.open(
-    {
-      clusterCredentials: new Map(Object.entries(given).map(([name, text]) => [name, () => text])),
-    },
-    { fetch: service.fetch, clock: () => new Date(), ...leasePorts },
-  ).keyServices;
+const keyServicesOf = (
+  service: Pick<PlayedService, "fetch">,
+  given?: Readonly<Record<string, string | (() => string)>>,
+) => playedCustody(service, given).keyServices;
 
 describe.each([
-  ["AWS KMS", awsUri, playAws, "Plaintext", awsFault("DisabledException")],
-  ["transit", vaultUri, playVault, "plaintext", vaultFault(400, "encryption key not found")],
-] as const)("%s", (_, uri, play, plaintext, fault) => {
-  const wrapped = async (): Promise<[PlayedService, WrappedKek]> => {
+  ["AWS KMS", awsUri, playAws, awsFault("DisabledException")],
+  ["transit", vaultUri, playVault, vaultFault(400, "encryption key not found")],
+  ["Google", googleUri, playGoogle, undefined],
+  ["Azure", azureUri, playAzure, undefined],
+] as const)("%s", (_, uri, play, fault) => {
+  const wrapped = async () => {
     const service = await play();
-    return [service, await wrapKek({ id: "k1", octets }, uri, domain, keyServicesOf(service))];
+    const services = keyServicesOf(service);
+    const kek = await wrapKek({ id: "k1", octets }, uri, domain, services);
+    return { service, services, kek };
   };
 
-  test("opens what it wrapped, in the form that KEK has", async () => {
-    const [service, kek] = await wrapped();
-    const [parsed] = configurationOf({ KEK: ConfiguredKeks.format(kek) }).keks;
-    expect(parsed).toEqual(kek);
-    expect(await WrappedKek.open(kek, domain, keyServicesOf(service))).toEqual(octets);
+  test("opens what it wrapped, with one grant for all calls, in the form that KEK has", async () => {
+    const { service, services, kek } = await wrapped();
+    expect(configurationOf({ KEK: ConfiguredKeks.format(kek) }).keks).toEqual([kek]);
+    expect(await WrappedKek.open(kek, domain, services)).toEqual(octets);
+    expect(service.asked.filter((action) => action === "token").length).toBeLessThan(2);
   });
 
   test.each([
     ["another trust domain", "other.test", "k1"],
     ["another id", domain, "k2"],
   ])("opens nothing for %s", async (_, trustDomain, id) => {
-    const [service, kek] = await wrapped();
-    const opening = WrappedKek.open({ ...kek, id }, trustDomain, keyServicesOf(service));
-    await expect(opening).rejects.toThrow(`answered without ${plaintext}`);
+    const { services, kek } = await wrapped();
+    await expect(WrappedKek.open({ ...kek, id }, trustDomain, services)).rejects.toThrow(
+      /answered without plaintext|opened another KEK/i,
+    );
   });
 
-  test("the next key opens where the first one does not", async () => {
-    const [service, kek] = await wrapped();
-    const services = keyServicesOf(service);
+  test.skipIf(!fault)("the next key opens where the first one does not", async () => {
+    const { service, services, kek } = await wrapped();
+
     const [first] = kek.wrappings;
     if (!first) throw new Error("no wrapping");
     const lost = { uri: uri.replace("rampart", "lost"), ciphertext: new Uint8Array(40) };
@@ -110,11 +106,7 @@ test.each([
     read++;
     return JSON.stringify({ AccessKeyId, SecretAccessKey, ...end });
   };
-  const clusterCredentials = new Map([["KEY_CREDENTIAL_AWSKMS", text]]);
-  const { keyServices } = PlatformKeys.open(
-    { clusterCredentials },
-    { fetch: service.fetch, clock: () => new Date(), ...leasePorts },
-  );
+  const keyServices = keyServicesOf(service, { KEY_CREDENTIAL_AWSKMS: text });
   const kek = await wrapKek({ id: "k1", octets }, awsUri, domain, keyServices);
   expect(read).toBe(reads);
   service.fault = awsFault("ExpiredTokenException");
