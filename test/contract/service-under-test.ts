@@ -18,10 +18,9 @@ export const issuers = {
   stalled: "https://stalled.test",
   /** Answers a request for its keys with an error. */
   down: "https://down.test",
-  /** The API servers of these three review tokens before their keys count. Two of the servers fail. */
+  /** The API servers of these two review tokens before their keys count. The second server fails. */
   reviewed: "https://reviewed.test",
   busy: "https://busy.test",
-  away: "https://away.test",
 } as const;
 
 /** `ISSUERS` of a service under test, without the places of the keys. */
@@ -62,7 +61,7 @@ export const apiCredentialName = "CLUSTER_CREDENTIAL_API";
  * @param api The URL below which their API servers stand.
  */
 export function reviewedTables(api: string): readonly object[] {
-  return (["reviewed", "busy", "away"] as const).map((name) => ({
+  return (["reviewed", "busy"] as const).map((name) => ({
     issuer: issuers[name],
     cluster: name,
     namespaces: ["foo"],

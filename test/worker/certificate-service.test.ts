@@ -18,8 +18,8 @@ const lines = recordConsoleLines();
 
 async function startWorker(): Promise<ReviewingService> {
   const key = await createTokenKey("ES256", "k1");
-  const { cluster, team, reviewed, busy, away } = issuers;
-  for (const issuer of [cluster, team, reviewed, busy, away]) {
+  const { cluster, team, reviewed, busy } = issuers;
+  for (const issuer of [cluster, team, reviewed, busy]) {
     const { host } = new URL(issuer);
     await fetch(`${registry}${host}`, { method: "PUT", body: JSON.stringify(jwksOf(key)) });
   }

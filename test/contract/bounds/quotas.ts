@@ -83,19 +83,6 @@ export function describeQuotas(start: (perMinute: PerMinute) => Promise<ServiceU
       expect(await ask("team-a:bar", {}, issuers.team)).toBe("issued");
     });
 
-    test("takes nothing from a caller of the same name in another cluster", async () => {
-      const { ask } = await startAsking({ caller: 1 });
-      const naming = acting("team-a/sa/web");
-      const ztunnels = [["istio-system:ztunnel"], ["team-mesh:ztunnel", issuers.team]] as const;
-      for (const [ztunnel, issuer] of ztunnels) {
-        expect(await ask("team-a:bar", {}, issuer)).toBe("issued");
-        expect(await ask(ztunnel, naming, issuer)).toBe("issued");
-      }
-      for (const issuer of [issuers.cluster, issuers.team]) {
-        expect(await ask("team-a:bar", {}, issuer)).toBe(ofCaller);
-      }
-    });
-
     test("counts each workload of a node proxy by itself", async () => {
       const { ask } = await startAsking({ caller: 1 });
       const ztunnel = "istio-system:ztunnel";
@@ -147,14 +134,6 @@ export function describeQuotas(start: (perMinute: PerMinute) => Promise<ServiceU
       expect(await renewals("foo:bar", "istio-system:gateway", cluster)).toEqual(exhausted);
       expect(await renewals("team-a:bar", "team-mesh:gateway", team)).toEqual(exhausted);
       expect(await ask("foo:other")).toBe(ofIssuer);
-    });
-
-    test("is that of all callers of one issuer, and of no other", async () => {
-      const { ask } = await startAsking({ issuer: 2 });
-      expect(await ask("foo:a")).toBe("issued");
-      expect(await ask("foo:b")).toBe("issued");
-      expect(await ask("foo:c")).toBe(ofIssuer);
-      expect(await ask("team-a:bar", {}, issuers.team)).toBe("issued");
     });
 
     test("is not used up by a caller that has used up its own", async () => {

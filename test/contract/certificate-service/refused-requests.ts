@@ -1,9 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import {
-  forgeToken,
-  mintAccountToken,
-  serviceAccountClaims,
-} from "../../testkit/callers/tokens.ts";
+import { mintAccountToken } from "../../testkit/callers/tokens.ts";
 import {
   createWorkload,
   type Workload,
@@ -89,52 +85,9 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
   const credentials: readonly Omit<RefusedCall, "code" | "message">[] = [
     { name: "without a credential", reason: "credential-missing", headers: async () => ({}) },
     {
-      name: "with Basic credentials",
-      reason: "credential-missing",
-      headers: async () => ({ authorization: "Basic eDp5" }),
-    },
-    {
-      name: "with lower-case bearer",
-      reason: "credential-missing",
-      headers: async () => ({ authorization: "bearer x" }),
-    },
-    {
       name: "with a malformed token",
       reason: "credential-rejected form",
       headers: async () => ({ authorization: "Bearer x" }),
-    },
-    {
-      name: "with a token too long",
-      reason: "credential-rejected form",
-      headers: async () => ({ authorization: `Bearer ${"a".repeat(20_000)}` }),
-    },
-    {
-      name: "with two tokens",
-      reason: "credential-rejected form",
-      headers: async () => {
-        const { authorization } = await bearer(service());
-        return { authorization: `${authorization}, ${authorization}` };
-      },
-    },
-    {
-      name: "with an unsigned token",
-      reason: "credential-rejected key",
-      headers: async () => {
-        const claims = serviceAccountClaims(issuers.cluster, "foo:bar", service().now());
-        const token = await forgeToken(service().key, { alg: "none" }, claims);
-        return { authorization: `Bearer ${token}` };
-      },
-    },
-    {
-      name: "with a token that says twice who its subject is",
-      reason: "credential-rejected form",
-      headers: async () => {
-        const { key, now } = service();
-        const claims = JSON.stringify(serviceAccountClaims(issuers.cluster, "foo:bar", now()));
-        const header = { alg: key.algorithm, kid: key.publicJwk.kid };
-        const twice = `{"sub":"system:serviceaccount:foo:other",${claims.slice(1)}`;
-        return { authorization: `Bearer ${await forgeToken(key, header, twice)}` };
-      },
     },
     {
       name: "with a token of another issuer",
@@ -142,44 +95,14 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
       headers: withClaims({ iss: "https://evil.test" }),
     },
     {
-      name: "with a token of an issuer that looks alike",
-      reason: "credential-rejected issuer",
-      headers: withClaims({ iss: `${issuers.cluster}/` }),
-    },
-    {
-      name: "with a token for another audience",
-      reason: "credential-rejected audience",
-      headers: withClaims({ aud: ["vault"] }),
-    },
-    {
       name: "with an expired token",
       reason: "credential-rejected time",
       headers: withClaims({ exp: 1_000_000_000 }),
     },
     {
-      name: "with a token that never expires",
-      reason: "credential-rejected form",
-      headers: withClaims({ exp: undefined }),
-    },
-    {
-      name: "with a token of a node",
-      reason: "credential-rejected subject",
-      headers: withClaims({ sub: "system:node:n1" }),
-    },
-    {
-      name: "with a token whose claims contradict each other",
-      reason: "credential-rejected subject",
-      headers: withClaims({ sub: "system:serviceaccount:foo:root" }),
-    },
-    {
       name: "that claims another cluster",
       reason: "credential-rejected cluster",
       headers: withHeaders({ clusterid: "team" }),
-    },
-    {
-      name: "that claims two clusters",
-      reason: "credential-rejected cluster",
-      headers: withHeaders({ clusterid: "Kubernetes, team" }),
     },
     {
       name: "from a namespace its issuer may not vouch for",
@@ -204,13 +127,10 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
     },
     ...[
       ["a foreign trust domain", "spiffe://other.local/ns/foo/sa/bar", "trust-domain"],
-      ["an upper-case trust domain", "spiffe://Cluster.Local/ns/foo/sa/bar"],
       [
         "two identities with a comma",
         "spiffe://cluster.local/ns/a/sa/b,spiffe://cluster.local/ns/c/sa/d",
       ],
-      ["a newline at its end", "spiffe://cluster.local/ns/foo/sa/bar\n"],
-      ["the trust domain itself", "spiffe://cluster.local"],
     ].map(([name, id = "", rule = "identity"]) => ({
       name: `of a node proxy that names ${name}`,
       headers: asNodeProxy,
@@ -246,11 +166,6 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
       call: withCsr(withBrokenSignature),
       ...csrRejected,
       reason: "csr-signature-invalid",
-    },
-    {
-      name: "with a CSR too long",
-      call: withCsr((pem) => pem + "\n".repeat(20_000)),
-      ...csrRejected,
     },
     { name: "for one second too long", call: lasting(BigInt(maximumSeconds) + 1n), ...tooLong },
     { name: "for ever", call: lasting(2n ** 63n - 1n), ...tooLong },

@@ -35,14 +35,11 @@ export function describeWireRequests(
       );
     const json = { "content-type": "application/json" };
 
-    test.each(["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"])(
-      "of method %s is refused",
-      async (method) => {
-        const body = method === "GET" || method === "HEAD" ? null : "{}";
-        const response = await sendRaw(url, { method, body, headers: json });
-        expect(response.status).toBe(405);
-      },
-    );
+    test.each(["GET", "PUT"])("of method %s is refused", async (method) => {
+      const body = method === "GET" ? null : "{}";
+      const response = await sendRaw(url, { method, body, headers: json });
+      expect(response.status).toBe(405);
+    });
 
     test("of method GET is refused with a message in its query", async () => {
       const query = `?connect=v1&encoding=json&message=${encodeURIComponent(JSON.stringify({ csr: workload.csrPem }))}`;
@@ -51,14 +48,9 @@ export function describeWireRequests(
 
     test.each([
       "text/plain",
-      "application/xml",
-      "application/x-www-form-urlencoded",
       "application/json, application/json",
       "application/connect+json",
-      "application/connect+proto",
       "application/grpc-web-text",
-      "application/grpc-web-text+proto",
-      "application/grpc-websocket",
       "application/x-protobuf",
     ])("of type %s is refused", async (contentType) => {
       const headers = { "content-type": contentType };
@@ -71,32 +63,24 @@ export function describeWireRequests(
       expect(response.status).toBe(415);
     });
 
-    test
-      .skipIf(hasTrailers)
-      .each([
-        "application/grpc",
-        "application/grpc+proto",
-        "application/grpc+json",
-        "application/grpc;charset=utf-8",
-        "Application/GRPC",
-      ])("of native gRPC (%s) is refused with an explanation and a status", async (contentType) => {
-      const headers = { "content-type": contentType, te: "trailers" };
-      const body = grpcWeb.encode({ csr: workload.csrPem });
-      const response = await sendRaw(url, { method: "POST", body, headers });
-      expect(response.status).toBe(415);
-      expect(response.headers.get("grpc-status")).toBe("12");
-      expect(response.headers.get("grpc-message")).not.toBe("");
-      expect(await response.text()).toContain("gRPC");
-    });
+    test.skipIf(hasTrailers).each(["application/grpc", "Application/GRPC"])(
+      "of native gRPC (%s) is refused with an explanation and a status",
+      async (contentType) => {
+        const headers = { "content-type": contentType, te: "trailers" };
+        const body = grpcWeb.encode({ csr: workload.csrPem });
+        const response = await sendRaw(url, { method: "POST", body, headers });
+        expect(response.status).toBe(415);
+        expect(response.headers.get("grpc-status")).toBe("12");
+        expect(response.headers.get("grpc-message")).not.toBe("");
+        expect(await response.text()).toContain("gRPC");
+      },
+    );
 
     test.each([
-      "/istio.v1.auth.IstioCertificateService/HandleCSR",
       "/istio.v1.auth.IstioCertificateService/createCertificate",
-      "/istio.v1.auth.IstioCertificateService/",
       "/istio.v1.auth.IstioCertificateService/CreateCertificate/",
       "/istio.v1.auth.IstioCAService/CreateCertificate",
       "//istio.v1.auth.IstioCertificateService/CreateCertificate",
-      "/",
     ])("to %s is not found", async (path) => {
       const response = await sendRaw(`${origin}${path}`, {
         method: "POST",
@@ -114,26 +98,18 @@ export function describeWireRequests(
   });
 
   describe("a timeout", () => {
-    test.each(protocols)("of thirty seconds is accepted over $name", async (protocol) => {
-      const headers = { [protocol.timeoutHeader]: protocol.timeout(30_000) };
-      expect(await outcome(protocol, { headers })).toEqual(isIssued);
-    });
-
-    test.each(protocols)("of more than thirty seconds is accepted over $name", async (protocol) => {
-      const headers = { [protocol.timeoutHeader]: protocol.timeout(60_000) };
-      expect(await outcome(protocol, { headers })).toEqual(isIssued);
+    test.each(protocols)("of thirty seconds or more is accepted over $name", async (protocol) => {
+      for (const milliseconds of [30_000, 60_000]) {
+        const headers = { [protocol.timeoutHeader]: protocol.timeout(milliseconds) };
+        expect(await outcome(protocol, { headers })).toEqual(isIssued);
+      }
     });
 
     // Node fires a timer of more than 2^31-1 ms at once.
     test.each([
-      { protocol: connectJson, value: "2147483647" },
       { protocol: connectJson, value: "2147483648" },
-      { protocol: connectJson, value: "9999999999" },
-      { protocol: connectBinary, value: "2147483648" },
       { protocol: connectBinary, value: "9999999999" },
       { protocol: grpcWeb, value: "2147484S" },
-      { protocol: grpcWeb, value: "99999999S" },
-      { protocol: grpcWeb, value: "99999999M" },
       { protocol: grpcWeb, value: "99999999H" },
     ])("of $value over $protocol.name does not end a call at once", async ({ protocol, value }) => {
       const headers = { [protocol.timeoutHeader]: value };
@@ -147,11 +123,7 @@ export function describeWireRequests(
 
     test.each([
       { protocol: connectJson, value: "soon" },
-      { protocol: connectJson, value: "-1" },
-      { protocol: connectJson, value: "1.5" },
-      { protocol: connectJson, value: "99999999999" },
       { protocol: connectBinary, value: "1s" },
-      { protocol: grpcWeb, value: "soon" },
       { protocol: grpcWeb, value: "100" },
       { protocol: grpcWeb, value: "999999999S" },
     ])("of $value over $protocol.name is refused", async ({ protocol, value }) => {

@@ -1,5 +1,5 @@
 import { X509Certificate } from "@peculiar/x509";
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, expect, test } from "vitest";
 import type { Refusal } from "../../../src/foundation/refusal.ts";
 
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
@@ -99,79 +99,37 @@ export function describeNodeProxies(
     ]);
   }
 
-  describe("where the cluster's API is asked, a node proxy", () => {
-    test("gets the identity of a pod on its node", async () => {
-      await expectIssued(await start(kubernetes("cluster")), "foo/sa/bar");
-    });
-
-    test.each<
-      [
-        string,
-        string,
-        Partial<Binding>,
-        Extract<Refusal, { reason: "impersonation-denied" }>["rule"],
-      ]
-    >([
-      ["of a pod on another node", "foo/sa/elsewhere", {}, "instance"],
-      ["of a pod that has ended", "foo/sa/ended", {}, "instance"],
-      ["of no pod", "foo/sa/nobody", {}, "instance"],
-      ["of that account in another namespace", "pay/sa/bar", {}, "instance"],
-      ["with a token of no pod", "foo/sa/bar", { pod: undefined }, "pod"],
-      ["with a token of a deleted pod", "foo/sa/bar", { pod: { name: "gone", uid: "1" } }, "pod"],
-      [
-        "with a token of a pod that was replaced",
-        "foo/sa/bar",
-        { pod: { name: "ztunnel-0", uid: "older" } },
-        "pod-uid",
-      ],
-      ["with a token of another node", "foo/sa/bar", { node: { name: "node-2" } }, "node"],
-    ])("is denied the identity %s", async (_, identity, binding, rule) => {
-      await expectDenied(rule, await start(kubernetes("cluster")), identity, binding);
-    });
-
-    test("is denied beyond its node, whatever node_reach says", async () => {
-      const table = { ...kubernetes("cluster"), node_reach: "anywhere" };
-      await expectDenied("instance", await start(table), "foo/sa/elsewhere");
-    });
-
-    test.each(["away", "busy"])("gets nothing while the API server is %s", async (name) => {
-      const running = await start({ ...kubernetes(name), node_reach: "anywhere" });
-      expect(await ask(running, "foo/sa/bar")).toEqual(tryAgain);
-    });
+  test("where the cluster's API is asked, a node proxy gets the identities of the pods on its node", async () => {
+    // Whatever node_reach says.
+    const running = await start({ ...kubernetes("cluster"), node_reach: "anywhere" });
+    await expectIssued(running, "foo/sa/bar");
+    await expectDenied("instance", running, "foo/sa/elsewhere");
+    await expectDenied("pod", running, "foo/sa/bar", { pod: { name: "gone", uid: "1" } });
+    await expectDenied("node", running, "foo/sa/bar", { node: { name: "node-2" } });
   });
 
-  describe("where a token's claims decide, a node proxy", () => {
-    const reach = { node_reach: [{ nodes: ["node-1"], namespaces: ["foo", "ml-*"] }] };
+  test.each(["away", "busy"])(
+    "a node proxy gets nothing while the API server is %s",
+    async (name) => {
+      const running = await start({ ...kubernetes(name), node_reach: "anywhere" });
+      expect(await ask(running, "foo/sa/bar")).toEqual(tryAgain);
+    },
+  );
 
-    test.each(["foo/sa/bar", "ml-a/sa/any"])("gets %s within its reach", async (identity) => {
-      await expectIssued(await start(reach), identity);
-    });
+  const reach = { node_reach: [{ nodes: ["node-1"], namespaces: ["foo", "ml-*"] }] };
 
-    test("gets every identity with node_reach anywhere", async () => {
-      await expectIssued(await start({ node_reach: "anywhere" }), "pay/sa/any");
-    });
+  test("where a token's claims decide, a node proxy gets what is within its reach", async () => {
+    const running = await start(reach);
+    for (const identity of ["foo/sa/bar", "ml-a/sa/any"]) await expectIssued(running, identity);
+    await expectDenied("reach", running, "pay/sa/any");
+    const elsewhere = { node: { name: "node-2", uid: "2" } };
+    await expectDenied("reach", running, "foo/sa/bar", elsewhere);
+    await expectIssued(await start({ node_reach: "anywhere" }), "pay/sa/any");
+  });
 
-    test.each<
-      [
-        string,
-        string,
-        Partial<Binding>,
-        Extract<Refusal, { reason: "impersonation-denied" }>["rule"],
-      ]
-    >([
-      ["in another namespace", "pay/sa/any", {}, "reach"],
-      ["from another node", "foo/sa/bar", { node: { name: "node-2", uid: "2" } }, "reach"],
-      ["from no node", "foo/sa/bar", { node: undefined }, "node"],
-      ["from a node that did not exist", "foo/sa/bar", { node: { name: "node-1" } }, "node"],
-      ["with a token of no pod", "foo/sa/bar", { pod: undefined }, "pod"],
-    ])("is denied an identity %s", async (_, identity, binding, rule) => {
-      await expectDenied(rule, await start(reach), identity, binding);
-    });
-
-    test("is asked for nothing of the API, by the word claims", async () => {
-      const table = { ...kubernetes("away"), node_checks: "claims", ...reach };
-      await expectIssued(await start(table), "foo/sa/bar");
-    });
+  test("the API is asked for nothing by the word claims", async () => {
+    const table = { ...kubernetes("away"), node_checks: "claims", ...reach };
+    await expectIssued(await start(table), "foo/sa/bar");
   });
 
   test("a node proxy gets no intermediate for a workload, even if it may have one of its own", async () => {
@@ -188,31 +146,15 @@ export function describeNodeProxies(
     ]);
   });
 
-  test("an account that is no node proxy gets no other identity", async () => {
-    const running = await start({ node_reach: "anywhere" });
-    await expectDenied("account", running, "foo/sa/bar", { account: "foo:other" });
+  test("a CA does not start with node proxies unless it says how far they reach", async () => {
+    const outcome = start({}).then((running) => ask(running, "foo/sa/bar"));
+    // Node refuses to start. A Worker cannot, and answers nobody.
+    const told = await outcome.catch((error) => ({ code: "Unavailable", message: String(error) }));
+    expect(told).toEqual({
+      code: "Unavailable",
+      message: expect.stringMatching(
+        /ISSUERS\[0\]\.node_|^certificate authority is not configured$/,
+      ),
+    });
   });
-
-  test.each<[string, () => object]>([
-    ["without access to the API", () => ({})],
-    ["with claims beside the API", () => ({ ...kubernetes("cluster"), node_checks: "claims" })],
-    ["with api and no access", () => ({ node_checks: "api", node_reach: "anywhere" })],
-    ["with an empty reach", () => ({ node_reach: [] })],
-  ])(
-    "a CA does not start with node proxies %s, unless it says how far they reach",
-    async (_, table) => {
-      const outcome = start(table()).then((running) => ask(running, "foo/sa/bar"));
-      // Node refuses to start. A Worker cannot, and answers nobody.
-      const told = await outcome.catch((error) => ({
-        code: "Unavailable",
-        message: String(error),
-      }));
-      expect(told).toEqual({
-        code: "Unavailable",
-        message: expect.stringMatching(
-          /ISSUERS\[0\]\.node_|^certificate authority is not configured$/,
-        ),
-      });
-    },
-  );
 }

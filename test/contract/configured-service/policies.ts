@@ -118,30 +118,6 @@ export function describePolicies(
     });
   });
 
-  describe("a rule in shadow", () => {
-    test("changes nothing, and the audit line says what it would have done", async () => {
-      const rules = [
-        { name: "closed", when: { namespace: "shop" }, then: { deny: "closed" } },
-        { name: "short", then: { maximum_life: "1h" } },
-      ];
-      await start({ POLICY: { shadow: true, rules } });
-      expect(await ask(await requests.token())).toMatchObject({
-        outcome: "issued",
-        effect: "same",
-        shadowRule: "closed",
-        shadowEffect: "denied",
-      });
-      await start({ POLICY: { rules: rules.with(0, { ...Object(rules[0]), shadow: true }) } });
-      expect(await ask(await requests.token())).toMatchObject({
-        outcome: "issued",
-        rule: "short",
-        effect: "shortened",
-        shadowRule: "closed",
-        shadowEffect: "denied",
-      });
-    });
-  });
-
   test("a workload has the DNS names of its rule, and never those that it asks for", async () => {
     const dns_names = ["{account}.{namespace}.mesh.test", "api.test"];
     await start({

@@ -1,10 +1,7 @@
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
-import fc from "fast-check";
 import { decodeProtectedHeader, type JSONWebKeySet } from "jose";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { JwtSvidService } from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
-import { generatedRules } from "../../testkit/ca/generated-rules.ts";
-import { naively } from "../../testkit/ca/naive-policy.ts";
 import { type PublishedKeys, verifiedByNode } from "../../testkit/callers/token-oracle.ts";
 import { mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
@@ -77,25 +74,27 @@ export function describeJwtSvids(start: StartTokens): void {
   const get = (path: string, headers: HeadersInit = {}) =>
     service.send(new Request(`${origin}${path}`, { headers }));
 
-  async function verified(token: string, audience = aws) {
+  async function verified(token: string) {
     const found = await get("/mesh/.well-known/jwks.json");
     const { header, claims } = verifiedByNode(token, (await found.json()) as PublishedKeys) ?? {};
     if (!header || !claims) throw new Error("node:crypto refuses the token");
-    expect(claims).toMatchObject({ iss: ownIssuer, aud: expect.arrayContaining([audience]) });
+    expect(claims).toMatchObject({ iss: ownIssuer, aud: expect.arrayContaining([aws]) });
     return { header, claims };
   }
 
-  async function exchange(form: Readonly<Record<string, string>> | [string, string][]) {
-    const body = new URLSearchParams(form).toString();
-    const headers = { "content-type": "application/x-www-form-urlencoded" };
+  async function exchange(
+    form: Readonly<Record<string, string>>,
+    headers: Readonly<Record<string, string>> = {},
+  ) {
+    const body = new URLSearchParams(form);
     return service.send(new Request(`${origin}/token`, { method: "POST", headers, body }));
   }
 
-  const exchangeForm = async (audience = aws) => ({
+  const exchangeForm = async () => ({
     grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
     subject_token: await mintAccountToken(service.key, issuers.cluster, "foo:bar", service.now()),
     subject_token_type: "urn:ietf:params:oauth:token-type:jwt",
-    audience,
+    audience: aws,
   });
 
   describe("CreateJwtSvid", () => {
@@ -157,9 +156,7 @@ export function describeJwtSvids(start: StartTokens): void {
       ["a forbidden audience", { audiences: ["x"] }, ofAudience],
       ["a good and a bad one", { audiences: [aws, "x"] }, ofAudience],
       ["no audience", { audiences: [] }, malformed],
-      ["an empty one", { audiences: [""] }, malformed],
       ["a space in one", { audiences: ["a b"] }, malformed],
-      ["one too long", { audiences: ["a".repeat(256)] }, malformed],
       ["nine", { audiences: Array(9).fill(aws) }, malformed],
       [
         "a longer life",
@@ -186,11 +183,6 @@ export function describeJwtSvids(start: StartTokens): void {
       expect(refused).toEqual(await ask({ audiences: ["https://nobody.test"] }));
     });
 
-    test("gives a life that was asked for", async () => {
-      const { claims } = await verified(tokenIn(await ask({ lifetimeSeconds: 90n })));
-      expect(Number(claims["exp"]) - Number(claims["iat"])).toBe(90 + 9);
-    });
-
     test("a JWT-SVID is no credential for a certificate or for another token", async () => {
       const token = tokenIn(await ask({ audiences: [aws] }));
       const { csrPem: csr } = await createWorkload();
@@ -202,43 +194,29 @@ export function describeJwtSvids(start: StartTokens): void {
     });
   });
 
-  const victim = {
-    jti: "jti-7",
-    "kubernetes.io": {
-      namespace: "foo",
-      node: { name: "node-7", uid: "55d4cb0f-6a8a-4b6e-a0a6-0d3a5f6a8a11" },
-      pod: { name: "bar-0", uid: "5a1c0b7e-1111-4222-8333-444455556666" },
-      serviceaccount: { name: "bar", uid: "9a8b7c6d-5e4f-4a3b-8c2d-1e0f9a8b7c6d" },
+  test.each(["ns/foo/sa/b*", "token/jti-7"])(
+    "a denied %s gets no token by CreateJwtSvid, and none by POST /token",
+    async (subject) => {
+      const since = new Date(service.now().getTime() - 60_000).toISOString();
+      const denying = await start({ DENIED: [{ subject, since }] });
+      const { key, now } = denying;
+      const jti = "jti-7";
+      const token = await mintAccountToken(key, issuers.cluster, "foo:bar", now(), { jti });
+      const client = createClient(JwtSvidService, connectBinary.transport(denying));
+      const headers = { authorization: `Bearer ${token}` };
+      denying.takeAudits();
+      const asking = client.createJwtSvid({ audiences: [aws] }, { headers });
+      await expect(asking).rejects.toMatchObject({ code: Code.PermissionDenied });
+      const form = { ...(await exchangeForm()), subject_token: token };
+      const response = await denying.send(
+        new Request(`${origin}/token`, { method: "POST", body: new URLSearchParams(form) }),
+      );
+      expect(await response.json()).toMatchObject({ error: "unauthorized_client" });
+      const reasons = denying.takeAudits().map(refusalIn);
+      expect(reasons).toEqual([`denied ${subject}`, `denied ${subject}`]);
+      await denying.end?.();
     },
-  };
-
-  test.each([
-    workload,
-    "ns/foo/sa/b*",
-    "cluster/Kubernetes",
-    `issuer/${issuers.cluster}`,
-    "node/node-7",
-    "pod/5a1c0b7e-1111-4222-8333-444455556666",
-    "token/jti-7",
-  ])("a denied %s gets no token by CreateJwtSvid, and none by POST /token", async (subject) => {
-    const since = new Date(service.now().getTime() - 60_000).toISOString();
-    const denying = await start({ DENIED: [{ subject, since }] });
-    const { key, now } = denying;
-    const token = await mintAccountToken(key, issuers.cluster, "foo:bar", now(), victim);
-    const client = createClient(JwtSvidService, connectBinary.transport(denying));
-    const headers = { authorization: `Bearer ${token}` };
-    denying.takeAudits();
-    const asking = client.createJwtSvid({ audiences: [aws] }, { headers });
-    await expect(asking).rejects.toMatchObject({ code: Code.PermissionDenied });
-    const form = { ...(await exchangeForm()), subject_token: token };
-    const response = await denying.send(
-      new Request(`${origin}/token`, { method: "POST", body: new URLSearchParams(form) }),
-    );
-    expect(await response.json()).toMatchObject({ error: "unauthorized_client" });
-    const reasons = denying.takeAudits().map(refusalIn);
-    expect(reasons).toEqual([`denied ${subject}`, `denied ${subject}`]);
-    await denying.end?.();
-  });
+  );
 
   describe("POST /token", () => {
     test("exchanges a caller's token (RFC 8693)", async () => {
@@ -266,10 +244,7 @@ export function describeJwtSvids(start: StartTokens): void {
       ],
       ["no token", { subject_token: "" }, 400, "invalid_request"],
       ["another grant", { grant_type: "password" }, 400, "unsupported_grant_type"],
-      ["an empty grant", { grant_type: "" }, 400, "invalid_request"],
       ["another type", { requested_token_type: "urn:x" }, 400, "invalid_request"],
-      ["a scope", { scope: "all" }, 400, "invalid_request"],
-      ["an actor", { actor_token: "x" }, 400, "invalid_request"],
     ])("refuses %s", async (_, change, status, error, reason = "token-request-malformed") => {
       service.takeAudits();
       const response = await exchange({ ...(await exchangeForm()), ...change });
@@ -296,10 +271,7 @@ export function describeJwtSvids(start: StartTokens): void {
       expect(response.status).toBe(200);
     });
 
-    test("refuses a field that is there twice, and what is no form", async () => {
-      const form = Object.entries(await exchangeForm());
-      const twice = await exchange([...form, ["subject_token", "x"]]);
-      expect(await twice.json()).toMatchObject({ error: "invalid_request" });
+    test("refuses what is no form", async () => {
       for (const method of ["GET", "POST"]) {
         const request = new Request(`${origin}/token`, {
           method,
@@ -311,42 +283,24 @@ export function describeJwtSvids(start: StartTokens): void {
 
     test("takes no header for a proof beside the subject token", async () => {
       const { subject_token: _, ...form } = await exchangeForm();
-      const headers = {
-        ...(await bearer(service)),
-        "content-type": "application/x-www-form-urlencoded",
-      };
-      const body = new URLSearchParams(form).toString();
-      const request = new Request(`${origin}/token`, { method: "POST", headers, body });
-      expect((await service.send(request)).status).toBe(400);
+      expect((await exchange(form, await bearer(service))).status).toBe(400);
     });
   });
 
-  describe("a rule", () => {
-    const vault = "https://vault.test";
+  test("a rule allows tokens for its audiences alone, over every protocol", async () => {
     const rules = [
       { name: "cloud", when: { product: "token" }, then: { audiences: ["sts.*"] } },
       { name: "others", then: { deny: "closed" } },
     ];
-    let usual: typeof service;
-    let ruled: typeof service;
-
-    beforeAll(async () => {
-      usual = service;
-      ruled = await start({ POLICY: { rules } });
-    });
-    beforeEach(() => {
-      service = ruled;
-      ruled.takeAudits();
-    });
-    afterEach(() => {
-      service = usual;
-    });
-    afterAll(() => ruled.end?.());
-
-    test.each(protocols)("allows tokens for its audiences alone, over $name", async (protocol) => {
+    const usual = service;
+    service = await start({ POLICY: { rules } });
+    const audiences = [aws, "https://vault.test"];
+    for (const protocol of protocols) {
+      service.takeAudits();
       expect(await ask({}, { protocol })).toMatchObject({ spiffeId: workload });
-      const forbidden = await ask({ audiences: [aws, vault] }, { protocol });
-      const [issued, refused] = ruled.takeAudits();
+      const proxy = { account: "istio-system:ztunnel", protocol };
+      const forbidden = await ask({ audiences, spiffeId: workload }, proxy);
+      const [issued, refused] = service.takeAudits();
       expect(issued).toMatchObject({ rule: "cloud", effect: "same", audiences: [aws] });
       expect(refused).toMatchObject({
         reason: "audience-denied",
@@ -354,50 +308,16 @@ export function describeJwtSvids(start: StartTokens): void {
         rule: "cloud",
         effect: "denied",
         detail: "the rule cloud allows no such audience",
-        asked: { product: "token", audiences: [aws, vault], namespace: "foo", account: "bar" },
+        asked: { product: "token", audiences, namespace: "foo", account: "bar" },
       });
       expect(forbidden).toEqual({
         code: "PermissionDenied",
         message: "caller may not request this audience",
       });
       expect(await ask({ audiences: ["https://nobody.test"] }, { protocol })).toEqual(forbidden);
-    });
-
-    test("does the same at /token, in one answer for forbidden and unknown audiences", async () => {
-      expect((await exchange(await exchangeForm())).status).toBe(200);
-      const answers = [vault, "https://nobody.test"].map(async (audience) => {
-        const response = await exchange(await exchangeForm(audience));
-        return [response.status, await response.json()];
-      });
-      const [forbidden, unknown] = await Promise.all(answers);
-      expect(forbidden).toEqual([400, expect.objectContaining({ error: "invalid_target" })]);
-      expect(unknown).toEqual(forbidden);
-    });
-  });
-
-  test("rules decide about tokens as a second evaluator does", async () => {
-    const lists = fc.sample(generatedRules, { numRuns: 5, seed: 8 });
-    const decided = new Set<boolean>();
-    const lifetimes = { defaultSeconds: 300, maximumSeconds: 3600 };
-    const usual = service;
-    for (const rules of lists) {
-      service = await start({ POLICY: { rules } });
-      for (const [account, spiffeId] of [
-        ["shop:cart", ""],
-        ["istio-system:ztunnel", "spiffe://cluster.local/ns/shop/sa/cart"],
-      ] as const) {
-        service.takeAudits();
-        const answer = await ask({ audiences: [aws], spiffeId }, { account });
-        const [{ asked, rule } = {}] = service.takeAudits();
-        expect(asked).toMatchObject({ product: "token", namespace: "shop", account: "cart" });
-        const expected = naively(rules, Object(asked), lifetimes);
-        expect([rule, "code" in answer]).toEqual([expected.rule, expected.isRefused]);
-        if (rule !== undefined) decided.add(expected.isRefused);
-      }
-      await service.end?.();
     }
+    await service.end?.();
     service = usual;
-    expect(decided).toEqual(new Set([true, false]));
   });
 
   describe("the documents", () => {

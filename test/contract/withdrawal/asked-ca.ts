@@ -2,6 +2,7 @@ import { forwardedHeader } from "../../../src/authn/forwarding-headers.ts";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
 import { Composition } from "../../../src/config/composition.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
+import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import type { Refusal } from "../../../src/foundation/refusal.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
@@ -10,7 +11,12 @@ import type { CertificateAuthority } from "../../../src/transport/certificate-au
 import { mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { noFetching } from "../../testkit/network/no-fetching.ts";
-import type { SignerStores } from "./withheld-taint.ts";
+
+/** The stores of one CA: its own, and that of the signer `team-a`. */
+export interface SignerStores {
+  readonly own: AuthorityStore;
+  readonly signer: AuthorityStore;
+}
 
 export const begin = new Date("2026-11-21T12:00:00Z");
 const issuer = "https://a.test";

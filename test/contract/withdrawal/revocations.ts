@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
 import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
-import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { foundIfEmpty } from "../../../src/ca/rotation/rotate.ts";
 import type { Composition } from "../../../src/config/composition.ts";
 import type { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { Statement } from "../../../src/custody/statement.ts";
@@ -13,8 +13,14 @@ import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { crlBlocks, readCrl } from "../../testkit/pki/crls.ts";
-import { type Asked, ask as askCa, begin, composeOn, refusalIn } from "./asked-ca.ts";
-import type { SignerStores } from "./withheld-taint.ts";
+import {
+  type Asked,
+  ask as askCa,
+  begin,
+  composeOn,
+  refusalIn,
+  type SignerStores,
+} from "./asked-ca.ts";
 
 /**
  * The promises of revocations: a revoked certificate is a credential no more, however it is shown, it is on
@@ -160,16 +166,5 @@ export function describeRevocations(
       expect(await refusal({ leaf })).toBeUndefined();
       await stores.own.delete(each);
     }
-  });
-
-  test("the cron deletes it once its certificates have long expired, and not before", async () => {
-    const leaf = await ask();
-    const record = await revoke(leaf);
-    const isStored = async () =>
-      (await stores.own.load()).some(({ kind, id }) => kind === "revocation" && id === record.id);
-    await Rotation.rotate(composition.mint, addSeconds(begin, 70 * 3600));
-    expect(await isStored()).toBe(true);
-    await Rotation.rotate(composition.mint, addSeconds(begin, 73 * 3600));
-    expect(await isStored()).toBe(false);
   });
 }

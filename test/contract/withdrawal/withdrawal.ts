@@ -1,8 +1,9 @@
 import { describe } from "vitest";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import type { SignerStores } from "./asked-ca.ts";
 import { describeDenials } from "./denials.ts";
 import { describeRevocations } from "./revocations.ts";
-import { describeWithheldTaint, type SignerStores } from "./withheld-taint.ts";
+import { describeWithheldTaint } from "./withheld-taint.ts";
 
 /**
  * The promises about what an operator withdraws, on the stores of one platform.

@@ -1,9 +1,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
-import { Composition } from "../../../src/config/composition.ts";
-import { Configuration } from "../../../src/config/configuration.ts";
-import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
+import type { Composition } from "../../../src/config/composition.ts";
+import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
@@ -11,24 +10,9 @@ import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { noFetching } from "../../testkit/network/no-fetching.ts";
+import { composeOn, begin as now, type SignerStores } from "./asked-ca.ts";
 
-const now = new Date("2026-11-21T12:00:00Z");
-const instant = "2026-11-21T12:00:00Z";
-const signer = {
-  name: "team-a",
-  inception_date: "2026-11-21",
-  callers: [{ issuer: "https://a.test", namespaces: ["*"], accounts: ["*"] }],
-};
-const random = crypto.getRandomValues(new Uint8Array(32));
-const KEK = `k1:${btoa(String.fromCharCode(...random))}`;
-
-/** The stores of one CA: its own, and that of the signer `team-a`. */
-export interface SignerStores {
-  readonly own: AuthorityStore;
-  readonly signer: AuthorityStore;
-}
+const instant = now.toISOString();
 
 /**
  * The promises of `TAINTED_AUTHORITIES`: a taint that the configuration states counts, whatever the store
@@ -45,25 +29,8 @@ export function describeWithheldTaint(
   let records: readonly StoredRecord[];
   let id: string;
 
-  const composed = (TAINTED_AUTHORITIES: readonly unknown[] | string = []) => {
-    const values = { ISSUERS: [{ issuer: "https://a.test" }], KEK, SIGNERS: [signer] };
-    return Composition.compose(
-      Configuration.parse({
-        ...values,
-        INCEPTION_DATE: "2026-11-21",
-        PROPAGATION_INTERVAL: "0s",
-        TAINTED_AUTHORITIES,
-      }),
-      {
-        store: stores.own,
-        signerStore: () => stores.signer,
-        fetching: noFetching,
-        cryptoProvider,
-        log: createEventRecorder(),
-        clock: () => now,
-      },
-    );
-  };
+  const composed = (TAINTED_AUTHORITIES: readonly unknown[] | string = []) =>
+    composeOn(stores, cryptoProvider, {}, { TAINTED_AUTHORITIES });
   const viewOf = ({ certificateAuthority }: Composition) =>
     certificateAuthority.issuance.authorities.at(now);
   const signerOf = async (composition: Composition) =>
@@ -134,12 +101,8 @@ export function describeWithheldTaint(
       );
     });
 
-    test.each([
-      ["by its first 16 characters", (whole: string) => [whole.slice(0, 16)]],
-      ["as JSON in a text", (whole: string) => JSON.stringify([whole])],
-      ["twice, of which the earlier end counts", (whole: string) => [whole, { id: whole }]],
-    ])("counts %s", async (_, stated) => {
-      expect(await signerOf(await composed(stated(id)))).toBeUndefined();
+    test("counts by its first 16 characters, as JSON in a text", async () => {
+      expect(await signerOf(await composed(JSON.stringify([id.slice(0, 16)])))).toBeUndefined();
     });
 
     test("counts for the authorities of a named signer", async () => {

@@ -10,7 +10,6 @@ import {
   type BundleFormat,
   createBundleEndpoint,
 } from "../../../src/transport/http/trust-routes.ts";
-import { requireFairPlaces } from "../../contract/bounds/fair-places.ts";
 import { origin } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { openStore, signerOf } from "../../testkit/ca/tainted-ca.ts";
@@ -138,16 +137,6 @@ test("a CA with a BUNDLE_WAIT of zero holds no answer", async () => {
   etag = (await ca.app.request("/bundle.json")).headers.get("etag") ?? "";
   const response = await wait();
   expect([response.status, response.headers.has("preference-applied")]).toEqual([304, false]);
-});
-
-test("one address does not take all places", async () => {
-  const addressOf = ({ headers }: Request) => headers.get("address") ?? undefined;
-  const app = CaRoutes.create(ca.certificateAuthority, (request) => ({
-    address: addressOf(request),
-  }));
-  await requireFairPlaces(async (address, headers) =>
-    app.fetch(new Request(`${origin}/bundle.json`, { headers: { address, ...headers } })),
-  );
 });
 
 describe("the long polls under way", () => {

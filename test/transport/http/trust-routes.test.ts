@@ -78,13 +78,6 @@ test("a revoked certificate is on the CRL after the next load of the store, and 
   expect(after?.number).toBeGreaterThan(before?.number ?? 0n);
 });
 
-test("the revocation of another authority's certificate is on no CRL", async () => {
-  const ca = await start();
-  await revoke(ca, "01ab", { authority: "ab".repeat(20) });
-  ca.pass(60);
-  expect((await crlsOf(ca))[0]?.entries).toEqual([]);
-});
-
 test("the CRL keeps its bytes and its ETag while nothing changes, and gets new ones in each period", async () => {
   const ca = await start();
   const first = await get(ca, "/crl.pem");
@@ -114,20 +107,6 @@ test("two processes that know the same revocations give the same ETag", async ()
     [ca, other].map(async (each) => (await get(each, "/crl.pem")).headers.get("etag")),
   );
   expect(tags[0]).toBe(tags[1]);
-});
-
-test("a long poll gets the changed CRL at once, and 304 at the end of its wait", async () => {
-  const ca = await start();
-  const etag = (await get(ca, "/crl.pem")).headers.get("etag") ?? "";
-  const headers = { "if-none-match": etag, prefer: "wait=1" };
-  const unchanged = await get(ca, "/crl.pem", headers);
-  expect(unchanged.status).toBe(304);
-  expect(unchanged.headers.get("preference-applied")).toBe("wait=1");
-  await revoke(ca, "01ab");
-  const waiting = get(ca, "/crl.pem", { "if-none-match": etag, prefer: "wait=50" });
-  ca.pass(60);
-  const changed = await waiting;
-  expect([changed.status, changed.headers.get("cache-control")]).toEqual([200, "no-store"]);
 });
 
 test("every authority in the bundle has a CRL, tainted or not, and none that has left it", async () => {

@@ -7,7 +7,6 @@ import {
   outcomeOf,
   protocols,
   requestOf,
-  retryAfterIn,
 } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -59,23 +58,6 @@ test("a message that does not parse is not quoted to anybody", async () => {
   });
 });
 
-test("a message without a declared length is read up to its bound", async () => {
-  const headers = new Headers({ ...(await bearer(service)), "content-type": "application/json" });
-  let sent = 0;
-  const body = new ReadableStream({
-    pull: (stream) => {
-      sent += 1024;
-      stream.enqueue(new Uint8Array(1024).fill(0x20));
-      if (sent > 10_000_000) stream.close();
-    },
-  });
-  const url = "https://ca.test/istio.v1.auth.IstioCertificateService/CreateCertificate";
-  const init = { method: "POST", headers, body, duplex: "half" } as RequestInit;
-  const response = await service.send(new Request(url, init));
-  expect(await response.json()).toMatchObject({ code: "resource_exhausted" });
-  expect(sent).toBeLessThan(200_000);
-});
-
 describe("a CA that cannot sign", () => {
   test.each<[string, string, () => unknown]>([
     ["its store is empty", "no-signing-authority", () => {}],
@@ -97,12 +79,6 @@ describe("a CA that cannot sign", () => {
     const audits = service.takeAudits();
     expect(audits).toHaveLength(protocols.length);
     for (const audit of audits) expect(audit).toMatchObject({ outcome: "refused", reason });
-  });
-
-  test.each(protocols)("asks for a wait of some seconds over $name", async (protocol) => {
-    const body = { csr: workload.csrPem };
-    const response = await service.send(requestOf(protocol, body, await bearer(service)));
-    expect(await retryAfterIn(protocol, response)).toMatch(/^[234]$/);
   });
 
   test("serves the same caller once it can", async () => {
@@ -160,15 +136,6 @@ describe("a fault", () => {
       expect(await call(protocol)).toEqual({ code: "Internal", message: "internal error" });
     }
     expect(service.takeAudits()).toHaveLength(protocols.length);
-  });
-
-  test("does not affect the next call", async () => {
-    const { issuance } = running.certificateAuthority;
-    const { identityPolicy } = issuance;
-    breaking(new Error(secret));
-    await call();
-    Object.assign(issuance, { identityPolicy });
-    expect(await call()).toHaveProperty("certChain");
   });
 });
 
