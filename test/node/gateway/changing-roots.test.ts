@@ -1,14 +1,11 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Hono } from "hono";
 import { expect, onTestFinished, test } from "vitest";
 import { Composition } from "../../../src/config/composition.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { FileStore } from "../../../src/node/files/file-store.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
-import { addTrustRoutes } from "../../../src/node/gateway/trust-routes.ts";
-import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
@@ -20,7 +17,6 @@ import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { noFetching } from "../../testkit/network/no-fetching.ts";
-import { createRoot } from "../../testkit/pki/foreign-root.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -119,16 +115,4 @@ test("a gateway goes on when the CA's root leaves at once, for callers with the 
   await expect(call(first)).resolves.not.toHaveProperty("certChain");
   await restart();
   await eventually(async () => expect(await call(before)).toHaveProperty("certChain"));
-});
-
-test("a gateway gives the refresh hint of its CA, and no CRLs where the CA has none", async () => {
-  const pem = Pem.format("CERTIFICATE", await createRoot({ notAfter: new Date("2040-01-01") }));
-  const published = { jwtKeys: () => [], refreshSeconds: () => 77 };
-  const trust = { published, roots: () => ({ pem, sequence: 1 }), document: () => [] } as never;
-  const app = new Hono();
-  const { signal: ending } = new AbortController();
-  addTrustRoutes(app, { trust: () => trust, waiterOf: () => ({}), clock, ending });
-  const bundle = await (await app.request("/bundle.json")).json();
-  expect(bundle).toMatchObject({ spiffe_refresh_hint: 77 });
-  expect((await app.request("/crl.pem")).status).toBe(404);
 });

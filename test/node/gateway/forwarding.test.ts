@@ -75,18 +75,6 @@ test("the message of a native gRPC call and its answer are forwarded without bei
   ]);
 });
 
-test("an exchange of a token goes on with the name of its cluster, and with no other credential", async () => {
-  const answer = rawResponse("200 OK", "application/json", '{"access_token":"t"}');
-  const { client, heard } = await startForwarding((socket) => socket.write(answer));
-  const type = "application/x-www-form-urlencoded";
-  const headers = { "content-type": type, clusterid: "team", authorization: "Bearer x" };
-  const form = { method: "POST", headers, body: "subject_token=s" };
-  const response = await client.send(new Request(`${origin}/token`, form));
-  expect(await response.json()).toEqual({ access_token: "t" });
-  expect(heard[0]).toMatch(/\r\nclusterid: team\r\n/i);
-  expect(heard[0]).not.toMatch(/\r\nauthorization:/i);
-});
-
 test("a call that another gateway has forwarded goes no further", async () => {
   const { call, heard, log } = await startForwarding((socket) => socket.write(granted));
   const response = await call(empty, { "x-rampart-forwards": "certificate" });
@@ -186,7 +174,8 @@ describe("a call that gets no certificate is logged with what happened upstream"
 
   test("a deadline that passes while the CA is silent", async () => {
     const { call, log, outcomes } = await startForwarding(() => {});
-    await call(grpcFrame(message), { "grpc-timeout": "20m" });
+    const answer = await call(grpcFrame(message), { "grpc-timeout": "20m" });
+    expect(answer.headers.get("grpc-status")).toBe("4");
     expect(log.operations).toMatchObject([
       { event: "upstream-unavailable", outcome: "abandoned", code: "DeadlineExceeded" },
     ]);
@@ -273,35 +262,24 @@ describe("a caller's deadline", () => {
     expect(heard[0]).toMatch(/\r\nconnect-timeout-ms: 1200000\r\n/);
   });
 
-  test("ends the call and its connection to the CA", async () => {
-    const { call, sockets } = await startForwarding(() => {});
-    const answer = await call(grpcFrame(message), { "grpc-timeout": "300m" });
-    expect(answer.headers.get("grpc-status")).toBe("4");
-    const open = [...sockets].filter(({ closed }) => !closed);
-    await Promise.all(open.map((socket) => once(socket, "close")));
-  });
-
   test.each<[string, string, Uint8Array, Record<string, string>]>([
     ["gRPC", "application/grpc", grpcFrame(message), { "grpc-timeout": "99999999H" }],
     ["gRPC by Connect", "Application/GRPC", empty, { "grpc-timeout": "99999999H" }],
     ["gRPC-Web", "application/grpc-web+proto", empty, { "grpc-timeout": "99999999H" }],
     ["Connect", "application/proto", message, { "connect-timeout-ms": "9999999999" }],
     ["Connect JSON", "application/json", octets("{}"), { "connect-timeout-ms": "9999999999" }],
-  ])("that no timer can hold does not end a call over %s", async (_, type, body, timeout) => {
-    const answer = rawResponse("200 OK", "application/proto", "");
-    const { call, heard } = await startForwarding((socket) => socket.write(answer));
-    const response = await call(body, { "content-type": type, ...timeout });
-    expect(response.status).toBe(200);
-    expect(response.headers.has("grpc-status")).toBe(false);
-    expect(heard[0]).toMatch(/\r\nconnect-timeout-ms: 1000000000\r\n/);
-  });
-
-  test.each(["", "5", "S", "123456789S", "1.5S", "-1S", "1s"])(
-    "that reads %j is refused by Connect's rules",
-    async (timeout) => {
-      const { call } = await startForwarding((socket) => socket.write(granted));
-      const response = await call(grpcFrame(message), { "grpc-timeout": timeout });
-      expect(response.headers.get("grpc-status")).toBe("3");
+  ])(
+    "that no timer can hold ends no call over %s, which is answered over the same protocol",
+    async (...row) => {
+      const [, type, body, timeout] = row;
+      const answer = rawResponse("200 OK", "application/proto", "");
+      const { call, heard } = await startForwarding((socket) => socket.write(answer));
+      const response = await call(body, { "content-type": type, ...timeout });
+      expect(response.status).toBe(200);
+      expect(response.headers.has("grpc-status")).toBe(false);
+      expect(response.headers.get("content-type")?.toLowerCase()).toContain(type.toLowerCase());
+      expect(heard[0]).toMatch(/content-type: application\/proto\r\n/);
+      expect(heard[0]).toMatch(/\r\nconnect-timeout-ms: 1000000000\r\n/);
     },
   );
 });
@@ -333,17 +311,4 @@ test("a caller's header cannot add another header at the CA", async () => {
   const { call, heard } = await startForwarding((socket) => socket.write(granted));
   await call(grpcFrame(message), { clusterid: "caf\u00e9" }).catch(() => {});
   for (const text of heard) expect(text.match(/\r\n\r\n/g)).toHaveLength(1);
-});
-
-test.each<[string, string, Uint8Array]>([
-  ["Connect", "application/proto", new Uint8Array()],
-  ["Connect with JSON", "application/json", new TextEncoder().encode("{}")],
-  ["gRPC-Web", "application/grpc-web+proto", grpcFrame(new Uint8Array())],
-])("a caller over %s is answered over the same protocol", async (_, type, body) => {
-  const empty = rawResponse("200 OK", "application/proto", "");
-  const { call, heard } = await startForwarding((socket) => socket.write(empty));
-  const response = await call(body, { "content-type": type });
-  expect(response.status).toBe(200);
-  expect(response.headers.get("content-type")).toBe(type);
-  expect(heard[0]).toMatch(/content-type: application\/proto\r\n/);
 });

@@ -66,9 +66,29 @@ function configurationWith(UPSTREAM: string, values: object = {}): GatewayConfig
   });
 }
 
-async function startGateway(upstream: string): Promise<RunningServer<GatewayConfiguration>> {
+function startGateway(upstream: string): Promise<RunningServer<GatewayConfiguration>> {
   return runGateway(configurationWith(upstream), { log, clock: () => new Date() });
 }
+
+/** A gateway with other keys than that of all tests, and clients of it. */
+async function startOther(values: object, clock = () => new Date()) {
+  const configuration = (changes = values) => configurationWith(throughRelay(), changes);
+  const other = await runGateway(configuration(), { log, clock });
+  onTestFinished(() => other.close(0));
+  const { port } = await other.address;
+  const monitored = (path: string) =>
+    fetch(`http://127.0.0.1:${other.monitoringAddress.port}${path}`);
+  const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
+  const askAs = (tls: CallerTls) => {
+    const client = nativeClient(port, servedName, tls);
+    onTestFinished(client.close);
+    return (headers = {}) => client.createCertificate({ csr }, headers);
+  };
+  const reconfigure = (changes: object) => other.reconfigure(configuration(changes));
+  return { url: `https://127.0.0.1:${port}`, monitored, askAs, reconfigure };
+}
+
+const throughRelay = (): string => `https://localhost:${relay.port}/`;
 
 beforeAll(async () => {
   key = await createTokenKey("ES256", "k1");
@@ -88,7 +108,7 @@ beforeAll(async () => {
   await writeFile(join(directory, "token"), `${token}\n`);
   await writeFile(join(directory, "roots.pem"), roots);
   relay = await startRelay(served.port);
-  gateway = await startGateway(`https://localhost:${relay.port}/`);
+  gateway = await startGateway(throughRelay());
   ({ port } = await gateway.address);
 });
 
@@ -158,31 +178,12 @@ describe("a call through the gateway", () => {
     expect(served.log.audits[0]).not.toHaveProperty("gateway");
   });
 
-  test("may name an identity when the caller is a node proxy", async () => {
-    const metadata = { ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" };
-    const headers = await bearer(service(), "istio-system:ztunnel");
-    const called = await call({}, headers, { metadata });
-    expect(leafOf(called).subjectAltName).toBe("URI:spiffe://cluster.local/ns/a/sa/b");
-  });
-
-  test.each<[string, object, () => object]>([
-    ["Unauthenticated credential-rejected form", {}, () => ({ authorization: "Bearer junk" })],
-    [
-      "Unauthenticated credential-rejected cluster",
-      {},
-      async () => ({ ...(await bearer(service())), clusterid: "x" }),
-    ],
-    ["InvalidArgument csr-malformed", { csr: "junk" }, () => bearer(service())],
-    ["InvalidArgument signer-unknown", { metadata: serving }, () => bearer(service())],
-    [
-      "PermissionDenied impersonation-denied account",
-      { metadata: { ImpersonatedIdentity: "x" } },
-      () => bearer(service()),
-    ],
-    ["Unavailable key-provider-unreachable", {}, () => bearer(service(), "foo:bar", issuers.down)],
-  ])("is refused with the CA's message: %s (%#)", async (end, request, headers) => {
+  test.each<[string, () => object]>([
+    ["Unauthenticated credential-rejected form", () => ({ authorization: "Bearer junk" })],
+    ["Unavailable key-provider-unreachable", () => bearer(service(), "foo:bar", issuers.down)],
+  ])("is refused as the CA does: %s", async (end, headers) => {
     const shown = (await headers()) as Record<string, string>;
-    expect(await endOf(served.log, async () => (await call({}, shown, request)).outcome)).toBe(end);
+    expect(await endOf(served.log, async () => (await call({}, shown)).outcome)).toBe(end);
   });
 
   test("does not reach the CA without a credential, or with too long a message", async () => {
@@ -213,28 +214,16 @@ describe("a caller with a certificate", () => {
     });
   });
 
-  test("cannot forge the header of a forwarded identity", async () => {
-    const svid = await obtain("foo:vm");
-    const forged = { "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/foo/sa/other" };
-    const leaf = leafOf(await call(svid, forged));
-    expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/vm");
-  });
-
   test("is forwarded until its certificate expires, however long its connection lasts", async () => {
     // The gateway's own certificate lives on.
     const svid = await obtain("foo:vm", { validityDuration: 300n });
     let ahead = 0;
-    const clock = (): Date => new Date(Date.now() + ahead);
-    const configuration = configurationWith(`https://localhost:${relay.port}/`);
-    const lasting = await runGateway(configuration, { log, clock });
-    onTestFinished(() => lasting.close(0));
-    const client = nativeClient((await lasting.address).port, servedName, svid);
-    onTestFinished(client.close);
-    const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
-    expect(await client.createCertificate({ csr })).toHaveProperty("certChain");
+    const { askAs } = await startOther({}, () => new Date(Date.now() + ahead));
+    const ask = askAs(svid);
+    expect(await ask()).toHaveProperty("certChain");
     served.log.audits.length = 0;
     ahead = 301_000;
-    expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unauthenticated" });
+    expect(await ask()).toMatchObject({ code: "Unauthenticated" });
     expect(served.log.audits).toEqual([]);
   });
 
@@ -268,22 +257,17 @@ describe("a caller with a certificate", () => {
     const write = async (...[of, named, ...more]: [string, string, object?]) =>
       writeFile(TOKEN_FILE, await mintAccountToken(key, of, named, new Date(), { ...more[0] }));
     await write(issuers.cluster, account);
-    const svid = await obtain("foo:vm");
-    const configuration = configurationWith(`https://localhost:${relay.port}/`, { TOKEN_FILE });
-    const refused = await runGateway(configuration, { log, clock: () => new Date() });
-    onTestFinished(() => refused.close(0));
-    const client = nativeClient((await refused.address).port, servedName, svid);
-    onTestFinished(client.close);
+    const { askAs } = await startOther({ TOKEN_FILE });
+    const ask = askAs(await obtain("foo:vm"));
     await write(issuer, name, changes);
-    const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
-    expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unavailable" });
+    expect(await ask()).toMatchObject({ code: "Unavailable" });
     expect(log.operations.at(-1)).toMatchObject({
       event: "upstream-unavailable",
       detail: "the CA refuses the gateway's own credential",
       upstreamStatus: 401,
     });
     await write(issuers.cluster, account);
-    expect(await client.createCertificate({ csr })).toHaveProperty("certChain");
+    expect(await ask()).toHaveProperty("certChain");
   });
 
   test("is told to retry while the gateway's own token has expired, which /readyz names", async () => {
@@ -294,31 +278,21 @@ describe("a caller with a certificate", () => {
         await mintAccountToken(key, issuers.cluster, account, new Date(), changes),
       );
     await write({});
-    const configuration = configurationWith(`https://localhost:${relay.port}/`, { TOKEN_FILE });
-    const expiring = await runGateway(configuration, { log, clock: () => new Date() });
-    onTestFinished(() => expiring.close(0));
-    const client = nativeClient((await expiring.address).port, servedName, await obtain("foo:vm"));
-    onTestFinished(client.close);
+    const { askAs, monitored } = await startOther({ TOKEN_FILE });
+    const ask = askAs(await obtain("foo:vm"));
     await write({ exp: Math.floor(Date.now() / 1000) - 1 });
-    const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
-    expect(await client.createCertificate({ csr })).toMatchObject({ code: "Unavailable" });
+    expect(await ask()).toMatchObject({ code: "Unavailable" });
     expect(log.operations.at(-1)).toMatchObject({
       event: "not-forwarded",
       detail: `${TOKEN_FILE} holds a token that has expired`,
     });
-    const stranger = nativeClient((await expiring.address).port, servedName, { roots });
-    onTestFinished(stranger.close);
-    const own = await bearer(service());
-    expect(await stranger.createCertificate({ csr }, own)).toHaveProperty("certChain");
+    const askByToken = askAs({ roots });
+    expect(await askByToken(await bearer(service()))).toHaveProperty("certChain");
     const junk = { authorization: "Bearer junk" };
-    expect(await stranger.createCertificate({ csr }, junk)).toMatchObject({
-      code: "Unauthenticated",
-    });
-    const readyz = `http://127.0.0.1:${expiring.monitoringAddress.port}/readyz`;
+    expect(await askByToken(junk)).toMatchObject({ code: "Unauthenticated" });
     await eventually(async () =>
-      expect(await (await fetch(readyz)).json()).toEqual({
+      expect(await (await monitored("/readyz")).json()).toMatchObject({
         ready: true,
-        runtime: Runtime.faults(),
         reasons: [`the gateway's own token: ${TOKEN_FILE} holds a token that has expired`],
       }),
     );
@@ -331,10 +305,15 @@ describe("a caller with a certificate", () => {
   });
 });
 
-test("a caller with a token cannot forge the header of a forwarded identity", async () => {
+test("no caller can forge the header of a forwarded identity", async () => {
   const forged = { "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/foo/sa/other" };
-  const called = await call({}, { ...(await bearer(service())), ...forged });
-  expect(leafOf(called).subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
+  for (const [tls, name] of [
+    [await obtain("foo:vm"), "vm"],
+    [{}, "bar"],
+  ] as const) {
+    const called = await call(tls, { ...(await bearer(service())), ...forged });
+    expect(leafOf(called).subjectAltName).toBe(`URI:spiffe://cluster.local/ns/foo/sa/${name}`);
+  }
   served.log.audits.length = 0;
   expect(await call({}, forged)).toMatchObject({ outcome: { code: "Unauthenticated" } });
   expect(served.log.audits).toEqual([]);
@@ -355,12 +334,8 @@ test("a gateway is ready with a certificate in files, although it is of another 
     values[name] = join(directory, name);
     await writeFile(values[name], pem);
   }
-  const configuration = configurationWith(`https://localhost:${relay.port}/`, values);
-  const own = await runGateway(configuration, { log, clock: () => new Date() });
-  onTestFinished(() => own.close(0));
-  await own.address;
-  const readyz = `http://127.0.0.1:${own.monitoringAddress.port}/readyz`;
-  await eventually(async () => expect((await fetch(readyz)).status).toBe(200));
+  const { monitored } = await startOther(values);
+  await eventually(async () => expect((await monitored("/readyz")).status).toBe(200));
 });
 
 test("a gateway counts calls by code, whatever their protocol", async () => {
@@ -425,7 +400,7 @@ describe("another configuration", () => {
     relay.cut();
     expect((await call({}, headers)).outcome).toHaveProperty("certChain");
     relay.mend();
-    await gateway.reconfigure(configurationWith(`https://localhost:${relay.port}/`));
+    await gateway.reconfigure(configurationWith(throughRelay()));
     other.close();
     expect((await call({}, headers)).outcome).toHaveProperty("certChain");
   });
@@ -444,7 +419,7 @@ describe("another configuration", () => {
       send(new Request(`${url}/token`, { method: "POST", headers, body: "grant_type=x" })),
     );
     await slow.held;
-    await moved.reconfigure(configurationWith(`https://localhost:${relay.port}/`));
+    await moved.reconfigure(configurationWith(throughRelay()));
     slow.pass();
     const statuses = (await Promise.all(exchanged)).map(({ status }) => status);
     expect(statuses).toEqual([400, 400]);
@@ -453,8 +428,8 @@ describe("another configuration", () => {
   });
 
   test("with roots that cannot be read is refused, and calls go on as before", async () => {
-    const upstream = `https://localhost:${relay.port}/`;
-    const faulty = configurationWith(upstream, { UPSTREAM_CA_FILE: join(directory, "nowhere") });
+    const UPSTREAM_CA_FILE = join(directory, "nowhere");
+    const faulty = configurationWith(throughRelay(), { UPSTREAM_CA_FILE });
     await expect(gateway.reconfigure(faulty)).rejects.toThrow("nowhere does not exist");
     expect((await call({}, await bearer(service()))).outcome).toHaveProperty("certChain");
   });
@@ -468,11 +443,8 @@ test("no event of a gateway holds a token or a CSR", async () => {
 });
 
 test("a gateway bounds what strangers hold of it, as its table LIMITS says", async () => {
-  const LIMITS = { ...patientLimits, connections_per_address: 1 };
-  const configuration = configurationWith(`https://localhost:${relay.port}/`, { LIMITS });
-  const limited = await runGateway(configuration, { log, clock: () => new Date() });
-  onTestFinished(() => limited.close(0));
-  const url = `https://127.0.0.1:${(await limited.address).port}`;
+  const limited = (limits: object) => ({ LIMITS: { ...patientLimits, ...limits } });
+  const { url, monitored, reconfigure } = await startOther(limited({ connections_per_address: 1 }));
   const closed = Array.from({ length: 2 }, () => {
     const { session } = connectHttp2(url, { ca: roots, servername: servedName });
     onTestFinished(() => session.destroy());
@@ -480,13 +452,8 @@ test("a gateway bounds what strangers hold of it, as its table LIMITS says", asy
     return new Promise((resolve) => session.once("close", resolve));
   });
   await Promise.race(closed);
-  const metrics = await fetch(`http://127.0.0.1:${limited.monitoringAddress.port}/metrics`);
-  expect(await metrics.text()).toMatch(/rampart_connections[^\n]* 1\n/);
-  await limited.reconfigure(
-    configurationWith(`https://localhost:${relay.port}/`, {
-      LIMITS: { ...patientLimits, streams_per_connection: 3 },
-    }),
-  );
+  expect(await (await monitored("/metrics")).text()).toMatch(/rampart_connections[^\n]* 1\n/);
+  await reconfigure(limited({ streams_per_connection: 3 }));
   const { session } = connectHttp2(url, { ca: roots, servername: servedName });
   onTestFinished(() => session.destroy());
   expect((await once(session, "remoteSettings"))[0]).toMatchObject({ maxConcurrentStreams: 3 });

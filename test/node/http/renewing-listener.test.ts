@@ -79,26 +79,26 @@ test("a port that is taken is no certificate that is missing", async () => {
   expect(log.operations.map(({ event }) => event)).toContain("serving-certificate-missing");
 });
 
-test("a certificate that has ended leaves the port open to nobody", async () => {
+test.each<
+  [string, (certificate: X509Certificate) => Date, (certificate: X509Certificate) => string]
+>([
+  [
+    "has ended",
+    ({ validToDate }) => validToDate,
+    ({ validToDate }) => `it ended at ${validToDate.toISOString()}`,
+  ],
+  [
+    "is not valid yet, because the clock was set back,",
+    ({ validFromDate }) => new Date(validFromDate.getTime() - 1000),
+    ({ validFromDate }) => `it is not valid before ${validFromDate.toISOString()}`,
+  ],
+])("a certificate that %s leaves the port open to nobody", async (_, at, reason) => {
   const { state, pass, refresh } = await openedListener();
-  const { validToDate } = new X509Certificate(chainPem);
-  pass(validToDate);
+  const shown = new X509Certificate(chainPem);
+  pass(at(shown));
   expect(state().isOpen).toBe(false);
   await refresh();
-  expect(state().reasons).toEqual([
-    `the serving certificate: it ended at ${validToDate.toISOString()}`,
-  ]);
-});
-
-test("so does one that is not valid yet, because the clock was set back", async () => {
-  const { state, pass, refresh } = await openedListener();
-  const { validFromDate } = new X509Certificate(chainPem);
-  pass(new Date(validFromDate.getTime() - 1000));
-  expect(state().isOpen).toBe(false);
-  await refresh();
-  expect(state().reasons).toEqual([
-    `the serving certificate: it is not valid before ${validFromDate.toISOString()}`,
-  ]);
+  expect(state().reasons).toEqual([`the serving certificate: ${reason(shown)}`]);
 });
 
 test("so does one whose root was withdrawn, until there is another", async () => {

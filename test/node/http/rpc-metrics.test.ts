@@ -81,22 +81,6 @@ describe("the metrics", () => {
     expect(await seriesValue(`grpc_server_handling_seconds_count{${method}}`)).toBe(6);
   });
 
-  test("show when the root expires, and how long the authority signs", async () => {
-    const before = Date.now() / 1000;
-    const expiry = await seriesValue("citadel_server_root_cert_expiry_timestamp");
-    const left = await seriesValue("citadel_server_root_cert_expiry_seconds");
-    const after = Date.now() / 1000;
-    expect(left).toBeGreaterThan(0);
-    expect(expiry - left).toBeGreaterThanOrEqual(before - 1);
-    expect(expiry - left).toBeLessThanOrEqual(after + 1);
-    expect(await seriesValue("rampart_signs_until_timestamp")).toBeLessThan(expiry);
-    expect(await seriesValue("rampart_trust_bundle_roots")).toBe(2);
-    expect(await seriesValue("rampart_ready")).toBe(1);
-    expect(
-      await seriesValue('rampart_operations_total{event="authority-minted",level="info"}'),
-    ).toBe(1);
-  });
-
   test.each(["HTTP/2", "HTTP/1.1"] as const)("count by code over %s", async (version) => {
     const origin = `http://127.0.0.1:${served.server.plaintextAddress?.port}`;
     const http2 = connectHttp2(origin);
@@ -104,11 +88,5 @@ describe("the metrics", () => {
     const send = version === "HTTP/2" ? http2.send : sendTo(origin);
     const { csrPem: csr } = await createWorkload();
     await expectCallsCounted({ send, metrics }, version, { csr, headers: await bearer(service()) });
-  });
-
-  test("are not served to workloads", async () => {
-    const path = "/metrics";
-    const outcome = await client.unary(path, new Uint8Array());
-    expect(outcome).toMatchObject({ code: "Unimplemented" });
   });
 });

@@ -75,6 +75,8 @@ test("a CA is not ready while no token can be verified, and its gauges are those
   expect(instant("rampart_signs_until")).toEqual(successor.schedule.signsUntil);
   const firstRoot = instant("citadel_server_root_cert_expiry");
   expect(firstRoot.getTime()).toBeLessThan(notAfter.getTime());
+  const left = /^citadel_server_root_cert_expiry_seconds (.*)$/m.exec(metrics)?.[1];
+  expect(Number(left)).toBe((firstRoot.getTime() - ca.now().getTime()) / 1000);
 });
 
 test.each([
