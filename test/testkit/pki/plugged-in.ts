@@ -4,9 +4,7 @@ import { copyFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
 import type { PluggedInMaterial } from "../../../src/cli/verbs/import/ca-entries.ts";
-import { verifyPluggedIn } from "../../../src/cli/verbs/import/verify.ts";
 import { operatorRefusalOf } from "../refusal.ts";
-import { clusterLocal } from "./certificates.ts";
 
 /** An instant within the validity of every certificate of this file. */
 export const now = new Date("2026-06-01T00:00:00.000Z");
@@ -111,10 +109,6 @@ export function materialOf(
 export async function operatorErrorOf(work: () => unknown): Promise<readonly string[]> {
   return (await operatorRefusalOf(work)).message.split("\n");
 }
-
-/** The lines that an operator reads of a CA that must be refused. */
-export const linesFor = (material: PluggedInMaterial): Promise<readonly string[]> =>
-  operatorErrorOf(() => verifyPluggedIn(material, clusterLocal, now));
 
 /** Writes these files into a folder. */
 export async function writeFolder(

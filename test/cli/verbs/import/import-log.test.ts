@@ -41,16 +41,10 @@ async function importSoonExpiring(flags: string) {
   return { code, lines: parseVerbLog(stderr) };
 }
 
-test("an import logs its warnings and what it did", async () => {
-  const { code, lines } = await importSoonExpiring("");
-  expect(code).toBe(0);
-  expect(lines).toContainEqual(importWarning);
-  expect(lines).toContainEqual(adoption);
-});
-
-test("a dry import logs its warnings, and nothing as done", async () => {
-  const { code, lines } = await importSoonExpiring(" --dry-run");
-  expect(code).toBe(0);
-  expect(lines).toContainEqual(importWarning);
-  expect(lines.map(({ level }) => level)).not.toContain("info");
+test("an import logs its warnings and what it did; a dry one its warnings alone", async () => {
+  const done = await importSoonExpiring("");
+  expect(done).toMatchObject({ code: 0, lines: expect.arrayContaining([importWarning, adoption]) });
+  const dry = await importSoonExpiring(" --dry-run");
+  expect(dry).toMatchObject({ code: 0, lines: expect.arrayContaining([importWarning]) });
+  expect(dry.lines.map(({ level }) => level)).not.toContain("info");
 });

@@ -25,7 +25,8 @@ const write = (folder: string, ca: Pick<TestCa, "pem" | "keyPem">) =>
     "root-cert.pem": root.pem,
   });
 
-test("imports the first CA of a directory, each change once, and says in one line why not", async () => {
+/** A CA that follows an empty directory. */
+async function startFollowing() {
   const ca = await startCa({
     AUTHORITY_ROOT: "offline",
     MAX_WORKLOAD_CERT_TTL: `${10 * day}s`,
@@ -33,13 +34,16 @@ test("imports the first CA of a directory, each change once, and says in one lin
   });
   const folder = await temporaryFolder();
   const follow = followPluggedIn(folder, importPluggedIn, ca.log);
-  const look = () => follow(ca.mint, ca.now());
-  const intermediate = () =>
-    createCa(`O=mesh,CN=${Math.random()}`, {
-      issuer: root,
-      notAfter: addSeconds(ca.now(), 365 * day),
-    });
+  const intermediate = () => {
+    const notAfter = addSeconds(ca.now(), 365 * day);
+    return createCa(`O=mesh,CN=${Math.random()}`, { issuer: root, notAfter });
+  };
   const refusals = () => ca.log.operations.filter(({ event }) => event === "plugged-in-refused");
+  return { ca, folder, intermediate, refusals, look: () => follow(ca.mint, ca.now()) };
+}
+
+test("imports the first CA of a directory, each change once, and says in one line why not", async () => {
+  const { ca, folder, intermediate, refusals, look } = await startFollowing();
   await look();
   await look();
   expect(refusals()).toEqual([
@@ -68,28 +72,16 @@ test("imports the first CA of a directory, each change once, and says in one lin
 });
 
 describe("a directory that is broken", () => {
-  const offline = {
-    AUTHORITY_ROOT: "offline",
-    MAX_WORKLOAD_CERT_TTL: `${10 * day}s`,
-    PROPAGATION_INTERVAL: "600s",
-  };
   /** A CA that signs with what the directory held, and the directory with the next intermediate. */
   async function startFollowed() {
-    const ca = await startCa(offline);
-    const folder = await temporaryFolder();
-    const follow = followPluggedIn(folder, importPluggedIn, ca.log);
-    const intermediate = () =>
-      createCa(`O=mesh,CN=${Math.random()}`, {
-        issuer: root,
-        notAfter: addSeconds(ca.now(), 365 * day),
-      });
+    const started = await startFollowing();
+    const { ca, folder, intermediate, look } = started;
     await write(folder, await intermediate());
-    await follow(ca.mint, ca.now());
+    await look();
     ca.pass(100 * day);
     const next = await intermediate();
     await write(folder, next);
-    const refusals = () => ca.log.operations.filter(({ event }) => event === "plugged-in-refused");
-    return { ca, folder, next, refusals, look: () => follow(ca.mint, ca.now()) };
+    return { ...started, next };
   }
 
   const replaced = (name: string, content: string | Uint8Array) => async (folder: string) =>

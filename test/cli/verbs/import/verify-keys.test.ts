@@ -2,17 +2,9 @@ import "reflect-metadata/lite";
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
-import { verifyPluggedIn } from "../../../../src/cli/verbs/import/verify.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
-import { clusterLocal } from "../../../testkit/pki/certificates.ts";
-import {
-  createCa,
-  generateKeys,
-  linesFor,
-  materialOf,
-  now,
-  rsa,
-} from "../../../testkit/pki/plugged-in.ts";
+import { createCa, generateKeys, materialOf, rsa } from "../../../testkit/pki/plugged-in.ts";
+import { requireRefused, verify } from "./verifying.ts";
 
 const root = await createCa("O=mesh,CN=root");
 const stranger = await createCa("O=stranger");
@@ -20,40 +12,33 @@ const rsaRoot = await createCa("O=rsa", { keys: await generateKeys(rsa(2048)) })
 
 test("refuses keys that no authority may have", async () => {
   const weak = await createCa("O=weak", { keys: await generateKeys(rsa(1024)) });
-  expect(await linesFor(materialOf(weak))).toEqual([expect.stringContaining("(modulus)")]);
-  expect(await linesFor(materialOf(root, { roots: root.pem + weak.pem }))).toEqual([
-    expect.stringMatching(/^root-cert.pem, certificate 2: .*\(modulus\)/),
-  ]);
+  await requireRefused(materialOf(weak), "(modulus)");
+  const besideRoot = materialOf(root, { roots: root.pem + weak.pem });
+  await requireRefused(besideRoot, /^root-cert.pem, certificate 2: .*\(modulus\)/);
   const exponent3 = { ...rsa(2048), publicExponent: new Uint8Array([3]) };
   const exponent = await createCa("O=three", { keys: await generateKeys(exponent3) });
-  expect(await linesFor(materialOf(exponent))).toEqual([expect.stringContaining("(exponent)")]);
+  await requireRefused(materialOf(exponent), "(exponent)");
 });
 
-test("refuses the key of another certificate, of the same kind and of another", async () => {
-  for (const { keyPem } of [stranger, rsaRoot]) {
-    const lines = await linesFor(materialOf({ pem: root.pem, keyPem }));
-    expect(lines).toEqual([expect.stringContaining("ca-key.pem: the cert does not match the key")]);
-  }
+test.each([
+  ["of the same kind", stranger],
+  ["of another kind", rsaRoot],
+])("refuses the key of another certificate %s", async (_, { keyPem }) => {
+  const material = materialOf({ pem: root.pem, keyPem });
+  await requireRefused(material, "ca-key.pem: the cert does not match the key");
 });
 
-test("refuses a key that only claims the certificate's public key", async () => {
-  const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const keyPem = forged(await keyOf(root), privateKey, "d");
-  const lines = await linesFor(materialOf({ pem: root.pem, keyPem }));
-  expect(lines).toEqual([expect.stringContaining("its numbers contradict each other")]);
+test("refuses a key that only claims the certificate's public key, or its modulus", async () => {
+  const contradicting = "its numbers contradict each other";
+  const ec = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
+  const keyPem = forged(keyOf(root), ec, "d");
+  await requireRefused(materialOf({ pem: root.pem, keyPem }), contradicting);
+  const other = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey;
+  const rsaPem = forged(other, keyOf(rsaRoot), "n");
+  await requireRefused(materialOf({ pem: rsaRoot.pem, keyPem: rsaPem }), contradicting);
 });
 
-test("refuses an RSA key whose primes are not its modulus's", async () => {
-  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
-  const keyPem = forged(privateKey, await keyOf(rsaRoot), "n");
-  const lines = await linesFor(materialOf({ pem: rsaRoot.pem, keyPem }));
-  expect(lines).toEqual([expect.stringContaining("its numbers contradict each other")]);
-});
-
-async function keyOf({ keys }: typeof root): Promise<KeyObject> {
-  const key = Buffer.from(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
-  return createPrivateKey({ key, format: "der", type: "pkcs8" });
-}
+const keyOf = ({ keyPem }: typeof root): KeyObject => createPrivateKey(keyPem);
 
 /** A key with one number of another: by PKCS#8, since Node makes no key of such a JWK. */
 function forged(key: KeyObject, other: KeyObject, name: "d" | "n"): string {
@@ -80,7 +65,7 @@ test("refuses a key with any changed octet, or reads the same key", async () => 
 
 async function keyOrRefusal(ca: { readonly pem: string; readonly keyPem: string }) {
   try {
-    const { privateKey } = await verifyPluggedIn(materialOf(ca), clusterLocal, now);
+    const { privateKey } = await verify(materialOf(ca));
     return Buffer.from(await crypto.subtle.exportKey("pkcs8", privateKey)).toString("base64");
   } catch (error) {
     if (error instanceof OperatorError) return "refused";
