@@ -1,15 +1,11 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
 import { errorsOf, logOf } from "../../../src/cli/terminal/failures.ts";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../src/cli/verbs/deny.ts";
-import { randomKek } from "../../testkit/configuration.ts";
 import { parseVerbLog } from "../../testkit/log/log-lines.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
-import { storeToml } from "../../testkit/programs/store-toml.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { Operator } from "../operator.ts";
 
 const warning = {
   event: "import-warning",
@@ -37,13 +33,11 @@ test.each([true, false])("no log says why a verb has no KEK (at a terminal: %s)"
 });
 
 test("verbs that change a CA say in words alone what they did", async () => {
-  const terminal = new MemoryTerminal({ isTTY: true, environment: { KEK: randomKek() } });
-  const folder = await temporaryFolder();
-  const config = join(folder, "rampart.toml");
-  await writeFile(config, storeToml(join(folder, "store")));
-  await terminal.run(authorityCommand, ["init", "--yes", "-c", config]);
-  await terminal.run(denyCommand, ["add", "ns/a/sa/b", "--yes", "-c", config]);
-  await terminal.run(denyCommand, ["remove", "ns/a/sa/b", "--yes", "-c", config]);
+  const operator = await Operator.create(new Date());
+  const terminal = operator.terminalWith({ isTTY: true });
+  await operator.run(authorityCommand, ["init", "--yes"], terminal);
+  await operator.run(denyCommand, ["add", "ns/a/sa/b", "--yes"], terminal);
+  await operator.run(denyCommand, ["remove", "ns/a/sa/b", "--yes"], terminal);
   expect(terminal.said).toContain("On the files in");
   expect(terminal.said).not.toMatch(/[{}]/);
 });

@@ -1,36 +1,23 @@
 import { readdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../src/cli/verbs/deny.ts";
 import { rootCommand } from "../../../src/cli/verbs/root.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { randomKek } from "../../testkit/configuration.ts";
-import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
-import { storeToml } from "../../testkit/programs/store-toml.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import type { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
+import { Operator, storeToml } from "../operator.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 
-let folder: string;
-let terminal: MemoryTerminal;
+let operator: Operator;
 
-const config = () => join(folder, "rampart.toml");
-const configure = (store = "store", ...lines: readonly string[]) =>
-  writeFile(config(), storeToml(join(folder, store), 'PROPAGATION_INTERVAL = "30s"', ...lines));
-
-const deny = (...words: readonly string[]) => terminal.run(denyCommand, [...words, "-c", config()]);
-const authority = (...words: readonly string[]) =>
-  terminal.run(authorityCommand, [...words, "-c", config()]);
+const deny = (...words: readonly string[]) => operator.run(denyCommand, words);
 const list = async () => JSON.parse(await deny("list", "--json"));
 
 beforeEach(async () => {
-  folder = await temporaryFolder();
-  terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek());
-  await configure();
-  await authority("init", "--yes");
+  operator = await Operator.create(now, 'PROPAGATION_INTERVAL = "30s"');
+  await operator.authority("init", "--yes");
 });
 
 describe("deny add", () => {
@@ -47,7 +34,7 @@ describe("deny add", () => {
     };
     expect(await list()).toEqual([{ ...denial, stated: "store" }]);
     const lines = /^DENIED = \[\n[^\]]*\]$/m.exec(told)?.[0] ?? "";
-    await configure("store", lines);
+    await operator.configure(lines);
     expect(await list()).toEqual([
       { ...denial, stated: "store" },
       { ...denial, stated: "configuration" },
@@ -59,6 +46,7 @@ describe("deny add", () => {
 
   test("writes nothing, and lists nobody, with a KEK that opens no authority of the store", async () => {
     await deny("add", "ns/shop/sa/a", "--yes");
+    const { terminal } = operator;
     const kek = terminal.environment["KEK"];
     terminal.setVariable("KEK", randomKek());
     const fault = /none opens with this KEK\. Compare KEK .*: nothing was written$/;
@@ -68,14 +56,14 @@ describe("deny add", () => {
     const unopened = "the store holds records that do not open: 2";
     await expect(deny("list")).rejects.toThrow(unopened);
     await expect(deny("list", "--json")).rejects.toThrow(unopened);
-    await expect(terminal.run(rootCommand, ["list", "-c", config()])).rejects.toThrow(unopened);
+    await expect(operator.run(rootCommand, ["list"])).rejects.toThrow(unopened);
     expect(terminal.printed).toBe(printed);
     terminal.setVariable("KEK", kek);
     expect((await list()).map(({ subject }: { subject: string }) => subject)).toEqual([
       "ns/shop/sa/a",
     ]);
     // Beside a record that does not open, what does is listed.
-    await writeFile(join(folder, "store/authorities", `${"ab".repeat(20)}.json`), "{}");
+    await writeFile(operator.file(`store/authorities/${"ab".repeat(20)}.json`), "{}");
     await expect(deny("list")).rejects.toThrow("records that do not open: 1");
     expect(terminal.printed).toMatch(/^ns\/shop\/sa\/a +store/m);
   });
@@ -84,10 +72,8 @@ describe("deny add", () => {
     const at = new Date("2026-11-21T12:00:00.400Z");
     const clock = (): Date =>
       denying.said.includes("denial-added") ? new Date(at.getTime() + 7000) : at;
-    const environment = { KEK: terminal.environment["KEK"] ?? "" };
-    const denying: MemoryTerminal = new MemoryTerminal({ environment, clock });
-    const words = ["add", "ns/shop/sa/a", "--yes", "-c", config()];
-    expect(await denying.run(denyCommand, words)).toContain(
+    const denying: MemoryTerminal = operator.terminalWith({ clock });
+    expect(await operator.run(denyCommand, ["add", "ns/shop/sa/a", "--yes"], denying)).toContain(
       "knows of it by 2026-11-21T12:00:38.000Z.",
     );
   });
@@ -102,7 +88,7 @@ describe("deny add", () => {
     const told = await deny("add", "node/a", ...second, "--yes");
     expect(told).toMatch(/node\/a is denied already until .*: nothing was written/);
     expect(await list()).toEqual(denials);
-    expect(await readdir(join(folder, "store", "denials"))).toHaveLength(1);
+    expect(await readdir(operator.file("store/denials"))).toHaveLength(1);
   });
 
   test("lists a subject once, until the end that comes last", async () => {
@@ -140,8 +126,8 @@ describe("deny add", () => {
   describe("where issuers have clusters and namespaces", () => {
     const issuers = (): Promise<void> =>
       writeFile(
-        config(),
-        `${storeToml(join(folder, "store"))}
+        operator.config,
+        `${storeToml(operator.file("store"))}
 cluster = "alpha"
 cluster_aliases = ["old-alpha", "Kubernetes", "shared"]
 namespaces = ["shop", "team-*"]
@@ -192,13 +178,10 @@ namespaces = ["shop"]
   });
 
   test("counts an end from the answer to its question", async () => {
-    let time = now;
-    const slow = new MemoryTerminal({ clock: () => time, isTTY: true });
-    const { KEK } = terminal.environment;
-    slow.setVariable("KEK", KEK);
-    const adding = slow.run(denyCommand, ["add", "node/a", "--until", "12h", "-c", config()]);
+    const slow = operator.terminalWith({ isTTY: true });
+    const adding = operator.run(denyCommand, ["add", "node/a", "--until", "12h"], slow);
     await eventually(async () => expect(slow.said).toContain("[y/N]"));
-    time = new Date(now.getTime() + 3_600_000);
+    operator.now = new Date(now.getTime() + 3_600_000);
     slow.type("y\r");
     await adding;
     expect(await list()).toMatchObject([{ until: "2026-11-22T01:00:00.000Z" }]);
@@ -222,7 +205,7 @@ describe("deny remove", () => {
 
   test("says that the configuration still denies", async () => {
     await deny("add", "ns/a/sa/b", "--yes");
-    await configure("store", 'DENIED = ["ns/a/sa/b"]');
+    await operator.configure('DENIED = ["ns/a/sa/b"]');
     expect(await deny("remove", "ns/a/sa/b", "--yes")).toContain("still denies ns/a/sa/b");
     await expect(deny("remove", "ns/a/sa/b", "--yes")).rejects.toThrow(
       /only DENIED of the configuration denies/,

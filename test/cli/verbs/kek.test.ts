@@ -1,34 +1,27 @@
 import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { kekCommand } from "../../../src/cli/verbs/kek.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { awsCredential, awsFault, awsKeyId, playAws } from "../../testkit/key-services/aws-kms.ts";
 import type { PlayedService } from "../../testkit/key-services/key-service.ts";
 import { listenAs } from "../../testkit/key-services/listening-kek.ts";
-import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
-import { storeToml } from "../../testkit/programs/store-toml.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import type { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
+import { Operator } from "../operator.ts";
 
 let service: PlayedService;
 let uri: string;
-let config: string;
+let operator: Operator;
 let terminal: MemoryTerminal;
 
-const kek = (...words: readonly string[]) => terminal.run(kekCommand, [...words, "-c", config]);
-const authority = (...words: readonly string[]) =>
-  terminal.run(authorityCommand, [...words, "-c", config]);
+const kek = (...words: readonly string[]) => operator.run(kekCommand, words);
+const authority = (...words: readonly string[]) => operator.authority(...words);
 
 beforeEach(async () => {
   service = await playAws();
-  const host = await listenAs(service);
-  uri = `awskms://${host}/${awsKeyId}`;
-  const folder = await temporaryFolder();
-  config = join(folder, "rampart.toml");
-  await writeFile(config, storeToml(join(folder, "store")));
-  terminal = new MemoryTerminal();
+  uri = `awskms://${await listenAs(service)}/${awsKeyId}`;
+  operator = await Operator.create(new Date());
+  ({ terminal } = operator);
   const [id = "", secret = ""] = awsCredential.split(":");
   terminal.setVariable("AWS_ACCESS_KEY_ID", id);
   terminal.setVariable("AWS_SECRET_ACCESS_KEY", secret);
@@ -43,15 +36,19 @@ test("a new CA gets a KEK that nobody has seen, and its verbs open it with the o
   expect(terminal.printed + terminal.said).not.toContain("secret/of");
 });
 
-test("a KEK is wrapped as it is, and unwrapped", async () => {
+test("a KEK is wrapped as it is, by each of several keys, and unwrapped", async () => {
   const plain = (await terminal.run(kekCommand, ["new", "k1"])).trim();
   for (const place of ["Worker", "rampart serve", "AWS Lambda"])
     expect(terminal.said).toContain(place);
   terminal.setVariable("KEK", plain);
   await authority("init", "--yes");
-  terminal.setVariable("KEK", (await kek("wrap", "k1", uri, uri)).trim());
-  expect(await kek("list")).toMatch(/^k1 +yes +1$/m);
-  expect((await kek("unwrap", "k1")).trim()).toBe(plain);
+  const wrapped = (await kek("wrap", "k1", uri, uri)).trim().split(",");
+  expect(wrapped).toHaveLength(2);
+  for (const entry of wrapped) {
+    terminal.setVariable("KEK", entry);
+    expect(await kek("list")).toMatch(/^k1 +yes +1$/m);
+    expect((await kek("unwrap", "k1")).trim()).toBe(plain);
+  }
   await expect(kek("unwrap", "k2")).rejects.toThrow("KEK has no k2 that a key service opens");
 });
 
@@ -68,17 +65,8 @@ test("a KEK is retired once no record needs it, and no sooner", async () => {
   });
   await expect(retire("none")).rejects.toThrow("no KEK none is configured");
   expect(await retire("third")).toMatch(/^third +yes +0$/m);
-  await writeFile(join(config, "../store/authorities", `${"ab".repeat(20)}.json`), "{}");
+  await writeFile(operator.file(`store/authorities/${"ab".repeat(20)}.json`), "{}");
   await expect(retire("third")).rejects.toThrow("records that do not open: 1");
-});
-
-test("a KEK is wrapped by each of several keys", async () => {
-  const opened: string[] = [];
-  for (const entry of (await kek("wrap", "k1", uri, uri)).trim().split(",")) {
-    terminal.setVariable("KEK", entry);
-    opened.push(await kek("unwrap", "k1"));
-  }
-  expect([opened.length, new Set(opened).size]).toEqual([2, 1]);
 });
 
 test("a root is made for a key that signs, and for no other", async () => {
@@ -114,9 +102,11 @@ test("a verb says in one sentence why the KEK does not open", async () => {
 });
 
 test("at a terminal, that sentence is all that is said", async () => {
-  const variables = { ...terminal.environment, KEK: (await kek("wrap", "k1", uri)).trim() };
-  terminal = new MemoryTerminal({ isTTY: true, environment: variables });
+  terminal.setVariable("KEK", (await kek("wrap", "k1", uri)).trim());
   service.fault = awsFault("AccessDeniedException");
-  await expect(authority("list")).rejects.toThrow("the KEK is not open: KEK k1: ");
-  expect(terminal.said).not.toContain("KEK");
+  const shown = operator.terminalWith({ isTTY: true });
+  await expect(operator.run(kekCommand, ["list"], shown)).rejects.toThrow(
+    "the KEK is not open: KEK k1: ",
+  );
+  expect(shown.said).not.toContain("KEK");
 });

@@ -20,8 +20,8 @@ import { signIntermediate } from "../../testkit/pki/company-ca.ts";
 import { generateSigner } from "../../testkit/pki/csr.ts";
 import { createCa, type TestCa, writeFolder } from "../../testkit/pki/plugged-in.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
-import { storeToml } from "../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { storeToml } from "../operator.ts";
 import { remedyLines, untyped } from "./untyped-remedies.ts";
 
 const day = 86_400;

@@ -1,34 +1,20 @@
 import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { rootCommand } from "../../../src/cli/verbs/root.ts";
 import { fingerprintOf } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
-import { randomKek } from "../../testkit/configuration.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { createKeys, createRoot, type RootOptions } from "../../testkit/pki/foreign-root.ts";
 import { createCa, writeFolder } from "../../testkit/pki/plugged-in.ts";
-import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
-import { storeToml } from "../../testkit/programs/store-toml.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { Operator } from "../operator.ts";
 
 const now = new Date("2026-06-01T12:00:00Z");
 const notAfter = new Date("2030-01-01T00:00:00Z");
 
-let folder: string;
-let terminal: MemoryTerminal;
+let operator: Operator;
 
-const file = (name: string) => join(folder, name);
-const configure = (...lines: readonly string[]) =>
-  writeFile(
-    file("rampart.toml"),
-    storeToml(file("store"), 'PROPAGATION_INTERVAL = "600s"', ...lines),
-  );
-const authority = (...words: readonly string[]) =>
-  terminal.run(authorityCommand, [...words, "-c", file("rampart.toml")]);
-const root = (...words: readonly string[]) =>
-  terminal.run(rootCommand, [...words, "-c", file("rampart.toml")]);
+const authority = (...words: readonly string[]) => operator.authority(...words);
+const root = (...words: readonly string[]) => operator.run(rootCommand, words);
 
 const made = async (options: Partial<RootOptions>): Promise<string> =>
   Pem.format("CERTIFICATE", await createRoot({ notAfter, ...options }));
@@ -37,8 +23,8 @@ const idOf = (pem: string): string =>
 
 /** Adds the roots in a text, which is a file of this name. */
 async function add(...pems: readonly string[]): Promise<string> {
-  await writeFile(file("roots.pem"), pems.join(""));
-  return root("add", file("roots.pem"));
+  await writeFile(operator.file("roots.pem"), pems.join(""));
+  return root("add", operator.file("roots.pem"));
 }
 
 async function listed(): Promise<readonly string[]> {
@@ -48,8 +34,8 @@ async function listed(): Promise<readonly string[]> {
 
 /** The certificate of the authority in the store, PEM. */
 async function ownRoot(): Promise<string> {
-  const [{ id }] = JSON.parse(await authority("list", "--json"));
-  const shown = await authority("show", id);
+  const [own] = await operator.authorities();
+  const shown = await authority("show", own?.id ?? "");
   return `${shown.slice(shown.lastIndexOf("-----BEGIN"))}\n`;
 }
 
@@ -57,10 +43,7 @@ const east = await made({ name: "O=east" });
 const west = await made({ name: "O=west" });
 
 beforeEach(async () => {
-  folder = await temporaryFolder();
-  terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek());
-  await configure();
+  operator = await Operator.create(now, 'PROPAGATION_INTERVAL = "600s"');
 });
 
 test("adds the roots of a file once every replica can have them, and each once", async () => {
@@ -79,7 +62,10 @@ test("adds no root that an authority has already, which would outlive a taint", 
   const company = await createCa("O=company");
   const ca = await createCa("O=mesh", { issuer: company });
   const files = { "ca-cert.pem": ca.pem, "ca-key.pem": ca.keyPem, "cert-chain.pem": ca.pem };
-  await authority("import", await writeFolder(folder, { ...files, "root-cert.pem": company.pem }));
+  await authority(
+    "import",
+    await writeFolder(operator.file("."), { ...files, "root-cert.pem": company.pem }),
+  );
   await add(company.pem, east);
   expect(await listed()).toEqual([idOf(east)]);
 });
@@ -100,14 +86,14 @@ test.each<[string, () => Promise<string>, string]>([
 ])("refuses a certificate %s, and all beside it", async (_, make, sentence) => {
   await authority("init", "--yes");
   await expect(add(east, await make())).rejects.toThrow(
-    `${file("roots.pem")}: holds a certificate that ${sentence}`,
+    `${operator.file("roots.pem")}: holds a certificate that ${sentence}`,
   );
   expect(await listed()).toEqual([]);
 });
 
 test("adds no root that the configuration taints", async () => {
   await authority("init", "--yes");
-  await configure(`TAINTED_AUTHORITIES = ["${idOf(east).slice(0, 16)}"]`);
+  await operator.configure(`TAINTED_AUTHORITIES = ["${idOf(east).slice(0, 16)}"]`);
   await expect(add(west, east)).rejects.toThrow(`${idOf(east)} is in TAINTED_AUTHORITIES`);
   expect(await listed()).toEqual([]);
 });
@@ -141,7 +127,7 @@ test("prints one line with the removals before it, and refuses one that changes 
   await expect(root("remove", second, "--yes", "--after", "25h")).rejects.toThrow(
     /removed already, and leaves the bundle 2026-06-02 12:00Z$/,
   );
-  await configure(line);
+  await operator.configure(line);
   const sooner = await root("remove", second, "--yes", "--after", "1h");
   expect(sooner).toContain(`"${second}", root_until = "2026-06-01T13:00:00Z" }]`);
   expect(sooner.match(/root_until/g)).toHaveLength(2);

@@ -1,6 +1,5 @@
 import { X509Certificate } from "node:crypto";
 import { readdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Mint } from "../../../../src/ca/mint.ts";
@@ -10,55 +9,29 @@ import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.
 import { rootCommand } from "../../../../src/cli/verbs/root.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
-import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
-import { storeToml } from "../../../testkit/programs/store-toml.ts";
-import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
+import { Operator } from "../../operator.ts";
 
-let folder: string;
-let now: Date;
-let identity: string;
-let terminal: MemoryTerminal;
-let recipient: string;
+const start = new Date("2026-11-21T12:00:00Z");
+const identity = await generateX25519Identity();
+const recipient = await identityToRecipient(identity);
 
-const config = () => join(folder, "rampart.toml");
-const configure = (...lines: readonly string[]) =>
-  writeFile(config(), storeToml(join(folder, "store"), 'PROPAGATION_INTERVAL = "0s"', ...lines));
+let operator: Operator;
 
-const authority = (...words: readonly string[]) =>
-  terminal.run(authorityCommand, [...words, "-c", config()]);
-
-interface Listed {
-  readonly id: string;
-  readonly phase: string;
-  readonly isTainted: boolean;
-  readonly signs: boolean;
-  readonly schedule: { readonly signsFrom: string };
-}
-
-const list = async (): Promise<Listed[]> => JSON.parse(await authority("list", "--json"));
+const authority = (...words: readonly string[]) => operator.authority(...words);
+const list = () => operator.authorities();
 const signing = async () => (await list()).find(({ phase }) => phase === "signing")?.id ?? "";
 
 beforeEach(async () => {
-  folder = await temporaryFolder();
-  now = new Date("2026-11-21T12:00:00Z");
-  identity = await generateX25519Identity();
-  recipient = await identityToRecipient(identity);
-  await writeFile(join(folder, "key.txt"), identity);
-  terminal = new MemoryTerminal({ clock: () => now });
-  terminal.setVariable("KEK", randomKek());
-  await configure();
+  operator = await Operator.create(start, 'PROPAGATION_INTERVAL = "0s"');
+  await writeFile(operator.file("key.txt"), identity);
   await authority("init", "--yes");
 });
 
-const out = () => join(folder, "backup.age");
-const withStore = async (place: string) => {
-  const toml = await readFile(config(), "utf8");
-  await writeFile(config(), toml.replace(/"[^"]*\/store"/, JSON.stringify(join(folder, place))));
-};
+const out = () => operator.file("backup.age");
 const exported = () => authority("export", "-o", out(), "-r", recipient);
 const restored = (...more: readonly string[]) =>
-  authority("restore", out(), "-i", join(folder, "key.txt"), ...more);
+  authority("restore", out(), "-i", operator.file("key.txt"), ...more);
 
 test("a file that is no backup is refused before anybody is asked for its passphrase", async () => {
   await writeFile(out(), "-----BEGIN CERTIFICATE-----\n");
@@ -79,9 +52,9 @@ describe("a record that does not open", () => {
     ["authority install", "install", "/nowhere"],
     ["authority export", "export", "-o", "/nowhere/backup", "-r", ""],
   ])("beside one that does ends %s, which changes nothing", async (_, ...words) => {
-    await configure('AUTHORITY_ROOT = "offline"');
-    await writeFile(join(folder, "store/authorities", `${"ab".repeat(20)}.json`), "{}");
-    const records = () => readdir(join(folder, "store"), { recursive: true });
+    await operator.configure('AUTHORITY_ROOT = "offline"');
+    await writeFile(operator.file(`store/authorities/${"ab".repeat(20)}.json`), "{}");
+    const records = () => readdir(operator.file("store"), { recursive: true });
     const before = await records();
     await expect(authority(...words.map((each) => each || recipient))).rejects.toThrow(count);
     expect(await records()).toEqual(before);
@@ -89,7 +62,7 @@ describe("a record that does not open", () => {
 
   test("is an authority, so that the store is not empty", async () => {
     await exported();
-    terminal.setVariable("KEK", randomKek());
+    operator.terminal.setVariable("KEK", randomKek());
     for (const words of [["plan"], ["rotate", "--yes"], ["taint", "0000", "--root", "immediately"]])
       await expect(authority(...words)).rejects.toThrow(
         /records that do not open \(2\)$|begins with/,
@@ -102,13 +75,13 @@ describe("a record that does not open", () => {
 describe("a taint", () => {
   test("of which the rotation was interrupted is followed by it when it is typed again", async () => {
     const id = await signing();
-    const deployment = await openDeployment({ config: config() }, terminal.environment, now);
-    const { mint } = await storesAt(deployment, now);
-    await Mint.recordTaint(mint, {
-      id,
-      taintedAt: now,
-      retiresAt: new Date("2026-11-21T13:00:00Z"),
-    });
+    const { config, terminal } = operator;
+    const { mint } = await storesAt(
+      await openDeployment({ config }, terminal.environment, start),
+      start,
+    );
+    const retiresAt = new Date("2026-11-21T13:00:00Z");
+    await Mint.recordTaint(mint, { id, taintedAt: start, retiresAt });
     expect(await signing()).toBe("");
     await expect(authority("taint", id, "--root", "with-last-leaf", "--yes")).rejects.toThrow(
       /is tainted or removed already/,
@@ -122,7 +95,7 @@ describe("a taint", () => {
     const told = await authority("taint", id, "--root", "immediately", "--yes");
     const line = /^TAINTED_AUTHORITIES = .*$/m.exec(told)?.[0] ?? "";
     expect(line).toContain(`{ id = "${id}", root_until = "2026-11-21T12:00:00Z" }`);
-    await configure(line);
+    await operator.configure(line);
     const plan = JSON.parse(await authority("plan", "--json"));
     expect(plan.needsAttention).toEqual([]);
     expect(await signing()).not.toBe(id);
@@ -130,10 +103,10 @@ describe("a taint", () => {
 
   test("prints the taints that the configuration states already, too", async () => {
     const id = await signing();
-    await configure(`TAINTED_AUTHORITIES = ["${"ab".repeat(20)}"]`);
+    await operator.configure(`TAINTED_AUTHORITIES = ["${"ab".repeat(20)}"]`);
     const told = await authority("taint", id, "--root", "with-last-leaf", "--dry-run");
     expect(told).not.toContain("TAINTED_AUTHORITIES");
-    await configure(
+    await operator.configure(
       `TAINTED_AUTHORITIES = ["${"ab".repeat(20)}", { id = "${id}", root_until = "2026-11-21T12:30:00Z" }]`,
     );
     const line = await authority("taint", id, "--root", "with-last-leaf", "--yes");
@@ -145,13 +118,13 @@ describe("a taint", () => {
 
   test("of a key for tokens says until when there are none, and changes nothing in a dry run", async () => {
     const documents = async (): Promise<string[]> => {
-      await authority("documents", "--dir", join(folder, "documents"));
-      const file = join(folder, "documents/.well-known/jwks.json");
+      await authority("documents", "--dir", operator.file("documents"));
+      const file = operator.file("documents/.well-known/jwks.json");
       return JSON.parse(await readFile(file, "utf8")).keys.map(({ kid }: { kid: string }) => kid);
     };
-    await configure('JWT_ISSUER = "https://ca.example.test"');
+    await operator.configure('JWT_ISSUER = "https://ca.example.test"');
     await authority("taint", await signing(), "--root", "immediately", "--yes");
-    now = new Date(now.getTime() + 60_000);
+    operator.now = new Date(start.getTime() + 60_000);
     const [kid = ""] = await documents();
     const none = " No token is issued until a new key has been published for 25 hours.";
     const asked = await authority("taint", kid, "--root", "immediately", "--dry-run");
@@ -166,7 +139,7 @@ describe("a taint", () => {
 
   test("that only the configuration states is in the list, the plan and every backup", async () => {
     const id = await signing();
-    await configure(`TAINTED_AUTHORITIES = ["${id.slice(0, 16)}"]`);
+    await operator.configure(`TAINTED_AUTHORITIES = ["${id.slice(0, 16)}"]`);
     expect(await list()).toMatchObject([{ id, isTainted: true, phase: "verifying" }]);
     expect(await authority("list")).toMatch(/verifying, tainted .* configuration /);
     const plan = JSON.parse(await authority("plan", "--json"));
@@ -175,7 +148,7 @@ describe("a taint", () => {
     );
     expect(plan.onTaint).toEqual([]);
     expect(await exported()).toContain(`tainted: ${id.slice(0, 12)}.`);
-    await configure();
+    await operator.configure();
     expect(await signing()).toBe(id);
     await restored("--yes");
     expect(await list()).toMatchObject([{ id, isTainted: true }]);
@@ -183,7 +156,7 @@ describe("a taint", () => {
 
   test("can still be recorded when the configuration states it, once", async () => {
     const id = await signing();
-    await configure(
+    await operator.configure(
       `TAINTED_AUTHORITIES = [{ id = "${id}", root_until = "2026-11-21T12:00:00Z" }]`,
     );
     const taint = () => authority("taint", id, "--root", "immediately", "--yes");
@@ -196,7 +169,7 @@ describe("a restore", () => {
   test("prints the age of the backup, its taints, and those of this store alone", async () => {
     const id = await signing();
     await exported();
-    now = new Date("2026-11-24T13:00:00Z");
+    operator.now = new Date("2026-11-24T13:00:00Z");
     await authority("taint", id, "--root", "with-last-leaf", "--yes");
     const told = await restored("--yes");
     expect(told.split("\n").slice(0, 4)).toEqual([
@@ -212,19 +185,19 @@ describe("a restore", () => {
   test("into an empty store keeps the taint that the configuration states", async () => {
     const id = await signing();
     await exported();
-    await configure(`TAINTED_AUTHORITIES = ["${id}"]`);
-    await withStore("another");
+    await operator.configure(`TAINTED_AUTHORITIES = ["${id}"]`);
+    await operator.moveTo("another");
     expect(await restored("--yes")).toContain(`still after: ${id.slice(0, 12)}.`);
     expect(await list()).toMatchObject([{ id, isTainted: true }]);
   });
 
   test("says that the authority signs at once that has taken a tainted one's place", async () => {
     await authority("rotate", "--yes");
-    now = new Date("2026-11-21T12:30:00Z");
+    operator.now = new Date("2026-11-21T12:30:00Z");
     await authority("taint", await signing(), "--root", "immediately", "--yes");
     const next = await signing();
     await exported();
-    await withStore("another");
+    await operator.moveTo("another");
     const told = await restored("--yes");
     expect(told).toContain(`May sign at once: ${next.slice(0, 12)}.`);
     expect(told).not.toContain("May sign later");
@@ -237,11 +210,11 @@ describe("a restore", () => {
   ])("into %s asks, and writes nothing without an answer", async (_, place, question) => {
     await authority("rotate", "--yes");
     await exported();
-    await withStore(place);
+    await operator.moveTo(place);
     const before = await list();
     await expect(restored()).rejects.toThrow(OperatorError);
     await expect(restored()).rejects.toThrow(question);
-    expect(terminal.printed).toMatch(/^May sign later: [0-9a-f]{12} from /m);
+    expect(operator.terminal.printed).toMatch(/^May sign later: [0-9a-f]{12} from /m);
     expect(await list()).toEqual(before);
   });
 });
@@ -249,7 +222,7 @@ describe("a restore", () => {
 describe("a restore of another CA's backup", () => {
   /** Moves on to another store, with a CA of its own. */
   async function otherCa(): Promise<string> {
-    await withStore("other");
+    await operator.moveTo("other");
     await authority("init", "--yes");
     return signing();
   }
@@ -258,15 +231,10 @@ describe("a restore of another CA's backup", () => {
     "that comes to be while %s asks is noticed after the answer",
     async (verb) => {
       await exported();
-      await withStore("other");
-      const { environment } = terminal;
-      const asking = new MemoryTerminal({
-        environment: environment as Record<string, string>,
-        clock: () => now,
-        isTTY: true,
-      });
-      const given = verb === "restore" ? [out(), "-i", join(folder, "key.txt")] : [];
-      const running = asking.run(authorityCommand, [verb, ...given, "-c", config()]);
+      await operator.moveTo("other");
+      const asking = operator.terminalWith({ isTTY: true });
+      const given = verb === "restore" ? [out(), "-i", operator.file("key.txt")] : [];
+      const running = operator.run(authorityCommand, [verb, ...given], asking);
       const refused = expect(running).rejects.toThrow(
         /^(?:another CA, with|the store is not empty)/,
       );
@@ -285,12 +253,12 @@ describe("a restore of another CA's backup", () => {
     for (const more of [["--yes"], ["--dry-run"], []]) {
       const restoring = restored(...more);
       await expect(restoring).rejects.toThrow(
-        `another CA, with ${own.slice(0, 12)}, is in the files in ${join(folder, "other")} already`,
+        `another CA, with ${own.slice(0, 12)}, is in the files in ${operator.file("other")} already`,
       );
       await expect(restoring).rejects.toBeInstanceOf(OperatorError);
     }
-    expect(terminal.printed).toContain(`May sign at once: ${theirs.slice(0, 12)}.`);
-    expect(terminal.printed).toContain(
+    expect(operator.terminal.printed).toContain(`May sign at once: ${theirs.slice(0, 12)}.`);
+    expect(operator.terminal.printed).toContain(
       `The bundle of the store lacks the roots of: ${theirs.slice(0, 12)}.`,
     );
     expect(await list()).toMatchObject([{ id: own, signs: true }]);
@@ -299,21 +267,21 @@ describe("a restore of another CA's backup", () => {
   test("is refused as well beside an authority that does not open", async () => {
     await exported();
     const own = await otherCa();
-    terminal.setVariable("KEK", randomKek());
+    operator.terminal.setVariable("KEK", randomKek());
     await expect(restored("--yes")).rejects.toThrow(`another CA, with ${own.slice(0, 12)}`);
   });
 
   test("is taken once the store's bundle has had its root for as long as a leaf lasts", async () => {
     const theirs = await signing();
     const told = await authority("show", theirs);
-    await writeFile(join(folder, "root.pem"), told.slice(told.indexOf("-----BEGIN")));
+    await writeFile(operator.file("root.pem"), told.slice(told.indexOf("-----BEGIN")));
     await exported();
     await otherCa();
-    await terminal.run(rootCommand, ["add", join(folder, "root.pem"), "-c", config()]);
+    await operator.run(rootCommand, ["add", operator.file("root.pem")]);
     await expect(restored("--yes")).rejects.toThrow("no long published root");
-    now = new Date("2027-02-19T11:59:59Z");
+    operator.now = new Date("2027-02-19T11:59:59Z");
     await expect(restored("--yes")).rejects.toThrow("no long published root");
-    now = new Date("2027-02-19T12:00:00Z");
+    operator.now = new Date("2027-02-19T12:00:00Z");
     await restored("--yes");
     expect((await list()).map(({ id }) => id)).toContain(theirs);
   });
@@ -322,7 +290,7 @@ describe("a restore of another CA's backup", () => {
     const theirs = await signing();
     await exported();
     await otherCa();
-    now = new Date("2040-01-01T00:00:00Z");
+    operator.now = new Date("2040-01-01T00:00:00Z");
     await restored("--yes");
     expect((await list()).map(({ id }) => id)).toContain(theirs);
   });
@@ -344,7 +312,7 @@ describe("authority show", () => {
     const first = await signing();
     await authority("rotate", "--yes");
     const begins = (await list()).map(({ schedule }) => new Date(schedule.signsFrom).getTime());
-    now = new Date(Math.max(...begins));
+    operator.now = new Date(Math.max(...begins));
     const reports = await list();
     expect(reports.filter(({ signs }) => signs)).toHaveLength(1);
     const told = await authority("list");

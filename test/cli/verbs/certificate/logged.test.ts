@@ -1,6 +1,5 @@
 import { X509Certificate } from "node:crypto";
 import { rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { LogEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
@@ -9,17 +8,14 @@ import { logCommand } from "../../../../src/cli/verbs/log/log.ts";
 import { FileStore } from "../../../../src/node/files/file-store.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { tokenEntry } from "../../../testkit/log/token-entry.ts";
-import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
-import { storeToml } from "../../../testkit/programs/store-toml.ts";
-import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { type LoggedCa, startLoggedCa } from "../../../testkit/tlog/logged-ca.ts";
+import { Operator } from "../../operator.ts";
 
 const bar = "spiffe://cluster.local/ns/foo/sa/bar";
 const kek = randomKek();
 
 let ca: LoggedCa;
-let folder: string;
-let terminal: MemoryTerminal;
+let operator: Operator;
 let leaves: string[];
 const serialOf = (pem = ""): string => new X509Certificate(pem).serialNumber.toLowerCase();
 const serialsOf = (...pems: readonly (string | undefined)[]) => pems.map(serialOf).toSorted();
@@ -36,22 +32,14 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
-  folder = await temporaryFolder();
-  terminal = new MemoryTerminal({ clock: () => ca.ca.now() });
-  terminal.setVariable("KEK", kek);
-  terminal.setVariable("RAMPART_LOG_TOKEN", ca.token);
-  const store = await FileStore.open(join(folder, "store"));
+  operator = await Operator.create(ca.ca.now(), 'PROPAGATION_INTERVAL = "0s"');
+  operator.terminal.setVariable("KEK", kek);
+  operator.terminal.setVariable("RAMPART_LOG_TOKEN", ca.token);
+  const store = await FileStore.open(operator.file("store"));
   for (const record of await ca.ca.store.load()) await store.put(record);
-  await writeFile(
-    join(folder, "rampart.toml"),
-    storeToml(join(folder, "store"), 'PROPAGATION_INTERVAL = "0s"'),
-  );
 });
 
-function certificate(...words: readonly string[]): Promise<string> {
-  return terminal.run(certificateCommand, [...words, "-c", join(folder, "rampart.toml")]);
-}
-
+const certificate = (...words: readonly string[]) => operator.run(certificateCommand, words);
 const revoke = (...words: readonly string[]) =>
   certificate("revoke", ...words, "--url", ca.url, "--yes");
 
@@ -75,7 +63,7 @@ describe("certificate revoke picks from the log", () => {
 
   test("every certificate of a token, and suggests to deny the token", async () => {
     const words = ["search", "--url", ca.url, "--serial", serialOf(leaves[2]), "--json"];
-    const { tokenId } = JSON.parse(await terminal.run(logCommand, words));
+    const { tokenId } = JSON.parse(await operator.terminal.run(logCommand, words));
     expect(await revoke("--token-id", tokenId)).toContain(`rampart deny add token/${tokenId} `);
   });
 
@@ -91,9 +79,9 @@ describe("certificate revoke picks from the log", () => {
   });
 
   test("the renewals of a certificate in a file", async () => {
-    await writeFile(join(folder, "leaf.pem"), leaves[3] ?? "");
+    await writeFile(operator.file("leaf.pem"), leaves[3] ?? "");
     // It is in the log, too.
-    const told = await revoke(join(folder, "leaf.pem"), serialOf(leaves[3]), "--with-renewals");
+    const told = await revoke(operator.file("leaf.pem"), serialOf(leaves[3]), "--with-renewals");
     expect(told.match(/^[0-9a-f]{34} /gm)).toHaveLength(2);
     expect(await revokedSerials()).toEqual(serialsOf(leaves[3], leaves[4]));
   });
@@ -101,7 +89,7 @@ describe("certificate revoke picks from the log", () => {
   test("nothing of what the log has of authorities", async () => {
     await revoke("--since", "2020-01-01T00:00:00Z");
     expect(await revokedSerials()).toHaveLength(leaves.length);
-    expect(terminal.said).toContain("left out 1 of the chosen certificates: JWT-SVIDs, ");
+    expect(operator.terminal.said).toContain("left out 1 of the chosen certificates: JWT-SVIDs, ");
   });
 
   test("nothing where nothing matches", async () => {
@@ -119,18 +107,18 @@ describe("certificate revoke picks from the log", () => {
   });
 
   test("no certificate of an authority that is not in the trust bundle", async () => {
-    const store = await FileStore.open(join(folder, "store"));
+    const store = await FileStore.open(operator.file("store"));
     for (const { kind, id } of await store.load()) await store.delete({ kind, id });
     await expect(revoke("--spiffe-id", bar)).resolves.toBe("There is nothing to revoke.");
     const why = "4 of the chosen certificates: signed by no authority in the trust bundle";
-    expect(terminal.said).toContain(`left out ${why}`);
+    expect(operator.terminal.said).toContain(`left out ${why}`);
   });
 });
 
 describe("log search, beside the store of the CA,", () => {
   const search = (...words: readonly string[]) =>
-    terminal.run(logCommand, ["search", "--url", ca.url, ...words]);
-  const config = () => ["-c", join(folder, "rampart.toml")];
+    operator.terminal.run(logCommand, ["search", "--url", ca.url, ...words]);
+  const config = () => ["-c", operator.config];
 
   async function marks(): Promise<readonly unknown[]> {
     const lines = (await search("--json", ...config())).split("\n");
@@ -142,15 +130,8 @@ describe("log search, beside the store of the CA,", () => {
 
   test("says when and why a certificate was revoked", async () => {
     await revoke(serialOf(leaves[2]), "--reason", "keyCompromise", "--why", "case 117");
-    expect(await marks()).toEqual([
-      null,
-      null,
-      null,
-      ["revoked", "keyCompromise, case 117"],
-      null,
-      null,
-      null,
-    ]);
+    const revoked = ["revoked", "keyCompromise, case 117"];
+    expect(await marks()).toEqual([null, null, null, revoked, null, null, null]);
     const at = ca.ca.now().toISOString().slice(0, 16).replace("T", " ");
     const told = await search("--account", "other", ...config());
     expect(told).toMatch(/ STATED$/m);
@@ -159,12 +140,11 @@ describe("log search, beside the store of the CA,", () => {
 
   test("says what only the configuration states, and whom the store denies", async () => {
     const [line = ""] = /^REVOKED = .*?^\]$/ms.exec(await revoke(serialOf(leaves[1]))) ?? [];
-    await rm(join(folder, "store/revocations"), { recursive: true });
+    await rm(operator.file("store/revocations"), { recursive: true });
     const other = "spiffe://cluster.local/ns/foo/sa/other";
-    await terminal.run(denyCommand, ["add", other, "--yes", ...config()]);
+    await operator.run(denyCommand, ["add", other, "--yes"]);
     const denied = 'DENIED = [{ subject = "spiffe://cluster.local/ns/shop/sa/cart" }]';
-    const toml = storeToml(join(folder, "store"), 'PROPAGATION_INTERVAL = "0s"', line, denied);
-    await writeFile(join(folder, "rampart.toml"), toml);
+    await operator.configure(line, denied);
     const states = (await marks()).map((mark) => (Array.isArray(mark) ? mark[0] : mark));
     expect(states).toEqual([null, null, "revoked", "denied", null, null, "denied"]);
   });
@@ -172,6 +152,8 @@ describe("log search, beside the store of the CA,", () => {
   test("without --config shows no state of a certificate, and says which option would", async () => {
     await revoke(serialOf(leaves[2]));
     expect(await search()).not.toContain("STATED");
-    expect(terminal.said).toContain("--config names the CA that knows what is revoked or denied");
+    expect(operator.terminal.said).toContain(
+      "--config names the CA that knows what is revoked or denied",
+    );
   });
 });

@@ -9,7 +9,6 @@ import {
   isCa,
   materialOf,
   maySign,
-  now,
   type TestCa,
 } from "../../../testkit/pki/plugged-in.ts";
 import { requireWarned, verify } from "./verifying.ts";

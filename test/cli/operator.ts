@@ -1,0 +1,100 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { authorityCommand } from "../../src/cli/verbs/authority/authority.ts";
+import type { OperatorError } from "../../src/foundation/errors.ts";
+import { randomKek } from "../testkit/configuration.ts";
+import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";
+import { operatorRefusalOf } from "../testkit/refusal.ts";
+import { temporaryFolder } from "../testkit/temporary-folder.ts";
+
+/** A `rampart.toml` for verbs on a store of files: one issuer, and these lines. */
+export const storeToml = (store: string, ...lines: readonly string[]): string =>
+  [
+    ...lines,
+    `STORE_DIRECTORY = ${JSON.stringify(store)}`,
+    '[[ISSUERS]]\nissuer = "https://a.test"',
+  ].join("\n");
+
+/** An authority, as `authority list --json` prints it. */
+interface ListedAuthority {
+  readonly id: string;
+  readonly phase: string;
+  readonly key: string;
+  readonly isTainted: boolean;
+  readonly signs: boolean;
+  readonly schedule: Record<"publishedFrom" | "signsFrom" | "signsUntil" | "retiresAt", string>;
+}
+
+/** Somebody who types verbs on a CA with a store of files, at a pipe, and whose clock a test sets. */
+export class Operator {
+  readonly terminal: MemoryTerminal;
+  readonly config: string;
+  now: Date;
+  readonly #folder: string;
+  /** Lines of every configuration. */
+  readonly #usual: readonly string[];
+  #lines: readonly string[] = [];
+  #store = "store";
+
+  private constructor(folder: string, now: Date, usual: readonly string[]) {
+    this.#folder = folder;
+    this.#usual = usual;
+    this.config = this.file("rampart.toml");
+    this.now = now;
+    this.terminal = new MemoryTerminal({
+      environment: { KEK: randomKek() },
+      clock: () => this.now,
+    });
+  }
+
+  /** @param usual Lines of every configuration that this operator writes. */
+  static async create(now: Date, ...usual: readonly string[]): Promise<Operator> {
+    const operator = new Operator(await temporaryFolder(), now, usual);
+    await operator.configure();
+    return operator;
+  }
+
+  file(name: string): string {
+    return join(this.#folder, name);
+  }
+
+  /** Writes the configuration anew: the usual lines, and these. */
+  async configure(...lines: readonly string[]): Promise<void> {
+    this.#lines = lines;
+    await writeFile(this.config, storeToml(this.file(this.#store), ...this.#usual, ...this.#lines));
+  }
+
+  /** Has the same configuration name another folder for the store. */
+  async moveTo(store: string): Promise<void> {
+    this.#store = store;
+    await this.configure(...this.#lines);
+  }
+
+  /** Types a verb. @returns What it prints. @throws what it throws. */
+  run(
+    noun: Parameters<MemoryTerminal["run"]>[0],
+    words: readonly string[],
+    terminal: MemoryTerminal = this.terminal,
+  ): Promise<string> {
+    return terminal.run(noun, [...words, "-c", this.config]);
+  }
+
+  authority(...words: readonly string[]): Promise<string> {
+    return this.run(authorityCommand, words);
+  }
+
+  /** Why `rampart authority` does not do it. */
+  refusal(...words: readonly string[]): Promise<OperatorError> {
+    return operatorRefusalOf(() => this.authority(...words));
+  }
+
+  async authorities(): Promise<readonly ListedAuthority[]> {
+    return JSON.parse(await this.authority("list", "--json"));
+  }
+
+  /** Another terminal of this operator, with the same environment and, unless told otherwise, the same clock. */
+  terminalWith(options: ConstructorParameters<typeof MemoryTerminal>[0]): MemoryTerminal {
+    const environment = this.terminal.environment as Record<string, string>;
+    return new MemoryTerminal({ environment, clock: () => this.now, ...options });
+  }
+}
