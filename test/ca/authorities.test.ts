@@ -42,31 +42,10 @@ const rootsOf = async (authorities: Authorities, now: Date) =>
   (await authorities.at(now)).trustBundle.roots.length;
 
 describe("the authorities of a store", () => {
-  test("are read once for a thousand requests", async () => {
+  test("are read once for a thousand requests, and again after a minute", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
     for (let i = 0; i < 1000; i++)
       await authorities.at(later((i * Authorities.longestRefreshSeconds) / 1001));
-    expect(store.loads).toBe(1);
-  });
-
-  test("serve a hundred requests at once on a cold start", async () => {
-    const { authorities } = loadAuthorities(keks, current);
-    const requests = Array.from({ length: 100 }, () => signerOf(authorities, start));
-    expect(new Set(await Promise.all(requests))).toEqual(new Set([current.id]));
-  });
-
-  test("serve on while one request reads them again", async () => {
-    const { authorities, store } = loadAuthorities(keks, current);
-    await authorities.at(start);
-    const now = later(Authorities.longestRefreshSeconds);
-    await Promise.all(Array.from({ length: 1000 }, () => authorities.at(now)));
-    expect(store.loads).toBe(2);
-  });
-
-  test("are read again after a minute", async () => {
-    const { authorities, store } = loadAuthorities(keks, current);
-    await authorities.at(start);
-    await authorities.at(later(Authorities.longestRefreshSeconds - 0.001));
     expect(store.loads).toBe(1);
     await authorities.at(later(Authorities.longestRefreshSeconds));
     expect(store.loads).toBe(2);
@@ -114,21 +93,14 @@ describe("the authorities of a store", () => {
     expect(refreshed.issuer?.signingKey).toBe(issuer?.signingKey);
   });
 
-  test("include a new one after the next read", async () => {
-    const { authorities, store } = loadAuthorities(keks, current);
-    await authorities.at(later(20_000));
-    await store.put(successor);
-    expect(await rootsOf(authorities, later(20_000 + Authorities.longestRefreshSeconds - 1))).toBe(
-      1,
-    );
-    expect(await rootsOf(authorities, later(20_000 + Authorities.longestRefreshSeconds))).toBe(2);
-  });
-
-  test("lose one that was deleted after the next read", async () => {
+  test("lose one that was deleted after the next read, and have a new one", async () => {
     const { authorities, store } = loadAuthorities(keks, current, successor);
-    expect(await rootsOf(authorities, later(20_000))).toBe(2);
+    const read = (times: number) => later(20_000 + times * Authorities.longestRefreshSeconds);
+    expect(await rootsOf(authorities, read(0))).toBe(2);
     store.records.delete(`authority/${successor.id}`);
-    expect(await rootsOf(authorities, later(20_000 + Authorities.longestRefreshSeconds))).toBe(1);
+    expect(await rootsOf(authorities, read(1))).toBe(1);
+    await store.put(successor);
+    expect(await rootsOf(authorities, read(2))).toBe(2);
   });
 
   test("answer alike in whatever order they are read", async () => {
@@ -167,11 +139,8 @@ test.each([true, false])(
 describe("a phase", () => {
   test.each([
     ["nobody signs before the first", -1, undefined],
-    ["the first signs from its instant", 0, "current"],
     ["the first signs up to the second's", 43_199.999, "current"],
     ["the second signs from its instant", 43_200, "successor"],
-    ["the second signs when the first no longer may", 100_000, "successor"],
-    ["the second signs up to its end", 119_999.999, "successor"],
     ["nobody signs after the last", 120_000, undefined],
   ])("begins with its instant: %s", async (_, second, signer) => {
     const { authorities } = loadAuthorities(keks, current, successor);
@@ -188,33 +157,10 @@ describe("a phase", () => {
     expect(store.loads).toBe(1);
   });
 
-  test.each([
-    ["before any is published", -101, 0],
-    ["from the first publication", -100, 1],
-    ["before the second publication", 9_999, 1],
-    ["from the second publication", 10_000, 2],
-    ["until the last leaf of the first has expired", 99_999, 2],
-    ["after it", 100_000, 1],
-    ["after all", 200_000, 0],
-  ])("decides what is in the trust bundle: %s", async (_, second, roots) => {
-    const { authorities } = loadAuthorities(keks, current, successor);
-    expect(await rootsOf(authorities, later(second))).toBe(roots);
-  });
-
   test("is that of the request, even when a clock goes back", async () => {
     const { authorities } = loadAuthorities(keks, current, successor);
     expect(await signerOf(authorities, later(43_200))).toBe(successor.id);
     expect(await signerOf(authorities, later(43_199))).toBe(current.id);
-  });
-
-  test("moves the sequence of the bundle on, and nothing moves it back", async () => {
-    const { authorities } = loadAuthorities(keks, current, successor);
-    let last = 0;
-    for (const second of [-200, -100, 0, 10_000, 43_200, 99_999, 100_000]) {
-      const { sequence } = await authorities.at(later(second));
-      expect(sequence).toBeGreaterThanOrEqual(last);
-      last = sequence;
-    }
   });
 });
 

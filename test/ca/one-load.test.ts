@@ -75,19 +75,16 @@ describe.each(ways)("two thousand requests at once, with work shared by %s", (_,
     expect(store.loads).toBe(2);
   });
 
-  test.each([60, 180])(
-    "from a loop that had stalled for %i seconds load it twice",
-    async (stall) => {
-      const { authorities, store, hold } = slowAuthorities(shareWork);
-      await authorities.at(start);
-      const release = hold();
-      const times = all.map((__, i) => later(surviveOutageSeconds + 1 + (i % stall)));
-      const signers = signersAt(authorities, times);
-      release();
-      expect(await signers).toEqual(new Set([record.id]));
-      expect(store.loads).toBeLessThanOrEqual(3);
-    },
-  );
+  test("from a loop that had stalled for three minutes load it twice", async () => {
+    const { authorities, store, hold } = slowAuthorities(shareWork);
+    await authorities.at(start);
+    const release = hold();
+    const times = all.map((__, i) => later(surviveOutageSeconds + 1 + (i % 180)));
+    const signers = signersAt(authorities, times);
+    release();
+    expect(await signers).toEqual(new Set([record.id]));
+    expect(store.loads).toBeLessThanOrEqual(3);
+  });
 
   test("load it once for the latest request, and not again for requests with older times", async () => {
     const { authorities, store } = slowAuthorities(shareWork);
@@ -121,17 +118,6 @@ test("requests beyond the places that wait for a load are refused, and served af
   await Promise.all(served);
   expect((await authorities.at(start)).issuer?.authority.id).toBe(record.id);
   expect(store.loads).toBe(1);
-});
-
-test("a load that hangs counts as lost, and a request that waited for it loads anew", async () => {
-  const { authorities, store, hold } = slowAuthorities((room) => sharePromises(room, 1));
-  const release = hold();
-  const lost = authorities.at(start);
-  hold()();
-  expect((await authorities.at(start)).issuer?.authority.id).toBe(record.id);
-  expect(store.loads).toBe(1);
-  release();
-  expect((await lost).issuer?.authority.id).toBe(record.id);
 });
 
 test("requests in any order of their times share one view", async () => {

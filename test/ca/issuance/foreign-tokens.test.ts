@@ -84,35 +84,6 @@ async function startWith(table: object, values: object = {}, useToken?: UseToken
 const rejected = (check: string) => ({ reason: "credential-rejected", check });
 
 describe("a token that is no ServiceAccount's", () => {
-  test("gets the identity that the entry of its claims gives", async () => {
-    const { request, tokenOf, audit } = await startWith({});
-    await request(await tokenOf());
-    expect(audit).toMatchObject({
-      outcome: "issued",
-      spiffeId: "spiffe://cluster.local/ns/ci/sa/repo-74",
-    });
-  });
-
-  test.each<[string, Claims, string]>([
-    ["of another repository", { repository_id: "75" }, "subject"],
-    ["of a pull request", { environment: undefined }, "subject"],
-    ["for another audience", { aud: "https://github.com/octo-org" }, "audience"],
-    ["that has ended", { exp: 1 }, "time"],
-    ["of another issuer of the platform", { iss: `${iss}/enterprise` }, "issuer"],
-    ["that says it is a ServiceAccount's", { iss: cluster.issuer }, "key"],
-  ])("gets nothing %s", async (_, changes, check) => {
-    const { callerOf, tokenOf } = await startWith({});
-    expect(await refusalOf(async () => callerOf(await tokenOf(changes)))).toEqual(rejected(check));
-  });
-
-  test("is verified before a claim of it counts", async () => {
-    const { callerOf, tokenOf } = await startWith({});
-    const [header, , signature] = (await tokenOf()).split(".");
-    const other = (await tokenOf({ run_id: "1" })).split(".")[1];
-    const forged = [header, other, signature].join(".");
-    expect(await refusalOf(() => callerOf(forged))).toEqual(rejected("signature"));
-  });
-
   test("is no node proxy, gateway or signer", async () => {
     const { request, tokenOf, callerOf } = await startWith({});
     const token = await tokenOf();
@@ -128,14 +99,6 @@ describe("a token that is no ServiceAccount's", () => {
     });
     const forwards = { "x-rampart-forwards": "certificate", "x-forwarded-client-cert": "URI=a" };
     expect(await refusalOf(() => callerOf(token, forwards))).toEqual(rejected("gateway"));
-  });
-
-  test("claims no cluster but its issuer's", async () => {
-    const { callerOf, tokenOf } = await startWith({});
-    const token = await tokenOf();
-    await callerOf(token, { clusterid: "github" });
-    const elsewhere = { clusterid: "Kubernetes" };
-    expect(await refusalOf(() => callerOf(token, elsewhere))).toEqual(rejected("cluster"));
   });
 
   test("is not for a ServiceAccount's issuer, nor the other way round", async () => {
@@ -221,16 +184,6 @@ describe("what is known of a token's claims", () => {
       { tokenSubject: { claims: { "'https://sts.amazonaws.com/'.aws_account": "111122223333" } } },
     ]);
   });
-
-  test("is what a rule decides by", async () => {
-    const rule = { name: "no", when: { claims: { ref: "refs/heads/*" } }, then: { deny: "no" } };
-    const { request, tokenOf } = await startWith(recorded, { POLICY: { rules: [rule] } });
-    await request(await tokenOf({ ref: "refs/tags/1" }));
-    expect(await refusalOf(async () => request(await tokenOf()))).toEqual({
-      reason: "policy-denied",
-      rule: "no",
-    });
-  });
 });
 
 describe("a certificate behind which such a token is", () => {
@@ -279,16 +232,6 @@ describe("a certificate behind which such a token is", () => {
 
 describe("a token that is good once", () => {
   const once = { subjects: [{ ...deploy, once: true }] };
-
-  test("gets one certificate, and the next call is refused", async () => {
-    const { request, tokenOf, callerOf } = await startWith(once, {}, memory());
-    const token = await tokenOf();
-    // Nobody has got anything for it yet.
-    await callerOf(token);
-    await request(token);
-    expect(await refusalOf(() => request(token))).toEqual(rejected("replay"));
-    await request(await tokenOf({ jti: "another" }));
-  });
 
   test("is not used up by a call that is refused for another reason", async () => {
     const { request, tokenOf } = await startWith(once, {}, memory());

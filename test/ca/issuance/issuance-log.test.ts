@@ -27,18 +27,21 @@ const { csrPem: csr } = await createWorkload();
 async function startLogging(
   append: AppendOnlyLog["append"],
   mode: LogMode = "required",
-  refusal?: string,
   values = {},
 ) {
-  const troubles = () => [refusal ?? "the log is in trouble"];
-  const issuanceLog: AppendOnlyLog = { mode, append, refusal: () => refusal, troubles };
+  const issuanceLog: AppendOnlyLog = {
+    mode,
+    append,
+    refusal: () => undefined,
+    troubles: () => [],
+  };
   const ca = await startCa({ ISSUERS, ...values }, { issuanceLog, hasNoNamesake: true });
   await ca.found();
   const takeAudits = () => ca.log.audits.splice(0);
   const service = { send: async (r: Request) => ca.app.fetch(r), key, now: ca.now, takeAudits };
   const ask = async (metadata = {}) =>
     callWithClient(grpcWeb, service, { csr, metadata }, await bearer(service));
-  return { ask, takeAudits, app: ca.app, ca };
+  return { ask, takeAudits, ca };
 }
 
 const failing: AppendOnlyLog["append"] = async () => {
@@ -89,7 +92,7 @@ test("logs the signer that was asked for, where a rule chooses another one", asy
     return { origin: "log", index: signers.push([signer, certSigner]) };
   };
   const callers = [{ issuer: issuerTables.cluster.issuer }];
-  const { ask, ca } = await startLogging(append, "required", undefined, {
+  const { ask, ca } = await startLogging(append, "required", {
     MAX_WORKLOAD_CERT_TTL: "1h",
     DEFAULT_WORKLOAD_CERT_TTL: "1h",
     SIGNERS: ["a", "b"].map((name) => ({ name, inception_date: "2026-11-21", callers })),
@@ -159,28 +162,6 @@ test("a log that is too busy refuses with its own reason", async () => {
   await ask();
   expect(takeAudits()).toMatchObject([{ reason: "too-many-waiting", log: "unlogged" }]);
 });
-
-test("says at /readyz what an operator should know of the log", async () => {
-  const { app } = await startLogging(failing);
-  const readiness = await (await app.request(`${origin}/readyz`)).json();
-  expect(readiness).toMatchObject({ ready: true, reasons: ["the log is in trouble"] });
-});
-
-test.each<[LogMode, number]>([
-  ["required", 503],
-  ["best-effort", 200],
-])(
-  "a log that takes no entry: /readyz with the mode %s answers %i, and why",
-  async (mode, code) => {
-    const { app } = await startLogging(failing, mode, "the issuance log takes no entry: disk full");
-    const response = await app.request(`${origin}/readyz`);
-    expect(response.status).toBe(code);
-    expect(await response.json()).toMatchObject({
-      ready: code === 200,
-      reasons: ["the issuance log takes no entry: disk full"],
-    });
-  },
-);
 
 test("has no routes of a log without one", async () => {
   const { app } = await startCa({ ISSUERS });

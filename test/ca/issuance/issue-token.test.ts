@@ -142,12 +142,6 @@ test("a caller with a certificate gets a token that ends with the caller's last 
   expect(expiresAt.getTime()).toBeGreaterThan(provedUntil.getTime() - 1000);
 });
 
-test("a rule of the policy counts for tokens, whatever else it is about", async () => {
-  const rules = [{ name: "no-foo", when: { namespace: "foo" }, then: { deny: "closed" } }];
-  const { ask } = await startIssuing({ POLICY: { rules } });
-  await expect(ask()).rejects.toMatchObject({ refusal: { reason: "policy-denied" } });
-});
-
 test("the default life of a rule, which certificates may have too, makes no token live longer than MAX_JWT_TTL", async () => {
   const rules = [{ name: "day", then: { default_life: "24h" } }];
   const { ca, ask } = await startIssuing({ POLICY: { rules }, MAX_JWT_TTL: "10m" });

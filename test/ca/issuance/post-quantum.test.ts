@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
-import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
 import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
@@ -171,15 +170,6 @@ describe.each([
     const sizes = records?.map(({ value }) => value.length) ?? [];
     expect(Math.max(...sizes)).toBeLessThan(24_000);
     expect((await text("/crl.pem")).length).toBeLessThan(2_000);
-  });
-
-  test("no post-quantum root of another CA comes into the mesh", async () => {
-    const { issued } = await start();
-    const { bundle } = await issued(classical, "pq");
-    const root = roots(bundle).find(({ publicKey }) => publicKey.asymmetricKeyType !== "ec");
-    expect(() => parseForeignAuthority(new Uint8Array(root?.raw ?? []))).toThrow(
-      "post-quantum key",
-    );
   });
 });
 

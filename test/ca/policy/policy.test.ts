@@ -108,17 +108,6 @@ test("decides as somebody who reads the rules from top to bottom", () => {
 });
 
 describe("a rule", () => {
-  test("that fits first decides", () => {
-    const policy = policyOf(
-      { when: { namespace: "pay*" }, then: { deny: "closed" } },
-      { when: { namespace: "shop" }, then: { maximum_life: "1h" } },
-      { then: { deny: "nobody else" } },
-    );
-    expect(outcomeIn(policy)).toEqual({ lifeSeconds: 3600, signer: undefined });
-    expect(outcomeIn(policy, { namespace: "pay-eu" }).denied).toBe("the rule r0 denies it: closed");
-    expect(outcomeIn(policy, { namespace: "edge" }).denied).toContain("nobody else");
-  });
-
   test("over what a request lacks does not fit, and neither does a star", () => {
     const policy = policyOf({ when: { signer: "*" }, then: { deny: "signers" } });
     expect(outcomeIn(policy).denied).toBeUndefined();

@@ -7,7 +7,7 @@ import type { OpenAuthority } from "../../../src/pki/authority/signing-authority
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
-import { startCa } from "../../testkit/ca/running-ca.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {
   openStore,
   publishedBundle,
@@ -20,6 +20,21 @@ import {
 import { createCrlAuthority, parsedCrl } from "../../testkit/pki/crl-authority.ts";
 import { readCrl } from "../../testkit/pki/crls.ts";
 
+/** The CRLs of the views that `at` answers, with a daily life. */
+const crlsOf = (
+  { log }: RunningCa,
+  at: () => AuthorityView,
+  configuredRevocations: AuthorityView["revocations"] = [],
+  shareWork: WorkSharing = sharePromises,
+) =>
+  new SignedCrls({
+    authorities: { at, renew: async () => {} },
+    configuredRevocations,
+    shareWork,
+    log,
+    lifetimeSeconds: 86_400,
+    propagationSeconds: 600,
+  });
 test("a CRL is signed again when its revocations change and their number does not", async () => {
   const ca = await startSigningCa({ CRL: "on" });
   await revokeCertificates(ca, ["0a"], ca.now());
@@ -36,14 +51,7 @@ test("a CRL is signed again when its revocations change and their number does no
     ...each,
     certificates: new Map([...certificates.values()].map((end) => ["0c", end])),
   }));
-  const source = new SignedCrls({
-    authorities: { at: () => views.shift() ?? first, renew: async () => {} },
-    configuredRevocations: configured,
-    shareWork: sharePromises,
-    log: ca.log,
-    lifetimeSeconds: 86_400,
-    propagationSeconds: 600,
-  });
+  const source = crlsOf(ca, () => views.shift() ?? first, configured);
   await source.at(ca.now());
   expect(readCrl((await source.at(ca.now())).pem).entries.toSorted()).toEqual([
     ["0b", 1],
@@ -63,14 +71,7 @@ test.each<[string, WorkSharing]>([
     ca.pass(refresh);
     const newer = await viewOf(ca);
     const views: AuthorityView[] = [older, newer];
-    const source = new SignedCrls({
-      authorities: { at: () => views.shift() ?? newer, renew: async () => {} },
-      configuredRevocations: [],
-      shareWork,
-      log: ca.log,
-      lifetimeSeconds: 86_400,
-      propagationSeconds: 600,
-    });
+    const source = crlsOf(ca, () => views.shift() ?? newer, [], shareWork);
     const [, own] = await Promise.all([source.at(ca.now()), source.at(ca.now())]);
     expect(readCrl(own.pem).entries).toEqual([["0a", 1]]);
   },
@@ -91,14 +92,7 @@ test("the next CRL of a root in a key service is published in place of the one b
     store: { ...view.store, statements: { ...view.store.statements, crl: [crl] } },
   });
   const views = [withCrl(one), withCrl(two)];
-  const source = new SignedCrls({
-    authorities: { at: () => views.shift() ?? withCrl(two), renew: async () => {} },
-    configuredRevocations: [],
-    shareWork: sharePromises,
-    log: ca.log,
-    lifetimeSeconds: 86_400,
-    propagationSeconds: 600,
-  });
+  const source = crlsOf(ca, () => views.shift() ?? withCrl(two));
   const before = await source.at(ca.now());
   const after = await source.at(ca.now());
   expect([before, after].map(({ ofBundle }) => ofBundle.at(-1)?.der)).toEqual([one.der, two.der]);
@@ -148,14 +142,7 @@ async function withTwoIssuers() {
   const views = { both: view, one: { ...view, crlIssuers: [broken, second] } };
   const names = { first: first.authority.id, second: second.authority.id };
   let current: AuthorityView = view;
-  const source = new SignedCrls({
-    authorities: { at: () => current, renew: async () => {} },
-    configuredRevocations: [],
-    shareWork: sharePromises,
-    log: ca.log,
-    lifetimeSeconds: 86_400,
-    propagationSeconds: 600,
-  });
+  const source = crlsOf(ca, () => current);
   const show = (next: AuthorityView) => {
     current = next;
   };

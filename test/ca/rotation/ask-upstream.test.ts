@@ -10,16 +10,12 @@ import {
   UpstreamError,
   UpstreamProtocol,
 } from "../../../src/ca/upstream-authority.ts";
-import { Configuration } from "../../../src/config/configuration.ts";
-import { upstreamOf } from "../../../src/config/internal/upstream.ts";
-import { IntermediateRequest } from "../../../src/pki/authority/new-authority.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {
   decideTaint,
@@ -29,14 +25,12 @@ import {
   signerOf,
   taint,
 } from "../../testkit/ca/tainted-ca.ts";
-import { randomKek } from "../../testkit/configuration.ts";
 import {
   startUpstream,
   text,
   type UpstreamServer,
   vault,
 } from "../../testkit/network/upstream-server.ts";
-import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { createCa } from "../../testkit/pki/plugged-in.ts";
 
 const day = 86_400;
@@ -145,15 +139,11 @@ test("a new root upstream is published, and signs when every verifier knows it",
 describe("an upstream", () => {
   test.for<[string, UpstreamServer["behaviour"], string]>([
     ["refuses", text(403, "{}"), "answered with status 403"],
-    ["redirects", text(307, "{}"), "answered with status 307"],
-    ["answers no JSON", text(200, "<html>"), "did not answer JSON"],
     [
       "answers something else",
       text(200, `{"errors":["${secret}"]}`),
       "answered no certificate (data)",
     ],
-    ["answers too much", text(200, `"${"a".repeat(300_000)}"`), "answered too much"],
-    ["hangs up", (_, response) => void response.destroy(), "did not answer"],
     [
       "answers with no certificate in the PEM",
       () => ({ data: { certificate: "-", ca_chain: [] } }),
@@ -175,7 +165,6 @@ describe("an upstream", () => {
       },
       "a self-signed certificate",
     ],
-    ["certifies no CA", (asked) => vault(root, nowOfCa, { extensions: [] })(asked), "it is no CA"],
     [
       "gives it the SPIFFE ID of a workload",
       (asked) =>
@@ -200,21 +189,6 @@ describe("an upstream", () => {
           ],
         })(asked),
       "the key usage of the intermediate lacks cRLSign",
-    ],
-    [
-      "leaves out its root",
-      async (asked) => ({
-        data: { ...(await vault(root, nowOfCa)(asked)).data, ca_chain: [], issuing_ca: undefined },
-      }),
-      "no certificate has the name of its issuer",
-    ],
-    [
-      "names a root that did not sign",
-      async (asked) => {
-        const { certificate } = (await vault(root, nowOfCa)(asked)).data;
-        return { data: { certificate, ca_chain: [(await createCa(root.name)).pem] } };
-      },
-      "did not sign it",
     ],
     [
       "answers more roots than a bundle may take",
@@ -289,19 +263,6 @@ describe("an upstream", () => {
     expect(await idsIn(ca)).toHaveLength(1);
   });
 
-  test("that gives nothing for long is a reason of readiness, and the CA stays ready", async () => {
-    const { upstream, ca } = await startDue();
-    upstream.behaviour = text(500, "{}");
-    expect((await readiness(ca)).reasons).toEqual([
-      expect.stringMatching(/^the next intermediate is .*the CA upstream has given none/),
-    ]);
-    expect((await readiness(ca)).ready).toBe(true);
-    upstream.behaviour = vault(root, nowOfCa);
-    await ca.rotate();
-    ca.pass(60);
-    expect((await readiness(ca)).reasons).toEqual([]);
-  });
-
   test("that gives nothing is reported while there is time to act, however short its intermediates are", async () => {
     const upstream = await startUpstream((asked) =>
       vault(root, nowOfCa, { notAfter: addSeconds(nowOfCa(), 4 * 3600) })(asked),
@@ -322,23 +283,6 @@ describe("an upstream", () => {
     expect((await readiness(ca)).reasons).toEqual([
       expect.stringMatching(/^the next intermediate is due: .*the CA upstream has given none/),
     ]);
-  });
-
-  test("that hangs is left after a while", async () => {
-    const upstream = await startUpstream(() => undefined);
-    const configuration = Configuration.parse({
-      ISSUERS: [{ issuer: "https://a.test" }],
-      KEK: randomKek(),
-      AUTHORITY_ROOT: "upstream",
-      UPSTREAM_AUTHORITY: JSON.stringify({ kind: "rampart", url: upstream.url }),
-      UPSTREAM_CREDENTIAL: secret,
-    });
-    const ask = upstreamOf(configuration, {
-      fetching: { fetchTrusting: NodeFetch.trusting, fetchTimeoutMilliseconds: 100 },
-      clock: () => new Date(),
-    });
-    const { csr } = await IntermediateRequest.create(clusterLocal, "EC-P256");
-    await expect(ask?.({ csr, lifetimeSeconds: 1 })).rejects.toThrow(UpstreamError);
   });
 
   test("that is late may give a short intermediate, once", async () => {
@@ -401,12 +345,4 @@ test("below another root, too, the successor of a tainted intermediate signs onc
   const signer = await signerOf(ca);
   expect(signer).toBeDefined();
   expect(signer).not.toBe(first);
-});
-
-test("a taint of the only intermediate has another one signed at once", async () => {
-  const { ca, first } = await startDue();
-  await taint(ca, "with-last-leaf", first);
-  expect(ca.log.operations.map(({ event }) => event)).toContain("emergency-rotation");
-  ca.pass(propagation);
-  expect(await signerOf(ca)).not.toBe(first);
 });

@@ -93,16 +93,6 @@ describe("an empty store", () => {
     };
   }
 
-  test.each(["EC-P384", "RSA-2048"] as const)("gets an authority of the kind %s", async (kind) => {
-    const empty = mint({
-      authorityKey: kind,
-      phaseLengths: { ...phaseLengths, propagationSeconds: 0 },
-    });
-    await foundIfEmpty(empty, noon);
-    const { issuer } = await viewsOf(empty).at(noon);
-    expect(issuer?.authority.publicKey.algorithm).toBe(kind === "RSA-2048" ? "RSA" : kind);
-  });
-
   test.each([
     ["the first instant", "2026-11-21T00:00:00.000Z"],
     ["the last instant", "2026-11-21T23:59:59.999Z"],
@@ -147,7 +137,6 @@ describe("a store that is not empty", () => {
 
   test.each<[string, string]>([
     ["that is junk", "junk"],
-    ["that is empty", ""],
     ["of a future version", '{"version":2}'],
   ])("is not touched though its only record is one %s", async (_, value) => {
     const found = mint();
@@ -177,22 +166,4 @@ test("a store that cannot be read is not taken for an empty one", async () => {
   await expect(foundIfEmpty(down, noon)).rejects.toBe(down.store.outage);
   down.store.outage = undefined;
   expect(down.store.records.size).toBe(0);
-});
-
-test("the private key is in the store only under the seal", async () => {
-  const empty = mint();
-  await foundIfEmpty(empty, noon);
-  const [value = ""] = empty.store.records.values();
-  expect(Object.keys(JSON.parse(value))).toEqual([
-    "version",
-    "id",
-    "trustDomain",
-    "kek",
-    "schedule",
-    "certificate",
-    "intermediates",
-    "roots",
-    "iv",
-    "sealedKey",
-  ]);
 });
