@@ -105,18 +105,6 @@ test("no program is ready while it ends, and says why, in its gauge too", async 
   expect(await gauge()).toMatch(/rampart_ready 0$/);
 });
 
-test("operations that a program logs are among its metrics", async () => {
-  const { context, log } = setUp();
-  let text = "";
-  await Program.begin(context, async ({ log: own, registry }) => {
-    own.operation({ event: "serving", level: "info" });
-    text = await registry.metrics();
-    return {};
-  });
-  expect(text).toMatch(/rampart_operations_total\{event="serving",level="info"\} 1/);
-  expect(log.operations).toEqual([{ event: "serving", level: "info" }]);
-});
-
 /** A program under `run`, whose configuration and begin take as long as a test lets them. */
 function running(started?: Promise<Partial<RunningProgram<number>>>) {
   const { log, context, ended } = setUp();

@@ -157,11 +157,14 @@ test.each([
   ["fips-140-2", "needs a validated module"],
   ["fips-140-3", "needs a validated module"],
   ["PQC", 'must be "pqc"'],
-])("the policy %s is refused by every program, in one sentence", async (policy, why) => {
+])("the policy %s is refused", (policy, why) => {
   expect(CompliancePolicy.faultIn(policy)).toContain(why);
-  const program = startRampart(["authority", "list"], { COMPLIANCE_POLICY: policy });
+});
+
+test("a policy that cannot be is refused by a program, in one sentence", async () => {
+  const program = startRampart(["authority", "list"], { COMPLIANCE_POLICY: "PQC" });
   expect((await program.ended).exitCode).toBe(1);
-  expect(program.lines.join("\n")).toMatch(`COMPLIANCE_POLICY: `);
+  expect(program.lines.join("\n")).toMatch("COMPLIANCE_POLICY: ");
 });
 
 test("the bootstrap of an Envoy under pqc offers that group and TLS 1.3 alone", () => {

@@ -94,10 +94,8 @@ const encoded = (response: ServerResponse): void => {
 };
 
 test.each<[string, Answer]>([
-  ["an error", (_q, r) => void r.writeHead(503).end()],
   ["a redirect", (_q, r) => void r.writeHead(302, { location: "http://evil.test/" }).end()],
   ["garbage", ok("<html>")],
-  ["no answer", (_q, r) => void r.destroy()],
   ["another protocol", (_q, r) => void r.socket?.end(switched)],
   ["too much", (_q, r) => void r.end(Buffer.alloc(2 << 20, " "))],
   ["what is not UTF-8", (_q, r) => void r.end(Uint8Array.of(0x22, 0xff, 0x22))],
@@ -185,18 +183,15 @@ test("a refused bundle does not change the conditional request", async () => {
   expect(follower.lastError).toBeUndefined();
 });
 
-test.each(["3000000", "9".repeat(30)])(
-  "an endpoint that grants a wait of %s s is asked again all the same",
-  async (seconds) => {
-    const granting: Answer = ({ headers: { "if-none-match": tag } }, response) => {
-      const head = { etag: '"1"', "preference-applied": `wait=${seconds}` };
-      if (tag === undefined) response.writeHead(200, head).end(lasting(1));
-      else response.writeHead(304, head).end();
-    };
-    const { until } = await follow(granting);
-    expect(await until(3)).toEqual(["bundle 1", "confirmed", "confirmed"]);
-  },
-);
+test("an endpoint that grants a wait without end is asked again all the same", async () => {
+  const granting: Answer = ({ headers: { "if-none-match": tag } }, response) => {
+    const head = { etag: '"1"', "preference-applied": `wait=${"9".repeat(30)}` };
+    if (tag === undefined) response.writeHead(200, head).end(lasting(1));
+    else response.writeHead(304, head).end();
+  };
+  const { until } = await follow(granting);
+  expect(await until(3)).toEqual(["bundle 1", "confirmed", "confirmed"]);
+});
 
 test("the TLS options are read before each request, and unreadable ones are a failure", async () => {
   let reads = 0;

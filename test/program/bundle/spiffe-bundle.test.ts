@@ -67,30 +67,22 @@ test("a bundle without keys is valid, and withdraws its trust domain", () => {
 
 test.each<[string, string]>([
   ["garbage", "<html>"],
-  ["nothing", ""],
-  ["no object", "[]"],
-  ["null", "null"],
   ["an object without keys", "{}"],
   ["keys that are no list", bundle({})],
   ["a key that is null", bundle([null, entry])],
-  ["a key that is a text", bundle(["x509-svid", entry])],
   ["a use that is no text", bundle([{ use: 1 }, entry])],
   ["a certificate that does not parse", bundle([{ ...entry, x5c: ["AAAA"] }])],
   ["a certificate in base64url", bundle([{ ...entry, x5c: [`-${x5c.slice(1)}`] }])],
-  ["a certificate with a line break", bundle([{ ...entry, x5c: [`${x5c}\n`] }])],
   ["a certificate with an octet after it", bundle([{ ...entry, x5c: [longer] }])],
   ["a certificate that is no text", bundle([{ ...entry, x5c: [1] }])],
   ["a certificate that is not in a list", bundle([{ ...entry, x5c }])],
   ["an empty chain", bundle([{ ...entry, x5c: [] }])],
   ["a chain of two", bundle([{ ...entry, x5c: [x5c, x5c] }])],
   ["a certificate that is not a CA's", bundle([{ ...entry, x5c: [leaf?.raw.toString("base64")] }])],
-  ["a good key and a bad one", bundle([entry, { ...entry, x5c: ["AAAA"] }])],
   ["a sequence that is no number", bundle([entry], { spiffe_sequence: "7" })],
-  ["a sequence that is null", bundle([entry], { spiffe_sequence: null })],
   ["a negative sequence", bundle([entry], { spiffe_sequence: -1 })],
   ["a sequence beyond 2^53", bundle([entry], { spiffe_sequence: 2 ** 53 })],
   ["a hint that is no whole number", bundle([entry], { spiffe_refresh_hint: 0.5 })],
-  ["more keys than any mesh has", bundle(Array.from({ length: 101 }, () => entry))],
 ])("%s is refused", (_, text) => {
   expect(() => parseSpiffeBundle(text)).toThrow(FetchError);
 });

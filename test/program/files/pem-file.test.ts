@@ -85,8 +85,6 @@ test("words around a root may have any encoding", async () => {
 
 test.each<[string, string | Uint8Array, string]>([
   ["nothing", "", "holds no certificate"],
-  ["an empty line", "\n", "holds no certificate"],
-  ["a comment", "# no root yet\n", "holds no certificate"],
   [
     "the first line of a certificate alone",
     "-----BEGIN CERTIFICATE-----\n",

@@ -33,17 +33,4 @@ describe("a request to an API server with a CA of its own", () => {
     );
     await expect(NodeFetch.trusting(ca)(origin, {})).rejects.toThrow("closed without an answer");
   });
-
-  test("rejects another server's certificate, with and without a CA", async () => {
-    const other = await startTlsServer((_, response) => response.end());
-    const { origin } = await startTlsServer((_, response) => response.end());
-    await expect(NodeFetch.trusting(other.ca)(origin, {})).rejects.toThrow();
-    await expect(NodeFetch.trusting(undefined)(origin, {})).rejects.toThrow();
-  });
-
-  test("ends when it is aborted", async () => {
-    const { origin, ca } = await startTlsServer(() => {});
-    const signal = AbortSignal.abort();
-    await expect(NodeFetch.trusting(ca)(origin, { signal })).rejects.toThrow();
-  });
 });
