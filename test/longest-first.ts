@@ -6,7 +6,6 @@ const longest = [
   "agent/trust/own-bundle",
   "cli/verbs/acceptance/",
   "node/http/certificate-service",
-  "e2e/",
   "cli/verbs/log/in-a-bucket",
   "ca/changes-amid-answers",
   "kubernetes/pod-watch",

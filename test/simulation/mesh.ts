@@ -1,3 +1,4 @@
+import { adoptedSchedule } from "../../src/pki/authority/adopted-schedule.ts";
 import { createTaint, type Departure } from "../../src/pki/authority/new-taint.ts";
 import { RotationStep } from "../../src/pki/authority/rotation.ts";
 import { type PhaseLengths, Schedule } from "../../src/pki/authority/schedule.ts";
@@ -17,6 +18,9 @@ export interface Mutation {
   readonly taint?: (taint: Taint) => Taint;
 }
 
+/** Whose authority is a mesh's first: the CA's own, or that of istiod, whose leaves are alive when the mesh moves in. */
+type Founder = "self" | "istiod";
+
 /** Three generations, each of the authorities that runs of the cron mint without seeing each other. */
 const maximumRoots = 12;
 
@@ -34,6 +38,7 @@ interface Setting {
   /** The instant at which an operator taints an authority, if ever. */
   readonly taintAt: number;
   readonly departure: Departure;
+  readonly founder: Founder;
 }
 
 /** Creates the store of a history, whose readers are so many seconds behind at most. */
@@ -46,16 +51,17 @@ export function simulate(
   seed: number,
   mutation: Mutation = {},
   createStore: CreateStore = laggingStore,
+  founder: Founder = "self",
 ): void {
   const random = seededRandom(seed);
-  const setting = createSetting(random);
+  const setting = createSetting(random, founder);
   // Two clocks and the store share a propagation interval.
   const maximumLagSeconds = setting.lengths.propagationSeconds - 2 * setting.skew;
   const store = createStore(maximumLagSeconds, random);
   new Mesh(seed, { ...setting, store }, random, mutation).run();
 }
 
-function createSetting(random: Random): Setting {
+function createSetting(random: Random, founder: Founder): Setting {
   const propagationSeconds = Math.round(random.between(240, 1800));
   const longestLeafSeconds = Math.round(random.between(2 * hour, 90 * day));
   const overlap = propagationSeconds + longestLeafSeconds;
@@ -74,6 +80,7 @@ function createSetting(random: Random): Setting {
     cronOutage: [outageBegins, outageBegins + spare],
     taintAt: random.chance(0.5) ? random.between(day, end) : Number.POSITIVE_INFINITY,
     departure: random.chance(0.5) ? "immediately" : "with-last-leaf",
+    founder,
     outages: Array.from({ length: 3 }, () => {
       const begins = random.between(0, end);
       return [begins, begins + random.between(hour, 12 * hour)] as const;
@@ -109,12 +116,13 @@ class Mesh {
     this.#mutation = mutation;
     const { propagationSeconds, longestLeafSeconds } = setting.lengths;
     this.#store = setting.store;
-    this.#settledAt = 3 * propagationSeconds;
+    this.#settledAt = setting.founder === "istiod" ? 0 : 3 * propagationSeconds;
     this.#workloads = createWorkloads(6, longestLeafSeconds, random);
   }
 
   run(): void {
-    this.#found(0);
+    if (this.#setting.founder === "istiod") this.#moveIn();
+    else this.#found(0);
     let cronAt = this.#setting.lengths.propagationSeconds * this.#random.fraction();
     for (;;) {
       const next = this.#workloads.reduce((a, b) => (b.asksAt < a.asksAt ? b : a));
@@ -143,7 +151,7 @@ class Mesh {
   #rotate(now: number, mayFail: boolean): void {
     const reading = this.#store.readInTurn(now);
     if (reading.authorities.length === 0) {
-      if (now < day) this.#found(now);
+      if (now < day && this.#setting.founder === "self") this.#found(now);
       return;
     }
     let isComplete = true;
@@ -196,13 +204,28 @@ class Mesh {
     this.#mint(Schedule.first(this.#setting.lengths, this.#clock(now)), now);
   }
 
-  #mint(schedule: Schedule, now: number): void {
+  /** Adopts istiod's authority before anybody asks this CA. Half of the workloads have a leaf of istiod's. */
+  #moveIn(): void {
+    const { propagationSeconds, signingSeconds, longestLeafSeconds } = this.#setting.lengths;
+    const expiresAt = this.#random.between(1, 3) * (signingSeconds + 2 * longestLeafSeconds);
+    const now = -propagationSeconds;
+    const adopted = adoptedSchedule(this.#setting.lengths, at(expiresAt), this.#clock(now));
+    const authority = this.#mint(adopted, now);
+    for (const [i, workload] of this.#workloads.entries()) {
+      if (i % 2 === 0) continue;
+      workload.leaf = { authority, issuedAt: now, expiresAt: now + workload.leafSeconds };
+      workload.bundle = new Set([authority.id]);
+      workload.asksAt = now + this.#renewalWait(workload, now);
+    }
+  }
+
+  #mint(decided: Schedule, now: number): PublishedAuthority {
     const id = `${this.#minted++}`.padStart(4, "0");
     const roots = [new TextEncoder().encode(id)];
-    this.#store.authorities.put(
-      { id, roots, schedule: this.#mutation.schedule?.(schedule) ?? schedule },
-      now,
-    );
+    const schedule = this.#mutation.schedule?.(decided) ?? decided;
+    const authority = { id, roots, schedule };
+    this.#store.authorities.put(authority, now);
+    return authority;
   }
 
   /** Answers a workload from a lagging reader. During an outage there is no answer. */

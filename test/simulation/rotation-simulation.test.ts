@@ -54,3 +54,16 @@ test.each(Object.entries(mutilations))("breaks an invariant without %s", (_, mut
   const history = (seed: number) => simulate(seed, mutation);
   expect(firstViolation(history, tellingSeed, historiesWithout)).toBeDefined();
 });
+
+const movesIn = (seed: number, mutation?: Mutation) =>
+  simulate(seed, mutation, undefined, "istiod");
+
+test("keeps every invariant while a mesh moves in with istiod's authority, which signs at once", () => {
+  expect(firstViolation(movesIn, firstSeed, atOnce)).toBeUndefined();
+});
+
+test("breaks an invariant where istiod's root leaves as soon as another authority signs", () => {
+  const hasty = ofSchedule((schedule) => ({ ...schedule, retiresAt: schedule.signsUntil }));
+  const history = (seed: number) => movesIn(seed, hasty);
+  expect(firstViolation(history, firstSeed, atOnce)).toBeDefined();
+});
