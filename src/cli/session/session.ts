@@ -13,7 +13,7 @@ import { CaError, messageOf, OperatorError } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/events.ts";
 import { AuthorityStatus } from "../../status/authorities.ts";
 import { errorsOf, explainingSignals, logOf } from "../terminal/failures.ts";
-import { type ConfirmationOptions, confirm } from "../terminal/questions.ts";
+import { confirm } from "../terminal/questions.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { currentView, storesAt } from "./stores.ts";
@@ -28,6 +28,8 @@ export interface Session {
   readonly log: OperationLog;
   /** Whether writes stay in the session. */
   readonly isDry: boolean;
+  /** Whether nobody is asked before a change: in a dry run, and with `--yes`. */
+  readonly isConfirmed: boolean;
   /** The authorities in the store of the CA, those of all signers included; `undefined` if it cannot be read. */
   readonly currentView: () => Promise<AuthorityView | undefined>;
 }
@@ -36,66 +38,106 @@ export interface Session {
 export interface SessionOptions extends DeploymentChoice {
   readonly dryRun?: boolean;
   readonly json?: boolean;
+  readonly yes?: boolean;
 }
 
-/**
- * Runs a verb on the chosen CA, which it opens before and closes afterwards.
- * @throws OperatorError if it cannot be opened.
- */
-export async function withSession(
-  terminal: Terminal,
-  options: SessionOptions,
-  use: (session: Session) => Promise<void>,
-): Promise<void> {
-  const { signer } = options;
-  terminal.nameCa(options);
-  using _ = explainingSignals(
-    terminal,
-    "a part may be done: `rampart authority list` shows what the store holds",
-  );
-  const log = logOf(terminal);
-  const open = () => openDeployment(options, terminal.environment, terminal.clock());
-  const deployment = await terminal.progress("opening the store", open, options);
-  const { place, close } = deployment;
-  terminal.noticePlace(signer === undefined ? place : `${place}, signer ${signer}`, options);
-  try {
-    await use(await sessionOn(terminal, deployment, options, log));
-  } finally {
-    await close();
-  }
-}
-
-/** The options of a verb that asks before it changes a CA. */
-export interface ChangeOptions extends SessionOptions, ConfirmationOptions {}
-
-/**
- * Makes the action of a verb that works in a session: Commander's options choose the CA, and the verb gets the
- * arguments and options.
- */
-export const inSession =
-  <Typed extends readonly unknown[]>(
+/** Opens sessions, and does in one what several verbs need. */
+export const Session = {
+  /**
+   * Runs a verb on the chosen CA, which it opens before and closes afterwards.
+   * @throws OperatorError if it cannot be opened.
+   */
+  async use(
     terminal: Terminal,
-    verb: (session: Session, ...typed: Typed) => Promise<void>,
-  ) =>
-  (...given: readonly unknown[]): Promise<void> =>
-    withSession(terminal, given.at(-2) as SessionOptions, (session) =>
-      verb(session, ...(given.slice(0, -1) as unknown as Typed)),
+    options: SessionOptions,
+    use: (session: Session) => Promise<void>,
+  ): Promise<void> {
+    const { signer } = options;
+    terminal.nameCa(options);
+    using _ = explainingSignals(
+      terminal,
+      "a part may be done: `rampart authority list` shows what the store holds",
     );
+    const log = logOf(terminal);
+    const open = () => openDeployment(options, terminal.environment, terminal.clock());
+    const deployment = await terminal.progress("opening the store", open, options);
+    const { place, close } = deployment;
+    terminal.noticePlace(signer === undefined ? place : `${place}, signer ${signer}`, options);
+    try {
+      await use(await sessionOn(terminal, deployment, options, log));
+    } finally {
+      await close();
+    }
+  },
 
-/**
- * Asks before a change that cannot be undone, except in a dry run or with `--yes`. An answer may take long, so that the
- * store is read again after it.
- * @throws OperatorError if the answer is no, or nobody can be asked.
- */
-export async function confirmIn(
-  { terminal, isDry, mint }: Session,
-  question: string,
-  { yes = false }: ConfirmationOptions,
-): Promise<void> {
-  if (yes || isDry) return;
-  await confirm(terminal, question);
-  mint.store.forget();
-}
+  /**
+   * Makes the action of a verb that works in a session: Commander's options choose the CA, and the verb gets the
+   * arguments and options.
+   */
+  action:
+    <Typed extends readonly unknown[]>(
+      terminal: Terminal,
+      verb: (session: Session, ...typed: Typed) => Promise<void>,
+    ) =>
+    (...given: readonly unknown[]): Promise<void> =>
+      Session.use(terminal, given.at(-2) as SessionOptions, (session) =>
+        verb(session, ...(given.slice(0, -1) as unknown as Typed)),
+      ),
+
+  /**
+   * Asks before a change that cannot be undone, except in a dry run or with `--yes`. An answer may take long, so that the
+   * store is read again after it.
+   * @throws OperatorError if the answer is no, or nobody can be asked.
+   */
+  async confirm({ terminal, isConfirmed, mint }: Session, question: string): Promise<void> {
+    if (isConfirmed) return;
+    await confirm(terminal, question);
+    mint.store.forget();
+  },
+
+  /** Loads the store and unseals its records. Records that do not open are among its `refusals`. */
+  async open({ mint }: Session): Promise<OpenedStore> {
+    const stored = await mint.store.load();
+    return OpenedStore.open(stored, mint);
+  },
+
+  /**
+   * Opens the store for a verb that writes. Records that do not open are among its `refusals`.
+   * @throws OperatorError if it holds authorities, and none of them opens with this KEK.
+   */
+  async openToWrite(session: Session): Promise<OpenedStore> {
+    const store = await Session.open(session);
+    const unopened = AuthorityStatus.unopenedIn(store);
+    if (unopened === undefined) return store;
+    throw new OperatorError(`${unopened} Compare KEK with your copy of it: nothing was written`);
+  },
+
+  /**
+   * Requires that every record of the store has opened, because an incomplete answer would be wrong.
+   * @throws OperatorError with the number of records that did not open.
+   */
+  requireAllOpen({ refusals }: OpenedStore): void {
+    if (refusals.length > 0)
+      throw new OperatorError(`the store holds records that do not open: ${refusals.length}`);
+  },
+
+  /**
+   * Prints a list of what a store holds. If a record of the store does not open, the list may be incomplete: it is printed
+   * unless it is empty, and then the error is thrown.
+   * @throws OperatorError as {@link requireAllOpen}
+   */
+  answerList(
+    { terminal }: Session,
+    store: OpenedStore,
+    list: readonly unknown[],
+    options: SessionOptions,
+    format: () => string,
+  ): void {
+    if (list.length === 0) Session.requireAllOpen(store);
+    terminal.answer(list, options, format);
+    Session.requireAllOpen(store);
+  },
+};
 
 /** Makes the session of an open deployment. @throws OperatorError for a signer that the configuration does not have. */
 async function sessionOn(
@@ -126,6 +168,7 @@ async function sessionOn(
     now,
     log,
     isDry,
+    isConfirmed: isDry || options.yes === true,
     currentView: () => currentView(deployment, now),
   };
 }
@@ -159,49 +202,6 @@ function reportingStore(
 const askNobody: UpstreamAuthority = async () => {
   throw new UpstreamError("a dry run does not ask the CA upstream for anything");
 };
-
-/** Loads the store and unseals its records. Records that do not open are among its `refusals`. */
-export async function openStore({ mint }: Session): Promise<OpenedStore> {
-  const stored = await mint.store.load();
-  return OpenedStore.open(stored, mint);
-}
-
-/**
- * Opens the store for a verb that writes. Records that do not open are among its `refusals`.
- * @throws OperatorError if it holds authorities, and none of them opens with this KEK.
- */
-export async function openToWrite(session: Session): Promise<OpenedStore> {
-  const store = await openStore(session);
-  const unopened = AuthorityStatus.unopenedIn(store);
-  if (unopened === undefined) return store;
-  throw new OperatorError(`${unopened} Compare KEK with your copy of it: nothing was written`);
-}
-
-/**
- * Requires that every record of the store has opened, because an incomplete answer would be wrong.
- * @throws OperatorError with the number of records that did not open.
- */
-export function requireAllOpen({ refusals }: OpenedStore): void {
-  if (refusals.length > 0)
-    throw new OperatorError(`the store holds records that do not open: ${refusals.length}`);
-}
-
-/**
- * Prints a list of what a store holds. If a record of the store does not open, the list may be incomplete: it is printed
- * unless it is empty, and then the error is thrown.
- * @throws OperatorError as {@link requireAllOpen}
- */
-export function answerList(
-  { terminal }: Session,
-  store: OpenedStore,
-  list: readonly unknown[],
-  options: SessionOptions,
-  format: () => string,
-): void {
-  if (list.length === 0) requireAllOpen(store);
-  terminal.answer(list, options, format);
-  requireAllOpen(store);
-}
 
 /** A store in which a session reads its own writes at once, before KV has propagated them. */
 export interface SessionStore extends AuthorityStore {

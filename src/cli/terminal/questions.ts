@@ -2,11 +2,6 @@ import { OperatorError } from "../../foundation/errors.ts";
 import { usageError } from "./command-line.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** The option that confirms in advance. */
-export interface ConfirmationOptions {
-  readonly yes?: boolean;
-}
-
 /**
  * Asks the operator before a change that cannot be undone.
  * @param question Its last line is what the operator answers.

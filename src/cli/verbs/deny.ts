@@ -9,28 +9,18 @@ import { Duration, instant } from "../../foundation/text.ts";
 import { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { DenialStatus, Distrust } from "../../status/distrust.ts";
-import {
-  answerList,
-  type ChangeOptions,
-  confirmIn,
-  inSession,
-  openStore,
-  openToWrite,
-  type Session,
-  type SessionOptions,
-} from "../session/session.ts";
+import { Session, type SessionOptions } from "../session/session.ts";
 import {
   addPlaceChangeOptions,
   addPlaceOptions,
   requireWhy,
   usageError,
 } from "../terminal/command-line.ts";
-import type { ConfirmationOptions } from "../terminal/questions.ts";
 import { formatTable } from "../terminal/table.ts";
 import type { Screen, Terminal } from "../terminal/terminal.ts";
 import { configuredAnyway, formatInstant, printable } from "../terminal/text.ts";
 
-interface AddOptions extends ChangeOptions {
+interface AddOptions extends SessionOptions {
   readonly until?: string;
   readonly why?: string;
 }
@@ -44,7 +34,7 @@ export function denyCommand(terminal: Terminal): Command {
   addPlaceOptions(deny.command("list"))
     .description("list every denial, of the store and of the configuration")
     .option("--json", "print JSON")
-    .action(inSession(terminal, list));
+    .action(Session.action(terminal, list));
   addPlaceChangeOptions(deny.command("add"))
     .argument("<subject>", Denial.forms)
     .description("give no certificate, by token, certificate, node proxy or gateway")
@@ -54,19 +44,19 @@ export function denyCommand(terminal: Terminal): Command {
     )
     .option("--why <sentence>", "a note for other operators")
     .option("-y, --yes", "do not ask for confirmation")
-    .action(inSession(terminal, add));
+    .action(Session.action(terminal, add));
   addPlaceChangeOptions(deny.command("remove"))
     .argument("<subject>", "as `deny list` shows it")
     .description("remove every denial of a subject from the store")
     .option("-y, --yes", "do not ask for confirmation")
-    .action(inSession(terminal, remove));
+    .action(Session.action(terminal, remove));
   return deny;
 }
 
 async function list(session: Session, options: SessionOptions): Promise<void> {
-  const store = await openStore(session);
+  const store = await Session.open(session);
   const denials = denialsIn(session, store);
-  answerList(session, store, denials, options, () =>
+  Session.answerList(session, store, denials, options, () =>
     formatDenials(session.terminal, denials, "Nobody is denied certificates."),
   );
 }
@@ -84,7 +74,7 @@ export async function add(session: Session, typed: string, options: AddOptions):
   const { terminal, mint, isDry } = session;
   const subject = subjectOf(session, typed);
   const asked = denialOf(session, subject, options, session.now);
-  const { denials } = await openToWrite(session);
+  const { denials } = await Session.openToWrite(session);
   const standing = denials.find(
     (each) => each.subject === subject && !Distrust.endsLater(asked, each),
   );
@@ -98,7 +88,7 @@ export async function add(session: Session, typed: string, options: AddOptions):
       `the store holds ${denials.length} denials already: remove some, or deny a pattern`,
     );
   }
-  await confirmIn(session, `Give ${subject} no certificate ${endOf(asked)}?`, options);
+  await Session.confirm(session, `Give ${subject} no certificate ${endOf(asked)}?`);
   // Made after the confirmation, which may take long: `knownFrom` is computed from the time of the write.
   const denial = denialOf(session, subject, options, terminal.clock());
   await Mint.storeStatement(mint, "denial", denial);
@@ -163,13 +153,9 @@ function parseEnd(text: string, now: Date): Date {
  * says so.
  * @throws OperatorError if the store has none.
  */
-export async function remove(
-  session: Session,
-  typed: string,
-  options: ConfirmationOptions,
-): Promise<void> {
+export async function remove(session: Session, typed: string): Promise<void> {
   const { terminal, mint, configuration } = session;
-  const { denials } = await openToWrite(session);
+  const { denials } = await Session.openToWrite(session);
   const read = deniableSubject(typed, configuration);
   const isAlias = "subject" in read && !denials.some((each) => each.subject === typed);
   const subject = isAlias ? read.subject : typed;
@@ -179,7 +165,7 @@ export async function remove(
     const where = isConfigured ? "only DENIED of the configuration denies" : "nothing denies";
     throw new OperatorError(`${where} ${JSON.stringify(subject)}: see \`rampart deny list\``);
   }
-  await confirmIn(session, `Give ${subject} certificates again?`, options);
+  await Session.confirm(session, `Give ${subject} certificates again?`);
   for (const denial of found)
     await mint.store.delete({ kind: "denial", id: statementKinds.denial.idOf(denial) });
   const detail = "an operator removed a denial";
@@ -193,7 +179,9 @@ async function printStored(session: Session): Promise<void> {
   terminal.print(
     isDry ? `Nothing was written. Otherwise the ${place} would deny:` : `Denied in the ${place}:`,
   );
-  terminal.print(formatDenials(terminal, denialsIn(session, await openStore(session)), "nobody"));
+  terminal.print(
+    formatDenials(terminal, denialsIn(session, await Session.open(session)), "nobody"),
+  );
 }
 
 /** Formats denials as a table; `ifNone` if there are none. */

@@ -6,13 +6,7 @@ import { WrappedKek } from "../../custody/key-service/kek-lease.ts";
 import { wrapKek } from "../../custody/key-service/operators-keys.ts";
 import { OperatorError } from "../../foundation/errors.ts";
 import { jsonIn } from "../../foundation/json.ts";
-import {
-  inSession,
-  openStore,
-  requireAllOpen,
-  type Session,
-  type SessionOptions,
-} from "../session/session.ts";
+import { Session, type SessionOptions } from "../session/session.ts";
 import { ofKeyService, openKeyServices } from "../session/stores.ts";
 import {
   addDeploymentOptions,
@@ -56,7 +50,7 @@ export function kekCommand(terminal: Terminal): Command {
     .description("count the records that each KEK seals; every record is opened as a check")
     .option("--json", "print JSON")
     .option("--retire <id>", "fail while any record is still sealed with this KEK")
-    .action(inSession(terminal, list));
+    .action(Session.action(terminal, list));
   return kek;
 }
 
@@ -135,7 +129,7 @@ function printNew(terminal: Terminal, id: string): void {
 async function list(session: Session, options: ListOptions): Promise<void> {
   const { terminal } = session;
   const { retire } = options;
-  const store = await openStore(session);
+  const store = await Session.open(session);
   const reports = await reportKeks(session);
   const rows = reports.map(({ id, isConfigured, records }) => [
     id,
@@ -145,7 +139,7 @@ async function list(session: Session, options: ListOptions): Promise<void> {
   terminal.answer(reports, options, () =>
     formatTable(terminal, ["KEK", "CONFIGURED", "RECORDS"], rows),
   );
-  requireAllOpen(store);
+  Session.requireAllOpen(store);
   if (retire !== undefined) requireRetirable(retire, reports);
 }
 

@@ -10,16 +10,7 @@ import { CaCertificate } from "../../pki/path/certification-path.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { mayBeRoot } from "../../program/files/pem-file.ts";
 import { AuthorityStatus } from "../../status/authorities.ts";
-import {
-  answerList,
-  type ChangeOptions,
-  confirmIn,
-  inSession,
-  openStore,
-  openToWrite,
-  type Session,
-  type SessionOptions,
-} from "../session/session.ts";
+import { Session, type SessionOptions } from "../session/session.ts";
 import { addChangeOptions, addDeploymentOptions, typedSeconds } from "../terminal/command-line.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { formatInstant } from "../terminal/text.ts";
@@ -36,7 +27,7 @@ import { isIn } from "./import/plugged-in-import.ts";
 
 const maximumOctets = 256 * 1024;
 
-interface RemoveOptions extends ChangeOptions {
+interface RemoveOptions extends SessionOptions {
   readonly after?: number;
 }
 
@@ -46,11 +37,11 @@ export function rootCommand(terminal: Terminal): Command {
   addDeploymentOptions(root.command("list"))
     .description("list every additional root")
     .option("--json", "print JSON")
-    .action(inSession(terminal, list));
+    .action(Session.action(terminal, list));
   addChangeOptions(root.command("add"))
     .argument("<file>", "PEM of one or more self-signed CA certificates")
     .description("add roots to the trust bundle, once every reader has their records")
-    .action(inSession(terminal, add));
+    .action(Session.action(terminal, add));
   addChangeOptions(root.command("remove"))
     .argument(
       "<id>",
@@ -63,15 +54,15 @@ export function rootCommand(terminal: Terminal): Command {
       typedSeconds,
     )
     .option("-y, --yes", "do not ask for confirmation")
-    .action(inSession(terminal, remove));
+    .action(Session.action(terminal, remove));
   return root;
 }
 
 async function list(session: Session, options: SessionOptions): Promise<void> {
   const { terminal, now } = session;
-  const store = await openStore(session);
+  const store = await Session.open(session);
   const roots = AuthorityStatus.allIn(store, now).filter(({ kind }) => kind === "additional root");
-  answerList(session, store, roots, options, () =>
+  Session.answerList(session, store, roots, options, () =>
     formatAuthorities(terminal, roots, "The store holds no additional root."),
   );
 }
@@ -85,7 +76,7 @@ async function list(session: Session, options: SessionOptions): Promise<void> {
 export async function add(session: Session, file: string): Promise<void> {
   const certificates = readCertificates(await loadSource(file, maximumOctets));
   for (const certificate of certificates) requireRoot(certificate, file, session.now);
-  const store = await openToWrite(session);
+  const store = await Session.openToWrite(session);
   const { propagationSeconds } = session.mint.phaseLengths;
   const publishedFrom = addSeconds(wholeSeconds(session.now), propagationSeconds);
   const roots = await Promise.all(
@@ -155,7 +146,7 @@ function requireAddable(
  */
 export async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
   const { mint, now } = session;
-  const store = await openToWrite(session);
+  const store = await Session.openToWrite(session);
   const { additionalRoots, taints, storedTaints } = store;
   // Applies the existing taints first, because a removal that is scheduled can only be moved to an earlier time.
   const root = findByIdPrefix(Taint.apply(additionalRoots, taints), id, "additional root");
@@ -163,7 +154,7 @@ export async function remove(session: Session, id: string, options: RemoveOption
   const taint = AdditionalRoot.retire(root, at, now);
   requireEffect({ authorities: additionalRoots, taints: storedTaints }, taint);
   const question = `Remove ${root.id} from the trust bundle at ${formatInstant(at)}? Verifiers refuse its certificates from then on.`;
-  await confirmIn(session, question, options);
+  await Session.confirm(session, question);
   await Mint.recordTaint(mint, taint);
   await printStoreSummary(session);
   printTaintedAuthorities(session, store, taint);

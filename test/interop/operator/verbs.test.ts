@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { afterAll, describe, expect, test } from "vitest";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
-import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
+import { Session } from "../../../src/cli/session/session.ts";
 import type { Terminal } from "../../../src/cli/terminal/terminal.ts";
 import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
 import { rootCommand } from "../../../src/cli/verbs/root.ts";
@@ -47,12 +47,12 @@ function refused({ code, stdout, stderr }: Answer): string {
 
 /** Reads a store without the command line. */
 const within = (where: OperatorFolder, use: (session: Session) => Promise<void>): Promise<void> =>
-  withSession(new MemoryTerminal(), { config: where.config }, use);
+  Session.use(new MemoryTerminal(), { config: where.config }, use);
 
 async function contentOf(where: OperatorFolder): Promise<unknown> {
   let content: unknown;
   await within(where, async (session) => {
-    const { authorities, additionalRoots, taints, refusals } = await openStore(session);
+    const { authorities, additionalRoots, taints, refusals } = await Session.open(session);
     const byId = (a: { id: string }, b: { id: string }) => a.id.localeCompare(b.id);
     content = {
       authorities: authorities

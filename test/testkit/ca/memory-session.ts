@@ -1,5 +1,4 @@
-import type { Session } from "../../../src/cli/session/session.ts";
-import { createSessionStore } from "../../../src/cli/session/session.ts";
+import { createSessionStore, type Session } from "../../../src/cli/session/session.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { randomKek } from "../configuration.ts";
 import { MemoryTerminal } from "../programs/memory-terminal.ts";
@@ -18,6 +17,7 @@ export function createMemorySession(mint: MemoryMint, now: Date): Session {
     now,
     log: mint.log,
     isDry: false,
+    isConfirmed: true,
     currentView: async () => undefined,
   };
 }

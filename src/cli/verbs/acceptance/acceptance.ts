@@ -20,7 +20,6 @@ import {
   usageError,
 } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { callRows, stormRow } from "./call-rows.ts";
 import { connectionRows } from "./connection-rows.ts";
@@ -32,7 +31,8 @@ import { operatorRows } from "./operator-rows.ts";
 import { formatReport, type Report } from "./report.ts";
 import { playRows, type Row, type Verdict, worstVerdict } from "./row.ts";
 
-interface AcceptanceOptions extends DeploymentChoice, ConfirmationOptions {
+interface AcceptanceOptions extends DeploymentChoice {
+  readonly yes?: boolean;
   readonly url: string;
   readonly tokenFile: string;
   readonly for: DeployedParts["platform"];

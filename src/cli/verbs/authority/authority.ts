@@ -9,14 +9,7 @@ import { Pem } from "../../../pki/encoding/pem.ts";
 import { Certificate } from "../../../pki/x509/certificate.ts";
 import { displayedName } from "../../../pki/x509/displayed-name.ts";
 import { AuthorityStatus, SignerStatus } from "../../../status/authorities.ts";
-import {
-  confirmIn,
-  inSession,
-  openStore,
-  requireAllOpen,
-  type Session,
-  type SessionOptions,
-} from "../../session/session.ts";
+import { Session, type SessionOptions } from "../../session/session.ts";
 import {
   addChangeOptions,
   addDeploymentOptions,
@@ -24,7 +17,6 @@ import {
   exitCodes,
 } from "../../terminal/command-line.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant } from "../../terminal/text.ts";
 import {
@@ -51,7 +43,7 @@ export function authorityCommand(terminal: Terminal): Command {
   addDeploymentOptions(authority.command("list"))
     .description("list every authority with its phase, dates and fingerprint")
     .option("--json", "print JSON")
-    .action(inSession(terminal, list));
+    .action(Session.action(terminal, list));
   addShow(addDeploymentOptions(authority.command("show")), terminal);
   const planning = addExitCodes(authority.command("plan"), {
     attention: "A step is due that a person has to take.",
@@ -62,11 +54,11 @@ export function authorityCommand(terminal: Terminal): Command {
       "show what happens next and when, what a taint would do, and which clusters have the next root and old ones",
     )
     .option("--json", "print JSON")
-    .action(inSession(terminal, showPlan));
+    .action(Session.action(terminal, showPlan));
   addChangeOptions(authority.command("init"))
     .description("give an empty store its first authority, whatever INCEPTION_DATE says")
     .option("-y, --yes", "do not ask for confirmation")
-    .action(inSession(terminal, init));
+    .action(Session.action(terminal, init));
   addRotate(addChangeOptions(authority.command("rotate")), terminal);
   addTaint(addChangeOptions(authority.command("taint")), terminal);
   addImport(addChangeOptions(authority.command("import")), terminal);
@@ -83,17 +75,17 @@ export function authorityCommand(terminal: Terminal): Command {
 
 async function list(session: Session, options: SessionOptions): Promise<void> {
   const { terminal, now } = session;
-  const store = await openStore(session);
+  const store = await Session.open(session);
   const authorities = AuthorityStatus.allIn(store, now);
   terminal.answer(authorities, options, () =>
     formatAuthorities(terminal, authorities, AuthorityStatus.unopenedIn(store)),
   );
-  requireAllOpen(store);
+  Session.requireAllOpen(store);
 }
 
 async function showPlan(session: Session, options: PlanOptions): Promise<void> {
   const { terminal, configuration, now } = session;
-  const store = await openStore(session);
+  const store = await Session.open(session);
   requireAuthority(store);
   const inspections = await terminal.progress(
     "asking the clusters",
@@ -108,7 +100,7 @@ async function showPlan(session: Session, options: PlanOptions): Promise<void> {
   };
   const plan = planOf(store, clusters, now);
   terminal.answer(planJson(plan), options, () => formatPlan(terminal, plan));
-  requireAllOpen(store);
+  Session.requireAllOpen(store);
   // The exit code tells a script that a person has to act.
   if (!plan.authorities.some(({ signs }) => signs)) terminal.exitWith(exitCodes.broken);
   else if (plan.nextStep && SignerStatus.isStepDue(plan.nextStep, now))
@@ -120,13 +112,13 @@ async function showPlan(session: Session, options: PlanOptions): Promise<void> {
  * @throws OperatorError if the store has an authority or a record that does not open (others, such as denials, may be
  *   there), or this command cannot make an authority.
  */
-export async function init(session: Session, options: ConfirmationOptions): Promise<void> {
+export async function init(session: Session): Promise<void> {
   const { terminal, mint, now, isDry } = session;
-  requireNoAuthority(await openStore(session));
+  requireNoAuthority(await Session.open(session));
   requireMayMint(session);
-  await confirmIn(session, await foundingQuestion(session), options);
+  await Session.confirm(session, await foundingQuestion(session));
   // Checked again, because the CA makes its first authority by itself on its inception date.
-  requireNoAuthority(await openStore(session));
+  requireNoAuthority(await Session.open(session));
   await terminal.progress("making the first authority", () =>
     orOperatorError(() => Rotation.found(mint, now)),
   );
@@ -166,11 +158,11 @@ export function addShow(command: Command, terminal: Terminal): void {
     .argument("<id>", "the id as `list` shows it, or its first 4 characters or more")
     .description("show one authority or additional root, with its certificates as PEM")
     .option("--json", "print JSON")
-    .action(inSession(terminal, show));
+    .action(Session.action(terminal, show));
 }
 
 async function show(session: Session, prefix: string, options: SessionOptions): Promise<void> {
-  const store = await openStore(session);
+  const store = await Session.open(session);
   const report = findByIdPrefix(AuthorityStatus.allIn(store, session.now), prefix, "authority");
   const authority = store.openAuthorities.find(
     (each) => each.authority.id === report.id,

@@ -13,7 +13,7 @@ import {
 import { OperatorError } from "../../../foundation/errors.ts";
 import { JsonBounds, jsonIn } from "../../../foundation/json.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
-import { openStore, requireAllOpen, type Session } from "../../session/session.ts";
+import { Session } from "../../session/session.ts";
 import {
   authorityContent,
   authoritySchema,
@@ -89,8 +89,8 @@ function addRecipient(encrypter: Encrypter, recipient: string): void {
 
 async function collect(session: Session): Promise<object> {
   const { mint } = session;
-  const opened = await openStore(session);
-  requireAllOpen(opened);
+  const opened = await Session.open(session);
+  Session.requireAllOpen(opened);
   const { taints, storedTaints, statements } = opened;
   const requests = await Promise.all(opened.requests.map((each) => requestContent(session, each)));
   const stored = await mint.store.load();
@@ -218,7 +218,7 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
   for (const { extractablePrivateKey: key, ...request } of backup.requests) {
     await Mint.storeRecord(mint, await KeyedStatement.seal("request", request, key, mint));
   }
-  const store = await openStore(session);
+  const store = await Session.open(session);
   for (const { key, extractablePrivateKey } of restoredTokenKeys(
     backup.tokenKeys,
     store,

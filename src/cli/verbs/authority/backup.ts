@@ -7,15 +7,7 @@ import { OperatorError } from "../../../foundation/errors.ts";
 import { StoreOwner } from "../../../node/files/store-owner.ts";
 import { AtomicFile } from "../../../program/files/atomic-file.ts";
 import { SmallFile } from "../../../program/files/small-file.ts";
-import {
-  type ChangeOptions,
-  confirmIn,
-  inSession,
-  openStore,
-  type Session,
-  type SessionOptions,
-  withSession,
-} from "../../session/session.ts";
+import { Session, type SessionOptions } from "../../session/session.ts";
 import { readPassphrase } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
@@ -48,7 +40,7 @@ export function addExport(command: Command, terminal: Terminal): void {
       append,
     )
     .addHelpText("after", passphraseHelp)
-    .action(inSession(terminal, exportBackup));
+    .action(Session.action(terminal, exportBackup));
 }
 
 const append = (value: string, before: readonly string[] = []): readonly string[] => [
@@ -76,7 +68,7 @@ export async function exportBackup(
   const lock: BackupLock = recipient
     ? { recipients: recipient }
     : { passphrase: await readPassphrase(session.terminal, { isNew: true }) };
-  const { authorities, taints, requests, tokenKeys } = await openStore(session);
+  const { authorities, taints, requests, tokenKeys } = await Session.open(session);
   const backup = await session.terminal.progress("encrypting the backup", () =>
     sealBackup(session, lock),
   );
@@ -111,7 +103,7 @@ async function noteBackup({ mint, now, log }: Session): Promise<void> {
   }
 }
 
-interface RestoreOptions extends ChangeOptions {
+interface RestoreOptions extends SessionOptions {
   readonly identity?: string;
 }
 
@@ -128,7 +120,7 @@ export function addRestore(command: Command, terminal: Terminal): void {
 ${forgeryHelp}`,
     )
     .action((file: string, options: RestoreOptions) =>
-      withSession(terminal, { ...options, mayBeNew: true }, (s) => restore(s, file, options)),
+      Session.use(terminal, { ...options, mayBeNew: true }, (s) => restore(s, file, options)),
     );
 }
 
@@ -149,7 +141,7 @@ export async function restore(
   }
   const key = await backupKey(terminal, options);
   const backup = await terminal.progress("decrypting the backup", () => openBackup(content, key));
-  const store = await openStore(session);
+  const store = await Session.open(session);
   terminal.print(summarizeBackup(backup, { ...mint, store, now }));
   requireOneCa(session, backup, store);
   const records = store.authorities.length + store.refusals.length;
@@ -157,10 +149,10 @@ export async function restore(
     records > 0
       ? `There are authorities or unreadable records (${records}) in the ${place} already. Restore beside and over them?`
       : `Restore it into the ${place}?`;
-  await confirmIn(session, question, options);
+  await Session.confirm(session, question);
   // Checked again, because the confirmation may take long, and the CA makes its first authority by itself on its
   // inception date.
-  requireOneCa(session, backup, await openStore(session));
+  requireOneCa(session, backup, await Session.open(session));
   await restoreBackup(session, backup);
   await printStoreSummary(session);
   if (!isDry) terminal.noticeNext([doctorStep, planStep]);

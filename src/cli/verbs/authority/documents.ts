@@ -6,7 +6,7 @@ import { StoreOwner } from "../../../node/files/store-owner.ts";
 import { AtomicFile } from "../../../program/files/atomic-file.ts";
 import { SmallFile } from "../../../program/files/small-file.ts";
 import { TrustDocuments } from "../../../transport/http/trust-routes.ts";
-import { type Session, type SessionOptions, withSession } from "../../session/session.ts";
+import { Session, type SessionOptions } from "../../session/session.ts";
 import { typedInterval } from "../../terminal/command-line.ts";
 import { repeatedly } from "../../terminal/failures.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
@@ -28,7 +28,7 @@ export function addDocuments(command: Command, terminal: Terminal): void {
 }
 
 async function keepDocuments(terminal: Terminal, options: DocumentsOptions): Promise<void> {
-  const write = () => withSession(terminal, options, (s) => writeDocuments(s, options));
+  const write = () => Session.use(terminal, options, (s) => writeDocuments(s, options));
   // While the store cannot be read, the documents stay as they are.
   await (options.every === undefined ? write() : repeatedly(terminal, options.every, write));
 }

@@ -6,17 +6,8 @@ import { Rotation } from "../../../ca/rotation/rotate.ts";
 import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { Bytes, fingerprintOf } from "../../../pki/encoding/bytes.ts";
-import {
-  type ChangeOptions,
-  confirmIn,
-  inSession,
-  openStore,
-  requireAllOpen,
-  type Session,
-  withSession,
-} from "../../session/session.ts";
+import { Session, type SessionOptions } from "../../session/session.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { NextCommand, Terminal } from "../../terminal/terminal.ts";
 import { loadSource } from "../import/ca-entries.ts";
 import { loadPluggedIn } from "../import/load.ts";
@@ -40,7 +31,7 @@ import { backupStep, planStep, printStoreSummary } from "./store-summary.ts";
 
 const maximumOctets = 256 * 1024;
 
-interface InstallOptions extends ChangeOptions {
+interface InstallOptions extends SessionOptions {
   readonly roots?: string;
 }
 
@@ -59,7 +50,7 @@ export function addInstall(command: Command, terminal: Terminal): void {
       "PEM of its root, where neither the chain nor the trust bundle has it",
     )
     .option("-y, --yes", "do not ask whether a root that is new to the mesh is to be trusted")
-    .action(inSession(terminal, install));
+    .action(Session.action(terminal, install));
 }
 
 /**
@@ -73,8 +64,8 @@ export async function install(
   options: InstallOptions,
 ): Promise<void> {
   const { terminal, mint, now, log } = session;
-  const store = await openStore(session);
-  requireAllOpen(store);
+  const store = await Session.open(session);
+  Session.requireAllOpen(store);
   const chain = readCertificates(await loadSource(path, maximumOctets));
   const roots = options.roots ? [await loadSource(options.roots, maximumOctets)] : [];
   const [request, authority] = answeredRequest(store.requests, chain, path);
@@ -88,7 +79,7 @@ export async function install(
   }
   logImportWarnings(verified, log);
   const otherRoots = otherRootsOf(verified, bundle);
-  await installChecked(session, { verified, extractablePrivateKey, otherRoots }, bundle, options);
+  await installChecked(session, { verified, extractablePrivateKey, otherRoots }, bundle);
   // The authority is stored, so the request is not needed any more.
   await mint.store.delete({ kind: "request", id: request.id });
   await printStoreSummary(session);
@@ -117,7 +108,6 @@ async function installChecked(
   session: Session,
   intermediate: NewIntermediate,
   bundle: readonly Bytes[],
-  options: ConfirmationOptions,
 ): Promise<void> {
   const { verified, otherRoots } = intermediate;
   const own = newRootOf(verified, bundle);
@@ -125,7 +115,7 @@ async function installChecked(
   if (bundle.length > 0 && added.length > 0) {
     const digests = added.map(fingerprintOf);
     const question = `Trust ${digests.length > 1 ? "these roots" : "this root"}, new to the mesh? SHA-256 ${digests.join(", ")}`;
-    await confirmIn(session, question, options);
+    await Session.confirm(session, question);
   }
   await NewIntermediate.install(session.mint, intermediate, session.now);
 }
@@ -140,7 +130,7 @@ export function addImport(command: Command, terminal: Terminal): void {
     .option("--roots <file>", "more roots to trust beside it, such as root-cert-combined.pem")
     .option("-y, --yes", "do not ask whether a root that is new to the mesh is to be trusted")
     .action((source: string, options: InstallOptions) =>
-      withSession(terminal, { ...options, mayBeNew: true }, (s) =>
+      Session.use(terminal, { ...options, mayBeNew: true }, (s) =>
         importAuthority(s, source, options),
       ),
     );
@@ -159,8 +149,8 @@ export async function importAuthority(
   options: InstallOptions,
 ): Promise<void> {
   const { terminal, mint, now, log } = session;
-  const store = await openStore(session);
-  requireAllOpen(store);
+  const store = await Session.open(session);
+  Session.requireAllOpen(store);
   const material = await loadPluggedIn(source, options.roots);
   const known = knownAuthority(material, store);
   if (known) {
@@ -175,7 +165,7 @@ export async function importAuthority(
     const bundle = bundleRoots(store, now);
     const otherRoots = otherRootsOf(imported, bundle);
     const intermediate = { verified: imported, extractablePrivateKey, otherRoots };
-    await installChecked(session, intermediate, bundle, options);
+    await installChecked(session, intermediate, bundle);
   } else {
     await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
     // An authority that expires soon needs its successor now.

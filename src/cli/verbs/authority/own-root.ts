@@ -6,17 +6,9 @@ import type { AuthorityRequest } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { fingerprintOf } from "../../../pki/encoding/bytes.ts";
 import { Pem } from "../../../pki/encoding/pem.ts";
-import {
-  confirmIn,
-  inSession,
-  openStore,
-  requireAllOpen,
-  type Session,
-  type SessionOptions,
-} from "../../session/session.ts";
+import { Session, type SessionOptions } from "../../session/session.ts";
 import { ofKeyService, openKeyServices } from "../../session/stores.ts";
 import { typedSeconds, usageError } from "../../terminal/command-line.ts";
-import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen, Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
@@ -29,7 +21,7 @@ export function addRequest(command: Command, terminal: Terminal): void {
     .description(
       "make a key, seal it, and print a CSR for an intermediate, which your own CA signs; `install` takes its answer",
     )
-    .action(inSession(terminal, request));
+    .action(Session.action(terminal, request));
 }
 
 /** Adds `authority requests`. */
@@ -37,7 +29,7 @@ export function addRequests(command: Command, terminal: Terminal): void {
   command
     .description("list the requests that have no answer yet, with their age")
     .option("--json", "print JSON, with each CSR")
-    .action(inSession(terminal, list));
+    .action(Session.action(terminal, list));
 }
 
 /** Adds `authority withdraw`. */
@@ -46,7 +38,7 @@ export function addWithdraw(command: Command, terminal: Terminal): void {
     .argument("<id>", "the request's id as `requests` shows it, or its first 4 characters or more")
     .description("delete a request with its key; a certificate for it can never be installed")
     .option("-y, --yes", "do not ask for confirmation")
-    .action(inSession(terminal, withdraw));
+    .action(Session.action(terminal, withdraw));
 }
 
 /**
@@ -60,7 +52,7 @@ export async function request(session: Session): Promise<void> {
       'AUTHORITY_ROOT is self, so that the next authority would be its own root: set AUTHORITY_ROOT = "offline" first',
     );
   }
-  requireAllOpen(await openStore(session));
+  Session.requireAllOpen(await Session.open(session));
   const { id, csr } = await RequestedIntermediate.request(mint, now);
   if (isDry) {
     terminal.print(`Nothing was written. The ${place} would hold a request with a key of its own.`);
@@ -77,13 +69,13 @@ export async function request(session: Session): Promise<void> {
 }
 
 async function list(session: Session, options: SessionOptions): Promise<void> {
-  const store = await openStore(session);
+  const store = await Session.open(session);
   const { terminal, now } = session;
   const open = store.requests.toSorted((a, b) => a.requestedAt.getTime() - b.requestedAt.getTime());
   terminal.answer(open.map(toJson), options, () =>
     open.length > 0 ? formatRequests(terminal, open, now) : "The store holds no open request.",
   );
-  requireAllOpen(store);
+  Session.requireAllOpen(store);
 }
 
 const toJson = ({ id, requestedAt, csr }: AuthorityRequest) => ({
@@ -112,16 +104,12 @@ const ageText = (hours: number): string =>
  * Deletes an open request with its key, after a confirmation. A certificate for it can never be installed.
  * @throws OperatorError if no request, or more than one, has the prefix.
  */
-export async function withdraw(
-  session: Session,
-  prefix: string,
-  options: ConfirmationOptions,
-): Promise<void> {
+export async function withdraw(session: Session, prefix: string): Promise<void> {
   const { terminal, mint, isDry, place } = session;
-  const { requests } = await openStore(session);
+  const { requests } = await Session.open(session);
   const { id } = findByIdPrefix(requests, prefix, "request");
   const question = `Withdraw ${id} from the ${place}? Its key is gone then, and so is what a certificate for it is worth.`;
-  await confirmIn(session, question, options);
+  await Session.confirm(session, question);
   await RequestedIntermediate.withdraw(mint, id);
   terminal.print(isDry ? `Nothing was written. ${id} would be withdrawn.` : `${id} is withdrawn.`);
 }

@@ -12,15 +12,8 @@ import { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { Taint } from "../../../pki/authority/taint.ts";
 import { TokenKey } from "../../../pki/jose/token-key.ts";
 import { wholeSeconds } from "../../../pki/x509/validity.ts";
-import {
-  type ChangeOptions,
-  confirmIn,
-  inSession,
-  openStore,
-  type Session,
-} from "../../session/session.ts";
+import { Session, type SessionOptions } from "../../session/session.ts";
 import { orOperatorError } from "../../terminal/failures.ts";
-import type { ConfirmationOptions } from "../../terminal/questions.ts";
 import type { Terminal } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
 import { findByIdPrefix, requireAuthority, requireMayMint } from "./requirements.ts";
@@ -39,7 +32,7 @@ export function addRotate(command: Command, terminal: Terminal): void {
       "mint the successor now instead of when it is due; it signs once every verifier has its root",
     )
     .option("-y, --yes", "do not ask for confirmation, as a script or a cron job needs it")
-    .action(inSession(terminal, rotateNow));
+    .action(Session.action(terminal, rotateNow));
 }
 
 /**
@@ -47,9 +40,9 @@ export function addRotate(command: Command, terminal: Terminal): void {
  * root.
  * @throws OperatorError without an authority, with a successor already, and if this command cannot make an authority.
  */
-export async function rotateNow(session: Session, options: ConfirmationOptions): Promise<void> {
+export async function rotateNow(session: Session): Promise<void> {
   const { terminal, mint, now, isDry } = session;
-  const store = await openStore(session);
+  const store = await Session.open(session);
   requireAuthority(store);
   const authorities = store.openAuthorities.map(({ authority }) => authority);
   requireNoSuccessor(authorities, now);
@@ -58,7 +51,7 @@ export async function rotateNow(session: Session, options: ConfirmationOptions):
   const isUpstream = mint.authorityRoot === "upstream";
   const start = isUpstream ? askedSentence : mintedSentence(schedule);
   const question = `${signerSentence(authorities, now)}\n${start}\nRotate the ${session.place}?`;
-  await confirmIn(session, question, options);
+  await Session.confirm(session, question);
   if (isUpstream) {
     await terminal.progress("asking the CA upstream", () =>
       orOperatorError(() => askUpstream(mint, undefined, now)),
@@ -89,7 +82,7 @@ const mintedSentence = ({ publishedFrom, signsFrom, signsUntil }: Schedule): str
 const askedSentence =
   "The CA upstream is asked for an intermediate, which signs once every verifier has its root.";
 
-interface TaintOptions extends ChangeOptions {
+interface TaintOptions extends SessionOptions {
   readonly root: Departure;
 }
 
@@ -117,7 +110,7 @@ export function addTaint(command: Command, terminal: Terminal): void {
   with-last-leaf  no connection breaks; a thief of the key can sign until its last certificate
                   expires`,
     )
-    .action(inSession(terminal, taint));
+    .action(Session.action(terminal, taint));
 }
 
 /**
@@ -128,11 +121,11 @@ export function addTaint(command: Command, terminal: Terminal): void {
  */
 export async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
   const { terminal, mint, now } = session;
-  const store = await openStore(session);
+  const store = await Session.open(session);
   const candidates = [...store.authorities, ...store.tokenKeys];
   const subject = findByIdPrefix(candidates, id, "authority");
   if (!store.authorities.some((each) => each === subject)) {
-    return taintTokenKey(session, store, subject.id, options);
+    return taintTokenKey(session, store, subject.id);
   }
   const recorded = { ...store, taints: store.storedTaints };
   const decided = createTaint(recorded, subject.id, options.root, mint.phaseLengths, now);
@@ -143,7 +136,7 @@ export async function taint(session: Session, id: string, options: TaintOptions)
     if (!session.isDry) await Rotation.rotate(mint, now);
     throw refusal;
   }
-  await confirmIn(session, taintQuestion(session, store, decided), options);
+  await Session.confirm(session, taintQuestion(session, store, decided));
   await Mint.recordTaint(mint, decided);
   const faults = await Rotation.rotate(mint, now).then(() => 0, countFaults);
   await printStoreSummary(session);
@@ -161,13 +154,12 @@ async function taintTokenKey(
   session: Session,
   { tokenKeys }: OpenedStore,
   id: string,
-  options: ConfirmationOptions,
 ): Promise<void> {
   const { terminal, mint, place, now, isDry } = session;
   const left = tokenKeys.map((key) => (key.id === id ? { ...key, isTainted: true } : key));
   const gap = tokenGapSentence(left, now);
   const question = `Taint ${id}, a key for JWT-SVIDs, in the ${place}? It signs nothing more, and leaves the documents at once.${gap}`;
-  await confirmIn(session, question, options);
+  await Session.confirm(session, question);
   const taintedAt = wholeSeconds(now);
   await Mint.recordTaint(mint, { id, taintedAt, retiresAt: taintedAt });
   await Rotation.rotate(mint, now).catch(countFaults);

@@ -1,7 +1,7 @@
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import type { ConfiguredTaint, Taint } from "../../../pki/authority/taint.ts";
 import { AuthorityStatus } from "../../../status/authorities.ts";
-import { openStore, type Session } from "../../session/session.ts";
+import { Session } from "../../session/session.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { NextCommand, Screen } from "../../terminal/terminal.ts";
 import { formatInstant, shortId } from "../../terminal/text.ts";
@@ -12,7 +12,9 @@ export async function printStoreSummary(session: Session): Promise<void> {
   terminal.print(
     isDry ? `Nothing was written. Otherwise the ${place} would hold:` : `Now in the ${place}:`,
   );
-  terminal.print(formatAuthorities(terminal, AuthorityStatus.allIn(await openStore(session), now)));
+  terminal.print(
+    formatAuthorities(terminal, AuthorityStatus.allIn(await Session.open(session), now)),
+  );
   if (!isDry) return;
   for (const { act, name } of mint.store.changes) terminal.print(`${act} ${name.kind} ${name.id}`);
 }

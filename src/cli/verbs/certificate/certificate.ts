@@ -1,14 +1,7 @@
 import { Command, Option } from "commander";
 import { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { RevokedStatus } from "../../../status/distrust.ts";
-import {
-  answerList,
-  inSession,
-  openStore,
-  type Session,
-  type SessionOptions,
-  withSession,
-} from "../../session/session.ts";
+import { Session, type SessionOptions } from "../../session/session.ts";
 import {
   addChangeOptions,
   addDeploymentOptions,
@@ -50,7 +43,7 @@ export function certificateCommand(terminal: Terminal): Command {
   addDeploymentOptions(certificate.command("revoked"))
     .description("list the revoked certificates that have not long expired")
     .option("--json", "print JSON")
-    .action(inSession(terminal, list));
+    .action(Session.action(terminal, list));
   const revocation = addSearchOptions(
     addLogOptions(addChangeOptions(certificate.command("revoke"))),
     terminal,
@@ -72,16 +65,18 @@ export function certificateCommand(terminal: Terminal): Command {
     .option("--why <sentence>", "a note for other operators")
     .option("-y, --yes", "do not ask for confirmation")
     .action((choices: readonly string[], options: RevokeOptions) =>
-      judgingLog(() => withSession(terminal, options, (s) => revoke(s, choices, options))),
+      judgingLog(() => Session.use(terminal, options, (s) => revoke(s, choices, options))),
     );
   return certificate;
 }
 
 async function list(session: Session, options: SessionOptions): Promise<void> {
   requireMainStore(options);
-  const store = await openStore(session);
+  const store = await Session.open(session);
   const reports = RevokedStatus.all(store.revocations, session.configuration.configuredRevocations);
-  answerList(session, store, reports, options, () => formatRevocations(session.terminal, reports));
+  Session.answerList(session, store, reports, options, () =>
+    formatRevocations(session.terminal, reports),
+  );
 }
 
 /** Formats revoked certificates as a table, or says that there are none. */

@@ -9,13 +9,7 @@ import type { SigningAuthority } from "../../../pki/authority/signing-authority.
 import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
 import type { RevocationReason } from "../../../pki/x509/crl/crl-to-be-signed.ts";
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
-import {
-  type ChangeOptions,
-  confirmIn,
-  openToWrite,
-  type Session,
-  type SessionOptions,
-} from "../../session/session.ts";
+import { Session, type SessionOptions } from "../../session/session.ts";
 import { requireWhy, usageError } from "../../terminal/command-line.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
@@ -31,7 +25,7 @@ import {
 } from "./candidates.ts";
 
 /** The options of `certificate revoke`. */
-export interface RevokeOptions extends ChangeOptions, FollowerOptions, SearchFields {
+export interface RevokeOptions extends SessionOptions, FollowerOptions, SearchFields {
   readonly withRenewals?: boolean;
   readonly authority?: string;
   readonly expiresAt?: string;
@@ -53,7 +47,7 @@ export async function revoke(
   requireMainStore(options);
   requireWhy(options.why);
   const { terminal, mint, now, isDry, place } = session;
-  const { revocations } = await openToWrite(session);
+  const { revocations } = await Session.openToWrite(session);
   const { candidates: chosen, ...others } = await choose(session, choices, options);
   const known = [...revocations, ...session.configuration.configuredRevocations];
   const valid = chosen.filter(({ notAfter }) => notAfter >= now);
@@ -70,7 +64,7 @@ export async function revoke(
   requireRoom(revocations, statementsFor(session, now, open, options));
   terminal.print(formatCandidates(terminal, open));
   const those = open.length === 1 ? "this certificate" : `these ${open.length} certificates`;
-  await confirmIn(session, `Revoke ${those}? Nothing takes it back.`, options);
+  await Session.confirm(session, `Revoke ${those}? Nothing takes it back.`);
   // Made after the confirmation, which may take long: `knownFrom` is computed from the time of the write.
   const statements = statementsFor(session, terminal.clock(), open, options);
   await RevocationStatements.record(mint, statements);

@@ -6,7 +6,7 @@ import { SerialNumber } from "../../../pki/encoding/serial-number.ts";
 import { Distrust } from "../../../status/distrust.ts";
 import { LogError } from "../../../tlog/log-error.ts";
 import type { DeploymentChoice } from "../../session/deployment.ts";
-import { withSession } from "../../session/session.ts";
+import { Session } from "../../session/session.ts";
 import {
   addExitCodes,
   addPlaceOptions,
@@ -245,7 +245,7 @@ async function distrustIn(
   const { config, env, remote, local } = options;
   if ([config, env, remote, local].every((each) => each === undefined)) return undefined;
   const distrusted = new Map<number, Distrust>();
-  await withSession(terminal, options, async ({ configuration, currentView, now }) => {
+  await Session.use(terminal, options, async ({ configuration, currentView, now }) => {
     const view = await currentView();
     if (!view) throw new OperatorError("the store of authorities cannot be read");
     const statements = {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import type { Mint } from "../../../../src/ca/mint.ts";
 import { RevocationStatements } from "../../../../src/ca/revocation/record-revocations.ts";
-import { openStore, type Session } from "../../../../src/cli/session/session.ts";
+import { Session } from "../../../../src/cli/session/session.ts";
 import { init } from "../../../../src/cli/verbs/authority/authority.ts";
 import { exportBackup, restore } from "../../../../src/cli/verbs/authority/backup.ts";
 import { sealBackup } from "../../../../src/cli/verbs/authority/backup-file.ts";
@@ -32,12 +32,11 @@ export interface StoreChange {
 
 export const now = new Date("2026-11-21T12:00:00Z");
 
-const yes = { yes: true };
 const nothing = async (): Promise<void> => {};
 
 /** Makes an authority that signs now. */
 const found = (session: Session): Promise<void> =>
-  init({ ...session, now: addSeconds(now, -86_400) }, yes);
+  init({ ...session, now: addSeconds(now, -86_400) });
 
 const subject = "spiffe://cluster.local/ns/foo/sa/bar";
 const company = await createCa("O=company,CN=root");
@@ -48,7 +47,7 @@ const identity = await generateX25519Identity();
 const offline = { authorityRoot: "offline" } as const;
 
 async function onlyId(session: Session): Promise<string> {
-  const [authority] = (await openStore(session)).authorities;
+  const [authority] = (await Session.open(session)).authorities;
   return authority?.id ?? "none";
 }
 
@@ -65,7 +64,7 @@ async function prepareImport(folder: string): Promise<void> {
 
 async function prepareAnswer(session: Session, folder: string): Promise<void> {
   await request(session);
-  const [open] = (await openStore(session)).requests;
+  const [open] = (await Session.open(session)).requests;
   if (!open) throw new Error("there is no request");
   const csr = Pem.format("CERTIFICATE REQUEST", open.csr);
   const pem = await signIntermediate(company, csr, { notAfter: addSeconds(now, 365 * 86_400) });
@@ -89,8 +88,8 @@ async function revokeTwice(session: Session): Promise<void> {
 /** A backup of a store with one of each. */
 async function prepareBackup(session: Session, folder: string): Promise<void> {
   await found(session);
-  await taint(session, await onlyId(session), { root: "with-last-leaf", ...yes });
-  await deny(session, subject, yes);
+  await taint(session, await onlyId(session), { root: "with-last-leaf" });
+  await deny(session, subject, {});
   await addRoots(session, await writeRoots(folder));
   await RevocationStatements.record(session.mint, [await revocation(session, "03")]);
   const backup = await sealBackup(session, { recipients: [await identityToRecipient(identity)] });
@@ -101,27 +100,26 @@ async function prepareBackup(session: Session, folder: string): Promise<void> {
 
 /** Every way in which a verb changes a store. */
 const changes: readonly StoreChange[] = [
-  { verb: "authority init", prepare: nothing, run: (session) => init(session, yes) },
-  { verb: "authority rotate", prepare: found, run: (session) => rotateNow(session, yes) },
+  { verb: "authority init", prepare: nothing, run: (session) => init(session) },
+  { verb: "authority rotate", prepare: found, run: (session) => rotateNow(session) },
   {
     verb: "authority taint",
     when: "immediately",
     prepare: found,
-    run: async (session) => taint(session, await firstId(session), { root: "immediately", ...yes }),
+    run: async (session) => taint(session, await firstId(session), { root: "immediately" }),
   },
   {
     verb: "authority taint",
     when: "with the last leaf",
     prepare: found,
-    run: async (session) =>
-      taint(session, await firstId(session), { root: "with-last-leaf", ...yes }),
+    run: async (session) => taint(session, await firstId(session), { root: "with-last-leaf" }),
   },
   {
     verb: "authority import",
     when: "into an empty store",
     prepare: (_, folder) => prepareImport(folder),
     run: async (session, folder) =>
-      importAuthority(session, folder, { roots: await writeRoots(folder), ...yes }),
+      importAuthority(session, folder, { roots: await writeRoots(folder) }),
   },
   {
     verb: "authority import",
@@ -131,7 +129,7 @@ const changes: readonly StoreChange[] = [
       await prepareImport(folder);
     },
     run: async (session, folder) =>
-      importAuthority(session, folder, { roots: await writeRoots(folder), ...yes }),
+      importAuthority(session, folder, { roots: await writeRoots(folder) }),
   },
   { verb: "authority request", mint: offline, prepare: nothing, run: request },
   {
@@ -139,21 +137,21 @@ const changes: readonly StoreChange[] = [
     mint: offline,
     prepare: request,
     run: async (session) => {
-      const [open] = (await openStore(session)).requests;
-      await withdraw(session, open?.id ?? "none", yes);
+      const [open] = (await Session.open(session)).requests;
+      await withdraw(session, open?.id ?? "none");
     },
   },
   {
     verb: "authority install",
     mint: offline,
     prepare: prepareAnswer,
-    run: (session, folder) => install(session, join(folder, "chain.pem"), yes),
+    run: (session, folder) => install(session, join(folder, "chain.pem"), {}),
   },
   {
     verb: "authority restore",
     prepare: prepareBackup,
     run: (session, folder) =>
-      restore(session, join(folder, "backup.age"), { identity: join(folder, "identity"), ...yes }),
+      restore(session, join(folder, "backup.age"), { identity: join(folder, "identity") }),
   },
   {
     verb: "authority export",
@@ -163,11 +161,11 @@ const changes: readonly StoreChange[] = [
       await exportBackup(session, { out: join(folder, randomUUID()), recipient });
     },
   },
-  { verb: "deny add", prepare: found, run: (session) => deny(session, subject, yes) },
+  { verb: "deny add", prepare: found, run: (session) => deny(session, subject, {}) },
   {
     verb: "deny remove",
-    prepare: (session) => deny(session, subject, yes),
-    run: (session) => undeny(session, subject, yes),
+    prepare: (session) => deny(session, subject, {}),
+    run: (session) => undeny(session, subject),
   },
   {
     verb: "root add",
@@ -178,8 +176,8 @@ const changes: readonly StoreChange[] = [
     verb: "root remove",
     prepare: async (session, folder) => addRoots(session, await writeRoots(folder)),
     run: async (session) => {
-      const ids = (await openStore(session)).additionalRoots.map(({ id }) => id).toSorted();
-      await removeRoot(session, ids[0] ?? "none", yes);
+      const ids = (await Session.open(session)).additionalRoots.map(({ id }) => id).toSorted();
+      await removeRoot(session, ids[0] ?? "none", {});
     },
   },
   { verb: "certificate revoke", prepare: found, run: revokeTwice },
@@ -192,7 +190,7 @@ export const storeChanges: readonly (StoreChange & { readonly title: string })[]
 
 /** The authority that was there first: a taint makes another one. */
 async function firstId(session: Session): Promise<string> {
-  const { authorities } = await openStore(session);
+  const { authorities } = await Session.open(session);
   const [first] = authorities.toSorted(
     (a, b) => a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime(),
   );
