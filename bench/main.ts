@@ -71,6 +71,11 @@ function costRows(costs: readonly Costs[]): Row[] {
   const typical = (number: (cpu: Costs) => number): number => median(costs.map(number));
   const total = (number: (cpu: Costs) => number): number =>
     costs.reduce((sum, cpu) => sum + number(cpu), 0);
+  const ratio = (name: string, of: (cpu: Costs) => number, budget: number): Row => ({
+    name,
+    value: typical(of),
+    budget,
+  });
   const absolute = Object.keys(costs[0] ?? {}).map((name) => ({
     name: `CPU of ${name}`,
     value: typical((cpu) => cpu[name as keyof Loads]),
@@ -90,36 +95,12 @@ function costRows(costs: readonly Costs[]): Row[] {
       name: "Connect / (floor + echo), of sums",
       value: total((cpu) => cpu.connect) / total((cpu) => cpu.floor + cpu.echo),
     },
-    {
-      name: "credential and CSR to PEM / crypto floor",
-      value: typical((cpu) => cpu.issue / cpu.floor),
-      budget: 1.5,
-    },
-    {
-      name: "Connect / (floor + echo)",
-      value: typical((cpu) => cpu.connect / (cpu.floor + cpu.echo)),
-      budget: 2.1,
-    },
-    {
-      name: "gRPC-Web / (floor + echo)",
-      value: typical((cpu) => cpu.grpcWeb / (cpu.floor + cpu.echo)),
-      budget: 2.3,
-    },
-    {
-      name: "credential to JWT-SVID / crypto floor",
-      value: typical((cpu) => cpu.token / cpu.tokenFloor),
-      budget: 1.9,
-    },
-    {
-      name: "a JWT-SVID / a certificate, of the credential",
-      value: typical((cpu) => cpu.token / cpu.issue),
-      budget: 1,
-    },
-    {
-      name: "a JWT-SVID / a certificate, over Connect",
-      value: typical((cpu) => cpu.connectToken / cpu.connect),
-      budget: 1,
-    },
+    ratio("credential and CSR to PEM / crypto floor", (cpu) => cpu.issue / cpu.floor, 1.5),
+    ratio("Connect / (floor + echo)", (cpu) => cpu.connect / (cpu.floor + cpu.echo), 2.1),
+    ratio("gRPC-Web / (floor + echo)", (cpu) => cpu.grpcWeb / (cpu.floor + cpu.echo), 2.3),
+    ratio("credential to JWT-SVID / crypto floor", (cpu) => cpu.token / cpu.tokenFloor, 1.9),
+    ratio("a JWT-SVID / a certificate, of the credential", (cpu) => cpu.token / cpu.issue, 1),
+    ratio("a JWT-SVID / a certificate, over Connect", (cpu) => cpu.connectToken / cpu.connect, 1),
   ];
 }
 

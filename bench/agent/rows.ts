@@ -1,15 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { bundlePackage } from "../../dev/package/bundle.ts";
 import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
+import { memoryMebibytes } from "../../dev/package/deployed-program.ts";
 import { agentFlags, heapFlags } from "../../dev/package/node-flags.ts";
 import type { AgentStatus } from "../../src/agent/agent-status.ts";
+import { freePorts } from "../../test/testkit/network/free-ports.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import { startEdge } from "../edge/edge.ts";
 import { startServe } from "../floods/servers.ts";
@@ -32,7 +30,7 @@ export async function agentRows(): Promise<Row[]> {
   await bundlePackage(join(folder, "dist"));
   await writeFile(join(folder, "package.json"), '{ "type": "module" }');
   const alone = await idleMebibytes(folder, cluster);
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   let agent: ChildProcess | undefined;
   try {
     await edge.send("/bench/first-authority", {}, "");
@@ -45,7 +43,7 @@ export async function agentRows(): Promise<Row[]> {
     const cpu = cpuMicroseconds(pid);
     await sleep(2_000);
     const idle = cpuMicroseconds(pid) - cpu;
-    return rowsOf(status, { seconds, cpu, idle, alone, peak: memoryOf(pid, "VmHWM") });
+    return rowsOf(status, { seconds, cpu, idle, alone, peak: memoryMebibytes(pid, "VmHWM") });
   } finally {
     agent?.kill();
     await edge.close();
@@ -56,7 +54,7 @@ export async function agentRows(): Promise<Row[]> {
 async function idleMebibytes(folder: string, cluster: Cluster): Promise<number> {
   const ca = await startServe(join(folder, "ca"), cluster);
   const roots = join(folder, "roots.pem");
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   let agent: ChildProcess | undefined;
   try {
     await writeFile(roots, await publishedRoots(ca.plaintextPort));
@@ -69,7 +67,7 @@ async function idleMebibytes(folder: string, cluster: Cluster): Promise<number> 
     await allObtained(port, 1);
     // V8 gives back what the start took after half a minute of rest.
     await sleep(45_000);
-    return memoryOf(agent.pid ?? 0, "VmRSS");
+    return memoryMebibytes(agent.pid, "VmRSS");
   } finally {
     agent?.kill();
     await ca.end();
@@ -146,17 +144,4 @@ async function allObtained(port: number, count: number): Promise<AgentStatus> {
     await sleep(1_000);
   }
   throw new Error(`the agent did not get every certificate within ${timeoutSeconds} s`);
-}
-
-function memoryOf(pid: number, kind: "VmHWM" | "VmRSS"): number {
-  const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  return Number(new RegExp(`${kind}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
 }

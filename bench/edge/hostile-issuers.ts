@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { memoryMebibytes } from "../../dev/package/deployed-program.ts";
 import { pause } from "../../src/foundation/pause.ts";
 import { childProcesses } from "../measurement/process-cpu.ts";
 import type { Row } from "../measurement/report.ts";
@@ -78,12 +78,12 @@ export async function hostileIssuerRows(): Promise<Row[]> {
     const tokens = await Promise.all(
       clusters.map(async ({ issuer }) => (await createCluster(issuer, "ES256")).mintToken("k")),
     );
-    const before = { heap: await heap.liveMebibytes(), process: residentMebibytes(pid) };
+    const before = { heap: await heap.liveMebibytes(), process: memoryMebibytes(pid, "VmRSS") };
     const calls = roundsOfHalf * issuerCount;
     await playRounds(edge, tokens, message);
-    const half = { heap: await heap.liveMebibytes(), process: residentMebibytes(pid) };
+    const half = { heap: await heap.liveMebibytes(), process: memoryMebibytes(pid, "VmRSS") };
     await playRounds(edge, tokens, message);
-    const whole = { heap: await heap.liveMebibytes(), process: residentMebibytes(pid) };
+    const whole = { heap: await heap.liveMebibytes(), process: memoryMebibytes(pid, "VmRSS") };
     heap.close();
     return [
       { name: "live heap before hostile issuers", value: before.heap, unit: "MiB" },
@@ -127,10 +127,4 @@ async function playRounds(
     await Promise.all(calls);
     await pause(betweenRoundsMilliseconds);
   }
-}
-
-function residentMebibytes(pid: number): number {
-  const [, kibibytes = "0"] =
-    /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
-  return Number(kibibytes) / 1024;
 }

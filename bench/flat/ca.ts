@@ -1,18 +1,15 @@
 import { randomBytes } from "node:crypto";
-import { SignJWT } from "jose";
 import type { AuditEvent } from "../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { Mint } from "../../src/ca/mint.ts";
 import { Composition } from "../../src/config/composition.ts";
 import { Configuration } from "../../src/config/configuration.ts";
-import {
-  type AuthorityStore,
-  RecordName,
-  type StoredRecord,
-} from "../../src/custody/authority-store.ts";
 import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
 import { Schedule } from "../../src/pki/authority/schedule.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createMemoryStore } from "../../test/testkit/ca/memory-store.ts";
+import { jwksOf, type TokenKey } from "../../test/testkit/callers/tokens.ts";
+import { mintLasting } from "../workload.ts";
 
 /** The size of a CA: everything of it that may grow. */
 export interface Size {
@@ -29,10 +26,9 @@ export interface SizedCa {
   readonly call: () => Promise<unknown>;
 }
 
-/** The keys of all issuers, and the CSR of all callers. */
+/** The key of all issuers, and the CSR of all callers. */
 export interface CallerMaterial {
-  readonly privateKey: CryptoKey;
-  readonly jwk: object;
+  readonly key: TokenKey;
   readonly csrPem: string;
 }
 
@@ -41,14 +37,14 @@ const log = { audit: () => {}, operation: () => {} };
 /** Builds a CA of a size in memory. */
 export async function createSizedCa(
   { issuers, authorities, denials }: Size,
-  { jwk, csrPem }: CallerMaterial,
+  { key, csrPem }: CallerMaterial,
   tokens: readonly string[],
 ): Promise<SizedCa> {
   const configuration = Configuration.parse({
     ISSUERS: Array.from({ length: issuers }, (_, i) => ({
       issuer: nameOf(i),
       cluster: `cluster-${i}`,
-      jwks: { keys: [jwk] },
+      jwks: jwksOf(key),
       namespaces: ["team-*", "other-*-prod", "shop"],
     })),
     DENIED: Array.from({ length: denials }, (_, i) => ({ subject: `ns/team-denied-${i}/sa/*` })),
@@ -86,30 +82,11 @@ const nameOf = (i: number): string => `https://cluster-${i}.example`;
 /** A token of each namespace, by the issuers in turn. */
 export function mintTokens(
   { issuers, namespaces }: Size,
-  { privateKey }: CallerMaterial,
+  { key }: CallerMaterial,
 ): Promise<readonly string[]> {
   return Promise.all(
     Array.from({ length: namespaces }, (_, i) =>
-      new SignJWT({ "kubernetes.io": { namespace: `team-${i}`, serviceaccount: { name: "web" } } })
-        .setProtectedHeader({ alg: "ES256", kid: "bench" })
-        .setIssuer(nameOf(i % issuers))
-        .setAudience("istio-ca")
-        .setSubject(`system:serviceaccount:team-${i}:web`)
-        .setIssuedAt()
-        .setExpirationTime("12h")
-        .sign(privateKey),
+      mintLasting(key, nameOf(i % issuers), `team-${i}:web`),
     ),
   );
-}
-
-function createMemoryStore(): AuthorityStore {
-  const records = new Map<string, StoredRecord>();
-  return {
-    load: async () => [...records.values()],
-    put: async (record) => {
-      records.set(RecordName.key(record), record);
-      return true;
-    },
-    delete: async (name) => void records.delete(RecordName.key(name)),
-  };
 }

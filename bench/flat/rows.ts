@@ -1,10 +1,10 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { exportJWK, generateKeyPair } from "jose";
+import { createTokenKey } from "../../test/testkit/callers/tokens.ts";
+import { createWorkloadKey } from "../../test/testkit/callers/workload-key.ts";
 import { median } from "../measurement/median.ts";
 import type { Row } from "../measurement/report.ts";
-import { createCluster, createWorkload } from "../workload.ts";
-import { type CallerMaterial, createSizedCa, mintTokens, type Size, type SizedCa } from "./ca.ts";
+import { createSizedCa, mintTokens, type Size, type SizedCa } from "./ca.ts";
 
 const warmUpTimes = 2000;
 const rounds = 41;
@@ -25,7 +25,8 @@ const growths: readonly { readonly name: string; readonly sizes: readonly Partia
 
 /** CPU of a call and memory of a CA, for CAs that differ in one size. */
 export async function flatRows(): Promise<Row[]> {
-  const material = await createMaterial();
+  const { csrPem } = await createWorkloadKey("spiffe://cluster.local/ns/foo/sa/httpbin");
+  const material = { key: await createTokenKey("ES256", "bench"), csrPem };
   const rows: Row[] = [];
   for (const { name, sizes } of growths) {
     const cas: SizedCa[] = [];
@@ -47,13 +48,6 @@ export async function flatRows(): Promise<Row[]> {
     );
   }
   return rows;
-}
-
-async function createMaterial(): Promise<CallerMaterial> {
-  const { privateKey, publicKey } = await generateKeyPair("ES256", { extractable: true });
-  const jwk = { ...(await exportJWK(publicKey)), kid: "bench", alg: "ES256", use: "sig" };
-  const { csrPem } = await createWorkload(await createCluster("https://any.example", "ES256"));
-  return { privateKey, jwk, csrPem };
 }
 
 /** CPU of one call of each CA in microseconds, for each round. */

@@ -1,8 +1,8 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { deployedEnvironment } from "../../dev/package/deployed-environment.ts";
+import { memoryMebibytes } from "../../dev/package/deployed-program.ts";
 import { fastNodeFlags } from "../../dev/package/node-flags.ts";
 import { cpuMicroseconds } from "../measurement/process-cpu.ts";
 import type { Answer, Command } from "./child.ts";
@@ -33,10 +33,7 @@ export function startProcess(): ProcessUnderTest {
       return answer as Answer;
     },
     cpu: () => cpuMicroseconds(pid),
-    peakMemory: () => {
-      const status = readFileSync(`/proc/${pid}/status`, "utf8");
-      return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
-    },
+    peakMemory: () => memoryMebibytes(pid, "VmHWM"),
     end: () => child.disconnect(),
   };
 }

@@ -1,10 +1,7 @@
-import "reflect-metadata/lite";
 import type { webcrypto } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { X509CertificateGenerator } from "@peculiar/x509";
-import type { ServingCertificate } from "../../src/node/tls.ts";
-import { Pem } from "../../src/pki/encoding/pem.ts";
+import { createTlsIdentity } from "../../test/testkit/network/tls-identity.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import type { Load } from "../loads.ts";
 import { median } from "../measurement/median.ts";
@@ -38,7 +35,8 @@ export async function nodeRows(
   const [ca, gateway] = [startProcess(), startProcess()];
   try {
     const { port, plaintextPort } = await startCa(ca, cluster, workload, keysUrl, folder);
-    const certificate = await selfSigned();
+    const { ca: chainPem, key: keyPem } = await createTlsIdentity();
+    const certificate = { chainPem, keyPem };
     const echo = await ca.tell({ act: "echo", certificate });
     const relay = await gateway.tell({ act: "relay", certificate, caPort: plaintextPort });
     const front = await startGateway(gateway, plaintextPort, workload.token, folder);
@@ -133,6 +131,11 @@ function costRows(costs: readonly Costs[]): Row[] {
     relay: "native gRPC, a bare relay",
     gateway: "native gRPC, rampart gateway (its own share)",
   };
+  const ratio = (name: string, of: (cpu: Costs) => number, budget: number): Row => ({
+    name,
+    value: typical(of),
+    budget,
+  });
   const absolute = Object.entries(names).map(([name, text]) => ({
     name: `CPU of ${text}`,
     value: typical((cpu) => cpu[name as Name]),
@@ -140,35 +143,14 @@ function costRows(costs: readonly Costs[]): Row[] {
   }));
   return [
     ...absolute,
-    {
-      name: "native gRPC / (node:crypto floor + echo)",
-      value: typical((cpu) => cpu.serve / (cpu.nodeFloor + cpu.echo)),
-      budget: 2.5,
-    },
-    {
-      // Beyond two bare exchanges the gateway logs, counts, limits, keeps deadlines, and checks certificates.
-      name: "rampart gateway (its own share) / bare relay",
-      value: typical((cpu) => cpu.gateway / cpu.relay),
-      budget: 1.75,
-    },
-    {
-      // The work that a gateway adds to the CA's own.
-      name: "rampart gateway (its own share) / rampart serve",
-      value: typical((cpu) => cpu.gateway / cpu.serve),
-      budget: 1,
-    },
+    ratio(
+      "native gRPC / (node:crypto floor + echo)",
+      (cpu) => cpu.serve / (cpu.nodeFloor + cpu.echo),
+      2.5,
+    ),
+    // Beyond two bare exchanges the gateway logs, counts, limits, keeps deadlines, and checks certificates.
+    ratio("rampart gateway (its own share) / bare relay", (cpu) => cpu.gateway / cpu.relay, 1.75),
+    // The work that a gateway adds to the CA's own.
+    ratio("rampart gateway (its own share) / rampart serve", (cpu) => cpu.gateway / cpu.serve, 1),
   ];
-}
-
-async function selfSigned(): Promise<ServingCertificate> {
-  const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
-  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
-  const signingAlgorithm = algorithm;
-  const certificate = await X509CertificateGenerator.createSelfSigned({
-    name: "CN=echo.test",
-    keys,
-    signingAlgorithm,
-  });
-  const key = new Uint8Array(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
-  return { chainPem: certificate.toString("pem"), keyPem: Pem.format("PRIVATE KEY", key) };
 }

@@ -1,5 +1,5 @@
-import { randomUUID } from "node:crypto";
-import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { createTokenKey, jwksOf } from "../../test/testkit/callers/tokens.ts";
+import { mintLasting } from "../workload.ts";
 
 /** Signs a token of an account (`namespace:name`) under an issuer's name. */
 export type Mint = (issuer: string, account: string) => Promise<string>;
@@ -17,8 +17,7 @@ export async function createTenantCluster(
   name: string,
   access: Readonly<Record<string, unknown>> = {},
 ): Promise<TenantCluster> {
-  const { publicKey, privateKey } = await generateKeyPair("RS256", { extractable: true });
-  const jwk = { ...(await exportJWK(publicKey)), kid: "k1", alg: "RS256", use: "sig" };
+  const key = await createTokenKey("RS256", "k1");
   const table = {
     issuer: issuerOf(name),
     cluster: `cluster-${name}`,
@@ -27,30 +26,8 @@ export async function createTenantCluster(
     trusted_node_accounts: [`${name}-mesh/ztunnel`, `shared/${name}-ztunnel`],
     node_reach: "anywhere",
     gateways: [{ account: `shared/${name}-gateway`, dns_names: [`${name}.test`] }],
-    jwks: { keys: [jwk] },
+    jwks: jwksOf(key),
     ...access,
   };
-  const mint: Mint = (issuer, account) =>
-    claimsOf(issuer, account).setProtectedHeader({ alg: "RS256", kid: "k1" }).sign(privateKey);
-  return { table, mint };
-}
-
-function claimsOf(issuer: string, account: string): SignJWT {
-  const [namespace, name] = account.split(":");
-  const claims = {
-    "kubernetes.io": {
-      namespace,
-      node: { name: "node-1", uid: randomUUID() },
-      pod: { name: `${name}-0`, uid: randomUUID() },
-      serviceaccount: { name, uid: randomUUID() },
-    },
-  };
-  return new SignJWT(claims)
-    .setIssuer(issuer)
-    .setAudience(["istio-ca"])
-    .setSubject(`system:serviceaccount:${account}`)
-    .setJti(randomUUID())
-    .setIssuedAt()
-    .setNotBefore("0s")
-    .setExpirationTime("12h");
+  return { table, mint: (issuer, account) => mintLasting(key, issuer, account) };
 }

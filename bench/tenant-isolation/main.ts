@@ -3,12 +3,12 @@ import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { IstioCertificateRequestSchema } from "../../src/gen/istio/v1/auth/ca_pb.ts";
+import { createWorkloadKey } from "../../test/testkit/callers/workload-key.ts";
 import { optionsOf, wholeNumber } from "../../test/testkit/programs/options.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import { startEdge } from "../edge/edge.ts";
 import { startProcess } from "../node/process-under-test.ts";
 import { serveValues } from "../node/serve-values.ts";
-import { createCluster, createWorkload } from "../workload.ts";
 import { type Attempt, type Pair, pairsOf } from "./attempts.ts";
 import { createTenantCluster } from "./clusters.ts";
 import { compare } from "./statistics.ts";
@@ -113,7 +113,7 @@ const [a, b, r, v] = await Promise.all([
   createTenantCluster("v", access("before-keys")),
 ]);
 const issuers = [a, b, r, v].map(({ table }) => table);
-const { csrPem } = await createWorkload(await createCluster("https://unused.example", "ES256"));
+const { csrPem } = await createWorkloadKey("spiffe://cluster.local/ns/foo/sa/httpbin");
 const pairs = await pairsOf(a.mint);
 const folder = await lastingFolder();
 const child = startProcess();

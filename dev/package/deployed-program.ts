@@ -48,11 +48,12 @@ export async function startDeployed(
   return {
     child,
     portOf: (name) => ports.get(name) ?? 0,
-    memoryMebibytes: (field) => statusKibibytes(child, field) / 1024,
+    memoryMebibytes: (field) => memoryMebibytes(child.pid, field),
   };
 }
 
-function statusKibibytes({ pid }: ChildProcess, field: string): number {
+/** The resident memory of a process now, or its peak, in MiB. */
+export function memoryMebibytes(pid: number | undefined, field: "VmRSS" | "VmHWM"): number {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  return Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]);
+  return Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024;
 }

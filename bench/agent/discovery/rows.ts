@@ -1,11 +1,12 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { type ClientHttp2Stream, connect, createServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { create, toBinary } from "@bufbuild/protobuf";
+import { memoryMebibytes } from "../../../dev/package/deployed-program.ts";
 import { longestMessageOctets, toFrame } from "../../../src/agent/xds/grpc.ts";
 import { DeltaDiscoveryResponseSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { lastingFolder } from "../../../test/testkit/temporary-folder.ts";
@@ -119,18 +120,15 @@ async function measure(proxy: Route, bare: Route): Promise<(readonly [number, nu
 
 /** How much the peak of the process grows, in MiB, when Envoy does not read at first. */
 async function memoryOf(route: Route, push: Buffer, times: number): Promise<number> {
-  const status = `/proc/${route.pid}`;
-  const value = (name: string): number =>
-    Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(readFileSync(`${status}/status`, "utf8"))?.[1]);
   // Sets the peak to what the process has now.
-  writeFileSync(`${status}/clear_refs`, "5");
-  const before = value("VmRSS");
+  writeFileSync(`/proc/${route.pid}/clear_refs`, "5");
+  const before = memoryMebibytes(route.pid, "VmRSS");
   route.envoy.pause();
   const sent = send(route, push, times);
   await sleep(1_000);
   route.envoy.resume();
   await sent;
-  return (value("VmHWM") - before) / 1024;
+  return memoryMebibytes(route.pid, "VmHWM") - before;
 }
 
 /** Sends pushes, and waits until Envoy has all of them. */
