@@ -1,4 +1,5 @@
-import { execFileSync } from "node:child_process";
+import { type ChildProcess, execFileSync, fork } from "node:child_process";
+import { once } from "node:events";
 import {
   chmodSync,
   cpSync,
@@ -9,36 +10,21 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import * as z from "zod";
-import { run } from "../testkit/programs/child-process.ts";
+import { join } from "node:path";
 import { type Mutant, plant } from "./mutants.ts";
+import type { Outcome, TestRequest } from "./test-process.ts";
 
 const root = join(import.meta.dirname, "../..");
-
-const reportForm = z.object({
-  success: z.boolean(),
-  numPassedTests: z.number(),
-  testResults: z.array(
-    z.object({
-      name: z.string(),
-      message: z.optional(z.string()),
-      assertionResults: z.array(z.object({ fullName: z.string(), status: z.string() })),
-    }),
-  ),
-});
 
 /** A fault may turn a loop into one that never ends nor yields, where no limit of a test is seen. */
 const timeoutSeconds = 180;
 
-/** What the tests said: the name of the first that failed, or how many passed. */
-type Outcome =
-  | { readonly failed: string }
-  | { readonly failed: undefined; readonly passed: number };
+const program = "test/mutants/test-process.ts";
 
 /** A copy of this checkout in which faults are planted, one at a time. */
 export class Checkout {
   readonly #folder = mkdtempSync(join(tmpdir(), "rampart-mutants-"));
+  readonly #processes = new Map<string, ChildProcess>();
 
   constructor() {
     // Some tests start programs as another user.
@@ -63,37 +49,45 @@ export class Checkout {
     const whole = readFileSync(path, "utf8");
     writeFileSync(path, plant(mutant, whole));
     try {
-      return await this.outcome(mutant);
+      return await this.outcome(mutant, timeoutSeconds);
     } finally {
       writeFileSync(path, whole);
     }
   }
 
   /** Runs tests on the code as it is. */
-  async outcome({ project = "node", test }: Pick<Mutant, "project" | "test">): Promise<Outcome> {
-    const file = join(dirname(this.#folder), `${this.#folder.split("/").at(-1)}.json`);
-    const words = ["run", "--bail", "1", "--project", project, "--reporter", "json"];
-    const vitest = join(root, "node_modules/vitest/vitest.mjs");
-    const values = [vitest, ...words, "--outputFile", file, ...test.split(" ")];
-    const limits = { folder: this.#folder, isGroup: true, timeoutSeconds };
-    const { signal } = await run(process.execPath, values, limits);
-    if (signal === "SIGKILL") return { failed: "does not end" };
+  async outcome({ project, test }: TestRequest, seconds = 3600): Promise<Outcome> {
+    const child = this.#processFor(project);
+    child.send({ project, test } satisfies TestRequest);
+    const limit = AbortSignal.timeout(seconds * 1000);
     try {
-      return outcomeIn(reportForm.parse(JSON.parse(readFileSync(file, "utf8"))));
-    } finally {
-      rmSync(file, { force: true });
+      const [outcome] = await once(child, "message", { signal: limit });
+      // Vite keeps what it has transformed, with its fault.
+      if (project === "workerd") this.#end(project);
+      return outcome;
+    } catch {
+      this.#end(project);
+      return { failed: "does not end" };
     }
   }
 
+  #processFor(project: string): ChildProcess {
+    const running = this.#processes.get(project);
+    if (running) return running;
+    const options = { cwd: this.#folder, detached: true, stdio: "ignore" } as const;
+    const child = fork(join(this.#folder, program), [project], { ...options, execArgv: [] });
+    this.#processes.set(project, child);
+    return child;
+  }
+
+  #end(project: string): void {
+    const { pid } = this.#processes.get(project) ?? {};
+    this.#processes.delete(project);
+    if (pid !== undefined) process.kill(-pid, "SIGKILL");
+  }
+
   remove(): void {
+    for (const project of this.#processes.keys()) this.#end(project);
     rmSync(this.#folder, { recursive: true, force: true });
   }
-}
-
-function outcomeIn({ success, numPassedTests, testResults }: z.output<typeof reportForm>): Outcome {
-  if (success) return { failed: undefined, passed: numPassedTests };
-  const tests = testResults.flatMap(({ assertionResults }) => assertionResults);
-  const first = tests.find(({ status }) => status === "failed");
-  // A file that cannot even be loaded notices as well.
-  return { failed: first?.fullName ?? "a whole file" };
 }

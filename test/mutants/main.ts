@@ -7,7 +7,7 @@ const usage = `npm run mutants                      plants every fault, one at a
 npm run mutants -- --list core       those of a list: ${[...mutantLists()].join(", ")}
 npm run mutants -- --only "a CRL"    those with these words in their meaning
 npm run mutants -- --test test/pki   those that tests below this path should notice
-npm run mutants -- --jobs 1          how many at once; by default 2`;
+npm run mutants -- --jobs 1          how many at once; by default 4`;
 
 const { chosen, jobs } = optionsOf(usage, (args) => {
   const { values } = parseArgs({
@@ -16,7 +16,7 @@ const { chosen, jobs } = optionsOf(usage, (args) => {
       list: { type: "string", multiple: true, default: [...mutantLists()] },
       only: { type: "string", default: "" },
       test: { type: "string", default: "" },
-      jobs: { type: "string", default: "2" },
+      jobs: { type: "string", default: "4" },
     },
   });
   const { list, only, test, jobs } = values;
@@ -34,10 +34,10 @@ const { chosen, jobs } = optionsOf(usage, (args) => {
 
 /** Takes the next of a list, in several checkouts at a time, until none is left. */
 async function inCheckouts<T>(
-  list: readonly T[],
+  list: Iterable<T>,
   run: (checkout: Checkout, item: T) => Promise<void>,
 ) {
-  const waiting = list.values();
+  const waiting = [...list].values();
   const work = async (): Promise<void> => {
     const checkout = new Checkout();
     try {
@@ -52,12 +52,18 @@ async function inCheckouts<T>(
 const begun = Date.now();
 const faults: string[] = [];
 
-const suites = [...new Map(chosen.map((m) => [`${m.project} ${m.test}`, m])).values()];
-await inCheckouts(suites, async (checkout, { project, test }) => {
-  const outcome = await checkout.outcome({ project, test });
-  if (outcome.failed !== undefined) faults.push(`${test} fails without a fault: ${outcome.failed}`);
-  else if (outcome.passed === 0) faults.push(`${test} has no test`);
-});
+await inCheckouts(
+  Map.groupBy(chosen, ({ project }) => project),
+  async (checkout, [project, list]) => {
+    const paths = [...new Set(list.flatMap(({ test }) => test.split(" ")))];
+    const outcome = await checkout.outcome({ project, test: paths.join(" ") });
+    if (outcome.failed !== undefined) faults.push(`fails without a fault: ${outcome.failed}`);
+    else {
+      const empty = paths.filter((path) => !outcome.files.some((file) => file.startsWith(path)));
+      faults.push(...empty.map((path) => `${path} has no test`));
+    }
+  },
+);
 for (const fault of faults) console.log(fault);
 if (faults.length > 0) process.exit(1);
 

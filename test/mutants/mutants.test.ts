@@ -14,12 +14,12 @@ test.each(mutants)("$meaning: its line and its tests are there", (mutant) => {
 });
 
 test("a fault is planted in no file that lacks its line, or has it twice", () => {
-  const mutant = { meaning: "", file: "src/a.ts", text: "a", instead: "b", test: "" };
+  const mutant = { file: "src/a.ts", text: "a", instead: "b" };
   expect(() => plant(mutant, "c")).toThrow("src/a.ts has 0 times: a");
   expect(() => plant(mutant, "a a")).toThrow("src/a.ts has 2 times: a");
 });
 
 test("a fault is no mistake of spelling, which every test would notice", () => {
-  const mutant = { meaning: "", file: "src/a.ts", text: "a", instead: "(", test: "" };
+  const mutant = { file: "src/a.ts", text: "a", instead: "(" };
   expect(() => plant(mutant, "const b = a;")).toThrow(SyntaxError);
 });

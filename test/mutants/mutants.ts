@@ -14,7 +14,7 @@ const mutantForm = z.strictObject({
   instead: z.string(),
   /** Files or folders of tests that should notice, by a space apart. */
   test: z.string(),
-  project: z.optional(z.enum(["node", "workerd"])),
+  project: z.enum(["node", "workerd"]).default("node"),
 });
 
 /** A fault that somebody plants on purpose in one place of `src`. */
@@ -38,7 +38,10 @@ export function mutantLists(): readonly string[] {
  * @throws Error unless the mutant's text stands there exactly once.
  * @throws SyntaxError for a fault that is none of the code: every test would notice it.
  */
-export function plant({ file, text, instead }: Mutant, whole: string): string {
+export function plant(
+  { file, text, instead }: Pick<Mutant, "file" | "text" | "instead">,
+  whole: string,
+): string {
   const parts = whole.split(text);
   if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} times: ${text}`);
   const planted = parts.join(instead);

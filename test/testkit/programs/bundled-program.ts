@@ -18,7 +18,7 @@ declare module "vitest" {
  * Bundles `rampart` for the first test of a run that asks for its path. One file takes half the time of the modules
  * to start, as in the package.
  */
-export default async function setup({ provide }: TestProject): Promise<() => void> {
+export default async function setup(project: TestProject): Promise<() => void> {
   let bundled: Promise<string> | undefined;
   const server = createServer((_request, response) => {
     bundled ??= bundle();
@@ -28,7 +28,11 @@ export default async function setup({ provide }: TestProject): Promise<() => voi
     );
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
-  provide("programUrl", `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  // What a run has changed, the next bundles anew.
+  project.onTestsRerun(() => {
+    bundled = undefined;
+  });
+  project.provide("programUrl", `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   return () => void server.close();
 }
 
