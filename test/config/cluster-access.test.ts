@@ -80,15 +80,6 @@ test.each([
   expect(sent).toEqual([]);
 });
 
-test("no client is made where the platform cannot trust the CA", () => {
-  const { access } = accessWith({
-    fetchTrusting: () => {
-      throw new ConfigurationError(["ISSUERS: not here"]);
-    },
-  });
-  expect(() => clientOf(table, access)).toThrow("ISSUERS: not here");
-});
-
 test("a request is given up in the time of the platform's fetches", async () => {
   const { access } = accessWith({
     fetchTimeoutMilliseconds: 1,

@@ -157,13 +157,8 @@ describe("TRUST_DOMAIN", () => {
     ["empty", ""],
     ["upper case", "Example.org"],
     ["a SPIFFE ID", "spiffe://example.org"],
-    ["a path", "example.org/ns"],
-    ["with a port", "example.org:443"],
     ["with a comma", "a.org,b.org"],
-    ["percent-coded", "ex%61mple.org"],
-    ["with a space", "example.org "],
     ["too long", "x".repeat(256)],
-    ["a number", 1],
     ["null", null],
   ])("may not be %s", (_, value) => {
     expectOneFault({ TRUST_DOMAIN: value }, "TRUST_DOMAIN");
@@ -173,7 +168,6 @@ describe("TRUST_DOMAIN", () => {
 describe("BUNDLE_WAIT", () => {
   test.each([
     ["0s", 0],
-    ["4m", 240],
     ["5m", 300],
   ])("may be %s", (text, seconds) => {
     expect(configurationOf({ BUNDLE_WAIT: text }).bundleWaitSeconds).toBe(seconds);
@@ -186,12 +180,7 @@ describe("BUNDLE_WAIT", () => {
 
 describe("durations", () => {
   test.each([
-    ["24h", 86_400],
     ["90m", 5_400],
-    ["3600s", 3_600],
-    ["1h30m", 5_400],
-    ["1h0m1s", 3_601],
-    ["1.5h", 5_400],
     ["2000ms", 2],
   ])("%s are %i seconds", (text, seconds) => {
     const { leafLifetimes } = configurationOf({ DEFAULT_WORKLOAD_CERT_TTL: text });
@@ -199,17 +188,11 @@ describe("durations", () => {
   });
 
   test.each<[string, unknown]>([
-    ["empty", ""],
-    ["a number in a text", "3600"],
     ["a number", 3600],
     ["negative", "-1h"],
     ["days, which Go would not read", "90d"],
     ["part of a second", "1500ms"],
-    ["in another order", "30m1h"],
-    ["with spaces", "1h 30m"],
-    ["in upper case", "24H"],
     ["beyond reason", "9999999h"],
-    ["with a newline", "24h\n"],
   ])("may not be %s", (_, value) => {
     expectOneFault({ DEFAULT_WORKLOAD_CERT_TTL: value }, "DEFAULT_WORKLOAD_CERT_TTL");
   });
@@ -292,15 +275,10 @@ describe("INCEPTION_DATE", () => {
   test.each<[unknown]>([
     [""],
     ["2026-02-30"],
-    ["2026-13-01"],
     ["2027-02-29"],
     ["2026-1-1"],
-    ["21.11.2026"],
-    ["2026-11-21T00:00:00Z"],
     ["2026-11-21 "],
-    ["*"],
     [20261121],
-    [true],
   ])("may not be %j", (value) => {
     expectOneFault({ INCEPTION_DATE: value }, "INCEPTION_DATE");
   });
@@ -309,8 +287,6 @@ describe("INCEPTION_DATE", () => {
 describe("a key of another name", () => {
   test.each([
     ["KEKS", { KEKS: randomKek("k") }],
-    ["trust_domain", { trust_domain: "x" }],
-    ["JWT_RULE", { JWT_RULE: "{}" }],
     ["__PROTO__", { __PROTO__: {} }],
   ])("%s is refused", (name, changes) => {
     expectOneFault(changes, name);

@@ -19,7 +19,6 @@ test.each([
 
 test.each([
   ["an unknown form", ["ns/shop"], "subject must be spiffe:"],
-  ["a regular expression", ["ns/shop/sa/(a|b)"], "subject must be"],
   ["an account with a space", ["ns/shop/sa/a b"], "subject must be"],
   ["a node without a beginning", ["node/n"], "since is required"],
   ["a pod without a beginning", [{ subject: "pod/1" }], "since is required"],
@@ -34,7 +33,6 @@ test.each([
   ],
   ["an unknown member", [{ subject: "cluster/a", for: "1h" }], "unrecognized_keys"],
   ["a number", [7], "invalid_type"],
-  ["a subject that is none", [{ subject: 7 }], "invalid_type"],
   ["no list", "cluster/a", "must be JSON"],
 ])("DENIED refuses %s", (_, value, message) => {
   const { error } = deniedTable.safeParse(value);
@@ -77,11 +75,9 @@ test("REVOKED reads a list, and the same as JSON in a text", () => {
 
 test.each([
   ["01AB", "01ab"],
-  ["1ab", "01ab"],
   ["01:ab", "01ab"],
   ["0001", "01"],
   ["f1", "00f1"],
-  ["00f1", "00f1"],
   ["675629437177875175242729535292881809406", "01fc497f167f641df5f17ca6862e3caffe"],
 ])("REVOKED takes the serial number %s for the content octets %s", (text, content) => {
   const [revocation] = revokedTable.parse([{ ...entry, serials: [text] }]);
@@ -97,11 +93,9 @@ test.each<[string, unknown, string]>([
   ["a word for a serial number", [{ ...entry, serials: ["all"] }], "must be a serial number"],
   ["a serial number of 21 octets", [{ ...entry, serials: ["ab".repeat(21)] }], "must be a serial"],
   ["no beginning", [{ ...entry, since: undefined }], "invalid_type"],
-  ["no end", [{ ...entry, until: undefined }], "invalid_type"],
   ["an end that is no instant", [{ ...entry, until: "tomorrow" }], "must be an instant"],
   ["a hold", [{ ...entry, reason: "certificateHold" }], "invalid_value"],
   ["an unknown member", [{ ...entry, serial: "01" }], "unrecognized_keys"],
-  ["a serial number alone", ["01ab"], "invalid_type"],
   ["no list", "01ab", "must be JSON"],
 ])("REVOKED refuses %s", (_, value, message) => {
   const { error } = revokedTable.safeParse(value);
@@ -145,13 +139,10 @@ test.each<[string, unknown, string]>([
   ["15 digits, which may be the beginning of two ids", [id.slice(0, 15)], "[0].id"],
   ["more than any id has", ["a".repeat(65)], "[0].id"],
   ["upper case, which no id has", [id.toUpperCase()], "[0].id"],
-  ["the short id of a list with an ellipsis", [`${id.slice(0, 20)}…`], "[0].id"],
-  ["nothing", [""], "[0].id"],
   ["a number", [{ id: 79 }], "[0].id"],
   ["no day", [id, { id, root_until: "soon" }], "[1].root_until"],
   ["a day without a time", [{ id, root_until: "2027-01-31" }], "[0].root_until"],
   ["a day that no month has", [{ id, root_until: "2027-02-30T12:00:00Z" }], "[0].root_until"],
-  ["a local time", [{ id, root_until: "2027-01-31T12:00:00" }], "[0].root_until"],
   ["a key that nobody knows", [{ id, root: "immediately" }], "[0].root"],
   ["more taints than an operator makes", Array.from({ length: 101 }, () => id), ""],
 ])("TAINTED_AUTHORITIES may not hold %s", (_, value, place) => {

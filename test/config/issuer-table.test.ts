@@ -74,10 +74,6 @@ describe("ISSUERS", () => {
     expect(table?.jwks?.usable).toMatchObject([{ keyId: "k1" }]);
   });
 
-  test("may be on the loopback interface, over http", () => {
-    expect(issuersOf({ issuer: "http://127.0.0.1:8788" })).toHaveLength(1);
-  });
-
   test("may hold many tables", () => {
     const tables = Array.from({ length: 1024 }, (_, i) => ({ issuer: `https://a${i}.test` }));
     expect(issuersOf(...tables)).toHaveLength(1024);
@@ -85,45 +81,29 @@ describe("ISSUERS", () => {
 
   test.each<[string, unknown, string]>([
     ["an empty list", [], "ISSUERS"],
-    ["an empty text", "", "ISSUERS"],
     ["text that is no JSON", "https://a.test", "ISSUERS"],
-    ["JSON that ends early", '[{"issuer":"https://a.test"}', "ISSUERS"],
     ["one table without a list", { issuer }, "ISSUERS"],
-    ["a number", 1, "ISSUERS"],
     ["the same issuer twice", [{ issuer }, { issuer, cluster: "x" }], "ISSUERS[1].issuer"],
-    [
-      "the same issuer for two audiences",
-      [{ issuer, audiences: ["a"] }, { issuer: "https://b.test" }, { issuer, audiences: ["b"] }],
-      "ISSUERS[2].issuer",
-    ],
     [
       "1025 tables",
       Array.from({ length: 1025 }, (_, i) => ({ issuer: `https://a${i}` })),
       "ISSUERS",
     ],
     ["a text for a table", [issuer], "ISSUERS[0]"],
-    ["null for a table", [null], "ISSUERS[0]"],
     ["an issuer that is a number", [{ issuer: 1 }], "ISSUERS[0].issuer"],
     ["an empty issuer", [{ issuer: "" }], "ISSUERS[0].issuer"],
-    ["an issuer with a space", [{ issuer: "https://a.test x" }], "ISSUERS[0].issuer"],
     ["an issuer with a newline", [{ issuer: "https://a.test\n" }], "ISSUERS[0].issuer"],
     ["an issuer over http", [{ issuer: "http://a.test" }], "ISSUERS[0].issuer"],
     ["an issuer that is no URL, and no keys", [{ issuer: "kubernetes" }], "ISSUERS[0].issuer"],
-    ["the second table wrong", [{ issuer }, { issuer: "x" }], "ISSUERS[1].issuer"],
     [
       "the second wrong in a text",
       JSON.stringify([{ issuer }, { issuer: "x" }]),
       "ISSUERS[1].issuer",
     ],
     ["audiences in a text", [{ issuer, audiences: "istio-ca" }], "ISSUERS[0].audiences"],
-    ["no audience", [{ issuer, audiences: [] }], "ISSUERS[0].audiences"],
     ["an empty audience", [{ issuer, audiences: [""] }], "ISSUERS[0].audiences[0]"],
-    ["an empty cluster", [{ issuer, cluster: "" }], "ISSUERS[0].cluster"],
     ["a cluster with a comma", [{ issuer, cluster: "a,b" }], "ISSUERS[0].cluster"],
     ["keys over http", [{ issuer, jwks_uri: "http://a.test" }], "ISSUERS[0].jwks_uri"],
-    ["keys at no URL", [{ issuer, jwks_uri: "jwks" }], "ISSUERS[0].jwks_uri"],
-    ["no namespace", [{ issuer, namespaces: [] }], "ISSUERS[0].namespaces"],
-    ["a namespace in upper case", [{ issuer, namespaces: ["Ops"] }], "ISSUERS[0].namespaces[0]"],
     ["a regular expression", [{ issuer, namespaces: ["ops", "a.+"] }], "ISSUERS[0].namespaces[1]"],
     [
       "a node account without a namespace",
@@ -131,18 +111,8 @@ describe("ISSUERS", () => {
       "ISSUERS[0].trusted_node_accounts[0]",
     ],
     [
-      "a node account of three parts",
-      [{ issuer, trusted_node_accounts: ["a/b/c"] }],
-      "ISSUERS[0].trusted_node_accounts[0]",
-    ],
-    [
       "a glob of node accounts",
       [{ issuer, trusted_node_accounts: ["istio-system/*"] }],
-      "ISSUERS[0].trusted_node_accounts[0]",
-    ],
-    [
-      "node accounts as Istio lists them",
-      [{ issuer, trusted_node_accounts: ["a/b,c/d"] }],
       "ISSUERS[0].trusted_node_accounts[0]",
     ],
     [
@@ -161,7 +131,6 @@ describe("ISSUERS", () => {
       "ISSUERS[0].node_checks",
     ],
     ["another word for anywhere", [{ issuer, node_reach: "everywhere" }], "ISSUERS[0].node_reach"],
-    ["no row of node_reach", [{ issuer, node_reach: [] }], "ISSUERS[0].node_reach"],
     [
       "a gateway of any name",
       [{ issuer, gateways: [{ account: "a/b", dns_names: ["*.test"] }] }],
@@ -171,11 +140,6 @@ describe("ISSUERS", () => {
       "a gateway of an identity",
       [{ issuer, gateways: [{ account: "a/b", dns_names: ["spiffe://cluster.local/ns/a/sa/b"] }] }],
       "ISSUERS[0].gateways[0].dns_names[0]",
-    ],
-    [
-      "a gateway without a name",
-      [{ issuer, gateways: [{ account: "a/b", dns_names: [] }] }],
-      "ISSUERS[0].gateways[0].dns_names",
     ],
     [
       "an intermediate of another trust domain's form",
@@ -188,11 +152,6 @@ describe("ISSUERS", () => {
       "ISSUERS[0].intermediates[0].path_length",
     ],
     [
-      "a gateway without a namespace",
-      [{ issuer, gateways: [{ account: "b", dns_names: ["a.test"] }] }],
-      "ISSUERS[0].gateways[0].account",
-    ],
-    [
       "a gateway that forwards something else",
       [{ issuer, gateways: [{ account: "a/b", dns_names: ["a.test"], forwards: "names" }] }],
       "ISSUERS[0].gateways[0].forwards",
@@ -201,11 +160,6 @@ describe("ISSUERS", () => {
       "a signer of a cluster without a right",
       [{ issuer, cluster_signers: [{ account: "a/b" }] }],
       "ISSUERS[0].cluster_signers[0].namespaces",
-    ],
-    [
-      "a signer of a cluster without a namespace",
-      [{ issuer, cluster_signers: [{ account: "b", namespaces: ["*"] }] }],
-      "ISSUERS[0].cluster_signers[0].account",
     ],
     [
       "a signer of a cluster for an identity",
@@ -282,8 +236,6 @@ describe("ISSUERS", () => {
   test.each<[string, unknown]>([
     ["an empty set", { keys: [] }],
     ["no set", {}],
-    ["null", null],
-    ["a list", []],
     ["text that is no JSON", "k1"],
     ["a set of secrets", { keys: [{ kty: "oct", k: "AAAA" }] }],
     ["a set for encryption", { keys: [{ kty: "RSA", n: "AAAA", e: "AQAB", use: "enc" }] }],
@@ -340,21 +292,15 @@ describe("the table kubernetes of an issuer", () => {
   });
 
   test.each<[string, Record<string, unknown>, string]>([
-    ["an empty server", { server: "" }, "server"],
     ["a server over http", { server: "http://10.0.0.1" }, "server"],
     ["a server with a password", { server: "https://a:b@10.0.0.1" }, "server"],
     ["a server with a query", { server: `${server}/?a=b` }, "server"],
-    ["an empty credential", { credential: "" }, "credential"],
     ["a credential itself", { credential: "eyJhbGciOiJub25lIn0" }, "credential"],
     ["the name of another secret", { credential: "KEK" }, "credential"],
     ["the name of a file", { credential: `${credential}_FILE` }, "credential"],
-    ["a CA that is none", { ca: "MIIB" }, "ca"],
     ["a CA on one line, which OpenSSL does not read", { ca: pem.replaceAll("\n", " ") }, "ca"],
     ["a key behind its CA", { ca: pem + pem.replaceAll("CERTIFICATE", "PRIVATE KEY") }, "ca"],
-    ["a private key for a CA", { ca: pem.replaceAll("CERTIFICATE", "PRIVATE KEY") }, "ca"],
     ["another order", { review: "never" }, "review"],
-    ["a delivery that is no yes or no", { deliver_roots: "yes" }, "deliver_roots"],
-    ["a ConfigMap without a name", { config_map: "" }, "config_map"],
     ["a ConfigMap that is a path", { config_map: "../secrets/x" }, "config_map"],
     ["another key", { token: "x" }, "token"],
   ])("may not have %s", (_, changes, key) => {

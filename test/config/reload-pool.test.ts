@@ -48,13 +48,6 @@ test("a composition that is given up ends its new parts, and none of the former"
   expect(ask("a")).toBe(first);
 });
 
-test("parts that are made from different values are different", () => {
-  const parts = new ReloadPool<object>();
-  expect(parts.of(["a", undefined, 1], () => ({}))).not.toBe(
-    parts.of(["a", undefined, 2], () => ({})),
-  );
-});
-
 test("maps and sets count with what they hold", () => {
   const parts = new ReloadPool<object>();
   const ask = (madeFrom: unknown) => parts.of(madeFrom, () => ({}));

@@ -82,10 +82,4 @@ describe("the clusters that get CRLs", () => {
       ),
     ).toHaveLength(1);
   });
-
-  test("need their credential", () => {
-    const kubernetes = { server, credential, deliver_crls: true };
-    const configuration = configurationOf({ CRL: "on", ISSUERS: [{ issuer, kubernetes }] });
-    expect(() => crlTargets(configuration, fetching)).toThrow(`${credential}: is required`);
-  });
 });

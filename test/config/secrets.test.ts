@@ -59,16 +59,13 @@ describe("KEK", () => {
     ["with an id of other characters", `k 1:${base64}`],
     ["of 31 octets", `k:${octets.toString("base64", 0, 31)}`],
     ["of 33 octets", `k:${Buffer.concat([octets, octets]).toString("base64", 0, 33)}`],
-    ["of 16 octets", `k:${octets.toString("base64", 0, 16)}`],
     ["hexadecimal", `k:${octets.toString("hex")}`],
-    ["a password", "k:correct horse battery staple"],
     ["with a comma at its end", `k:${base64},`],
     ["with one bad entry among good ones", `k:${base64},j:AAAA`],
     ["with an id twice", `k:${base64},${randomKek("k")}`],
     ["with an id for two KEKs in key services", `${wrapped("A")},${wrapped("E")}`],
     ["with bits to spare", `k:${base64.slice(0, 42)}B=`],
     ["a list", [`k:${base64}`]],
-    ["a number", 1],
   ])("may not be %s", (_, value) => {
     expectOneFault({ KEK: value }, "KEK");
   });
@@ -98,7 +95,6 @@ describe("no fault quotes a secret", () => {
     ["KEK with another separator", (s) => ({ KEK: `k1=${s}` })],
     ["KEK with its id twice", (s) => ({ KEK: `k:${s},k:${s}` })],
     ["KEK in a list", (s) => ({ KEK: [s] })],
-    ["KEK in a table", (s) => ({ KEK: { value: s } })],
     ["KEK with more lines", (s) => ({ KEK: `k:${s}\nk` })],
     ["a mistyped KEK", (s) => ({ KEK_SECRET: s })],
     ["ISSUERS that is a secret", (s) => ({ ISSUERS: s })],
@@ -109,7 +105,6 @@ describe("no fault quotes a secret", () => {
     ["a token for keys", (s) => ({ ISSUERS: [{ issuer, jwks_uri: `Bearer ${s}` }] })],
     ["the trust domain", (s) => ({ TRUST_DOMAIN: `X${s}` })],
     ["a duration", (s) => ({ MAX_WORKLOAD_CERT_TTL: s })],
-    ["the kind of key", (s) => ({ AUTHORITY_KEY: s })],
     ["the date", (s) => ({ INCEPTION_DATE: s })],
   ];
 
@@ -127,14 +122,5 @@ describe("no fault quotes a secret", () => {
     const jwks = { keys: [...publicKeys.keys, { kty: "EC", crv: "P-256", x: "A", y: "A", d }] };
     const message = faultsOf({ ISSUERS: [{ issuer, jwks }] }).join("\n");
     expect(message).not.toContain(d);
-  });
-
-  test("and the message of the error is its lines", () => {
-    const parse = () => configurationOf({ AUTHORITY_KEY: "x", INCEPTION_DATE: "x" });
-    expect(parse).toThrow(
-      expect.objectContaining({
-        message: faultsOf({ AUTHORITY_KEY: "x", INCEPTION_DATE: "x" }).join("\n"),
-      }),
-    );
   });
 });

@@ -21,7 +21,6 @@ describe("SIGNERS", () => {
   });
 
   test.each<[string, unknown, string]>([
-    ["a text that is no JSON", "a", "SIGNERS"],
     [
       "a name twice",
       [
@@ -36,16 +35,10 @@ describe("SIGNERS", () => {
       "SIGNERS",
     ],
     ["the name that is taken", [{ name: "serving", callers }], "SIGNERS[0].name"],
-    ["an empty name", [{ name: "", callers }], "SIGNERS[0].name"],
     ["a name with a slash", [{ name: "a/b", callers }], "SIGNERS[0].name"],
     ["a name that climbs", [{ name: "..", callers }], "SIGNERS[0].name"],
     ["a name in upper case", [{ name: "A", callers }], "SIGNERS[0].name"],
     ["nobody who may use it", [{ name: "a", callers: [] }], "SIGNERS[0].callers"],
-    [
-      "no namespace",
-      [{ name: "a", callers: [{ issuer, namespaces: [] }] }],
-      "SIGNERS[0].callers[0].namespaces",
-    ],
     [
       "an issuer that is none",
       [{ name: "a", callers: [...callers, { issuer: "https://x" }] }],

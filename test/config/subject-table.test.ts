@@ -133,14 +133,12 @@ describe("a table with subjects", () => {
 
   test.each<[string, object, string]>([
     ["no claims", { claims: {} }, "claims"],
-    ["claims that are a list", { claims: ["a"] }, "claims"],
     ["a claim that is null", { claims: { a: null } }, "claims"],
     ["a number that JSON does not keep", { claims: { a: 2 ** 53 } }, "claims"],
     ["a fraction", { claims: { a: 1.5 } }, "claims"],
     ["two stars in a part", { claims: { a: "*a*" } }, "claims"],
     ["an empty text", { claims: { a: "" } }, "claims"],
     ["an empty list", { claims: { a: [] } }, "claims"],
-    ["an empty object", { claims: { a: {} } }, "claims"],
     [
       "17 claims",
       { claims: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`c${i}`, "x"])) },
@@ -156,9 +154,7 @@ describe("a table with subjects", () => {
     ["a brace that is open", { account: "a-{b" }, "account"],
     ["a claim without a name", { account: "a-{}" }, "account"],
     ["a star", { account: "a-*" }, "account"],
-    ["upper case", { account: "Deploy" }, "account"],
     ["a namespace with a dot", { namespace: "a.b" }, "namespace"],
-    ["two claims in the namespace", { namespace: "{a}.{b}" }, "namespace"],
     ["a SPIFFE ID", { account: "spiffe://b.test/ns/a/sa/b" }, "account"],
     ["a name in upper case", { name: "Deploy" }, "name"],
     ["no age", { maximum_age: "0s" }, "maximum_age"],

@@ -7,11 +7,6 @@ import { refusalOf } from "../testkit/refusal.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
 
-test("a credential that is missing stops the start", async () => {
-  const ISSUERS = [{ issuer, kubernetes: { server: "https://10.0.0.1:6443", credential } }];
-  await expect(startCa({ ISSUERS })).rejects.toThrow(`${credential}: is required`);
-});
-
 test("an API server that is busy or away is logged by its cluster, and its credential is not", async () => {
   const key = await createTokenKey("ES256", "k1");
   const api = await startApiServer();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../src/ca/upstream-authority.ts";
 import { upstreamOf } from "../../src/config/internal/upstream.ts";
-import type { Fetch, Fetching } from "../../src/foundation/fetch.ts";
+import type { Fetching } from "../../src/foundation/fetch.ts";
 import { Base64 } from "../../src/pki/encoding/base64.ts";
 import { Pem } from "../../src/pki/encoding/pem.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
@@ -69,9 +69,7 @@ describe.each(["vault", "rampart"] as const)("a CA upstream of the kind %s", (ki
 
   test.each<[string, unknown]>([
     ["an empty object", {}],
-    ["a list", []],
     ["nothing", null],
-    ["a text", "-----BEGIN CERTIFICATE-----"],
     ["certificates in another place", { certificates: [other.pem] }],
     ["data of another form", { data: "x", certChain: "x" }],
     ["a chain of numbers", { data: { certificate: 1 }, certChain: [1, 2] }],
@@ -114,41 +112,6 @@ test("an answer of Vault may name its issuer alone, and each certificate counts 
   const { ask } = upstreamThat("vault", () => Response.json({ data: { ...data, ca_chain: null } }));
   const { chain, roots } = await ask(request);
   expect([base64Of(chain), base64Of(roots)]).toEqual([[derOf(other.pem)], [derOf(root.pem)]]);
-});
-
-describe("a configuration", () => {
-  const never: Fetch = async () => {
-    throw new Error("no test asks it");
-  };
-  const fetching = { fetchTrusting: () => never };
-
-  test("without a CA upstream has none", () => {
-    expect(
-      upstreamOf(configurationOf({}), {
-        fetching,
-        clock: () => new Date(),
-      }),
-    ).toBeUndefined();
-  });
-
-  test("without its credential is refused by a server, and by a verb only when it asks", async () => {
-    const configuration = configurationOf({
-      AUTHORITY_ROOT: "upstream",
-      UPSTREAM_AUTHORITY: { kind: "vault", url: "https://ca.test" },
-    });
-    expect(() =>
-      upstreamOf(configuration, {
-        fetching,
-        clock: () => new Date(),
-      }),
-    ).toThrow("UPSTREAM_CREDENTIAL: is required");
-    const ask = upstreamOf(configuration, {
-      fetching,
-      mayLackCredential: true,
-      clock: () => new Date(),
-    });
-    await expect(ask?.(request)).rejects.toThrow("UPSTREAM_CREDENTIAL");
-  });
 });
 
 const url = "https://v.test";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { OperationalEvent, OperationLog } from "../../src/foundation/events.ts";
+import { type OperationalEvent, OperationLog } from "../../src/foundation/events.ts";
 import { sparing } from "../../src/foundation/sparing-log.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
@@ -36,11 +36,6 @@ test.each<OperationalEvent["level"]>(["info", "warning", "error"])(
   },
 );
 
-test("leads with time, level and event, in whatever order an event has them", () => {
-  const { line } = written({ cluster: "a", level: "info", event: "roots-delivered" });
-  expect(Object.keys(parseLogLine(line))).toEqual(["time", "level", "event", "cluster"]);
-});
-
 test("leaves out a detail that is undefined, and keeps what is false, zero or empty", () => {
   const { line } = written({
     event: "proxy-started",
@@ -74,12 +69,6 @@ test("takes neither a time nor a foreign level from an event", () => {
   // @ts-expect-error: a value that JSON writes as an object is no detail.
   const nested: OperationalEvent = { event: "x", level: "info", cause: new Error("y") };
   expect([timed, foreign, nested]).toHaveLength(3);
-});
-
-test("writes a time of another zone in UTC", () => {
-  expect(OperationalEvent.formatLine(time, "info", { event: "listening" })).toContain(
-    '"2026-11-21T10:00:00.000Z"',
-  );
 });
 
 test("of a caller a log has one line of an event in a minute, of all callers so many, and any number of nobody", () => {

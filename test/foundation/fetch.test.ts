@@ -58,23 +58,15 @@ describe("a JSON document", () => {
 
 describe("refuses an answer", () => {
   const refused: readonly [string, RequestListener][] = [
-    ["with status 500", answering(500, '{"a":1}')],
     ["with status 404", answering(404, '{"a":1}')],
     ["with status 204", answering(204, "")],
     ["with status 203", answering(203, '{"a":1}')],
     ["that is empty", answering(200, "")],
-    ["that is HTML", answering(200, "<html></html>")],
     ["that ends early", answering(200, '{"a":')],
     ["that is not UTF-8", answering(200, new Uint8Array([0x22, 0xff, 0x22]))],
     ["with half a character after it", answering(200, new Uint8Array([0x31, 0xe2]))],
     ["one octet too long", answering(200, `"${"a".repeat(256 * 1024 - 1)}"`)],
-    ["of 10 MB", answering(200, `"${"a".repeat(10_000_000)}"`)],
     ["that never ends", (_, response) => sendForever(response, " ".repeat(65_536))],
-    [
-      "that announces more than it sends",
-      (_, response) => cutOff(response, { "content-length": 9 }),
-    ],
-    ["that is cut off", (_, response) => cutOff(response, {})],
     [
       "that comes octet by octet",
       // Node's own server would make one chunk of what is written at once.

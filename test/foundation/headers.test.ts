@@ -3,51 +3,36 @@ import { CallTimeout, longestTimeoutMs, RetryAfter } from "../../src/foundation/
 
 test.each<[string, number | undefined]>([
   ["0", 0],
-  ["007", 7],
   ["30000", 30_000],
-  ["2147483000", 2_147_483_000],
   ["2147483647", longestTimeoutMs],
   ["9999999999", longestTimeoutMs],
   ["99999999999", undefined],
   ["", undefined],
   ["-1", undefined],
-  ["+1", undefined],
   ["1.5", undefined],
-  ["1e3", undefined],
-  ["0x10", undefined],
-  [" 1", undefined],
   ["1\n", undefined],
   ["١", undefined],
-  ["1, 1", undefined],
 ])("Connect's timeout %j is %j milliseconds", (value, milliseconds) => {
   expect(CallTimeout.parseConnect(value)).toBe(milliseconds);
 });
 
 test.each<[string, number | undefined]>([
-  ["0n", 0],
   ["1H", 3_600_000],
   ["2M", 120_000],
-  ["3S", 3000],
   ["4m", 4],
   ["500u", 0.5],
   ["500000n", 0.5],
   ["00000001S", 1000],
   ["99999999m", 99_999_999],
   ["2147483S", 2_147_483_000],
-  ["2147484S", longestTimeoutMs],
-  ["99999999M", longestTimeoutMs],
   ["99999999H", longestTimeoutMs],
   ["123456789S", undefined],
   ["", undefined],
-  ["S", undefined],
   ["5", undefined],
   ["1s", undefined],
-  ["1h", undefined],
-  ["1 S", undefined],
   ["-1S", undefined],
   ["1.5S", undefined],
   ["1S\n", undefined],
-  ["1S, 1S", undefined],
 ])("gRPC's timeout %j is %j milliseconds", (value, milliseconds) => {
   expect(CallTimeout.parseGrpc(value)).toBe(milliseconds);
 });

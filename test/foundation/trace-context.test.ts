@@ -31,11 +31,9 @@ describe("a traceparent", () => {
     ["with a parent id of zeros", `00-${traceId}-${"0".repeat(16)}-01`],
     ["in upper case", traceparent.toUpperCase()],
     ["with a short trace id", `00-${traceId.slice(1)}-${parentId}-01`],
-    ["with a long parent id", `00-${traceId}-${parentId}0-01`],
     ["without flags", `00-${traceId}-${parentId}`],
     ["twice", `${traceparent}, ${traceparent}`],
     ["of a later version without end", `cc-${traceId}-${parentId}-01-${"x".repeat(300)}`],
-    ["that is empty", ""],
   ])("%s begins a new trace", (_, text) => {
     const trace = read({ traceparent: text, tracestate: "a=1" });
     expect(trace.traceId).toMatch(/^[0-9a-f]{32}$/);
