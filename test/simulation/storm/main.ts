@@ -5,14 +5,14 @@ import type { Series } from "./chart.ts";
 import { meansOf } from "./meter.ts";
 import { parseStormOptions, type StormOptions, usage } from "./options.ts";
 import { chartsOf, pageWith, partSeconds, type StormRun } from "./page.ts";
-import { loadDefaults } from "./parameters.ts";
+import { loadParameters } from "./parameters.ts";
 import { lineOf, lineTitles } from "./report.ts";
 import { type StormRow, simulateCase } from "./row.ts";
 
 /** `npm run simulate -- storm`. @returns The exit status. */
 export function runStorm(args: readonly string[]): number {
   try {
-    const options = parseStormOptions(args, loadDefaults());
+    const options = parseStormOptions(args);
     if (options.help) process.stdout.write(usage);
     else if (options.write) write(options);
     else print(options);
@@ -24,13 +24,15 @@ export function runStorm(args: readonly string[]): number {
   }
 }
 
-function print({ cases, parameters, seed }: StormOptions): void {
+function print({ cases, seed }: StormOptions): void {
+  const parameters = loadParameters();
   console.log(lineTitles);
   for (const each of cases) console.log(lineOf(simulateCase(each, parameters, seed).row));
 }
 
 /** Simulates every mesh in the smaller size and, at the Worker, the mixed one in the larger. Writes the page. */
-function write({ cases, parameters, seed }: StormOptions): void {
+function write({ cases, seed }: StormOptions): void {
+  const parameters = loadParameters();
   const smallest = Math.min(...cases.map(({ workloads }) => workloads));
   const rows: StormRow[] = [];
   const afterColdStart: Series[] = [];

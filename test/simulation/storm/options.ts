@@ -1,6 +1,5 @@
 import { parseArgs } from "node:util";
 import { OperatorError } from "../../../src/foundation/errors.ts";
-import type { StormParameters } from "./parameters.ts";
 import { meshes, type StormCase, serverNames } from "./row.ts";
 import { scenarios } from "./scenario.ts";
 
@@ -8,7 +7,6 @@ import { scenarios } from "./scenario.ts";
 export interface StormOptions {
   readonly cases: readonly StormCase[];
   readonly seed: number;
-  readonly parameters: StormParameters;
   readonly write: boolean;
   readonly help: boolean;
 }
@@ -24,20 +22,12 @@ Simulates how a mesh asks for certificates after an event, in virtual time.
   --mesh <name>         only this mesh: ${Object.keys(meshes).join(", ")}
   --server <name>       only this server: ${serverNames.join(", ")}
   --seed <N>            of the pseudo-random numbers (1)
-  --lifetime <seconds>  of a certificate (86400)
-  --certificate <µs>    CPU of a certificate, of every server (docs/pictures/peers.json)
-  --connection <µs>     CPU that a connection of its own adds to a certificate of serve (2880)
-  --refusal <µs>        CPU of a connection to serve that finds no place (250)
-  --core-hour <dollars> price of a core for an hour
   --write               writes test/simulation/storm/figures.md and its pictures: every mesh of 100,000
                         workloads, and the mixed one of 1,000,000 at the Worker
 `;
 
 /** Parses the arguments after \`storm\`. @throws OperatorError for a wrong one. */
-export function parseStormOptions(
-  args: readonly string[],
-  defaults: StormParameters,
-): StormOptions {
+export function parseStormOptions(args: readonly string[]): StormOptions {
   const text = { type: "string" } as const;
   const values = parseKnown(() =>
     parseArgs({
@@ -48,11 +38,6 @@ export function parseStormOptions(
         scenario: text,
         mesh: text,
         server: text,
-        lifetime: text,
-        certificate: text,
-        connection: text,
-        refusal: text,
-        "core-hour": text,
         write: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },
@@ -75,8 +60,6 @@ export function parseStormOptions(
   if (values.write && (values.workloads ?? values.scenario ?? values.mesh ?? values.server)) {
     throw new OperatorError("--write writes all rows, so it goes with no selection");
   }
-  const certificate = positive("--certificate", values.certificate);
-  const { prices } = defaults;
   return {
     seed: wholeNumber("--seed", values.seed),
     write: values.write,
@@ -88,20 +71,6 @@ export function parseStormOptions(
         ),
       ),
     ),
-    parameters: {
-      ...defaults,
-      lifetimeSeconds: lifetimeOf(values.lifetime) ?? defaults.lifetimeSeconds,
-      workerMicroseconds: certificate ?? defaults.workerMicroseconds,
-      serveMicroseconds: certificate ?? defaults.serveMicroseconds,
-      serveTwiceMicroseconds: certificate ?? defaults.serveTwiceMicroseconds,
-      connectionMicroseconds:
-        positive("--connection", values.connection) ?? defaults.connectionMicroseconds,
-      refusalMicroseconds: positive("--refusal", values.refusal) ?? defaults.refusalMicroseconds,
-      prices: {
-        ...prices,
-        coreHour: positive("--core-hour", values["core-hour"]) ?? prices.coreHour,
-      },
-    },
   };
 }
 
@@ -116,24 +85,4 @@ function parseKnown<T>(parse: () => T): T {
 function wholeNumber(name: string, text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new OperatorError(`${name}: whole numbers above 0`);
   return Number(text);
-}
-
-function positive(name: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  if (!/^\d{1,9}(\.\d{1,9})?$/.test(text) || Number(text) === 0) {
-    throw new OperatorError(`${name}: a number above 0`);
-  }
-  return Number(text);
-}
-
-/** Kmesh loops on a certificate of an hour. */
-const shortestLifetimeSeconds = 7_200;
-
-function lifetimeOf(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const seconds = wholeNumber("--lifetime", text);
-  if (seconds < shortestLifetimeSeconds) {
-    throw new OperatorError(`--lifetime: at least ${shortestLifetimeSeconds} seconds`);
-  }
-  return seconds;
 }

@@ -35,8 +35,8 @@ const peersForm = z.object({
 
 const peersFile = new URL("../../../docs/pictures/peers.json", import.meta.url);
 
-/** The defaults. Certificates cost what `npm run bench:peers` measured last. */
-export function loadDefaults(): StormParameters {
+/** The parameters of today. Certificates cost what `npm run bench:peers` measured last. */
+export function loadParameters(): StormParameters {
   const { costs } = peersForm.parse(JSON.parse(readFileSync(peersFile, "utf8")));
   const costOf = (name: string, api: string): number => {
     const cost = costs.find((each) => {

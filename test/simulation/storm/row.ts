@@ -3,7 +3,7 @@ import { peakOf } from "./meter.ts";
 import type { StormParameters } from "./parameters.ts";
 import { priceOfServe, priceOfWorker } from "./price.ts";
 import type { Scenario } from "./scenario.ts";
-import { Serve, type Server, Worker } from "./server.ts";
+import { Serve, type Server, worker } from "./server.ts";
 import { type StormOutcome, simulateStorm } from "./storm.ts";
 
 /** The meshes: what their clients are, and in which shares. */
@@ -83,7 +83,7 @@ export function simulateCase(
 }
 
 function createServer(name: ServerName, parameters: StormParameters): Server {
-  if (name === "Worker") return new Worker(parameters.workerMicroseconds / 1e6);
+  if (name === "Worker") return worker;
   const processes = processesOf(name);
   const { serveMicroseconds, serveTwiceMicroseconds } = parameters;
   const { connectionPlaces, streamPlaces, backlog } = parameters;

@@ -3,8 +3,6 @@ type Reception = "served" | "queued" | "refused" | "unreachable";
 
 /** A server in virtual time, with the calls that it holds. A call is known by its workload. */
 export interface Server {
-  /** CPU that certificates and refusals took so far, in seconds. */
-  readonly busySeconds: number;
   /** The instant at which the next queued call is done, or infinity. */
   readonly nextDone: number;
   /** @param opensConnection Whether the call needs a connection of its own, with a handshake. */
@@ -32,7 +30,6 @@ interface ServeParameters {
  * Refusals and certificates take turns, so refusals can at most double the time of a certificate.
  */
 export class Serve implements Server {
-  busySeconds = 0;
   nextDone: number = Number.POSITIVE_INFINITY;
   readonly #parameters: ServeParameters;
   readonly #queue: Int32Array;
@@ -103,7 +100,6 @@ export class Serve implements Server {
     if (share === 0 || this.#isExtended[core]) return false;
     this.#isExtended[core] = 1;
     this.#debtSeconds -= share;
-    this.busySeconds += share;
     this.#ends[core] = (this.#ends[core] ?? 0) + share;
     this.#findNextDone();
     return true;
@@ -121,7 +117,6 @@ export class Serve implements Server {
   #begin(core: number, workload: number, opensConnection: boolean, now: number): void {
     const { certificateSeconds, handshakeSeconds } = this.#parameters;
     const cost = certificateSeconds + (opensConnection ? handshakeSeconds : 0);
-    this.busySeconds += cost;
     this.#workloads[core] = workload;
     this.#costs[core] = cost;
     this.#isExtended[core] = 0;
@@ -137,21 +132,8 @@ export class Serve implements Server {
 }
 
 /** The Worker: the platform starts as many isolates as the calls need, so no call waits for another. */
-export class Worker implements Server {
-  busySeconds = 0;
-  readonly nextDone: number = Number.POSITIVE_INFINITY;
-  readonly #certificateSeconds: number;
-
-  constructor(certificateSeconds: number) {
-    this.#certificateSeconds = certificateSeconds;
-  }
-
-  offer(): Reception {
-    this.busySeconds += this.#certificateSeconds;
-    return "served";
-  }
-
-  finish(): number {
-    return -1;
-  }
-}
+export const worker: Server = {
+  nextDone: Number.POSITIVE_INFINITY,
+  offer: () => "served",
+  finish: () => -1,
+};

@@ -3,8 +3,20 @@ import { type Random, seededRandom } from "../random.ts";
 import { Calendar } from "./calendar.ts";
 import type { ClientRules } from "./clients.ts";
 import { Meter } from "./meter.ts";
+import type { Scenario } from "./scenario.ts";
 import type { Server } from "./server.ts";
-import { requireSane, type StormSetting } from "./setting.ts";
+
+/** The parameters of one run. */
+export interface StormSetting {
+  readonly workloads: number;
+  /** The rules of each client, with its share of the workloads. The shares add up to 1. */
+  readonly mix: readonly (readonly [rules: ClientRules, share: number])[];
+  readonly scenario: Scenario;
+  readonly lifetimeSeconds: number;
+  /** The time between the server's answer and its receipt. */
+  readonly latencySeconds: number;
+  readonly seed: number;
+}
 
 /** The counts of one run. Every call is served, refused, unanswered, in vain, or under way at the end. */
 export interface StormOutcome {
@@ -34,9 +46,8 @@ const never = Number.POSITIVE_INFINITY;
 /** No client asks again sooner: a key, a CSR and a call take as long. */
 const quickestSeconds = 0.05;
 
-/** Simulates one storm in virtual time. The outcome depends on the setting and the seed alone. @throws RangeError */
+/** Simulates one storm in virtual time. The outcome depends on the setting and the seed alone. */
 export function simulateStorm(setting: StormSetting, server: Server): StormOutcome {
-  requireSane(setting);
   return new Storm(setting, server).run();
 }
 
