@@ -6,12 +6,11 @@ import {
 } from "../../src/pki/authority/schedule.ts";
 import { SigningAuthority } from "../../src/pki/authority/signing-authority.ts";
 import { type PublishedAuthority, TrustBundle } from "../../src/pki/authority/trust-bundle.ts";
-import { Validity } from "../../src/pki/x509/validity.ts";
-import { always, at, day, hour, secondOf } from "./instants.ts";
+import { at, day, hour, secondOf } from "./instants.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore } from "./store.ts";
 import { Violation } from "./violation.ts";
-import { createWorkloads, isLive, type Workload } from "./workload.ts";
+import { type Workload, Workloads } from "./workload.ts";
 
 /** Changes to what an installation decides. A mutilation must break an invariant. */
 export interface ForeignMutation {
@@ -63,7 +62,7 @@ class ForeignMesh {
   #end: number;
   readonly #store: LaggingStore;
   readonly #company: Company;
-  readonly #workloads: Workload[];
+  readonly #workloads: Workloads;
   readonly #contents = new Map<number, string>();
   #installed = 0;
 
@@ -77,14 +76,16 @@ class ForeignMesh {
     this.#end = 12 * (propagationSeconds + longestLeafSeconds);
     this.#store = new LaggingStore(propagationSeconds, random);
     this.#company = new Company(random);
-    this.#workloads = createWorkloads(6, longestLeafSeconds, random);
+    this.#workloads = new Workloads(6, longestLeafSeconds, random, (...what) =>
+      this.#violation(...what),
+    );
   }
 
   run(): void {
     this.#install(0, true);
     let stepAt = this.#nextStep(0);
     for (;;) {
-      const next = this.#workloads.reduce((a, b) => (b.asksAt < a.asksAt ? b : a));
+      const { next } = this.#workloads;
       const now = Math.min(stepAt, next.asksAt);
       if (now > this.#end) return;
       if (now < stepAt) this.#answer(next, now);
@@ -156,23 +157,10 @@ class ForeignMesh {
       workload.asksAt = now + this.#random.between(60, 600);
       return;
     }
-    const expiresAt = now + workload.leafSeconds;
-    if (at(expiresAt) > authority.schedule.retiresAt) {
-      throw this.#violation(now, "a leaf outlives its authority");
-    }
-    const published = TrustBundle.authoritiesAt(authorities, at(now));
-    workload.leaf = { authority, issuedAt: now, expiresAt };
-    workload.bundle = new Set(published.flatMap(({ roots }) => roots.map(nameOf)));
-    workload.asksAt = now + this.#renewalWait(workload, now);
+    this.#workloads.answer(workload, authority, authorities, now);
     // The number of a bundle costs most of the time, and each is met many times.
     if (this.#random.chance(0.2)) this.#checkSequence(authorities, workload.bundle, now);
-    this.#checkHandshakes(workload, now);
-  }
-
-  #renewalWait({ leafSeconds, renewal }: Workload, now: number): number {
-    const lifetimes = { defaultSeconds: leafSeconds, maximumSeconds: leafSeconds };
-    const validity = Validity.ofLeaf(BigInt(Math.floor(leafSeconds)), lifetimes, always, at(now));
-    return renewal(validity, at(now), this.#random.fraction());
+    this.#workloads.checkHandshakes(workload, now);
   }
 
   #checkSequence(
@@ -188,23 +176,7 @@ class ForeignMesh {
     this.#contents.set(sequence, content);
   }
 
-  #checkHandshakes(changed: Workload, now: number): void {
-    for (const peer of this.#workloads.filter((each) => isLive(each, now))) {
-      for (const [one, other] of [
-        [changed, peer],
-        [peer, changed],
-      ] as const) {
-        const [root] = one.leaf?.authority.roots ?? [];
-        if (root && !other.bundle.has(nameOf(root))) {
-          throw this.#violation(now, "a live leaf does not verify");
-        }
-      }
-    }
-  }
-
   #violation(now: number, what: string): Violation {
     return new Violation(`seed ${this.#seed}, second ${Math.round(now)}, foreign roots: ${what}`);
   }
 }
-
-const nameOf = (root: Uint8Array): string => new TextDecoder().decode(root);

@@ -5,12 +5,11 @@ import { type PhaseLengths, Schedule } from "../../src/pki/authority/schedule.ts
 import { SigningAuthority } from "../../src/pki/authority/signing-authority.ts";
 import { Taint } from "../../src/pki/authority/taint.ts";
 import { type PublishedAuthority, TrustBundle } from "../../src/pki/authority/trust-bundle.ts";
-import { addSeconds, Validity } from "../../src/pki/x509/validity.ts";
-import { always, at, day, hour } from "./instants.ts";
+import { at, day, hour } from "./instants.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore, type Reading, type SimulatedStore } from "./store.ts";
 import { Violation } from "./violation.ts";
-import { createWorkloads, isLive, type Workload } from "./workload.ts";
+import { type Workload, Workloads } from "./workload.ts";
 
 /** Changes to schedules and taints. A mutilation must break an invariant. */
 export interface Mutation {
@@ -97,7 +96,7 @@ class Mesh {
   readonly #random: Random;
   readonly #mutation: Mutation;
   readonly #store: SimulatedStore;
-  readonly #workloads: Workload[];
+  readonly #workloads: Workloads;
   readonly #contents = new Map<number, string>();
   readonly #settledAt: number;
   #minted = 0;
@@ -117,7 +116,9 @@ class Mesh {
     const { propagationSeconds, longestLeafSeconds } = setting.lengths;
     this.#store = setting.store;
     this.#settledAt = setting.founder === "istiod" ? 0 : 3 * propagationSeconds;
-    this.#workloads = createWorkloads(6, longestLeafSeconds, random);
+    this.#workloads = new Workloads(6, longestLeafSeconds, random, (...what) =>
+      this.#violation(...what),
+    );
   }
 
   run(): void {
@@ -125,7 +126,7 @@ class Mesh {
     else this.#found(0);
     let cronAt = this.#setting.lengths.propagationSeconds * this.#random.fraction();
     for (;;) {
-      const next = this.#workloads.reduce((a, b) => (b.asksAt < a.asksAt ? b : a));
+      const { next } = this.#workloads;
       const taintAt = this.#taintedId ? Number.POSITIVE_INFINITY : this.#setting.taintAt;
       const now = Math.min(cronAt, next.asksAt, taintAt);
       if (now > this.#setting.end) return;
@@ -211,11 +212,11 @@ class Mesh {
     const now = -propagationSeconds;
     const adopted = adoptedSchedule(this.#setting.lengths, at(expiresAt), this.#clock(now));
     const authority = this.#mint(adopted, now);
-    for (const [i, workload] of this.#workloads.entries()) {
+    for (const [i, workload] of this.#workloads.all.entries()) {
       if (i % 2 === 0) continue;
       workload.leaf = { authority, issuedAt: now, expiresAt: now + workload.leafSeconds };
       workload.bundle = new Set([authority.id]);
-      workload.asksAt = now + this.#renewalWait(workload, now);
+      workload.asksAt = now + this.#workloads.renewalWait(workload, now);
     }
   }
 
@@ -243,27 +244,10 @@ class Mesh {
       this.#keepWaiting(workload, now);
       return;
     }
-    const expiresAt = now + workload.leafSeconds;
-    if (addSeconds(clock, workload.leafSeconds) > authority.schedule.retiresAt) {
-      throw this.#violation(now, "a leaf outlives its authority");
-    }
-    const published = TrustBundle.authoritiesAt(authorities, clock);
-    workload.leaf = { authority, issuedAt: now, expiresAt };
-    workload.bundle = new Set(published.map(({ id }) => id));
-    workload.asksAt = now + this.#renewalWait(workload, now);
+    const published = this.#workloads.answer(workload, authority, authorities, now, clock);
     this.#checkTainted(authority, published, now);
     this.#checkSequence(reading.authorities, published, reading.taints, clock);
-    this.#checkHandshakes(workload, now);
-  }
-
-  /** The wait of a client for its next leaf, by its rule and the validity of its leaf. */
-  #renewalWait({ leafSeconds, renewal }: Workload, now: number): number {
-    const lifetimes = { defaultSeconds: leafSeconds, maximumSeconds: leafSeconds };
-    const wholeLife = BigInt(Math.floor(leafSeconds));
-    const validity = Validity.ofLeaf(wholeLife, lifetimes, always, at(now));
-    const wait = renewal(validity, at(now), this.#random.fraction());
-    if (wait < 0.4 * leafSeconds) throw this.#violation(now, "a client asks again too soon");
-    return wait;
+    this.#workloads.checkHandshakes(workload, now, (leaf) => this.#isExcused(leaf, now));
   }
 
   /** Before the first authority signs, nothing does; later, a taint may leave none for two propagation intervals. */
@@ -302,30 +286,15 @@ class Mesh {
     this.#contents.set(sequence, content);
   }
 
-  /** Only this workload's leaf and bundle changed, so only its pairs need a check. */
-  #checkHandshakes(changed: Workload, now: number): void {
-    for (const peer of this.#workloads) {
-      if (!isLive(peer, now)) continue;
-      for (const [one, other] of [
-        [changed, peer],
-        [peer, changed],
-      ] as const) {
-        if (!other.bundle.has(one.leaf?.authority.id ?? "") && !this.#isExcused(one, now)) {
-          throw this.#violation(now, "a live leaf does not verify");
-        }
-      }
-    }
-  }
-
   /**
    * A taint may break leaves until every workload has renewed. Leaves of the tainted authority break if its
    * root leaves at once; leaves of its successor, before every bundle has the new root.
    */
-  #isExcused({ leaf }: Workload, now: number): boolean {
+  #isExcused({ issuedAt }: { readonly issuedAt: number }, now: number): boolean {
     const { taintAt, departure, lengths } = this.#setting;
     const settled = taintAt + 2 * lengths.propagationSeconds + lengths.longestLeafSeconds;
     if (!isWithin(now, [taintAt, settled])) return false;
-    return departure === "immediately" || (leaf?.issuedAt ?? now) >= taintAt;
+    return departure === "immediately" || issuedAt >= taintAt;
   }
 
   #violation(now: number, what: string): Violation {

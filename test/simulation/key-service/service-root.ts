@@ -6,14 +6,14 @@ import { RotationStep, rootSince, Succession } from "../../../src/pki/authority/
 import { type PhaseLengths, Schedule } from "../../../src/pki/authority/schedule.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { Taint } from "../../../src/pki/authority/taint.ts";
-import { type PublishedAuthority, TrustBundle } from "../../../src/pki/authority/trust-bundle.ts";
+import type { PublishedAuthority } from "../../../src/pki/authority/trust-bundle.ts";
 import { Hex } from "../../../src/pki/encoding/bytes.ts";
-import { Validity } from "../../../src/pki/x509/validity.ts";
-import { always, at, day, hour, secondOf } from "../instants.ts";
+import type { Validity } from "../../../src/pki/x509/validity.ts";
+import { at, day, hour, secondOf } from "../instants.ts";
 import { type Random, seededRandom } from "../random.ts";
 import { LaggingRecords, LaggingStore, type Reading } from "../store.ts";
 import { Violation } from "../violation.ts";
-import { createWorkloads, isLive, type Workload } from "../workload.ts";
+import { nameOf, type Workload, Workloads } from "../workload.ts";
 
 /** Changes to what this CA decides. A mutilation must break an invariant. */
 export interface ServiceMutation {
@@ -23,7 +23,6 @@ export interface ServiceMutation {
 }
 
 const octetsOf = (text: string) => new TextEncoder().encode(text);
-const nameOf = (root: Uint8Array): string => new TextDecoder().decode(root);
 
 /** The certificate of a root: its key with a number. */
 interface Root {
@@ -68,7 +67,7 @@ class ServiceMesh {
   readonly #store: LaggingStore;
   readonly #crls = new LaggingRecords<KeptCrl>();
   readonly #roots = new Map<string, Root>();
-  readonly #workloads: Workload[];
+  readonly #workloads: Workloads;
   #isTainted = false;
   #key = "A";
   #installed = 0;
@@ -98,7 +97,9 @@ class ServiceMesh {
     this.#taintAt = random.chance(0.4) ? random.between(day, this.#end) : Number.POSITIVE_INFINITY;
     this.#moveAt = random.chance(0.5) ? random.between(0, this.#end) : Number.POSITIVE_INFINITY;
     this.#store = new LaggingStore(propagationSeconds, random);
-    this.#workloads = createWorkloads(4, longestLeafSeconds, random);
+    this.#workloads = new Workloads(4, longestLeafSeconds, random, (...what) =>
+      this.#violation(...what),
+    );
   }
 
   get #lifetimeSeconds(): number {
@@ -110,7 +111,7 @@ class ServiceMesh {
     this.#install(0, true);
     let cronAt = this.#cronInterval * this.#random.fraction();
     for (;;) {
-      const next = this.#workloads.reduce((a, b) => (b.asksAt < a.asksAt ? b : a));
+      const { next } = this.#workloads;
       const now = Math.min(cronAt, next.asksAt);
       if (now > this.#end) return;
       if (now < cronAt) this.#answer(next, now);
@@ -266,21 +267,11 @@ class ServiceMesh {
       workload.asksAt = now + this.#random.between(600, 6000);
       return;
     }
-    const expiresAt = now + workload.leafSeconds;
-    if (at(expiresAt) > authority.schedule.retiresAt)
-      throw this.#violation(now, "a leaf outlives its authority");
-    const published = TrustBundle.authoritiesAt(authorities, at(now));
-    workload.leaf = { authority, issuedAt: now, expiresAt };
-    workload.bundle = new Set(published.flatMap(({ roots }) => roots.map(nameOf)));
-    workload.asksAt = now + this.#renewalWait(workload, now);
+    this.#workloads.answer(workload, authority, authorities, now);
     this.#checkRoots(workload.bundle, now);
-    this.#checkHandshakes(workload, now);
-  }
-
-  #renewalWait({ leafSeconds, renewal }: Workload, now: number): number {
-    const lifetimes = { defaultSeconds: leafSeconds, maximumSeconds: leafSeconds };
-    const validity = Validity.ofLeaf(BigInt(Math.floor(leafSeconds)), lifetimes, always, at(now));
-    return renewal(validity, at(now), this.#random.fraction());
+    this.#workloads.checkHandshakes(workload, now, ({ issuedAt }) =>
+      [issuedAt, now].some((instant) => instant <= this.#excusedUntil),
+    );
   }
 
   /** No root of the bundle has ended, and each key has a CRL that is good, once the service could sign one. */
@@ -307,21 +298,6 @@ class ServiceMesh {
     return outage && outage[1] > instant
       ? Math.max(settled, this.#settledAfter(outage[1]))
       : settled;
-  }
-
-  #checkHandshakes(changed: Workload, now: number): void {
-    for (const peer of this.#workloads.filter((each) => isLive(each, now))) {
-      for (const [one, other] of [
-        [changed, peer],
-        [peer, changed],
-      ] as const) {
-        const [root] = one.leaf?.authority.roots ?? [];
-        const isExcused =
-          (one.leaf?.issuedAt ?? now) <= this.#excusedUntil || now <= this.#excusedUntil;
-        if (root && !other.bundle.has(nameOf(root)) && !isExcused)
-          throw this.#violation(now, "a live leaf does not verify");
-      }
-    }
   }
 
   #violation(now: number, what: string): Violation {
