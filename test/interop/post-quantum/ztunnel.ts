@@ -51,9 +51,7 @@ async function play(
   try {
     await mkdir(parts.folder);
     const { folder, variables } = parts;
-    const ca = await startServingCa(join(folder, "ca"), "0.0.0.0", variables, {
-      SIGNERS: [signer],
-    });
+    const ca = await startServingCa(join(folder, "ca"), "0.0.0.0", variables, [signer]);
     try {
       await callAcross({ ...parts, ca, network });
     } finally {

@@ -1,4 +1,4 @@
-import { mkdir, rename, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { Composition } from "../../../src/config/composition.ts";
@@ -19,8 +19,6 @@ export interface ServingCa {
   readonly mesh: Mesh;
   /** The URL of its monitoring port. */
   readonly published: string;
-  /** Replaces its configuration file, with these keys beside those of the start. */
-  readonly configure: (values: Readonly<Record<string, unknown>>) => Promise<void>;
   /** `localhost:port` of its RPCs. */
   readonly address: string;
   /** A file with its roots. */
@@ -31,8 +29,6 @@ export interface ServingCa {
   readonly revoke: (certificate: Buffer) => Promise<void>;
   /** Revokes certificates of the signing authority by their serial numbers in hexadecimal. */
   readonly revokeSerials: (serialNumbers: readonly string[]) => Promise<void>;
-  /** `rampart deny add`. */
-  readonly deny: (subject: string) => Promise<void>;
   /** Taints the signing authority. A new one signs from now on. */
   readonly taint: (departure: Departure) => Promise<string>;
   /** The octets of `/crl.pem`. */
@@ -40,22 +36,18 @@ export interface ServingCa {
   readonly end: () => Promise<void>;
 }
 
-interface MoreValues extends Readonly<Record<string, unknown>> {
-  readonly SIGNERS?: readonly Readonly<Record<string, unknown>>[];
-}
-
 export const istiodName = "istiod.istio-system.svc";
 
 /**
  * @param host The address that it listens on.
  * @param variables More of its environment.
- * @param more More of its configuration. The callers of its signers are all of the mesh.
+ * @param signers The named signers of its configuration, whose callers are all of the mesh.
  */
 export async function startServingCa(
   folder: string,
   host = "127.0.0.1",
   variables: Readonly<Record<string, string>> = {},
-  { SIGNERS: signers = [], ...more }: MoreValues = {},
+  signers: readonly Readonly<Record<string, unknown>>[] = [],
 ): Promise<ServingCa> {
   await mkdir(folder, { recursive: true });
   const mesh = await startMesh(join(folder, "mesh"));
@@ -71,12 +63,8 @@ export async function startServingCa(
   const { ISSUERS, INCEPTION_DATE: inception_date } = shared;
   const callers = ISSUERS.map(({ issuer }) => ({ issuer }));
   const SIGNERS = signers.map((signer) => ({ ...signer, inception_date, callers }));
-  const configure = async (values: Readonly<Record<string, unknown>>): Promise<void> => {
-    const all = { ...shared, ...places, SIGNERS, STORE_DIRECTORY: storeDirectory, ...values };
-    await writeFile(`${file}.new`, stringify(all));
-    await rename(`${file}.new`, file);
-  };
-  await configure(more);
+  const own = { ...places, SIGNERS, STORE_DIRECTORY: storeDirectory };
+  await writeFile(file, stringify({ ...shared, ...own }));
   const environment = { ...variables, KEK: randomKek() };
   const serve = await launchServer("serve", file, environment);
   const published = `http://${serve.monitoringAddress}`;
@@ -94,23 +82,19 @@ export async function startServingCa(
       clock: () => new Date(),
     },
   );
-  const type = async (...words: string[]): Promise<void> => {
-    await runRampart([...words, "--config", file, "--yes"], { environment });
-  };
   return {
     mesh,
     published,
-    configure,
     address: `localhost:${serve.address.split(":").at(-1)}`,
     rootFile,
     writeRoots,
     revoke: async (certificate) => {
       const loot = join(folder, "revoked.pem");
       await writeFile(loot, certificate);
-      await type("certificate", "revoke", loot);
+      const words = ["certificate", "revoke", loot, "--config", file, "--yes"];
+      await runRampart(words, { environment });
     },
     revokeSerials: (serialNumbers) => revokeCertificates(operator, serialNumbers, new Date()),
-    deny: (subject) => type("deny", "add", subject),
     taint: (departure) => taintSigner(operator, departure, new Date()),
     crlOctets: async () => (await (await fetch(`${published}/crl.pem`)).text()).length,
     end: async () => {

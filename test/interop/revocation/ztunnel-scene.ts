@@ -86,7 +86,7 @@ async function playIn(parts: Parts): Promise<string> {
 }
 
 /** Requests without a pause. */
-export class Calls {
+class Calls {
   #isEnding = false;
   #requests = 0;
   #failed = 0;
