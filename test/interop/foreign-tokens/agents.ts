@@ -1,67 +1,50 @@
 import { X509Certificate } from "node:crypto";
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { join } from "node:path";
 import { fencedBlocks } from "../../pages/page-blocks.ts";
+import { claimsOf } from "../../testkit/callers/foreign-tokens.ts";
+import { createTokenKey, jwksOf, mintToken } from "../../testkit/callers/tokens.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { launchRampart, launchServer, serveToml } from "../../testkit/programs/rampart-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
-import { type DomainName, type Domains, startDomains } from "./domains.ts";
-import { identityAt } from "./plays.ts";
+import { identityAt, tableOf } from "./tables.ts";
 
 /**
- * Agents on machines of four platforms, each of which gets its tokens from the played endpoints of its own. It runs in
- * a network namespace whose loopback has the address of the clouds' metadata services. It prints its faults as JSON.
+ * Agents, and the page's commands of curl, on machines of three platforms, each of which gets its tokens from the played
+ * endpoints of its own. It runs in a network namespace whose loopback has the address of the clouds' metadata services.
+ * It prints its faults as JSON.
  */
-const sources = { gce: "google", aws: "aws", azure: "azure", github: "github" } as const;
+const sources = { gce: "google", azure: "azure", github: "github" } as const;
 type Source = keyof typeof sources;
+type Platform = (typeof sources)[Source];
 
 const pass = "pass-of-the-job";
-const imds = "token-of-imds";
-const keys = {
-  AccessKeyId: "AKIDOFTHEROLE",
-  SecretAccessKey: "secret/of+the+role",
-  Token: "session/of+the+role==",
-  Expiration: new Date(Date.now() + 3_600_000).toISOString(),
-};
-
-interface Answer {
-  readonly body: string;
-}
+const platforms = Object.values(sources);
+const key = await createTokenKey("RS256", "k1");
 
 /** What the platforms' own pages say of their endpoints; `undefined` refuses. */
-async function answerOf(request: IncomingMessage, domains: Domains): Promise<Answer | undefined> {
-  const { method, url = "", headers } = request;
+async function answerOf({ url = "", headers }: IncomingMessage): Promise<string | undefined> {
   const { pathname, searchParams } = new URL(url, "http://machine");
-  const mint = (domain: DomainName, aud: string | null | undefined) =>
-    domains.mint(domain, { aud });
+  const mint = (platform: Platform, audience: string) =>
+    mintToken(key, {
+      ...claimsOf(platform, new Date()),
+      jti: crypto.randomUUID(),
+      aud: searchParams.get(audience),
+    });
   if (pathname.startsWith("/computeMetadata/")) {
     if (headers["metadata-flavor"] !== "Google" || searchParams.get("format") !== "full") return;
-    return { body: await mint("google", searchParams.get("audience")) };
+    return mint("google", "audience");
   }
   if (pathname === "/metadata/identity/oauth2/token") {
     if (headers["metadata"] !== "true") return;
-    const access_token = await mint("azure", searchParams.get("resource"));
-    return { body: JSON.stringify({ access_token, expires_in: "86399" }) };
+    return JSON.stringify({ access_token: await mint("azure", "resource"), expires_in: "86399" });
   }
-  if (pathname === "/job") {
-    if (headers.authorization?.replace(/^bearer/i, "") !== ` ${pass}`) return;
-    return { body: JSON.stringify({ value: await mint("github", searchParams.get("audience")) }) };
-  }
-  if (pathname === "/latest/api/token") return method === "PUT" ? { body: imds } : undefined;
-  if (pathname.startsWith("/latest/meta-data/iam/")) {
-    if (headers["x-aws-ec2-metadata-token"] !== imds) return;
-    return { body: pathname.endsWith("/build") ? JSON.stringify(keys) : "build" };
-  }
-  if (pathname !== "/sts" || headers["x-amz-security-token"] !== keys.Token) return;
-  if (!/Credential=AKIDOFTHEROLE\/\d{8}\/eu-west-1\/sts\//.test(headers.authorization ?? ""))
-    return;
-  const form = new URLSearchParams(Buffer.concat(await request.toArray()).toString());
-  const token = await mint("aws", form.get("Audience.member.1"));
-  return { body: `<R><WebIdentityToken>${token}</WebIdentityToken></R>` };
+  if (headers.authorization?.replace(/^bearer/i, "") !== ` ${pass}`) return;
+  return JSON.stringify({ value: await mint("github", "audience") });
 }
 
 const environmentOf = (source: Source, local: string): Readonly<Record<string, string>> => ({
@@ -71,115 +54,70 @@ const environmentOf = (source: Source, local: string): Readonly<Record<string, s
   // No link-local address may be asked through it.
   HTTP_PROXY: "http://127.0.0.1:9",
   NO_PROXY: "127.0.0.1",
-  ...(source === "aws" && { AWS_REGION: "eu-west-1", AWS_ENDPOINT_URL_STS: `http://${local}/sts` }),
-  ...(source === "github" && {
-    ACTIONS_ID_TOKEN_REQUEST_URL: `http://${local}/job?api-version=2.0`,
-    ACTIONS_ID_TOKEN_REQUEST_TOKEN: pass,
-  }),
+  ACTIONS_ID_TOKEN_REQUEST_URL: `http://${local}/job?api-version=2.0`,
+  ACTIONS_ID_TOKEN_REQUEST_TOKEN: pass,
 });
 
 const pageFile = join(import.meta.dirname, "../../../docs/how-to/foreign-tokens.md");
 const folder = await lastingFolder();
-const domains = await startDomains({
-  mint: async () => "",
-  bundle: async () => "{}",
-});
 const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-  const found = await answerOf(request, domains);
-  response.writeHead(found ? 200 : 403).end(found?.body);
+  const found = await answerOf(request);
+  response.writeHead(found === undefined ? 403 : 200).end(found);
 };
-const metadata = createServer((request, response) => void answer(request, response));
-await new Promise<void>((resolve) => metadata.listen(80, "169.254.169.254", resolve));
-const { host: local } = await listenOnLoopback(
-  createServer((request, response) => void answer(request, response)),
-);
+const listener = (request: IncomingMessage, response: ServerResponse): void =>
+  void answer(request, response);
+await new Promise<void>((resolve) => createServer(listener).listen(80, "169.254.169.254", resolve));
+const { host: local } = await listenOnLoopback(createServer(listener));
 
 const file = join(folder, "rampart.toml");
-const tables = (await domains.tables()).filter((_, i) => i < 5);
-const configure = async (values: object): Promise<void> => {
-  const all = { PROPAGATION_INTERVAL: "0s", ISSUERS: tables, ...values };
-  await writeFile(`${file}.new`, serveToml(join(folder, "store"), all));
-  await rename(`${file}.new`, file);
-};
-await configure({});
+const ISSUERS = await Promise.all(platforms.map((each) => tableOf(each, { jwks: jwksOf(key) })));
+await writeFile(file, serveToml(join(folder, "store"), { PROPAGATION_INTERVAL: "0s", ISSUERS }));
 const serve = await launchServer("serve", file, { KEK: randomKek() });
 const roots = join(folder, "roots.pem");
 await writeFile(roots, await (await fetch(`http://${serve.monitoringAddress}/bundle.pem`)).text());
 
-const agents = await Promise.all(
-  (Object.keys(sources) as Source[]).map(async (source) => {
-    const certs = join(folder, source);
-    await mkdir(certs);
-    const environment = {
-      CA_ADDR: `localhost:${serve.port}`,
-      CA_ROOT_CA: roots,
-      POD_NAMESPACE: `at-${sources[source]}`,
-      SERVICE_ACCOUNT: "deploy",
-      SECRET_TTL: "40s",
-      RAMPART_SDS_SOCKET: join(certs, "sds"),
-      OUTPUT_CERTS: certs,
-      RAMPART_STATUS_ADDR: "127.0.0.1:0",
-      ...environmentOf(source, local),
-    };
-    const agent = launchRampart(["agent", "run"], { environment });
-    const chain = (): Promise<string> =>
-      readFile(join(certs, "cert-chain.pem"), "utf8").catch(() => "");
-    return { source, agent, chain };
-  }),
-);
-
 const faults: string[] = [];
 let passed = 0;
-const show = async (what: string, act: () => Promise<void>): Promise<void> => {
+const show = async (what: string, act: () => Promise<unknown>): Promise<void> => {
   await act().then(
     () => void passed++,
     (error: unknown) => faults.push(`${what}: ${String(error)}`),
   );
 };
-const isNamed = (pem: string, source: Source): boolean =>
-  pem !== "" && new X509Certificate(pem).subjectAltName === `URI:${identityAt(sources[source])}`;
 
-/** Waits until an agent has another certificate than this one. */
-const renews = async ({ source, chain }: (typeof agents)[number], known: string): Promise<void> =>
-  until(
-    `${source} gets no certificate`,
-    async () => {
-      const pem = await chain();
-      return pem !== known && isNamed(pem, source);
+/** Starts an agent on a machine, and waits until it has its certificate. @returns Its log. */
+async function certified(source: Source): Promise<readonly string[]> {
+  const certs = join(folder, source);
+  await mkdir(certs);
+  const agent = launchRampart(["agent", "run"], {
+    environment: {
+      CA_ADDR: `localhost:${serve.port}`,
+      CA_ROOT_CA: roots,
+      POD_NAMESPACE: `at-${sources[source]}`,
+      SERVICE_ACCOUNT: "deploy",
+      RAMPART_SDS_SOCKET: join(certs, "sds"),
+      OUTPUT_CERTS: certs,
+      RAMPART_STATUS_ADDR: "127.0.0.1:0",
+      ...environmentOf(source, local),
     },
-    60,
-  );
-
-for (const agent of agents)
-  await show(`an agent by ${agent.source}`, async () => {
-    await renews(agent, "").catch((error: unknown) => {
-      throw new Error(`${String(error)}: ${agent.agent.lines.slice(-3).join(" ")}`);
-    });
   });
-await domains.rotate("github");
-for (const agent of agents) {
-  const known = await agent.chain();
-  await show(`${agent.source}, after a key's rotation`, () => renews(agent, known));
+  const isNamed = async (): Promise<boolean> => {
+    const pem = await readFile(join(certs, "cert-chain.pem"), "utf8").catch(() => "");
+    const name = `URI:${identityAt(sources[source])}`;
+    return pem !== "" && new X509Certificate(pem).subjectAltName === name;
+  };
+  await until("it gets no certificate", isNamed).catch((error: unknown) => {
+    throw new Error(`${String(error)}: ${agent.lines.slice(-3).join(" ")}`);
+  });
+  await agent.end();
+  return agent.lines;
 }
-const since = new Date(Date.now() - 60_000).toISOString();
-await configure({ DENIED: [{ subject: "claim/repository_id=74", since }] });
-const [google, github] = [agents[0], agents[3]];
-if (google && github) {
-  await show("a denied repository", () =>
-    until(
-      "it is not refused",
-      () => github.agent.lines.join("\n").includes("permission_denied"),
-      60,
-    ),
-  );
-  const known = await google.chain();
-  await show("beside a denied repository", () => renews(google, known));
-}
-await show("no log has a token or a secret", async () => {
-  const said = [...agents.flatMap(({ agent }) => agent.lines), ...serve.lines].join("\n");
-  if (/eyJ|secret\/of|pass-of-the-job|session\/of|token-of-imds/.test(said))
-    throw new Error("one has");
-});
+
+for (const source of Object.keys(sources) as Source[])
+  await show(`an agent by ${source}, whose log has no token or secret`, async () => {
+    if (/eyJ|pass-of-the-job/.test((await certified(source)).join("\n")))
+      throw new Error("it has one");
+  });
 /** The commands of the page that get a token by curl, as they stand there. */
 const commands = fencedBlocks(await readFile(pageFile, "utf8"))
   .flatMap(({ text }) => /curl[^>]*> token/.exec(text) ?? [])
@@ -196,7 +134,6 @@ for (const command of commands) {
 await show("the page has three", async () => {
   if (commands.length !== 3) throw new Error(`it has ${commands.length}`);
 });
-for (const { agent } of agents) await agent.end();
 await serve.end();
 console.log(JSON.stringify({ passed, faults }));
 process.exit();

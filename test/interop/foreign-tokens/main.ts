@@ -1,78 +1,84 @@
+import { X509Certificate } from "node:crypto";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { platformClaims } from "../../testkit/callers/foreign-tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromGoRelease } from "../software.ts";
-import { type Domains, startDomains } from "./domains.ts";
 import { playFederation } from "./federation.ts";
-import { gotten, identityAt, plays } from "./plays.ts";
-import { startSpire } from "./spire.ts";
+import { type Spire, startSpire } from "./spire.ts";
+import { identityAt, tableOf } from "./tables.ts";
 
-const client = "tokens of GitHub, GitLab, AWS, Google and Azure by keys of the suite, and SPIRE's";
+const client = "SPIRE v1.13.0's tokens";
 const server = "rampart serve";
 const folder = await lastingFolder();
 const { csrPem: csr } = await createWorkload();
 const outcomes: Outcome[] = [];
+const { sub, aud } = platformClaims.spiffe;
 
-/** Asks for a certificate by native gRPC, with a token and maybe another name. @returns Its SPIFFE ID, or a code. */
-type Ask = (token: string, named?: string) => Promise<string>;
-
-const askOf =
-  (client: NativeClient): Ask =>
-  async (token, named) => {
-    const metadata = named === undefined ? {} : { metadata: { ImpersonatedIdentity: named } };
-    const headers = { authorization: `Bearer ${token}` };
-    return gotten(await client.createCertificate({ csr, ...metadata }, headers));
-  };
-
-/** Shows each token once. */
-async function playAll(ask: Ask, domains: Domains): Promise<void> {
-  const faults: string[] = [];
-  for (const { what, domain, claims, named, gets } of plays) {
-    const got = await ask(await domains.mint(domain, claims), named);
-    if (got !== gets) faults.push(`${domain}, ${what}: ${got} in place of ${gets}`);
-  }
-  outcomes.push({ client, server, passed: plays.length - faults.length, faults });
+/** Asks for a certificate with a token, maybe for another identity. @returns Its SPIFFE ID, or a code. */
+async function ask(caller: NativeClient, token: string, named?: string): Promise<string> {
+  const metadata = named === undefined ? {} : { metadata: { ImpersonatedIdentity: named } };
+  const headers = { authorization: `Bearer ${token}` };
+  const outcome = await caller.createCertificate({ csr, ...metadata }, headers);
+  if (!("certChain" in outcome)) return outcome.code;
+  const { subjectAltName = "" } = new X509Certificate(outcome.certChain[0] ?? "");
+  return subjectAltName.replace(/^URI:/, "");
 }
 
-/** A platform rotates its key: the CA looks for it at most once in 30 seconds, and drops the old one. */
-async function playRotation(ask: Ask, domains: Domains): Promise<void> {
-  const old = await domains.mint("github");
-  await domains.rotate("github");
+/** What bearers get, before and after SPIRE signs with another key, for which the CA looks once in 30 seconds. */
+async function playTokens({ mint, ask: type }: Spire, caller: NativeClient): Promise<void> {
   const faults: string[] = [];
-  const isTaken = async (): Promise<boolean> =>
-    (await ask(await domains.mint("github"))) === identityAt("github");
-  await until("a new key is not found", isTaken, 120).catch((error) => faults.push(String(error)));
-  const after = await ask(old);
-  if (after !== "Unauthenticated") faults.push(`a token of the old key got ${after}`);
-  outcomes.push({ client: "GitHub with another key", server, passed: 2 - faults.length, faults });
+  let passed = 0;
+  const mustGet = async (what: string, expected: string, ...asked: [string, string?]) => {
+    const got = await ask(caller, ...asked);
+    if (got === expected) passed++;
+    else faults.push(`${what}: ${got} in place of ${expected}`);
+  };
+  const first = await mint(sub, aud);
+  const others = await mint("spiffe://other.test/ns/billing/sa/other", aud);
+  await mustGet("the right caller", identityAt("spiffe"), first);
+  await mustGet("another caller", "Unauthenticated", others);
+  await mustGet("another audience", "Unauthenticated", await mint(sub, ["https://other.test"]));
+  const named = identityAt("github");
+  await mustGet("another identity by name", "PermissionDenied", await mint(sub, aud), named);
+  const prepared = await type("localauthority", "jwt", "prepare");
+  const [, id = ""] = /Authority ID: (\S+)/.exec(prepared) ?? [];
+  await type("localauthority", "jwt", "activate", "-authorityID", id);
+  const isTaken = async () => (await ask(caller, await mint(sub, aud))) === identityAt("spiffe");
+  await until("a new key is not found", isTaken, 120).then(
+    () => passed++,
+    (error: unknown) => faults.push(String(error)),
+  );
+  outcomes.push({ client, server, passed, faults });
 }
 
 async function play(program: string): Promise<void> {
   await using ends = new AsyncDisposableStack();
   const spire = await startSpire(program, folder);
   ends.defer(spire.end);
-  const domains = await startDomains(spire);
-  ends.defer(domains.end);
-  const ca = await serveCa({ ISSUERS: await domains.tables() });
+  const published = createServer(async (_, response) => {
+    response.setHeader("content-type", "application/json").end(await spire.bundle());
+  });
+  const { host, close } = await listenOnLoopback(published);
+  ends.defer(close);
+  const ca = await serveCa({ ISSUERS: [await tableOf("spiffe", { jwks_uri: `http://${host}/` })] });
   ends.defer(ca.end);
   const caller = nativeClient(ca.port, servedName, { roots: await ca.bundle() });
   ends.defer(async () => caller.close());
-  await playAll(askOf(caller), domains);
+  await playTokens(spire, caller);
   outcomes.push(...(await playFederation(program, folder)));
-  await playRotation(askOf(caller), domains);
 }
 
 /** The machines are played in a network namespace, which takes root. */
 async function playAgents(): Promise<Outcome> {
-  const names = {
-    client: "rampart agent on GCE, EC2, Azure and a GitHub runner",
-    server: "rampart serve",
-  };
+  const names = { client: "rampart agent on GCE, Azure and a GitHub runner", server };
   const address = "ip link set lo up && ip addr add 169.254.169.254/32 dev lo";
   const entering = ["--net", "sh", "-c", `${address} && exec "$0" "$@"`];
   const mayEnter = await run("unshare", [...entering, "true"]).then(
