@@ -1,7 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { until } from "../../testkit/time/until.ts";
@@ -76,13 +75,10 @@ export async function startPod(
 
 export const scenes: readonly (readonly [what: string, play: (stage: Stage) => Promise<string>])[] =
   [
-    ["a certificate, served by SDS", firstCertificate],
-    ["renewals, each with a fresh key", renewals],
+    ["a certificate, served by SDS, and renewals", certificates],
     ["a token of another issuer", wrongToken],
     ["the CA is away", outage],
     ["a certificate in place of the token (PROV_CERT)", provisioned],
-    ["a CA whose root is not ours", strangeRoot],
-    ["a token that was never good", neverGood],
   ];
 
 /** The leaf and the roots that an Envoy would get. */
@@ -97,25 +93,19 @@ async function secretsOf({ folder }: Pod): Promise<[X509Certificate, string]> {
   return [new X509Certificate(await secret("default")), await secret("ROOTCA")];
 }
 
-async function firstCertificate({ istiod, pod }: Stage): Promise<string> {
+async function certificates({ istiod, pod }: Stage): Promise<string> {
   await pod.agent.ready();
-  const [leaf, roots] = await secretsOf(pod);
   const root = new X509Certificate(await readFile(istiod.rootFile));
-  if (leaf.subjectAltName !== spiffeId) throw new Error(`it is for ${leaf.subjectAltName}`);
-  if (!leaf.verify(root.publicKey)) throw new Error("it is not the CA's");
-  if (new X509Certificate(roots).fingerprint256 !== root.fingerprint256) {
-    throw new Error("another root than the CA's");
-  }
-  return "leaf and root are Istio's";
-}
-
-async function renewals({ pod }: Stage): Promise<string> {
   const serials = new Set<string>();
   const keys = new Set<string>();
   await until(
     "three certificates",
     async () => {
-      const [leaf] = await secretsOf(pod);
+      const [leaf, roots] = await secretsOf(pod);
+      if (leaf.subjectAltName !== spiffeId) throw new Error(`it is for ${leaf.subjectAltName}`);
+      if (!leaf.verify(root.publicKey)) throw new Error("it is not the CA's");
+      if (new X509Certificate(roots).fingerprint256 !== root.fingerprint256)
+        throw new Error("another root than the CA's");
       serials.add(leaf.serialNumber);
       keys.add(String(leaf.publicKey.export({ type: "spki", format: "pem" })));
       return serials.size >= 3;
@@ -123,7 +113,7 @@ async function renewals({ pod }: Stage): Promise<string> {
     3 * leafSeconds,
   );
   if (keys.size !== serials.size) throw new Error("a key was used twice");
-  return `${serials.size} certificates, ${keys.size} keys`;
+  return `leaves and root are Istio's: ${serials.size} certificates, ${keys.size} keys`;
 }
 
 /** Waits until a renewal has failed with this fault while the old certificate is still served. */
@@ -185,41 +175,4 @@ async function provisioned({ folder, pod, ...ca }: Stage): Promise<string> {
     await other.agent.end();
   }
   return "believed by Istio's ClientCertAuthenticator";
-}
-
-async function strangeRoot({ folder, pod, ...ca }: Stage): Promise<string> {
-  const file = join(folder, "strange-root.pem");
-  // Any certificate that the CA did not sign would do; this is the workload's own.
-  await writeFile(file, (await secretsOf(pod))[0].toString());
-  return refused(ca, join(folder, "strange"), { CA_ROOT_CA: file }, /certificate|authority/i);
-}
-
-async function neverGood({ folder, ...ca }: Stage): Promise<string> {
-  const file = join(folder, "forged-token");
-  await writeToken(ca, file, "a stranger");
-  const variables = { RAMPART_TOKEN_FILE: file };
-  return refused(ca, join(folder, "forged"), variables, /unauthenticated/i);
-}
-
-/** Starts an agent that must get no certificate, and serve none. */
-async function refused(
-  ca: IstioCa,
-  folder: string,
-  variables: NodeJS.ProcessEnv,
-  words: RegExp,
-): Promise<string> {
-  const { agent } = await startPod(ca, folder, variables);
-  try {
-    let last = "";
-    await until(`an error like ${words}`, async () => {
-      const status = await agent.status().catch(() => undefined);
-      last = status?.identities[0]?.lastError ?? "";
-      return words.test(last);
-    });
-    await sleep(1000);
-    if ((await agent.status()).isReady) throw new Error("it got a certificate");
-    return `nothing: ${last}`;
-  } finally {
-    await agent.end();
-  }
 }
