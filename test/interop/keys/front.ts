@@ -6,8 +6,6 @@ import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 /** A server without TLS in front of a key service, through which a CA on this machine asks it. */
 export interface Front {
   readonly host: string;
-  /** Which requests get this answer in place of the service's: the states of keys that a counterpart ignores. */
-  refusal: { readonly of: RegExp; readonly status: number; readonly body: object } | undefined;
   /** Answers a request in the service's place, such as a login. */
   answer: ((path: string, body: Buffer) => Promise<[status: number, body: object]>) | undefined;
   readonly close: () => Promise<void>;
@@ -20,25 +18,20 @@ export async function startFront(target: string, ca?: string): Promise<Front> {
   const listening = await listenOnLoopback(server);
   const front: Front = {
     ...listening,
-    refusal: undefined,
     answer: undefined,
   };
 
   async function forward(asked: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(asked);
-    const action = `${asked.headers["x-amz-target"] ?? asked.url}`;
-    if (front.refusal?.of.test(action)) {
-      response.writeHead(front.refusal.status, { "content-type": "application/json" });
-      return void response.end(JSON.stringify(front.refusal.body));
-    }
-    if (front.answer && action.startsWith("/v1/auth/")) {
-      const [status, said] = await front.answer(action, body);
+    const { url = "/" } = asked;
+    if (front.answer && url.startsWith("/v1/auth/")) {
+      const [status, said] = await front.answer(url, body);
       return void response.writeHead(status).end(JSON.stringify(said));
     }
     const { method, headers } = asked;
     const open = target.startsWith("https:") ? requestByTls : request;
     const options = { method, headers, ...(ca !== undefined && { ca }) };
-    const sent = open(new URL(asked.url ?? "/", target), options, (answer) => {
+    const sent = open(new URL(url, target), options, (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.pipe(response);
     });

@@ -4,7 +4,7 @@ import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-ta
 import { startMoto } from "../moto.ts";
 import { startVault } from "../own-root/vault.ts";
 import { fromGoModule, python } from "../software.ts";
-import { scenes, takesTheMachines } from "./scenes.ts";
+import { scenesOf } from "./scenes.ts";
 import { type RealService, realAws, realTransit, withLogins } from "./services.ts";
 
 /** A KEK and a root in real key services. */
@@ -17,12 +17,8 @@ const row = { client: "keys in a key service" };
 
 async function play(server: string, open: OpenService): Promise<void> {
   const service = await open();
-  for (const [what, scene] of scenes) {
-    const claim = { ...row, server, what };
-    if (scene === takesTheMachines && !service.machine)
-      outcomes.push(notRun(claim, "the program of the login is missing"));
-    else outcomes.push(await shown(claim, () => scene(service)));
-  }
+  for (const [what, scene] of scenesOf(service))
+    outcomes.push(await shown({ ...row, server, what }, () => scene(service)));
   await service.end();
 }
 
@@ -47,8 +43,11 @@ if ("program" in vault) {
     "transit of Vault 1.14",
     async () => {
       const service = await realTransit(started);
-      if ("missing" in logins) return service;
-      return withLogins(service, started, { ...logins, folder });
+      if ("program" in logins) return withLogins(service, started, { ...logins, folder });
+      outcomes.push(
+        notRun({ ...row, server: "transit of Vault 1.14", what: "logins" }, logins.missing),
+      );
+      return service;
     },
   ]);
   ends.push(started.end);

@@ -7,26 +7,31 @@ import { startAnswerer } from "../jwt/relying-parties.ts";
 import type { Vault } from "../own-root/vault.ts";
 import { type Front, startFront } from "./front.ts";
 
+/** How a machine gets a credential of its own: the CA's secrets and variables, and what was seen of it. */
+export interface Machine {
+  readonly secrets?: Readonly<Record<string, string>>;
+  readonly environment?: Readonly<Record<string, string>>;
+  /** The secrets of somebody whose login has to fail. */
+  readonly otherSecrets?: Readonly<Record<string, string>>;
+  readonly seen: string;
+}
+
+/** Has the key that wraps be disabled, or enabled again. @returns What the service says of it then. */
+export type Disable = (isDisabled: boolean) => Promise<RegExp>;
+
 /** A real key service with keys for every purpose, behind a front. */
 export interface RealService {
   readonly front: Front;
   readonly credentials: Readonly<Record<string, string>>;
-  /** How a machine gets a credential of its own: the CA's secrets and variables, and what was seen of it. */
-  readonly machine?: {
-    readonly secrets?: Readonly<Record<string, string>>;
-    readonly environment?: Readonly<Record<string, string>>;
-    /** The secrets of somebody whose login has to fail. */
-    readonly otherSecrets?: Readonly<Record<string, string>>;
-    readonly seen: string;
-  };
+  readonly machine?: Machine;
   /** A key that wraps. */
   readonly wrapping: string;
   /** Keys that sign, by their kinds. */
-  readonly signing: Readonly<Record<"EC P-256" | "another" | "EC P-384" | "RSA", string>>;
+  readonly signing: Readonly<Record<"EC P-256" | "EC P-384" | "RSA", string>>;
   /** What it says of a ciphertext of another trust domain or id. */
   readonly misfit: RegExp;
-  /** Has the key that wraps be disabled, or enabled again. @returns What the service says of it then. */
-  readonly disable: (isDisabled: boolean) => Promise<RegExp>;
+  /** Where the service knows disabled keys. */
+  readonly disable?: Disable;
   readonly end: () => Promise<void>;
 }
 
@@ -44,7 +49,6 @@ export async function realTransit(vault: Vault): Promise<RealService> {
     wrapping,
     signing: {
       "EC P-256": `${await create("p256", "ecdsa-p256")}?version=1`,
-      another: await create("another", "ecdsa-p256"),
       "EC P-384": await create("p384", "ecdsa-p384"),
       RSA: await create("rsa", "rsa-2048"),
     },
@@ -99,7 +103,7 @@ export async function withLogins(
 
 const region = "eu-central-1";
 
-/** moto ignores the states of keys: its front says what AWS says of a disabled one. */
+/** moto ignores the states of keys. */
 export async function realAws(origin: string, folder: string): Promise<RealService> {
   const front = await startFront(origin);
   const aws = new AwsClient({
@@ -137,17 +141,10 @@ export async function realAws(origin: string, folder: string): Promise<RealServi
     wrapping: await create("SYMMETRIC_DEFAULT", "ENCRYPT_DECRYPT"),
     signing: {
       "EC P-256": await signing("ECC_NIST_P256"),
-      another: await signing("ECC_NIST_P256"),
       "EC P-384": await signing("ECC_NIST_P384"),
       RSA: await signing("RSA_2048"),
     },
     misfit: /another key, trust domain or KEK id/,
-    disable: async (isDisabled) => {
-      const of = /crypt$/;
-      const body = { __type: "DisabledException", message: "is disabled" };
-      front.refusal = isDisabled ? { of, status: 400, body } : undefined;
-      return /has disabled the key/;
-    },
     end: () => front.close(),
   };
 }
