@@ -37,11 +37,6 @@ export const matrix = {
     servers: https,
     what: "the same; over plain HTTP to the Worker, so without certificates",
   },
-  grpcWeb: {
-    client: "`curl`, gRPC-Web",
-    servers: https,
-    what: "the same; over plain HTTP to the Worker, so without certificates",
-  },
   sClient: {
     client: "OpenSSL 3 (`s_client`)",
     servers: native,

@@ -71,7 +71,7 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/reference/endpoints.md": "pages",
   "docs/how-to/incident.md": "operator",
   "docs/how-to/own-root.md": "operator",
-  "docs/reference/serve.md": "native-grpc",
+  "docs/reference/serve.md": "pages",
   "docs/how-to/signers.md": "kubernetes",
   "docs/tutorials/serve-on-kubernetes.md": "kubernetes",
   "docs/tutorials/token-for-aws.md": "jwt",

@@ -12,7 +12,6 @@ import { createTally, faultOf, playCases, type Tally } from "./play.ts";
 import { type Pair, playRotation, rotationLifetimes } from "./rotation.ts";
 import { type Scratch, scratchIn } from "./scratch.ts";
 import { type Lifetimes, type Servers, startServers } from "./servers/servers.ts";
-import { storyFault } from "./story.ts";
 import { type Verdict, verdictOf } from "./verdicts.ts";
 
 /** A cell of the matrix, with its results so far. */
@@ -56,10 +55,8 @@ async function play(folder: string): Promise<Outcome[]> {
     await withServers(join(folder, "short"), mesh, rotationLifetimes, processes, (servers) =>
       playRotations(servers, stage),
     );
-    say("doing what docs/reference/serve.md says");
-    const story = await playStory(join(folder, "story"), stage);
     const ends = outcomeOf("their logs, and how they end", "both", processes);
-    return [...outcomesOf(cells), ...judgesOf(tools), story, ends];
+    return [...outcomesOf(cells), ...judgesOf(tools), ends];
   } finally {
     await mesh.end();
   }
@@ -148,18 +145,6 @@ async function playRotations(
   });
   await servers.rotate();
   await playRotation(native, pairs, mesh, scratch);
-}
-
-async function playStory(folder: string, { mesh, tools }: Stage): Promise<Outcome> {
-  const whose = ["the commands of docs/reference/serve.md", "rampart serve"] as const;
-  const tally = createTally(say);
-  const { grpcurl, curl, jq } = tools;
-  const missing = [grpcurl, curl, jq].find((tool) => "missing" in tool);
-  if (missing && "missing" in missing) return outcomeOf(...whose, tally, missing.missing);
-  if ("program" in grpcurl) {
-    await tally.show("from nothing to a certificate", storyFault(folder, mesh, grpcurl.program));
-  }
-  return outcomeOf(...whose, tally);
 }
 
 function outcomesOf(cells: readonly Cell[], missingAll?: string): Outcome[] {

@@ -82,6 +82,7 @@ const readings: Readonly<Record<string, Reading | readonly Reading[]>> = {
   "docs/how-to/upgrade.md": { scene: scenes.operator },
   "docs/reference/agent.md": { scene: scenes.emptyFolder },
   "docs/reference/endpoints.md": { scene: scenes.operator },
+  "docs/reference/serve.md": { scene: scenes.withGrpcurl },
   "docs/how-to/key-services.md": {
     scene: scenes.keyOperator,
     has: ["needs-account"],

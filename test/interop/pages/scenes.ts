@@ -9,6 +9,7 @@ import { awsCredential, playAws } from "../../testkit/key-services/aws-kms.ts";
 import { startService } from "../../testkit/key-services/key-service.ts";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
+import { fromGoProxy } from "../software.ts";
 import { onMachine, standIn, standInWrangler } from "./stand-ins.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 
@@ -110,6 +111,20 @@ export const withEnvoy: Scene = async (folder, ends) => {
   const terminal = await terminalIn(folder, ends);
   await symlink(await envoyOf(python.program), join(folder, ".home/bin/envoy"));
   return terminal;
+};
+
+/** The same with grpcurl. The reader goes on once the CA in the background serves. */
+export const withGrpcurl: Scene = async (folder, ends) => {
+  const grpcurl = await fromGoProxy("github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4");
+  if ("missing" in grpcurl) throw new Error(`there is no grpcurl: ${grpcurl.missing}`);
+  const terminal = await development(folder, ends);
+  await symlink(grpcurl.program, join(folder, ".home/bin/grpcurl"));
+  const serves = "until curl -sko /dev/null https://127.0.0.1:15012/healthz; do sleep 0.2; done";
+  const type = (text: string): Promise<string> =>
+    terminal.type(
+      text.replace("/tmp/rampart", join(folder, "store")).replace(/serve &.*\n/, `$&${serves}\n`),
+    );
+  return { ...terminal, type };
 };
 
 /** A folder with the archive that `npm pack` makes. */

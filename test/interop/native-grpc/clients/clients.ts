@@ -5,7 +5,7 @@ import { runWell } from "../../../testkit/programs/child-process.ts";
 import { fromGoModule, fromGoProxy, ofTheMachine, python, type Software } from "../../software.ts";
 import type { Scratch } from "../scratch.ts";
 import { type Answer, type CertificateClient, codeName, type KeyAndRequest } from "./client.ts";
-import { connectByCurl, grpcWebByCurl } from "./curl.ts";
+import { connectByCurl } from "./curl.ts";
 import { grpcJsClient } from "./grpc-js.ts";
 import { grpcurlClient } from "./grpcurl.ts";
 
@@ -17,7 +17,6 @@ export interface Tools {
   readonly grpcio: Software;
   readonly curl: Software;
   readonly openssl: Software;
-  readonly jq: Software;
 }
 
 /** Builds one program after the other, because each build uses all processors. */
@@ -29,7 +28,6 @@ export async function installTools(istioClientFolder: string): Promise<Tools> {
     grpcio: await python("grpcio", ["grpcio==1.85.1", "grpcio-tools==1.85.1"]),
     curl: await ofTheMachine("curl", ["--version"], /\bHTTP2\b/),
     openssl: await ofTheMachine("openssl", ["version"], /OpenSSL 3/),
-    jq: await ofTheMachine("jq", ["--version"], /jq/),
   };
 }
 
@@ -48,7 +46,6 @@ export async function createClients(
     grpcJs: grpcJsClient,
     grpcio: "program" in grpcio ? await grpcioClient(grpcio.program, scratch) : grpcio,
     connect: "program" in curl ? connectByCurl(scratch) : curl,
-    grpcWeb: "program" in curl ? grpcWebByCurl(scratch) : curl,
   };
 }
 

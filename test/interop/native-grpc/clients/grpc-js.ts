@@ -53,7 +53,7 @@ export function callOn(connection: Client, call: Call): Promise<Answer> {
 }
 
 /** The encoded request. */
-export function encode({ csr, validitySeconds, metadata }: Call): Buffer {
+function encode({ csr, validitySeconds, metadata }: Call): Buffer {
   const message = create(IstioCertificateRequestSchema, {
     csr,
     validityDuration: BigInt(validitySeconds),
@@ -63,6 +63,6 @@ export function encode({ csr, validitySeconds, metadata }: Call): Buffer {
 }
 
 /** The chain of a response. */
-export function decode(octets: Uint8Array): string[] {
+function decode(octets: Uint8Array): string[] {
   return fromBinary(IstioCertificateResponseSchema, octets).certChain;
 }
