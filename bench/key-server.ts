@@ -1,5 +1,5 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { listenOnLoopback } from "../test/testkit/network/loopback.ts";
 import type { Cluster } from "./workload.ts";
 
 /** A server of JWK Sets that counts its requests. */
@@ -18,14 +18,10 @@ export async function startKeyServer(clusters: readonly Cluster[]): Promise<KeyS
       .setHeader("content-type", "application/json")
       .end(JSON.stringify(clusters[Number(request.url?.slice(1))]?.keySet));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const { host, close } = await listenOnLoopback(server);
   return {
-    urlOf: (cluster) => `http://127.0.0.1:${port}/${clusters.indexOf(cluster)}`,
+    urlOf: (cluster) => `http://${host}/${clusters.indexOf(cluster)}`,
     fetches: () => fetches,
-    close: () => {
-      server.closeAllConnections();
-      server.close();
-    },
+    close: () => void close(),
   };
 }

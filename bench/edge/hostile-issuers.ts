@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { memoryMebibytes } from "../../dev/package/deployed-program.ts";
 import { pause } from "../../src/foundation/pause.ts";
+import { listenOnLoopback } from "../../test/testkit/network/loopback.ts";
 import { childProcesses } from "../measurement/process-cpu.ts";
 import type { Row } from "../measurement/report.ts";
 import { createCluster, createWorkload } from "../workload.ts";
@@ -62,12 +62,11 @@ export async function hostileIssuerRows(): Promise<Row[]> {
     response.setHeader("content-type", "application/json");
     hostileAnswers[Number(request.url?.slice(1)) % hostileAnswers.length]?.(response);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const { host, close } = await listenOnLoopback(server);
   const cluster = await createCluster("https://hostile.example", "ES256");
   const clusters = Array.from({ length: issuerCount }, (_, i) => ({
     issuer: `https://hostile-${i}.example`,
-    jwks_uri: `http://127.0.0.1:${port}/${i}`,
+    jwks_uri: `http://${host}/${i}`,
   }));
   const edge = await startEdge({ issuers: clusters, hasInspector: true });
   const [pid = 0] = childProcesses(process.pid, "workerd");
@@ -105,8 +104,7 @@ export async function hostileIssuerRows(): Promise<Row[]> {
     ];
   } finally {
     await edge.close();
-    server.closeAllConnections();
-    server.close();
+    await close();
   }
 }
 

@@ -1,9 +1,9 @@
 import { Agent, createServer, request } from "node:http";
-import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { IstioCertificateRequestSchema } from "../../src/gen/istio/v1/auth/ca_pb.ts";
 import { createWorkloadKey } from "../../test/testkit/callers/workload-key.ts";
+import { listenOnLoopback } from "../../test/testkit/network/loopback.ts";
 import { optionsOf, wholeNumber } from "../../test/testkit/programs/options.ts";
 import { lastingFolder } from "../../test/testkit/temporary-folder.ts";
 import { startEdge } from "../edge/edge.ts";
@@ -84,27 +84,19 @@ async function printTable(where: string, origin: string, csr: string, pairs: rea
 }
 
 /** An API server that authenticates no token. */
-async function startApiServer(): Promise<{ origin: string; close: () => void }> {
+function startApiServer(): ReturnType<typeof listenOnLoopback> {
   const server = createServer((incoming, response) => {
     incoming.resume().on("end", () => {
       const review = { apiVersion: "authentication.k8s.io/v1", kind: "TokenReview", status: {} };
       response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify(review));
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return {
-    origin,
-    close: () => {
-      server.close();
-      server.closeAllConnections();
-    },
-  };
+  return listenOnLoopback(server);
 }
 
 const api = await startApiServer();
 const access = (review: string) => ({
-  kubernetes: { server: api.origin, credential: "CLUSTER_CREDENTIAL_R", review },
+  kubernetes: { server: `http://${api.host}`, credential: "CLUSTER_CREDENTIAL_R", review },
 });
 const [a, b, r, v] = await Promise.all([
   createTenantCluster("a"),
@@ -137,5 +129,5 @@ try {
   await printTable("workerd", edge.url.origin, csrPem, pairs);
 } finally {
   await edge.close();
-  api.close();
+  await api.close();
 }
