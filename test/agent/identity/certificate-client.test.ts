@@ -168,7 +168,14 @@ test("sends what pilot-agent sends, over native gRPC and TLS", async () => {
   expect(headers.get("authorization")).toBe("Bearer a.b.c");
   expect(headers.get("clusterid")).toBe("Kubernetes");
   expect(headers.get("x-team")).toBe("blue");
-  expect(headers.get("x-retry-attempt")).toBeNull();
+});
+
+test("names no cluster, no credential and no signer that it does not have, and as a node proxy the workload", async () => {
+  await writeFile(join(folder, "token"), " \n");
+  await call({ clusterId: "", impersonates: true });
+  const [{ request, headers } = { request: undefined, headers: new Headers() }] = calls;
+  expect(["clusterid", "authorization"].map((name) => headers.get(name))).toEqual([null, null]);
+  expect(request?.metadata).toEqual({ ImpersonatedIdentity: spiffeId });
 });
 
 test("logs the trace of a call that has no token", async () => {
@@ -188,18 +195,6 @@ test("without a token of its source it calls nobody, and does not try again", as
   expect(log.operations).toEqual([]);
 });
 
-test("sends the trace with every attempt, and logs it with every failure", async () => {
-  answer = () => new ConnectError("away", Code.Unavailable);
-  await call();
-  const { traceId, spanId } = trace;
-  const sent = new Set(calls.map(({ headers }) => headers.get("traceparent")));
-  expect([...sent]).toEqual([`00-${traceId}-${spanId}-00`]);
-  expect(log.operations).toHaveLength(4);
-  for (const line of log.operations) {
-    expect(line).toMatchObject({ event: "csr-retried", code: "Unavailable", traceId, spanId });
-  }
-});
-
 test.each(["", "# no root yet\n"])(
   "refuses a root file whose content is %j, names it, and does not try again",
   async (text) => {
@@ -213,21 +208,15 @@ test.each(["", "# no root yet\n"])(
   },
 );
 
-test("as a node proxy names the workload, and no signer", async () => {
-  await call({ impersonates: true });
-  expect(calls[0]?.request.metadata).toEqual({ ImpersonatedIdentity: spiffeId });
-});
-
-test("makes five attempts after a retryable code, and numbers them", async () => {
+test("makes five attempts after a retryable code, numbers them, and sends and logs the trace with each", async () => {
   answer = () => new ConnectError("away", Code.Unavailable);
   expect(await call()).toBe("authority-unreachable");
-  expect(calls.map(({ headers }) => headers.get("x-retry-attempt"))).toEqual([
-    null,
-    "1",
-    "2",
-    "3",
-    "4",
-  ]);
+  const { traceId, spanId } = trace;
+  expect(
+    calls.map(({ headers }) => [headers.get("x-retry-attempt"), headers.get("traceparent")]),
+  ).toEqual([null, "1", "2", "3", "4"].map((n) => [n, `00-${traceId}-${spanId}-00`]));
+  const retried = { event: "csr-retried", code: "Unavailable", traceId, spanId };
+  expect(log.operations).toMatchObject([retried, retried, retried, retried]);
 });
 
 test("makes one attempt while the last call has failed, and five after one that was answered", async () => {
@@ -339,17 +328,6 @@ describe("a CA that never finishes the handshake of TLS", () => {
     });
     expect(fault.message.endsWith("set GODEBUG=tlsmlkem=0")).toBe(isInHandshake);
   });
-});
-
-test("sends no cluster if it is in none", async () => {
-  await call({ clusterId: "" });
-  expect(calls[0]?.headers.get("clusterid")).toBeNull();
-});
-
-test("sends no authorization header if the token file is empty", async () => {
-  await writeFile(join(folder, "token"), " \n");
-  await call();
-  expect(calls[0]?.headers.get("authorization")).toBeNull();
 });
 
 test("reads the token and the roots anew for each call", async () => {

@@ -46,21 +46,6 @@ test("gets certificates for a node's workloads, and serves each under its SPIFFE
   await eventually(async () => expect(await kept()).toEqual([true, false]));
 });
 
-test("serves no identity without a workload", async () => {
-  const feed = `${await temporaryFolder()}/workloads`;
-  await writeFile(feed, "1 foo a\n");
-  const { sdsSocket, event } = await runAgent(ca, {
-    RAMPART_TOKEN_FILE: await ca.tokenFile("mesh:node"),
-    RAMPART_WORKLOADS: feed,
-  });
-  await event("certificate-obtained");
-  for (const name of ["spiffe://cluster.local/ns/foo/sa/b", "default"]) {
-    const stream = new SdsStream(sdsSocket);
-    stream.subscribe(name);
-    await expect(stream.next()).rejects.toThrow("no such resource");
-  }
-});
-
 test("is ready once a socket has listed the workloads and they have certificates", async () => {
   const path = `${await temporaryFolder()}/feed`;
   const { agent, event } = await runAgent(ca, {

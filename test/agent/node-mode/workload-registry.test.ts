@@ -27,20 +27,6 @@ function createRegistry() {
   return { registry, identities, history };
 }
 
-// The case of Kmesh's reference counts: 2 and 1, then 1 and 0, then 0.
-test("counts workloads by identity", () => {
-  const { registry } = createRegistry();
-  registry.add({ uid: "1", spiffeId: a });
-  registry.add({ uid: "2", spiffeId: a });
-  registry.add({ uid: "3", spiffeId: b });
-  expect([registry.count(a), registry.count(b)]).toEqual([2, 1]);
-  registry.remove("1");
-  registry.remove("3");
-  expect([registry.count(a), registry.count(b)]).toEqual([1, 0]);
-  registry.remove("2");
-  expect(registry.count(a)).toBe(0);
-});
-
 test("adds an identity with its first workload, and removes it some time after its last", () => {
   const { registry, history } = createRegistry();
   registry.add({ uid: "1", spiffeId: a });
@@ -51,32 +37,6 @@ test("adds an identity with its first workload, and removes it some time after i
   expect(history).toEqual(["add a"]);
   vi.advanceTimersByTime(1);
   expect(history).toEqual(["add a", "remove a"]);
-});
-
-test("does not remove the identity of a pod that restarts", () => {
-  const { registry, history } = createRegistry();
-  registry.add({ uid: "1", spiffeId: a });
-  registry.remove("1");
-  vi.advanceTimersByTime(linger / 2);
-  registry.add({ uid: "2", spiffeId: a });
-  vi.advanceTimersByTime(10 * linger);
-  expect(history).toEqual(["add a"]);
-});
-
-test("counts a repeated change once", () => {
-  const { registry } = createRegistry();
-  for (let i = 0; i < 3; i++) registry.add({ uid: "1", spiffeId: a });
-  expect(registry.count(a)).toBe(1);
-  for (let i = 0; i < 3; i++) registry.remove("1");
-  registry.remove("never there");
-  expect(registry.count(a)).toBe(0);
-});
-
-test("follows a workload that changes its identity", () => {
-  const { registry } = createRegistry();
-  registry.add({ uid: "1", spiffeId: a });
-  registry.add({ uid: "1", spiffeId: b });
-  expect([registry.count(a), registry.count(b)]).toEqual([0, 1]);
 });
 
 test("takes ten thousand workloads and no more", () => {

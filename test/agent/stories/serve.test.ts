@@ -102,26 +102,3 @@ test("a machine renews with its last certificate after a reboot, without a token
   await second.event("certificate-obtained");
   expect(second.events.map(({ event }) => event)).toContain("token-missing");
 });
-
-test("an agent federates by https_spiffe with a CA whose endpoint has an SVID", async () => {
-  const endpointId = "spiffe://other.test/rampart/serve";
-  const other = await serveCa({
-    TRUST_DOMAIN: "other.test",
-    ISSUERS: [{ issuer, jwks: jwksOf(key) }],
-    SERVING_NAMES: ["localhost", endpointId],
-  });
-  onTestFinished(other.end);
-  const folder = await temporaryFolder();
-  await writeToken(folder);
-  const first = await fetch(`http://127.0.0.1:${other.monitoringPort}/bundle.json`);
-  await writeFile(`${folder}/other.json`, await first.text());
-  const endpoint = `https://localhost:${other.port}/bundle.json`;
-  const { event } = await startTestAgent({
-    ...(await environment(folder)),
-    RAMPART_FEDERATED_BUNDLES: `other.test=${endpoint} ${endpointId} ${folder}/other.json`,
-  });
-  expect(await event("federated-bundle-read")).toMatchObject({ outcome: "taken" });
-  const stream = new SdsStream(`${folder}/sds`);
-  stream.subscribe("ALL");
-  expect(await stream.secrets()).toHaveLength(1);
-});

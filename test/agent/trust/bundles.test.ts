@@ -69,13 +69,6 @@ test("each federated trust domain has a sequence of its own", () => {
   expect([...federation.current.keys()]).toEqual([one]);
 });
 
-test("a federated bundle that goes backwards is refused", () => {
-  const bundles = new FederatedBundles();
-  expect(bundles.update(own, document(2, root))).toBe("taken");
-  expect(bundles.update(own, document(1))).toBe("sequence-backwards");
-  expect(bundles.current.get(own)).toHaveLength(1);
-});
-
 test("a federated bundle of a lower number with the same content is taken, and no older one after it", () => {
   const bundles = new FederatedBundles();
   bundles.update(own, document(3, root));

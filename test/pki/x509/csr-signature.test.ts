@@ -5,7 +5,6 @@ import {
   contentOf,
   der,
   derInteger,
-  flipBit,
   hex,
   inHex,
   type Octets,
@@ -80,17 +79,6 @@ test.each(["RSA-2048", "Ed25519"] as const)(
     const longer = (octets: Octets): Octets => Buffer.concat([octets, hex("00")]);
     const zeroFirst = (octets: Octets): Octets => Buffer.concat([hex("00"), octets]);
     for (const signature of [cut, longer, zeroFirst, () => hex(""), () => Buffer.alloc(1024, 1)]) {
-      expect(await refusal(signers[kind], { signature })).toEqual(invalid);
-    }
-  },
-);
-
-test.each(["RSA-2048", "Ed25519"] as const)(
-  "refuses a %s signature with one bit changed",
-  async (kind) => {
-    const bits = kind === "Ed25519" ? 512 : 2048;
-    for (let bit = 0; bit < bits; bit += 13) {
-      const signature = (octets: Octets): Octets => flipBit(octets, bit);
       expect(await refusal(signers[kind], { signature })).toEqual(invalid);
     }
   },

@@ -1,5 +1,5 @@
 import "reflect-metadata/lite";
-import { createHash, createPublicKey, X509Certificate } from "node:crypto";
+import { createHash, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import type { OpenAuthority } from "../../../src/pki/authority/signing-authority.ts";
@@ -10,8 +10,6 @@ import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, der, elementAt, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { createTestIssuer, oneDay, proved, workload } from "../../testkit/pki/certificates.ts";
 import {
-  buildCsr,
-  csrPem,
   generateSigner,
   type SignatureName,
   type SignerKind,
@@ -129,15 +127,6 @@ describe.each(pairs)(
   },
 );
 
-test("a leaf has version 3, an empty subject, and the authority's subject as its issuer", async () => {
-  const issuer = issuers["EC-P256"];
-  const leaf = await issue(issuer, subjectKeys["EC-P256"] ?? hex(""));
-  const authority = Buffer.from(issuer.authority.certificate.der);
-  expect(inHex(elementAt(leaf, [0, 0]))).toBe("a003020102");
-  expect(inHex(elementAt(leaf, [0, 5]))).toBe("3000");
-  expect(inHex(elementAt(leaf, [0, 3]))).toBe(inHex(elementAt(authority, [0, 5])));
-});
-
 test("serial numbers are positive, of 17 octets, and distinct", async () => {
   const issuer = issuers["EC-P256"];
   const publicKey = SubjectPublicKey.parse(subjectKeys["EC-P384"] ?? hex(""));
@@ -181,32 +170,6 @@ test("nothing of a CSR but its key reaches the leaf", async () => {
   expect(new x509.X509Certificate(leaf.der).extensions.map(({ type }) => type)).not.toContain(
     "1.2.3.4.5",
   );
-});
-
-test("two CSRs of one key with different requests give leaves that differ in nothing requested", async () => {
-  const signer = generateSigner("EC-P256");
-  const plain = buildCsr(signer, { subject: hex("3000"), attributes: hex("a000") });
-  const leaves = await Promise.all(
-    [csrPem(plain), csrPem(buildCsr(signer))].map(async (pem) => {
-      const publicKey = await parseCsr(pem);
-      const { der: leaf } = await Leaf.issue(issuers["EC-P256"], {
-        spiffeId,
-        publicKey,
-        validity: oneDay,
-        proof: proved,
-      });
-      return [2, 3, 4, 5, 6, 7].map((field) => inHex(elementAt(Buffer.from(leaf), [0, field])));
-    }),
-  );
-  expect(leaves[0]).toEqual(leaves[1]);
-});
-
-test("node:crypto reads the same key from the leaf as from the CSR", async () => {
-  const signer = generateSigner("EC-P521");
-  const leaf = await issue(issuers["RSA-2048"], signer.spki);
-  const asked = createPublicKey({ key: signer.spki, format: "der", type: "spki" });
-  expect(new X509Certificate(leaf).publicKey.equals(asked)).toBe(true);
-  expect(new X509Certificate(leaf).checkPrivateKey(signer.privateKey)).toBe(true);
 });
 
 describe("DNS names beside the SPIFFE ID", () => {

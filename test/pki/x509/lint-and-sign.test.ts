@@ -65,17 +65,3 @@ test("finds any one bit changed outside of the serial number", () => {
 function findsNothing(bytes: Buffer<ArrayBuffer>): boolean {
   return lint(bytes, intent).length === 0;
 }
-
-test("refuses to sign bytes with one bit changed, for a sample of them", async () => {
-  for (let bit = 0; bit < toBeSigned.length * 8; bit += 97) {
-    if (isFree(bit)) continue;
-    await expect(lintAndSign(flipBit(toBeSigned, bit), intent, signer)).rejects.toThrow();
-  }
-});
-
-test("refuses to sign bytes cut off anywhere", async () => {
-  for (let length = 0; length < toBeSigned.length; length += 5) {
-    const cut = toBeSigned.subarray(0, length);
-    await expect(lintAndSign(cut, intent, signer)).rejects.toThrow();
-  }
-});
