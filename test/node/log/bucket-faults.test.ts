@@ -1,50 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { KekRing } from "../../../src/custody/kek.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { BucketLog } from "../../../src/node/log/bucket-log.ts";
-import { ObjectReader } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { Hash } from "../../../src/tlog/merkle.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
 import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { createKek } from "../../testkit/pki/sealed-record.ts";
-import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 import { type Fate, MemoryBucket } from "../../testkit/tlog/memory-bucket.ts";
-
-const kek = await createKek("k1");
-const day = "2026-11-21";
-const origin = "log.test/2026";
-const { signal } = new AbortController();
-
-interface Options {
-  readonly shards?: number;
-  readonly firstShard?: number;
-  readonly today?: string;
-  readonly keks?: KekRing;
-  readonly hold?: () => void;
-}
-
-function start(
-  bucket: MemoryBucket,
-  { shards = 1, firstShard = 0, today = day, keks = [kek], hold = () => {} }: Options = {},
-) {
-  const objects = bucket.process();
-  const log = new BucketLog({
-    objects,
-    firstShard,
-    configuration: logConfiguration({ origin, shards, inceptionDate: day }),
-    trustDomain: clusterLocal,
-    keks: { hold: async () => hold(), ring: () => keks },
-    log: createEventRecorder(),
-    clock: () => new Date(`${today}T12:00:00Z`),
-    pause: () => new Promise(setImmediate),
-  });
-  const append = (words: string) => log.issuanceLog.append(new TextEncoder().encode(words), signal);
-  return { append, publish: log.publish, log, kill: objects.kill };
-}
+import { octetsOf, origin, published, start } from "./bucket-processes.ts";
 
 type Process = ReturnType<typeof start>;
 type Answered = Map<string, { readonly origin: string; readonly index: number }>;
@@ -59,31 +22,24 @@ async function appendAll(process: Process, words: readonly string[], answered: A
 
 /** The published entries of each origin. Every checkpoint that was ever published must lead to them. */
 async function audit(bucket: MemoryBucket, shards: number): Promise<Map<string, string[]>> {
-  const { publishedLog } = start(bucket, { shards }).log;
+  const { log } = start(bucket, { shards });
   const logs = new Map<string, string[]>();
-  for (const { shard, origin: name, verifierKey } of await publishedLog.shards()) {
-    const read = (path: string) => publishedLog.read(shard, path);
+  for (const { shard, origin: name, verifierKey } of await log.publishedLog.shards()) {
     const key = VerifierKey.parse(verifierKey);
     const folder = shard === "0" ? "" : `${shard}/`;
     const seen = bucket.checkpoints.filter(({ path }) => path === `${folder}checkpoint`);
     const trees = await Promise.all(seen.map(({ text }) => openCheckpointText(text, key)));
     const roots = new Map(trees.map(({ size, root }) => [size, root]));
-    const last = new TextDecoder().decode(await read("checkpoint"));
-    const entries: Uint8Array[] = [];
-    const tree = await openCheckpointText(last, key);
-    await ObjectReader.extend(Frontier.empty(), tree, read, (_, entry) => void entries.push(entry));
+    const entries = await published(log, shard);
     const grown = Frontier.empty();
     for (const entry of [undefined, ...entries]) {
-      if (entry) grown.append(Hash.ofLeaf(entry));
+      if (entry !== undefined) grown.append(Hash.ofLeaf(octetsOf(entry)));
       const root = roots.get(grown.size);
       if (root) expect(grown.root()).toEqual(root);
       roots.delete(grown.size);
     }
     expect([...roots.keys()]).toEqual([]);
-    logs.set(
-      name,
-      entries.map((entry) => new TextDecoder().decode(entry)),
-    );
+    logs.set(name, entries);
   }
   return logs;
 }
@@ -146,14 +102,16 @@ describe("a log in a bucket", () => {
   });
 });
 
+const numbered = (count: number, name: string): string[] =>
+  Array.from({ length: count }, (_, i) => `${name} ${i}`);
+
 async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise(setImmediate);
 }
 
 const filled = async (bucket: MemoryBucket, count: number): Promise<Process> => {
   const process = start(bucket);
-  const words = Array.from({ length: count }, (_, i) => `before ${i}`);
-  await appendAll(process, words, new Map());
+  await appendAll(process, numbered(count, "before"), new Map());
   await process.publish();
   return process;
 };
@@ -171,8 +129,7 @@ describe("an entry whose answer was lost", () => {
       const other = start(bucket);
       bucket.fates = ["lost"];
       const appending = appendAll(one, ["again"], answered);
-      const words = Array.from({ length: more }, (_, i) => `other ${i}`);
-      await appendAll(other, words, answered);
+      await appendAll(other, numbered(more, "other"), answered);
       await other.publish();
       await appending;
       expect(answered.size).toBe(more + 1);
@@ -193,21 +150,13 @@ describe("a bucket that somebody has changed", () => {
       const bucket = new MemoryBucket();
       const one = await filled(bucket, 10);
       const before = new Map(bucket.objects);
-      await appendAll(
-        one,
-        Array.from({ length: count }, (_, i) => `entry ${i}`),
-        new Map(),
-      );
+      await appendAll(one, numbered(count, "entry"), new Map());
       await one.publish();
       bucket.objects = before;
       expect(await refusal(one)).toContain("it was rolled back");
       // Another one, which knows nothing, goes on from there, and the log grows beyond what it was.
       const other = start(bucket);
-      await appendAll(
-        other,
-        Array.from({ length: 2 * count }, (_, i) => `fork ${i}`),
-        new Map(),
-      );
+      await appendAll(other, numbered(2 * count, "fork"), new Map());
       await other.publish();
       expect(await refusal(one)).toContain("it was rolled back");
       await expect(one.publish()).rejects.toThrow("it was rolled back");
@@ -257,11 +206,7 @@ describe("a bucket that somebody has changed", () => {
     const one = start(bucket, { shards: 2 });
     await one.append("first");
     await one.publish();
-    await appendAll(
-      one,
-      Array.from({ length: 300 }, (__, i) => `entry ${i}`),
-      new Map(),
-    );
+    await appendAll(one, numbered(300, "entry"), new Map());
     await one.append("last");
     change(bucket);
     const other = start(bucket, { today: "2026-11-22" });
@@ -271,7 +216,7 @@ describe("a bucket that somebody has changed", () => {
   test("refuses a stage with any value of another kind by a sentence, or goes on with all that a checkpoint covers", async () => {
     const bucket = new MemoryBucket();
     const answered: Answered = new Map();
-    const words = Array.from({ length: 600 }, (_, i) => `entry ${i}`);
+    const words = numbered(600, "entry");
     const one = start(bucket);
     await appendAll(one, words.slice(0, 300), answered);
     await one.publish();
@@ -283,7 +228,7 @@ describe("a bucket that somebody has changed", () => {
     const outcomes = new Set<string>();
     const known = bucket.checkpoints.length;
     for (const damaged of damagedTexts(text)) {
-      bucket.objects.set("stage.json", { octets: new TextEncoder().encode(damaged), version: "x" });
+      bucket.objects.set("stage.json", { octets: octetsOf(damaged), version: "x" });
       const before = new Map(bucket.objects);
       const why = await refusal(start(bucket, { today: "2026-11-22" }));
       outcomes.add(why === "" ? "goes on" : "is refused");
@@ -313,23 +258,8 @@ const refused = expect.stringMatching(
 
 /** The text with each of its values in turn replaced by values of any kind, or taken away. */
 function damagedTexts(text: string): readonly string[] {
-  const values = [
-    undefined,
-    null,
-    -1,
-    0,
-    1,
-    256,
-    512,
-    1e12,
-    2 ** 53 - 256,
-    1.5,
-    "",
-    "e30=",
-    "{",
-    [],
-    {},
-  ];
+  const numbers = [-1, 0, 1, 256, 512, 1e12, 2 ** 53 - 256, 1.5];
+  const values = [undefined, null, ...numbers, "", "e30=", "{", [], {}];
   const places: (readonly string[])[] = [];
   const walk = (value: unknown, path: readonly string[]): void => {
     if (path.length > 0) places.push(path);

@@ -1,21 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { join, relative } from "node:path";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { Kek, type KekRing } from "../../../src/custody/kek.ts";
-import { fileObjects } from "../../../src/node/log/log-storage.ts";
 import { NodeLog } from "../../../src/node/log/node-log.ts";
-import { AtomicFile } from "../../../src/program/files/atomic-file.ts";
-import { ObjectReader } from "../../../src/tlog/extend.ts";
-import { Frontier } from "../../../src/tlog/frontier.ts";
-import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
-import { VerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
+import { published } from "./bucket-processes.ts";
 
 const origin = "log.example.com/2026";
 const program = join(import.meta.dirname, "appending.ts");
@@ -78,15 +73,7 @@ async function entriesIn(store: string, keks: KekRing): Promise<string[]> {
     clock: () => new Date(),
   });
   await log.end();
-  const read = (path: string) => log.publishedLog.read("0", path);
-  const [shard] = await log.publishedLog.shards();
-  const text = new TextDecoder().decode(await read("checkpoint"));
-  const tree = await openCheckpointText(text, VerifierKey.parse(shard?.verifierKey ?? ""));
-  const entries: string[] = [];
-  await ObjectReader.extend(Frontier.empty(), tree, read, (_, entry) => {
-    entries.push(new TextDecoder().decode(entry).split(" ")[0] ?? "");
-  });
-  return entries;
+  return (await published(log)).map((entry) => entry.split(" ")[0] ?? "");
 }
 
 const createKeys = async (): Promise<{ hex: string; keks: KekRing }> => {
@@ -108,21 +95,6 @@ test("a process that is killed has every answered entry, and one history", async
   const entries = await entriesIn(store, keks);
   expect(answered.size).toBeGreaterThan(1000);
   for (const [index, number] of answered) expect(entries[index]).toBe(number);
-});
-
-test("a new object outlives a power failure with the folders that were made for it", async () => {
-  const folder = await temporaryFolder();
-  const flushed: string[] = [];
-  const objects = fileObjects(folder, async (path) => {
-    await AtomicFile.flushFolder(path);
-    flushed.push(relative(folder, path));
-  });
-  const octets = Uint8Array.of(1);
-  expect(await objects.create("tile/0/x001/000", octets)).toEqual(octets);
-  expect(flushed.splice(0)).toEqual(["", "tile", "tile/0", "tile/0/x001"]);
-  await objects.create("tile/0/x001/001", octets);
-  await objects.replace("checkpoint", octets);
-  expect(flushed).toEqual(["tile/0/x001", ""]);
 });
 
 test("a full disk refuses entries, and keeps those that it answered", async () => {

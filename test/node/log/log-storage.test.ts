@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { fileObjects, openSqliteStage } from "../../../src/node/log/log-storage.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -36,19 +36,18 @@ test("of the batches, those go that end by an index, and no other", async () => 
   expect(stage.end()).toBe(9);
 });
 
-test("each new object is flushed with the name that it has in its folder, and stays as it is", async () => {
+test("each new object is flushed with the folders that were made for it, and stays as it is", async () => {
   const folder = await temporaryFolder();
   const flushed: string[] = [];
-  const objects = fileObjects(folder, async (name) => void flushed.push(name));
+  const objects = fileObjects(folder, async (path) => void flushed.push(relative(folder, path)));
   const [one, two] = [Uint8Array.of(1), Uint8Array.of(2)];
-  await objects.create("tile/0/000", one);
-  expect(flushed.at(-1)).toBe(join(folder, "tile/0"));
-  flushed.length = 0;
-  await objects.create("tile/0/001", one);
-  expect(flushed).toEqual([join(folder, "tile/0")]);
-  expect(await objects.create("tile/0/001", two)).toEqual(one);
+  expect(await objects.create("tile/0/x001/000", one)).toEqual(one);
+  expect(flushed.splice(0)).toEqual(["", "tile", "tile/0", "tile/0/x001"]);
+  await objects.create("tile/0/x001/001", one);
+  expect(flushed.splice(0)).toEqual(["tile/0/x001"]);
+  expect(await objects.create("tile/0/x001/001", two)).toEqual(one);
   await objects.replace("checkpoint", one);
   await objects.replace("checkpoint", two);
   expect(await objects.read("checkpoint")).toEqual(two);
-  expect(flushed.at(-1)).toBe(folder);
+  expect(flushed.at(-1)).toBe("");
 });
