@@ -144,39 +144,26 @@ describe("the trust bundle is delivered", () => {
     }
   });
 
-  test("to a namespace that comes later", async () => {
-    api.put(namespaceOf("default"));
-    await start();
-    await ready();
-    api.put(namespaceOf("late"));
-    await expectDelivered("late");
-  });
-
-  test("as one ClusterTrustBundle, where that is wanted instead", async () => {
-    api.put(namespaceOf("default"));
-    await start({ CONFIG_MAPS: false, CLUSTER_TRUST_BUNDLE: true });
-    await ready();
-    expect(api.clusterTrustBundles()).toMatchObject([
-      {
-        metadata: { name: "istio.io:istiod-ca:root-cert" },
-        spec: { signerName: "istio.io/istiod-ca", trustBundle: await pem() },
-      },
-    ]);
-    expect(api.asked.filter((each) => each.includes("/api/v1/"))).toEqual([]);
-  });
-
-  test("as one ClusterTrustBundle for each signer name", async () => {
+  test("as a ClusterTrustBundle for each signer name, where that is wanted instead", async () => {
     api.put(namespaceOf("default"));
     const CLUSTER_TRUST_BUNDLE = ["mesh.example.com/workload", "istio.io/istiod-ca"];
     await start({ CONFIG_MAPS: false, CLUSTER_TRUST_BUNDLE });
     await ready();
-    const signers = api
+    const trustBundle = await pem();
+    const byName = api
       .clusterTrustBundles()
-      .map(({ metadata, spec }) => [metadata.name, (spec as { signerName: string }).signerName]);
-    expect(signers.toSorted()).toEqual([
-      ["istio.io:istiod-ca:root-cert", "istio.io/istiod-ca"],
-      ["mesh.example.com:workload:root-cert", "mesh.example.com/workload"],
+      .toSorted((one, other) => (one.metadata.name < other.metadata.name ? -1 : 1));
+    expect(byName).toMatchObject([
+      {
+        metadata: { name: "istio.io:istiod-ca:root-cert" },
+        spec: { signerName: "istio.io/istiod-ca", trustBundle },
+      },
+      {
+        metadata: { name: "mesh.example.com:workload:root-cert" },
+        spec: { signerName: "mesh.example.com/workload", trustBundle },
+      },
     ]);
+    expect(api.asked.filter((each) => each.includes("/api/v1/"))).toEqual([]);
   });
 
   test.each([[[]], [["workload"]], [["kubernetes.io/kubelet-serving"]], ["istio.io/istiod-ca"]])(
@@ -208,7 +195,8 @@ test("another bundle is delivered as soon as the CA publishes it", async () => {
   await expectDelivered("default");
   const before = await pem();
   // The CA holds the second answer.
-  await eventually(() => expect(upstream.requests).toHaveLength(2));
+  const asked = () => upstream.requests.filter((url) => url === "/bundle.json").length;
+  await eventually(() => expect(asked()).toBeGreaterThan(1));
   await taint(ca, "immediately");
   ca.pass(1);
   expect(await pem()).not.toBe(before);
@@ -224,11 +212,7 @@ describe("nothing is delivered", () => {
     api.put(namespaceOf("default"));
     if (!caIsAway) ca = await startCa();
     await start();
-    await eventually(() =>
-      expect(log.operations).toContainEqual(
-        expect.objectContaining({ event: "bundle-not-fetched" }),
-      ),
-    );
+    await log.until("bundle-not-fetched");
     expect(await readiness()).toMatchObject({
       ready: false,
       reasons: ["the CA has not answered yet", "the bundle endpoint answered with status 503"],

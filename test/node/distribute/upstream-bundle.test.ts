@@ -90,12 +90,6 @@ test.each([
   );
 });
 
-test("an unreachable CA counts as asked", async () => {
-  const { asked, current } = await follow("");
-  await asked;
-  expect(current()).toBeUndefined();
-});
-
 test("roots that cannot be read are refused at the start, and logged later", async () => {
   const rootsFile = join(await temporaryFolder(), "roots.pem");
   const log = createEventRecorder();

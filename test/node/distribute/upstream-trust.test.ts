@@ -72,11 +72,10 @@ const context = (log = createEventRecorder(), clock = () => crlTime) => ({
   pause: (milliseconds: number, signal?: AbortSignal) => pause(Math.min(milliseconds, 20), signal),
 });
 
-async function startDistribute(
-  upstream: string,
-  log = createEventRecorder(),
-  clock = () => crlTime,
-) {
+const both = `${listOfA}${listOfB}`;
+
+async function startDistribute(upstream: string, clock = () => crlTime) {
+  const log = createEventRecorder();
   const api = await startWatchedApi();
   onTestFinished(() => api.close());
   api.put(namespaceOf("shop"));
@@ -97,26 +96,24 @@ async function startDistribute(
   });
   const written = () =>
     api.asked.filter((each) => each.startsWith("PATCH")).map((each) => each.split("/").at(-1));
-  return { api, held, written };
+  return { api, log, held, written };
 }
 
 test("distribute delivers a new root with its CRL, the CRL first, empties nothing, and keeps the CRL of one that leaves", async () => {
   const ca = await startPublisher();
   ca.publish([a], listOfA);
   let now = crlTime;
-  const { held, written } = await startDistribute(ca.origin, createEventRecorder(), () => now);
+  const { held, written } = await startDistribute(ca.origin, () => now);
   await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: listOfA }));
   ca.publish([a, b], listOfA);
   await ca.asked();
   expect(held()).toEqual({ roots: pemOf(a), lists: listOfA });
-  ca.publish([a, b], `${listOfA}${listOfB}`);
-  await eventually(() =>
-    expect(held()).toEqual({ roots: pemOf(a, b), lists: `${listOfA}${listOfB}` }),
-  );
+  ca.publish([a, b], both);
+  await eventually(() => expect(held()).toEqual({ roots: pemOf(a, b), lists: both }));
   // The clock stands still, so no write waits for a pause after the one before.
   ca.publish([b], listOfB);
   await eventually(() => expect(held().roots).toBe(pemOf(b)));
-  expect(held().lists).toBe(`${listOfA}${listOfB}`);
+  expect(held().lists).toBe(both);
   now = addSeconds(crlTime, 600);
   await eventually(() => expect(held().lists).toBe(listOfB));
   const pair = ["istio-ca-crl", "istio-ca-root-cert"];
@@ -127,14 +124,14 @@ test("distribute gives a new root to no namespace that refuses its CRL, for a mi
   const ca = await startPublisher();
   ca.publish([a], listOfA);
   let now = crlTime;
-  const { api, held } = await startDistribute(ca.origin, undefined, () => now);
+  const { api, held } = await startDistribute(ca.origin, () => now);
   await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: listOfA }));
   api.instead = ({ method, url = "" }, response) => {
     const isRefused = method === "PATCH" && url.includes("/istio-ca-crl");
     if (isRefused) response.writeHead(500).end();
     return isRefused;
   };
-  ca.publish([a, b], `${listOfA}${listOfB}`);
+  ca.publish([a, b], both);
   await ca.asked();
   api.put(namespaceOf("empty"));
   const rootsIn = (namespace: string) => Object(api.configMapIn(namespace)?.data)["root-cert.pem"];
@@ -144,7 +141,7 @@ test("distribute gives a new root to no namespace that refuses its CRL, for a mi
   await eventually(() => expect(held()).toEqual({ roots: pemOf(a, b), lists: listOfA }));
   // The next root waits as long, although the time of the former is over.
   const third = await createCrlAuthority();
-  ca.publish([a, b, third], `${listOfA}${listOfB}${await third.crl()}`);
+  ca.publish([a, b, third], `${both}${await third.crl()}`);
   await eventually(() => expect(rootsIn("empty")).toBe(pemOf(a, b, third)));
   expect(held().roots).toBe(pemOf(a, b));
   now = addSeconds(crlTime, -60);
@@ -160,7 +157,7 @@ test("distribute delivers a CRL before its root after an outage, whatever the pa
   const ca = await startPublisher();
   ca.publish([a], listOfA);
   let now = crlTime;
-  const { api, held, written } = await startDistribute(ca.origin, undefined, () => now);
+  const { api, held, written } = await startDistribute(ca.origin, () => now);
   await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: listOfA }));
   let refused = 0;
   api.asked.length = 0;
@@ -169,7 +166,7 @@ test("distribute delivers a CRL before its root after an outage, whatever the pa
     if (isWrite) refused++;
     return isWrite && Boolean(response.writeHead(503).end());
   };
-  ca.publish([a, b], `${listOfA}${listOfB}`);
+  ca.publish([a, b], both);
   // The first write of the root comes after a minute, when the CRL pauses for as long.
   for (const [tries, seconds] of [0, 1, 3, 7, 15, 31, 63, 75].entries()) {
     now = addSeconds(crlTime, seconds);
@@ -184,20 +181,17 @@ test("distribute delivers a CRL before its root after an outage, whatever the pa
   };
   api.asked.length = 0;
   now = addSeconds(crlTime, 80);
-  await eventually(() =>
-    expect(held()).toEqual({ roots: pemOf(a, b), lists: `${listOfA}${listOfB}` }),
-  );
+  await eventually(() => expect(held()).toEqual({ roots: pemOf(a, b), lists: both }));
   expect(written()).toEqual(["istio-ca-crl", "istio-ca-root-cert", "istio-ca-crl"]);
 });
 
 test("distribute takes a CRL that comes before its root for no fault", async () => {
   const ca = await startPublisher();
-  const log = createEventRecorder();
-  ca.publish([a], `${listOfA}${listOfB}`);
-  const { held } = await startDistribute(ca.origin, log);
+  ca.publish([a], both);
+  const { held, log } = await startDistribute(ca.origin);
   await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: listOfA }));
   expect(await log.until("crl-refused")).toMatchObject({ level: "info" });
-  ca.publish([a, b], `${listOfA}${listOfB}`);
+  ca.publish([a, b], both);
   await eventually(() => expect(held().roots).toBe(pemOf(a, b)));
   expect(log.operations.map(({ level }) => level)).not.toContain("warning");
 });
@@ -235,9 +229,9 @@ test("a gateway publishes the CA's bundle and CRLs, and a new root together with
   ca.publish([a, b], listOfA);
   await ca.asked();
   expect(await text("/bundle.pem")).toBe(pemOf(a));
-  ca.publish([a, b], `${listOfA}${listOfB}`);
+  ca.publish([a, b], both);
   await eventually(async () => expect(await text("/bundle.pem")).toBe(pemOf(a, b)));
-  expect(await text("/crl.pem")).toBe(`${listOfA}${listOfB}`);
+  expect(await text("/crl.pem")).toBe(both);
   // The same roots were published twice, so their second number may come after them.
   await eventually(async () =>
     expect(await (await ask("/bundle.json")).json()).toMatchObject({ spiffe_sequence: 3 }),
@@ -246,19 +240,18 @@ test("a gateway publishes the CA's bundle and CRLs, and a new root together with
 
 test("a gateway numbers a bundle that lacks a new root between the one before and the whole one", async () => {
   const ca = await startPublisher();
-  const lists = `${listOfA}${listOfB}`;
-  ca.publish([a, b], lists);
+  ca.publish([a, b], both);
   const ask = await startGateway(ca.origin);
   const text = async (path: string) => (await ask(path)).text();
   const bundle = async () => (await ask("/bundle.json")).json();
   expect(await bundle()).toMatchObject({ spiffe_sequence: 1 });
   const third = await createCrlAuthority();
-  for (let i = 0; i < 3; i++) ca.publish([a, b], lists);
+  for (let i = 0; i < 3; i++) ca.publish([a, b], both);
   // One root leaves in the moment in which another comes, whose CRL is not there yet.
-  ca.publish([b, third], lists);
+  ca.publish([b, third], both);
   await eventually(async () => expect(await text("/bundle.pem")).toBe(pemOf(b)));
   expect(await bundle()).toMatchObject({ spiffe_sequence: 4 });
-  ca.publish([b, third], `${lists}${await third.crl()}`);
+  ca.publish([b, third], `${both}${await third.crl()}`);
   await eventually(async () => expect(await bundle()).toMatchObject({ spiffe_sequence: 6 }));
 });
 
@@ -343,8 +336,7 @@ describe("the trust of a CA that is followed", () => {
     const places = { ...roots, server, serverRootsFile: undefined, tokenFile: "/none" };
     const former = { ready: true } as RootsReport;
     const report = async (deliversCrls: boolean) => {
-      const both = { ...places, deliversCrls };
-      const delivery = await refreshRoots(trust, both, context(), former);
+      const delivery = await refreshRoots(trust, { ...places, deliversCrls }, context(), former);
       onTestFinished(delivery.end);
       return delivery.report();
     };
@@ -377,7 +369,7 @@ describe("the trust of a CA that is followed", () => {
         expect(trust.crls()).toMatchObject({ pem: "", sequence: expect.any(Number) }),
       );
       expect(logged("crl-not-delivered")).toHaveLength(times);
-      ca.publish([a], `${listOfA}${listOfB}`);
+      ca.publish([a], both);
       await eventually(() => expect(trust.crls()?.pem).toBe(listOfA));
       expect(logged("crl-refused")).toHaveLength(times);
     }

@@ -51,6 +51,8 @@ const requestAndReset = (stream: number): Buffer =>
 const many = (count: number, nth: (i: number) => Buffer): Buffer =>
   Buffer.concat(Array.from({ length: count }, (_, i) => nth(i)));
 
+const open = (port: number): Socket => connect({ host: "127.0.0.1", port }).on("error", () => {});
+
 /** The end of a connection, which may be a reset. */
 async function endOf(socket: Socket): Promise<void> {
   if (!socket.destroyed) await once(socket, "close");
@@ -76,7 +78,7 @@ test.each([
     socket.write(many(300, () => each));
     await endOf(socket);
     expect(reached).toEqual(["abuse"]);
-    const next = connect({ host: "127.0.0.1", port }).on("error", () => {});
+    const next = open(port);
     next.resume();
     await endOf(next);
   },
@@ -93,7 +95,7 @@ test.each([
     const count = () => void parsed++;
     subscribe("http.server.request.start", count);
     onTestFinished(() => void unsubscribe("http.server.request.start", count));
-    const socket = connect({ host: "127.0.0.1", port }).on("error", () => {});
+    const socket = open(port);
     socket.write(`GET / HTTP/1.1\r\nhost: a\r\n${field}\r\n`.repeat(300));
     socket.resume();
     await endOf(socket);
@@ -106,7 +108,7 @@ test.each([
 
 test("thousands of chunks of one octet end a connection of HTTP/1.1", async () => {
   const { port, reached } = await start();
-  const socket = connect({ host: "127.0.0.1", port }).on("error", () => {});
+  const socket = open(port);
   const head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
   socket.write(head + "1\r\na\r\n".repeat(3000));
   socket.resume();
@@ -116,7 +118,7 @@ test("thousands of chunks of one octet end a connection of HTTP/1.1", async () =
 
 test("a dozen requests of HTTP/1.1 in one piece are answered", async () => {
   const { port, reached } = await start();
-  const socket = connect({ host: "127.0.0.1", port }).on("error", () => {});
+  const socket = open(port);
   const request = (fields: string) => `GET / HTTP/1.1\r\nhost: a\r\n${fields}\r\n`;
   socket.write(request("").repeat(11) + request("connection: close\r\n"));
   let answers = "";

@@ -33,8 +33,11 @@ const issuersAt = (servers: readonly WatchedApi[], deliver_roots = true) =>
     kubernetes: { server: origin, credential, deliver_roots },
   }));
 
-const start = (deliver_roots: boolean): Promise<ServedCa> =>
-  serveCa({ ISSUERS: issuersAt(apis, deliver_roots), [credential]: watchedToken }, time);
+async function start(deliver_roots: boolean): Promise<ServedCa> {
+  const ISSUERS = issuersAt(apis, deliver_roots);
+  served = await serveCa({ ISSUERS, [credential]: watchedToken }, time);
+  return served;
+}
 
 const metrics = async ({ monitoringPort }: ServedCa): Promise<string> =>
   (await fetch(`http://127.0.0.1:${monitoringPort}/metrics`)).text();
@@ -43,7 +46,6 @@ test("serve brings its roots to the clusters that want them, and shows it", asyn
   const [api, broken] = apis;
   broken.instead = (_, response) => Boolean(response.writeHead(500).end());
   const ca = await start(true);
-  served = ca;
   const pem = await ca.bundle();
   for (const name of ["default", "shop"]) {
     await time.passUntil(() =>
@@ -67,7 +69,6 @@ test("serve brings its roots to the clusters that want them, and shows it", asyn
 
 test("serve keeps the credentials of its clusters when it refuses another configuration", async () => {
   const ca = await start(true);
-  served = ca;
   const [api] = apis;
   await time.passUntil(() => expect(api.configMapIn("shop")).toBeDefined());
   const kubernetes = {
@@ -85,7 +86,6 @@ test("serve keeps the credentials of its clusters when it refuses another config
 
 test("serve goes on with its delivery after a reload, and follows a cluster to another API server", async () => {
   const ca = await start(true);
-  served = ca;
   const [api, other] = apis;
   const reaches = async (each: WatchedApi, name: string): Promise<void> => {
     each.put(namespaceOf(name));
@@ -103,7 +103,6 @@ test("serve goes on with its delivery after a reload, and follows a cluster to a
 
 test("serve asks clusters that gave access for reviews for nothing else", async () => {
   const ca = await start(false);
-  served = ca;
   await time.passUntil(async () => expect(await ca.bundle()).toContain("BEGIN CERTIFICATE"));
   expect(await metrics(ca)).not.toMatch(/^rampart_push/m);
   const asked = apis.flatMap((api) => api.asked);
@@ -118,7 +117,7 @@ test("serve ends though an API server holds it", async () => {
       return true;
     };
   });
-  served = await start(true);
+  const { server } = await start(true);
   await asked;
-  await served.server.close(100);
+  await server.close(100);
 });

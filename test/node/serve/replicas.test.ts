@@ -1,18 +1,67 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { OperatorError } from "../../../src/foundation/errors.ts";
+import { serve } from "../../../src/node/serve/serve.ts";
+import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
-import {
-  type SecretsApi,
-  secretsToken,
-  startSecretsApi,
-} from "../../testkit/stores/secrets-api.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
+import { secretsToken, startSecretsApi } from "../../testkit/stores/secrets-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
-import { mintedTogether, startingReplicas } from "./starting-replicas.ts";
 
-async function startReplicas(count: number, api: SecretsApi) {
+/** Starts a replica on the store of these keys with each call. It rotates every second, and has no certificate of its own yet. */
+function startingReplicas(store: object) {
+  const configuration = ServeConfiguration.parse({
+    ...store,
+    ISSUERS: [{ issuer: "https://a.test" }],
+    KEK: randomKek(),
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "1h",
+    MAX_WORKLOAD_CERT_TTL: "8s",
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+  });
+  return async () => {
+    const log = createEventRecorder();
+    const server = await serve(configuration, { log, clock: () => new Date() });
+    server.address.catch(() => {});
+    onTestFinished(() => server.close(0));
+    const { port } = server.monitoringAddress;
+    const text = async (path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).text();
+    return { log, text };
+  };
+}
+
+async function onBucket() {
+  const api = await startS3Api();
+  onTestFinished(api.close);
+  const credentials = join(await temporaryFolder(), "credentials");
+  const rotate = (id: string) =>
+    writeFile(
+      credentials,
+      `[default]\naws_access_key_id=${id}\naws_secret_access_key=${s3Credential.secretAccessKey}\n`,
+    );
+  await rotate(s3Credential.accessKeyId);
+  const start = startingReplicas({
+    STORE: "s3",
+    STORE_BUCKET: "rampart-store",
+    STORE_PREFIX: "mesh-1/",
+    S3_ENDPOINT: api.origin,
+    S3_REGION: "eu-test-1",
+    S3_CREDENTIALS_FILE: credentials,
+  });
+  const authorities = async () =>
+    [...api.objects.keys()].filter((name) => name.startsWith("mesh-1/authorities/")).length;
+  return { api, rotate, start, authorities };
+}
+
+async function onSecrets() {
+  const api = await startSecretsApi();
+  onTestFinished(api.close);
   const tokenFile = join(await temporaryFolder(), "token");
   await writeFile(tokenFile, secretsToken);
   const start = startingReplicas({
@@ -21,43 +70,65 @@ async function startReplicas(count: number, api: SecretsApi) {
     KUBERNETES_SERVER: api.origin,
     KUBERNETES_TOKEN_FILE: tokenFile,
   });
-  return Promise.all(Array.from({ length: count }, start));
+  const authorities = async (): Promise<number> => {
+    const store = createSharedStore(createSecretSpace(api.client.send, "rampart-store"));
+    return (await store.load()).filter(({ kind }) => kind === "authority").length;
+  };
+  return { api, start, authorities };
 }
-
-async function startStore(): Promise<SecretsApi> {
-  const api = await startSecretsApi();
-  onTestFinished(api.close);
-  return api;
-}
-
-const authoritiesIn = async ({ client }: SecretsApi): Promise<number> => {
-  const store = createSharedStore(createSecretSpace(client.send, "rampart-store"));
-  return (await store.load()).filter(({ kind }) => kind === "authority").length;
-};
 
 describe("replicas of one store", () => {
-  test("found one CA together, and publish the same bundle", async () => {
-    const api = await startStore();
-    expect(await mintedTogether(await startReplicas(3, api))).toBe(1);
-    expect(await authoritiesIn(api)).toBe(1);
+  test.each([
+    ["in a bucket", onBucket],
+    ["in Secrets", onSecrets],
+  ])("found one CA together, and publish the same bundle: %s", async (_, open) => {
+    const { start, authorities } = await open();
+    const replicas = await Promise.all([start(), start(), start()]);
+    await eventually(async () => {
+      const bundles = await Promise.all(replicas.map(({ text }) => text("/bundle.pem")));
+      expect(bundles[0]).toContain("BEGIN CERTIFICATE");
+      expect(new Set(bundles).size).toBe(1);
+    });
+    const operations = replicas.flatMap(({ log }) => log.operations);
+    expect(operations.filter(({ event }) => event === "authority-minted")).toHaveLength(1);
+    expect(await authorities()).toBe(1);
   });
 
   test("say that nobody rotates while the API server is away, and go on when it is back", async () => {
-    const api = await startStore();
+    const { api, start } = await onSecrets();
     api.instead = (_, response) => Boolean(response.destroy());
-    const [replica] = await startReplicas(1, api);
-    await eventually(() =>
-      expect(replica?.log.operations).toContainEqual(
-        expect.objectContaining({
-          event: "rotation-fault",
-          detail: expect.stringMatching(/nobody knows which replica rotates: the API server http/),
-        }),
-      ),
-    );
-    expect(await replica?.text("/bundle.pem")).not.toContain("BEGIN");
+    const { log, text } = await start();
+    const detail = /nobody knows which replica rotates: the API server http/;
+    expect(await log.until("rotation-fault")).toMatchObject({
+      detail: expect.stringMatching(detail),
+    });
+    expect(await text("/bundle.pem")).not.toContain("BEGIN");
     api.instead = undefined;
-    await eventually(async () =>
-      expect(await replica?.text("/bundle.pem")).toContain("BEGIN CERTIFICATE"),
+    await eventually(async () => expect(await text("/bundle.pem")).toContain("BEGIN CERTIFICATE"));
+  });
+
+  test("start while the bucket refuses them, say why, and go on with a new credential", async () => {
+    const { api, rotate, start } = await onBucket();
+    api.credential = { ...s3Credential, accessKeyId: "ROTATED" };
+    const { log, text } = await start();
+    const why = "refuses the credential for GET (status 403, InvalidAccessKeyId)";
+    expect(await log.until("rotation-fault")).toMatchObject({
+      detail: `nobody knows which replica rotates: the bucket ${api.place.url} ${why}`,
+    });
+    expect(JSON.parse(await text("/readyz")).reasons).toContain(
+      `the store of authorities cannot be read: it ${why}`,
     );
+    await rotate("ROTATED");
+    await eventually(async () => expect(await text("/bundle.pem")).toContain("BEGIN CERTIFICATE"));
+    expect(JSON.stringify(log.operations)).not.toMatch(/AKID|secret/);
+  });
+
+  test("do not start where the service ignores the conditions of writes", async () => {
+    const { api, start } = await onBucket();
+    api.ignores = "if-none-match";
+    const error = await start().catch((each: unknown) => each);
+    expect(error).toBeInstanceOf(OperatorError);
+    expect(String(error)).toMatch(/cannot hold the store: it ignores If-None-Match, so that/);
+    expect(api.objects.size).toBe(0);
   });
 });

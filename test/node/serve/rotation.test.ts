@@ -150,21 +150,3 @@ test("an authority that begins to sign signs the serving certificate, and drops 
   expect(await renew(late)).toHaveProperty("chainPem");
   expect(await obtain(lasting, true)).toHaveProperty("chainPem");
 });
-
-test("a root that leaves the bundle drops no connection", async () => {
-  await serveSince(3.2);
-  const [first, second] = await passToSuccessor();
-  for (const lives of [1, 0.8]) {
-    pass(lives);
-    await time.passUntil(async () =>
-      expect(isSignedBy(await servingCertificate(), second)).toBe(true),
-    );
-  }
-  const lasting = await connectLasting(second);
-  expect((await obtain(lasting, true)).roots).toContain(first);
-  pass(0.75);
-  await time.passUntil(async () => expect(await served.bundle()).not.toContain(first));
-  const { roots } = await obtain(lasting, true);
-  expect(rootsIn(roots)).toContain(second);
-  expect(rootsIn(roots)).not.toContain(first);
-});

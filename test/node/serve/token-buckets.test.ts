@@ -29,20 +29,6 @@ describe("a token bucket", () => {
     expect(take("a", later(3))).toBe(false);
   });
 
-  test("holds no more after a day than after a minute", () => {
-    const take = takingFrom(() => 10);
-    take("a", start);
-    const given = Array.from({ length: 100 }, () => take("a", later(86_400))).filter(Boolean);
-    expect(given).toHaveLength(10);
-  });
-
-  test("gives nothing back for an older instant", () => {
-    const take = takingFrom(() => 600);
-    for (let i = 0; i < 600; i++) take("a", later(5));
-    const given = Array.from({ length: 100 }, (_, i) => take("a", later(i % 2 ? 5 : 0)));
-    expect(given.filter(Boolean)).toEqual([]);
-  });
-
   test("gives no more in any window than its size and what fills meanwhile, in any order of instants", () => {
     const instants = fc.array(fc.double({ min: 0, max: 300, noNaN: true }), { maxLength: 300 });
     fc.assert(

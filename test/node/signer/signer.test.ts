@@ -34,21 +34,24 @@ async function startApi() {
   return { origin, state, holders };
 }
 
-test("a signer leads once the lease is free, passes it on at a reload, and gives it up when it ends", async () => {
-  const { origin, state, holders } = await startApi();
-  const token = join(await temporaryFolder(), "token");
-  await writeFile(token, "any");
-  const configuration = parseSignerConfiguration(
+const configurationOf = (KUBERNETES_SERVER: string, token: string) =>
+  parseSignerConfiguration(
     {
       UPSTREAM: "http://127.0.0.1:9",
       MONITORING_LISTEN: "127.0.0.1:0",
-      KUBERNETES_SERVER: origin,
+      KUBERNETES_SERVER,
       KUBERNETES_TOKEN_FILE: token,
       TOKEN_FILE: token,
       SIGNERS: [{ name: "example.com/x", services: [{ account: "a/b", dns_names: ["x.a.svc"] }] }],
     },
     {},
   );
+
+test("a signer leads once the lease is free, passes it on at a reload, and gives it up when it ends", async () => {
+  const { origin, state, holders } = await startApi();
+  const token = join(await temporaryFolder(), "token");
+  await writeFile(token, "any");
+  const configuration = configurationOf(origin, token);
   const signer = await runSigner(configuration, {
     log: createEventRecorder(),
     clock: () => new Date(),
@@ -83,17 +86,7 @@ test("a signer whose own token has expired says so before anybody requests a cer
       await mintAccountToken(key, "https://a.test", "a:signer", new Date(), changes),
     );
   await write(past);
-  const configuration = parseSignerConfiguration(
-    {
-      UPSTREAM: "http://127.0.0.1:9",
-      MONITORING_LISTEN: "127.0.0.1:0",
-      KUBERNETES_SERVER: "http://127.0.0.1:9",
-      KUBERNETES_TOKEN_FILE: token,
-      TOKEN_FILE: token,
-      SIGNERS: [{ name: "example.com/x", services: [{ account: "a/b", dns_names: ["x.a.svc"] }] }],
-    },
-    {},
-  );
+  const configuration = configurationOf("http://127.0.0.1:9", token);
   const context = { log: createEventRecorder(), clock: () => new Date() };
   const signer = await runSigner(configuration, context);
   onTestFinished(() => signer.close(0));

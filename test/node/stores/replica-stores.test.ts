@@ -10,18 +10,15 @@ import { startCa } from "../../testkit/ca/running-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
-import { secretsToken, startSecretsApi } from "../../testkit/stores/secrets-api.ts";
+import {
+  type SecretsApi,
+  secretsToken,
+  startSecretsApi,
+} from "../../testkit/stores/secrets-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
-async function openIn(propagationSeconds: number): Promise<ReplicaStores> {
-  return openOn(await startSecretsApi(), propagationSeconds);
-}
-
-async function openOn(
-  api: Awaited<ReturnType<typeof startSecretsApi>>,
-  propagationSeconds: number,
-): Promise<ReplicaStores> {
+async function openOn(api: SecretsApi, propagationSeconds = 120): Promise<ReplicaStores> {
   const ending = new AbortController();
   onTestFinished(api.close);
   onTestFinished(() => ending.abort());
@@ -44,7 +41,7 @@ describe("the stores of a replica", () => {
   test.each([10, 60, 120, 3600])(
     "are behind others by a part of a propagation interval of %i seconds",
     async (propagationSeconds) => {
-      const { lagSeconds } = await openIn(propagationSeconds);
+      const { lagSeconds } = await openOn(await startSecretsApi(), propagationSeconds);
       expect(lagSeconds).toBeGreaterThan(0);
       expect(lagSeconds).toBeLessThanOrEqual(Math.min(15, propagationSeconds / 5));
     },
@@ -52,7 +49,7 @@ describe("the stores of a replica", () => {
 
   test("deliver while another rotates, and do either once at a time", async () => {
     const api = await startSecretsApi();
-    const [stores, other] = [await openOn(api, 120), await openOn(api, 120)];
+    const [stores, other] = [await openOn(api), await openOn(api)];
     const { promise: rotated, resolve: endRotation } = Promise.withResolvers<void>();
     const done: string[] = [];
     const begun = Promise.withResolvers<void>();
@@ -74,7 +71,7 @@ describe("the stores of a replica", () => {
 
   test("leave the fault of work to whoever asked for it, and take their next turns", async () => {
     for (const kind of ["inTurn", "pushInTurn"] as const) {
-      const stores = await openIn(120);
+      const stores = await openOn(await startSecretsApi());
       await expect(
         stores[kind](async () => {
           throw new Error("of the work");
@@ -90,7 +87,7 @@ describe("the stores of a replica", () => {
 
   test("list the store itself in the turn of a delivery, and wait for no watch", async () => {
     const api = await startSecretsApi();
-    const stores = await openOn(api, 120);
+    const stores = await openOn(api);
     const lists = async (): Promise<number> => {
       const before = api.asked.length;
       await stores.store.load();

@@ -37,16 +37,6 @@ async function begin(turns: Turns) {
 }
 
 describe("the turns of replicas", () => {
-  test("are taken one after the other", async () => {
-    const { join } = replicas();
-    const [a, b] = [join("a"), join("b")];
-    const first = await begin(a);
-    expect(await b.take(never)).toBe(false);
-    first.end();
-    expect(await first.taken).toBe(true);
-    expect(await b.take(async () => {})).toBe(true);
-  });
-
   test("are one at a time within a replica, too, and the refused one ends nothing", async () => {
     const { join } = replicas();
     const [a, b] = [join("a"), join("b")];
@@ -96,19 +86,6 @@ describe("the turns of replicas", () => {
     [3600, 120],
   ])("last, with a propagation interval of %i seconds, %i seconds", (propagation, seconds) => {
     expect(turnSecondsOf(propagation)).toBe(seconds);
-  });
-
-  test("that take too long write nothing any more, so that two never write at once", async () => {
-    const { join, pass, space } = replicas();
-    const sleeper = join("a");
-    await expect(
-      sleeper.take(async () => {
-        await sleeper.space.write("a", "");
-        pass(turnSeconds - 29);
-        await sleeper.space.write("b", "");
-      }),
-    ).rejects.toThrow(/took too long/);
-    expect([...space.objects.keys()].toSorted()).toEqual(["a", "rotation"]);
   });
 
   test.each([30, 40, 60])(
