@@ -20,40 +20,23 @@ describe("SIGNERS", () => {
     expect(configurationOf({ SIGNERS }).signers).toMatchObject([{ name: "a.b-c" }]);
   });
 
-  test.each<[string, unknown, string]>([
-    [
-      "a name twice",
-      [
-        { name: "a", callers },
-        { name: "a", callers },
-      ],
-      "SIGNERS",
-    ],
-    [
-      "seventeen of them",
-      Array.from({ length: 17 }, (_, i) => ({ name: `a${i}`, callers })),
-      "SIGNERS",
-    ],
-    ["the name that is taken", [{ name: "serving", callers }], "SIGNERS[0].name"],
-    ["a name with a slash", [{ name: "a/b", callers }], "SIGNERS[0].name"],
-    ["a name that climbs", [{ name: "..", callers }], "SIGNERS[0].name"],
-    ["a name in upper case", [{ name: "A", callers }], "SIGNERS[0].name"],
-    ["nobody who may use it", [{ name: "a", callers: [] }], "SIGNERS[0].callers"],
-    [
-      "an issuer that is none",
-      [{ name: "a", callers: [...callers, { issuer: "https://x" }] }],
-      "SIGNERS[0].callers[1].issuer",
-    ],
-    ["a kind of key", [{ name: "a", callers, authority_key: "DSA" }], "SIGNERS[0].authority_key"],
-    ["a day", [{ name: "a", callers, inception_date: "today" }], "SIGNERS[0].inception_date"],
-    [
-      "a CA upstream of its own",
-      [{ name: "a", callers, upstream_authority: { kind: "vault", url: "https://v.test" } }],
-      "SIGNERS[0].upstream_authority",
-    ],
-    ["another key", [{ name: "a", callers, KEK: "x" }], "SIGNERS[0].KEK"],
-  ])("may not have %s", (_, SIGNERS, place) => {
-    expectOneFault({ SIGNERS }, place);
+  const a = { name: "a", callers };
+
+  test.each<[string, unknown]>([
+    ["", [a, a]],
+    ["", Array.from({ length: 17 }, (_, i) => ({ name: `a${i}`, callers }))],
+    ["[0].name", [{ ...a, name: "serving" }]],
+    ["[0].name", [{ ...a, name: "a/b" }]],
+    ["[0].name", [{ ...a, name: ".." }]],
+    ["[0].name", [{ ...a, name: "A" }]],
+    ["[0].callers", [{ ...a, callers: [] }]],
+    ["[0].callers[1].issuer", [{ ...a, callers: [...callers, { issuer: "https://x" }] }]],
+    ["[0].authority_key", [{ ...a, authority_key: "DSA" }]],
+    ["[0].inception_date", [{ ...a, inception_date: "today" }]],
+    ["[0].upstream_authority", [{ ...a, upstream_authority: { kind: "vault", url: issuer } }]],
+    ["[0].KEK", [{ ...a, KEK: "x" }]],
+  ])("may not be wrong in %j: %j", (place, SIGNERS) => {
+    expectOneFault({ SIGNERS }, `SIGNERS${place}`);
   });
 
   test("warn where the mesh gets roots that not all of it can read", () => {

@@ -50,15 +50,14 @@ const at =
   (name: keyof RecordFields["schedule"], instant: string): Change =>
   ({ schedule }) => ({ schedule: { ...schedule, [name]: instant } });
 
+const changing =
+  (name: "certificate" | "iv" | "sealedKey", change: (base64: string) => string): Change =>
+  (fields) => ({ [name]: change(fields[name]) });
+
 const { certificate: otherCertificate, sealedKey: otherKey, iv: otherIv } = fieldsOf(other);
 
 const cases: readonly [string, Check, Change][] = [
   ["another trust domain's name", "trust-domain", () => ({ trustDomain: "other.local" })],
-  [
-    "another spelling of its trust domain",
-    "trust-domain",
-    () => ({ trustDomain: "Cluster.local" }),
-  ],
   ["another id", "id", () => ({ id: other.id })],
   ["its id in upper case", "id", ({ id }) => ({ id: id.toUpperCase() })],
   ["a KEK that nobody has", "kek", () => ({ kek: "k0" })],
@@ -68,7 +67,6 @@ const cases: readonly [string, Check, Change][] = [
   ["a longer signing", "seal", at("signsUntil", "2027-03-11T00:00:00.000Z")],
   ["a later retirement", "seal", at("retiresAt", "2027-03-11T00:00:00.000Z")],
   ["a root more", "seal", ({ roots }) => ({ roots: [...roots, otherCertificate] })],
-  ["a root twice", "seal", ({ roots }) => ({ roots: [...roots, ...roots] })],
   ["another root", "seal", () => ({ roots: [otherCertificate] })],
   ["a root that is empty", "seal", () => ({ roots: [""] })],
   ["an intermediate", "seal", () => ({ intermediates: [otherCertificate] })],
@@ -82,40 +80,23 @@ const cases: readonly [string, Check, Change][] = [
   [
     "a certificate with another serial number",
     "seal",
-    ({ certificate }) => ({ certificate: edited(certificate, { at: [0, 1], replace: "020101" }) }),
+    changing("certificate", (der) => edited(der, { at: [0, 1], replace: "020101" })),
   ],
-  [
-    "a certificate cut short",
-    "certificate",
-    ({ certificate }) => ({ certificate: cut(certificate, 1) }),
-  ],
+  ["a certificate cut short", "certificate", changing("certificate", (der) => cut(der, 1))],
   [
     "a certificate with octets behind it",
     "certificate",
-    ({ certificate }) => ({ certificate: edited(certificate, { at: [], after: "00" }) }),
+    changing("certificate", (der) => edited(der, { at: [], after: "00" })),
   ],
   ["a certificate of nothing", "certificate", () => ({ certificate: "" })],
   [
     "a certificate of a key that may not be",
     "certificate",
-    ({ certificate }) => ({
-      certificate: edited(certificate, { at: [0, 6, 0, 1], replace: "06052b8104000a" }),
-    }),
+    changing("certificate", (der) => edited(der, { at: [0, 6, 0, 1], replace: "06052b8104000a" })),
   ],
-  ["an IV cut short", "seal", ({ iv }) => ({ iv: cut(iv, 1) })],
-  [
-    "an IV with an octet more",
-    "seal",
-    ({ iv }) => ({
-      iv: Buffer.concat([Buffer.from(iv, "base64"), Buffer.alloc(1)]).toString("base64"),
-    }),
-  ],
+  ["an IV cut short", "seal", changing("iv", (iv) => cut(iv, 1))],
   ["no IV", "seal", () => ({ iv: "" })],
-  [
-    "a sealed key without its last octet",
-    "seal",
-    ({ sealedKey }) => ({ sealedKey: cut(sealedKey, 1) }),
-  ],
+  ["a sealed key without its last octet", "seal", changing("sealedKey", (key) => cut(key, 1))],
   ["a sealed key shorter than a tag", "seal", () => ({ sealedKey: "AAAA" })],
   ["no sealed key", "seal", () => ({ sealedKey: "" })],
 ];

@@ -94,12 +94,6 @@ describe("a request that a signer repeats", () => {
     expect([logged, charges, ca.now()]).toEqual([[serialOf(first)], 1, at]);
   });
 
-  test("gets one certificate for two calls at once", async () => {
-    const [one, two] = await Promise.all([ask(), ask()]);
-    expect(one).toEqual(two);
-    expect([logged.length, charges]).toEqual([1, 1]);
-  });
-
   test.each<[string, Partial<CertificateAsk>, string?, string?]>([
     ["another key", { csrPem: other.csrPem }],
     ["another UID", { request: "uid-2" }],

@@ -209,18 +209,6 @@ describe("tainted twice", () => {
     expect([undefined, one.id, two.id]).not.toContain(await signerOf(ca));
     expect((await publishedBundle(ca))?.roots).toHaveLength(1);
   });
-
-  test("by two operators that did not see each other's taint, the earlier retirement holds", async () => {
-    const ca = await startSigningCa({}, ownRoots);
-    const store = await openStore(ca.mint);
-    const id = store.authorities[0]?.id ?? "";
-    const said = (["immediately", "with-last-leaf"] as const).map((departure) =>
-      createTaint(store, id, departure, ca.mint.phaseLengths, ca.now()),
-    );
-    for (const each of said) await Mint.recordTaint(ca.mint, each);
-    ca.pass(refresh);
-    expect(await publishedBundle(ca)).toBeUndefined();
-  });
 });
 
 describe("runs of the cron that see different records", () => {
