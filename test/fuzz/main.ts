@@ -3,14 +3,12 @@ import { type Progress, runCampaign } from "./campaign/campaign.ts";
 import { caseRandom } from "./campaign/case-random.ts";
 import { judged } from "./campaign/judged.ts";
 import { keepFailures } from "./campaign/kept-vectors.ts";
-import { loadCampaign, saveCampaign } from "./campaign/state-file.ts";
 import { casesIn, failuresIn } from "./campaign/totals.ts";
 import { type Options, parseOptions, usage } from "./options.ts";
 import { progressLine, showProgress, summary } from "./report.ts";
 import { type TargetName, targets } from "./targets/targets.ts";
 
 const showMilliseconds = process.stdout.isTTY ? 500 : 20_000;
-const saveMilliseconds = 10_000;
 
 /** Shows one case: its input, and what comes of it. @returns The exit code. */
 async function showCase(name: TargetName, seed: number, caseNumber: number): Promise<number> {
@@ -23,28 +21,24 @@ async function showCase(name: TargetName, seed: number, caseNumber: number): Pro
 }
 
 /** Runs a campaign to its end, its time or an interrupt, and keeps what failed. @returns The exit code. */
-async function campaign({ seconds, resume, ...asked }: Options): Promise<number> {
-  const plan = { seed: asked.seed, count: asked.count, targets: asked.targets };
-  const progress: Progress = resume ? loadCampaign() : { plan, jobsDone: 0, totals: {} };
-  const { seed, count, targets: names } = progress.plan;
+async function campaign({ seconds, seed, count, targets: names }: Options): Promise<number> {
+  const progress: Progress = { plan: { seed, count, targets: names }, totals: {} };
   console.log(`fuzz: ${count} cases of ${names.length} targets from seed ${seed}`);
-  const casesBefore = casesIn(progress.totals);
   const begun = performance.now();
   const pace = () => ({
     seconds: (performance.now() - begun) / 1000,
-    cases: casesIn(progress.totals) - casesBefore,
+    cases: casesIn(progress.totals),
   });
   const interrupt = untilInterrupted();
-  const show = atMostEvery(showMilliseconds, () => showProgress(progressLine(progress, pace())));
-  const save = atMostEvery(saveMilliseconds, () => saveCampaign(progress));
+  let shown = begun;
   await runCampaign(progress, {
     mayBegin: () => !interrupt.aborted && pace().seconds < seconds,
     advanced: () => {
-      show();
-      save();
+      if (performance.now() - shown < showMilliseconds) return;
+      shown = performance.now();
+      showProgress(progressLine(progress, pace()));
     },
   });
-  saveCampaign(progress);
   for (const name of names) {
     await keepFailures(name, seed, progress.totals[name]?.failures ?? []);
   }
@@ -58,15 +52,6 @@ function untilInterrupted(): AbortSignal {
   const end = (): void => ending.abort();
   process.once("SIGINT", end).once("SIGTERM", end);
   return ending.signal;
-}
-
-function atMostEvery(milliseconds: number, act: () => void): () => void {
-  let last = performance.now();
-  return () => {
-    if (performance.now() - last < milliseconds) return;
-    last = performance.now();
-    act();
-  };
 }
 
 const options = optionsOf(usage, parseOptions);

@@ -13,8 +13,6 @@ export interface Options {
   readonly seconds: number;
   /** The one case to show; `undefined` for a campaign. */
   readonly caseNumber: number | undefined;
-  /** Whether to go on with the last campaign, and its seed, count and targets. */
-  readonly resume: boolean;
 }
 
 /** Describes every option. */
@@ -24,8 +22,7 @@ export const usage = `npm run fuzz -- [options]
   --target NAME  one target, or several times: ${targetNames.join(", ")}
   --seed N       decides every case; 0x in front of hexadecimal (random)
   --case K       shows this one case of one target
-  --seconds S    begins no new work after this time
-  --resume       goes on with the campaign that ended last`;
+  --seconds S    begins no new work after this time`;
 
 const defaultCount = 10_000_000;
 
@@ -39,7 +36,6 @@ export function parseOptions(words: readonly string[]): Options {
       seed: { type: "string" },
       case: { type: "string" },
       seconds: { type: "string" },
-      resume: { type: "boolean", default: false },
     },
   });
   const caseNumber = values.case === undefined ? undefined : wholeNumber("--case", values.case);
@@ -54,7 +50,6 @@ export function parseOptions(words: readonly string[]): Options {
         ? Number.POSITIVE_INFINITY
         : wholeNumber("--seconds", values.seconds),
     caseNumber,
-    resume: values.resume,
   };
 }
 

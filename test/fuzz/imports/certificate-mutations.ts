@@ -6,6 +6,7 @@ import { der, hex, type Octets } from "../../testkit/der/mutation.ts";
 import { indexBelow, oneOf } from "../mutation/choice.ts";
 import { mutateDer } from "../mutation/der.ts";
 import type { CaPlan } from "./mutated-bundle.ts";
+import { directory, excluded, permitted, sequence, text, usages } from "./plain-extensions.ts";
 
 type Mutation = (plan: CaPlan, random: Random, now: Date) => CaPlan;
 
@@ -45,35 +46,24 @@ const lacking =
   (oid: string): Mutation =>
   ({ extensions, ...plan }) => ({ ...plan, extensions: without(extensions, oid) });
 
-const usages = (...some: readonly string[]): Uint8Array<ArrayBuffer> =>
-  new Uint8Array(new x509.ExtendedKeyUsageExtension([...some]).value);
-
-const sequence = (...parts: readonly Uint8Array[]): Octets => der(0x30, ...parts);
-const text = (tag: number, value: string): Octets => der(tag, Buffer.from(value));
-
 const policy = (oid: string, ...qualifiers: readonly Uint8Array[]): Octets =>
   sequence(hex(oid), ...qualifiers);
 const anyPolicy = policy("0604551d2000");
 const ownPolicy = policy("06032a0304");
 
-/** GeneralSubtrees, permitted or excluded. */
-const subtrees = (kind: "permitted" | "excluded", ...names: readonly Uint8Array[]): Octets =>
-  sequence(der(kind === "permitted" ? 0xa0 : 0xa1, ...names.map((name) => sequence(name))));
-const directory = der(0xa4, sequence(der(0x31, sequence(hex("060355040a"), text(0x0c, "mesh")))));
-
 const constraints: readonly Octets[] = [
-  subtrees("permitted", text(0x86, "cluster.local")),
-  subtrees("permitted", text(0x86, ".cluster.local")),
-  subtrees("permitted", text(0x86, "other.test")),
-  subtrees("excluded", text(0x86, "other.test")),
-  subtrees("excluded", text(0x86, "cluster.local")),
-  subtrees("permitted", directory),
-  subtrees("excluded", directory),
-  subtrees("permitted", text(0x82, "mesh.test")),
-  subtrees("permitted", text(0x81, "mesh.test")),
-  subtrees("permitted", hex("87080a000000ff000000")),
-  subtrees("permitted", hex("8703010203")),
-  subtrees("permitted", text(0x82, "mesh.test"), text(0x86, "cluster.local")),
+  permitted(text(0x86, "cluster.local")),
+  permitted(text(0x86, ".cluster.local")),
+  permitted(text(0x86, "other.test")),
+  excluded(text(0x86, "other.test")),
+  excluded(text(0x86, "cluster.local")),
+  permitted(directory),
+  excluded(directory),
+  permitted(text(0x82, "mesh.test")),
+  permitted(text(0x81, "mesh.test")),
+  permitted(hex("87080a000000ff000000")),
+  permitted(hex("8703010203")),
+  permitted(text(0x82, "mesh.test"), text(0x86, "cluster.local")),
   sequence(),
 ];
 

@@ -2,15 +2,18 @@ import "reflect-metadata/lite";
 import * as x509 from "@peculiar/x509";
 import { der, hex, type Octets } from "../../testkit/der/mutation.ts";
 
-const sequence = (...parts: readonly Uint8Array[]): Octets => der(0x30, ...parts);
-const text = (tag: number, value: string): Octets => der(tag, Buffer.from(value));
+export const sequence = (...parts: readonly Uint8Array[]): Octets => der(0x30, ...parts);
+export const text = (tag: number, value: string): Octets => der(tag, Buffer.from(value));
 const uri = (value: string): Octets => text(0x86, value);
-const directory = der(0xa4, sequence(der(0x31, sequence(hex("060355040a"), text(0x0c, "mesh")))));
-const permitted = (...bases: readonly Octets[]): Octets =>
+export const directory = der(
+  0xa4,
+  sequence(der(0x31, sequence(hex("060355040a"), text(0x0c, "mesh")))),
+);
+export const permitted = (...bases: readonly Octets[]): Octets =>
   sequence(der(0xa0, ...bases.map((base) => sequence(base))));
-const excluded = (...bases: readonly Octets[]): Octets =>
+export const excluded = (...bases: readonly Octets[]): Octets =>
   sequence(der(0xa1, ...bases.map((base) => sequence(base))));
-const usages = (...some: readonly string[]): Octets =>
+export const usages = (...some: readonly string[]): Octets =>
   Buffer.from(new x509.ExtendedKeyUsageExtension([...some]).value) as unknown as Octets;
 
 const any = "2.5.29.37.0";

@@ -62,10 +62,6 @@ test("writes the count of unused bits before the octets of a BIT STRING", () => 
   expect(inHex(derBitString(hex("abcd")))).toBe("030300abcd");
 });
 
-test("writes the parts of an element one after the other", () => {
-  expect(inHex(derElement(Tag.set, hex("0500"), hex(""), hex("0101ff")))).toBe("310505000101ff");
-});
-
 test("expects no tag at the end", () => {
   const reader = new DerReader(hex("0500"));
   expect([reader.nextIs(Tag.null), reader.nextIs(Tag.boolean)]).toEqual([true, false]);

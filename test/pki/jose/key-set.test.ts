@@ -1,12 +1,7 @@
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
-import { createTokenAuthenticator } from "../../../src/authn/token-authenticator.ts";
 import { type JwsAlgorithm, KeySet } from "../../../src/pki/jose/key-set.ts";
-import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
-import { tokenIssuer } from "../../testkit/callers/token-issuers.ts";
-import { createTokenKey, mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
-import { refusalOf } from "../../testkit/refusal.ts";
 
 let rsa: JWK;
 let rsa1024: JWK;
@@ -152,36 +147,5 @@ describe("a JWK Set", () => {
     expect(KeySet.candidates(keys, "EdDSA", "a")).toEqual([]);
     expect(KeySet.candidates(keys, "ES256", "b")).toEqual([]);
     expect(KeySet.candidates(keys, "HS256", undefined)).toEqual([]);
-  });
-});
-
-describe("a key that cannot be imported", () => {
-  const now = new Date("2026-11-21T12:00:00Z");
-  const trustDomain = TrustDomain.parse("cluster.local") as TrustDomain;
-  let good: TokenKey;
-  let offTheCurve: TokenKey;
-
-  beforeAll(async () => {
-    good = await createTokenKey("ES256");
-    const { publicJwk } = await createTokenKey("ES256");
-    offTheCurve = { ...good, publicJwk: { ...publicJwk, y: publicJwk.x ?? "" } };
-  });
-
-  async function authenticate(...published: readonly TokenKey[]) {
-    const authenticator = createTokenAuthenticator(trustDomain, [
-      tokenIssuer("https://a.test", published),
-    ]);
-    const token = await mintAccountToken(good, "https://a.test", "foo:bar", now);
-    return authenticator({ headers: new Headers({ authorization: `Bearer ${token}` }) }, now);
-  }
-
-  test("refuses the tokens that it alone could verify", async () => {
-    const refusal = await refusalOf(() => authenticate(offTheCurve));
-    expect(refusal).toEqual({ reason: "credential-rejected", check: "key" });
-  });
-
-  test("does not stop the other keys", async () => {
-    expect(await authenticate(good, offTheCurve)).toMatchObject({ account: { name: "bar" } });
-    expect(await authenticate(offTheCurve, good)).toMatchObject({ account: { name: "bar" } });
   });
 });

@@ -9,15 +9,7 @@ import { readFileSync } from "node:fs";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { der, hex, inHex } from "../../testkit/der/mutation.ts";
-import {
-  buildCsr,
-  type CsrDepartures,
-  type CsrSigner,
-  csrPem,
-  generateSigner,
-  type SignerKind,
-  signatureIdentifier,
-} from "../../testkit/pki/csr.ts";
+import { buildCsr, type CsrDepartures, csrPem, generateSigner } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 
 type Hash = "SHA-256" | "SHA-384" | "SHA-512";
@@ -140,18 +132,4 @@ const shapes: Record<string, CsrDepartures> = {
 test.each(Object.entries(shapes))("reads the key of a CSR with %s", async (_, departures) => {
   const key = await parseCsr(csrPem(buildCsr(p256, departures)));
   expect(inHex(key.spki)).toBe(inHex(p256.spki));
-});
-
-const ways: readonly [SignerKind, Partial<CsrSigner>][] = [
-  ["EC-P256", { algorithm: "ecdsa-with-SHA512", hash: "sha512" }],
-  ["EC-P521", { algorithm: "ecdsa-with-SHA256", hash: "sha256" }],
-  ["RSA-2048", { algorithm: "sha512WithRSAEncryption", hash: "sha512" }],
-  ["Ed25519", {}],
-];
-
-test.each(ways)("reads the %s key of a CSR that node:crypto signed", async (kind, way) => {
-  const signer = { ...generateSigner(kind), ...way };
-  const identifier = signatureIdentifier[signer.algorithm];
-  const key = await parseCsr(csrPem(buildCsr(signer, { identifier })));
-  expect(inHex(key.spki)).toBe(inHex(signer.spki));
 });
