@@ -188,7 +188,7 @@ function pascalCase(code: string): string {
 
 /** The headers of a workload's call: a fresh token of an issuer for `namespace:name`. */
 export async function bearer(
-  service: ServiceUnderTest,
+  service: Pick<ServiceUnderTest, "key" | "now">,
   account = "foo:bar",
   issuer: string = issuers.cluster,
 ): Promise<{ authorization: string }> {

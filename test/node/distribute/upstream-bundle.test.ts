@@ -191,23 +191,6 @@ test("a CA that changes all its roots between two answers is followed by the con
   expect(followed.current()?.sequence).toBe(3);
 });
 
-test("after a restart the CA is known by the roots of the last bundle, and no withdrawn root of its file counts", async () => {
-  const [old, next] = [await createTlsIdentity(true), await createTlsIdentity(true)];
-  const { ca, start } = await followByFile(old);
-  const before = await start();
-  await before.reads(0);
-  ca.publish(old, [next]);
-  await before.reads(1);
-  await before.end();
-  const thief = await start();
-  await thief.logs(refused);
-  await thief.end();
-  expect(thief.current()).toBeUndefined();
-  ca.publish(next, [next]);
-  const after = await start();
-  await after.reads(2);
-});
-
 test("a damaged or unwritable cache is logged, and the file of roots counts", async () => {
   const old = await createTlsIdentity(true);
   const { start, cacheFolder } = await followByFile(old);

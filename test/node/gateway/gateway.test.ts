@@ -14,7 +14,7 @@ import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { Runtime } from "../../../src/program/runtime.ts";
 import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
-import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { issuers, issuerTables } from "../../contract/service-under-test.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -47,12 +47,7 @@ let relay: Relay;
 let gateway: RunningServer<GatewayConfiguration>;
 let port: number;
 
-const service = (): ServiceUnderTest => ({
-  send: () => Promise.reject(new Error("not by fetch")),
-  key,
-  now: () => new Date(),
-  takeAudits: () => served.log.audits.splice(0),
-});
+const service = () => ({ key, now: () => new Date() });
 
 function configurationWith(UPSTREAM: string, values: object = {}): GatewayConfiguration {
   return parseGatewayConfiguration({

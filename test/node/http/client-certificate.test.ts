@@ -2,7 +2,7 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bearer } from "../../contract/rpc-calls.ts";
-import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
@@ -34,12 +34,7 @@ beforeAll(async () => {
 
 afterAll(() => Promise.all([served.end(), other.end()]));
 
-const service = (): ServiceUnderTest => ({
-  send: () => Promise.reject(new Error("not by fetch")),
-  key,
-  now: () => new Date(),
-  takeAudits: () => served.log.audits.splice(0),
-});
+const service = () => ({ key, now: () => new Date() });
 
 async function obtain(ca: ServedCa, account: string): Promise<Svid> {
   const { privateKey, csrPem } = await createWorkloadKey("spiffe://any/ns/a/sa/b");

@@ -33,9 +33,8 @@ async function endOfAnswer(path: string, contentType: string, octets: number) {
   const { port, heard } = await tapFrames(served.server.plaintextAddress?.port ?? 0);
   const session = connect(`http://127.0.0.1:${port}`);
   onTestFinished(() => session.destroy());
-  const send = () => Promise.reject(new Error("not by fetch"));
-  const service = { send, key, now: () => new Date(), takeAudits: () => [] };
-  const headers = { ...(await bearer(service)), "content-type": contentType };
+  const credential = await bearer({ key, now: () => new Date() });
+  const headers = { ...credential, "content-type": contentType };
   const stream = session.request({ ":method": "POST", ":path": path, ...headers });
   stream.resume().end(grpcFrame(new Uint8Array(octets)));
   await once(stream, "close");

@@ -6,12 +6,7 @@ import {
   HealthCheckResponse_ServingStatus as Status,
 } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
-import {
-  issuers,
-  issuerTables,
-  rpcPath,
-  type ServiceUnderTest,
-} from "../../contract/service-under-test.ts";
+import { issuers, issuerTables, rpcPath } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
@@ -24,7 +19,7 @@ let key: TokenKey;
 let workload: Workload;
 let client: NativeClient;
 let plaintext: NativeClient;
-let service: ServiceUnderTest;
+let service: Parameters<typeof bearer>[0];
 
 beforeAll(async () => {
   [key, workload] = await Promise.all([createTokenKey("ES256", "k1"), createWorkload()]);
@@ -37,12 +32,7 @@ beforeAll(async () => {
   served = await serveCa({ PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS }, time);
   client = nativeClient(served.port, servedName, { roots: await served.bundle() });
   plaintext = nativeClient(served.server.plaintextAddress?.port ?? 0, servedName);
-  service = {
-    send: () => Promise.reject(new Error("not by fetch")),
-    key,
-    now: time.clock,
-    takeAudits: () => served.log.audits.splice(0),
-  };
+  service = { key, now: time.clock };
 });
 
 afterAll(async () => {
@@ -59,7 +49,7 @@ describe("a native gRPC call", () => {
     const call = { csr: workload.csrPem, validityDuration: 86_400n, metadata: { CertSigner: "" } };
     expect(await client.createCertificate(call, headers)).toEqual(isIssued);
     expect(await plaintext.createCertificate(call, headers)).toEqual(isIssued);
-    expect(service.takeAudits()).toEqual([
+    expect(served.log.takeAudits()).toEqual([
       expect.objectContaining({ outcome: "issued" }),
       expect.objectContaining({ outcome: "issued" }),
     ]);
@@ -76,7 +66,7 @@ describe("a native gRPC call", () => {
     const headers = (await headersOf()) as Record<string, string>;
     const outcome = await client.createCertificate({ csr: workload.csrPem, ...call }, headers);
     expect(outcome).toMatchObject({ code });
-    expect(service.takeAudits()).toHaveLength(1);
+    expect(served.log.takeAudits()).toHaveLength(1);
   });
 
   test("to an unknown method is unimplemented", async () => {
@@ -103,7 +93,7 @@ describe("a native gRPC call", () => {
 
 test("a deadline ends a call whose message does not come", async () => {
   const headers = { "content-type": "application/grpc", "grpc-timeout": "50m" };
-  service.takeAudits();
+  served.log.takeAudits();
   const { session } = connectHttp2(`http://127.0.0.1:${served.server.plaintextAddress?.port}`);
   onTestFinished(() => session.destroy());
   const call = { ":method": "POST", ":path": rpcPath, ...headers, ...(await bearer(service)) };
@@ -112,7 +102,7 @@ test("a deadline ends a call whose message does not come", async () => {
   const [answer] = await once(stream, "response");
   expect(answer["grpc-status"]).toBe("4");
   await once(stream.resume(), "close");
-  expect(service.takeAudits()).toMatchObject([{ outcome: "refused" }]);
+  expect(served.log.takeAudits()).toMatchObject([{ outcome: "refused" }]);
 });
 
 describe("gRPC's health service", () => {

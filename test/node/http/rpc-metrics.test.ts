@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
-import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
@@ -12,12 +12,7 @@ let served: ServedCa;
 let key: TokenKey;
 let client: NativeClient;
 
-const service = (): ServiceUnderTest => ({
-  send: () => Promise.reject(new Error("not by fetch")),
-  key,
-  now: () => new Date(),
-  takeAudits: () => [],
-});
+const service = () => ({ key, now: () => new Date() });
 
 beforeAll(async () => {
   key = await createTokenKey("ES256", "k1");

@@ -412,23 +412,30 @@ test("a bucket is sent no key that no header takes, and no sentence has it", asy
   expect(said).not.toContain("secret~");
 });
 
+/** A machine where nobody is asked. */
+const silent = (environment: Row["environment"], given?: string): Row => ({
+  environment,
+  asked: [],
+  ...(given !== undefined && { given }),
+});
+
 test.each<[Cloud, string, Row, string]>([
   [
     "AWSKMS",
     "none at all",
-    { environment: { AWS_EC2_METADATA_DISABLED: "true" }, asked: [] },
+    silent({ AWS_EC2_METADATA_DISABLED: "true" }),
     "cannot be asked: KEY_CREDENTIAL_AWSKMS is required",
   ],
   [
     "AWSKMS",
     "no metadata service",
-    { environment: { AWS_EC2_METADATA_SERVICE_ENDPOINT: "http://127.0.0.1:1" }, asked: [] },
+    silent({ AWS_EC2_METADATA_SERVICE_ENDPOINT: "http://127.0.0.1:1" }),
     "cannot be asked: there is no KEY_CREDENTIAL_AWSKMS, and the metadata service of EC2 did not answer",
   ],
   [
     "AWSKMS",
     "a metadata service elsewhere",
-    { environment: { AWS_EC2_METADATA_SERVICE_ENDPOINT: "http://10.0.0.1" }, asked: [] },
+    silent({ AWS_EC2_METADATA_SERVICE_ENDPOINT: "http://10.0.0.1" }),
     "its metadata service is neither on this machine nor at its link-local address",
   ],
   ["AWSKMS", "a redirect", changed(imds, { status: 307 }), "redirects elsewhere (status 307)"],
@@ -466,38 +473,31 @@ test.each<[Cloud, string, Row, string]>([
   [
     "HASHIVAULT",
     "a token without octets",
-    { environment: { VAULT_TOKEN: "" }, asked: [] },
+    silent({ VAULT_TOKEN: "" }),
     "cannot be asked: KEY_CREDENTIAL_HASHIVAULT is required",
   ],
   [
     "AWSKMS",
     "a role that is missing",
-    { environment: { AWS_WEB_IDENTITY_TOKEN_FILE: "FILE" }, asked: [] },
+    silent({ AWS_WEB_IDENTITY_TOKEN_FILE: "FILE" }),
     "AWS_ROLE_ARN is required beside AWS_WEB_IDENTITY_TOKEN_FILE",
   ],
   [
     "AWSKMS",
     "a file that is missing",
-    {
-      environment: { AWS_WEB_IDENTITY_TOKEN_FILE: "/nowhere/token", AWS_ROLE_ARN: role },
-      asked: [],
-    },
+    silent({ AWS_WEB_IDENTITY_TOKEN_FILE: "/nowhere/token", AWS_ROLE_ARN: role }),
     "cannot be asked: /nowhere/token does not exist",
   ],
   [
     "GCPKMS",
     "another source of a federated token",
-    {
-      environment: {},
-      given: externalAccount({ credential_source: { url: "http://10.0.0.1" } }),
-      asked: [],
-    },
+    silent({}, externalAccount({ credential_source: { url: "http://10.0.0.1" } })),
     "must have a file as its source",
   ],
   [
     "GCPKMS",
     "a URL without TLS",
-    { environment: {}, given: externalAccount({ token_url: "http://sts.test/" }), asked: [] },
+    silent({}, externalAccount({ token_url: "http://sts.test/" })),
     "must have a file as its source, and https URLs",
   ],
   [

@@ -182,20 +182,19 @@ describe("the connections of a server:", () => {
     expect(connections.isBanned(stranger.connection.from)).toBe(true);
   });
 
-  test("beyond 64 connections that are closing, the first of them is destroyed at once", () => {
-    const { open } = start({ connections_per_address: 1 });
-    // Their peers do not close them.
-    const all = Array.from({ length: 70 }, () => open("a", { close: () => {} }));
-    expect(all.findIndex(({ state }) => state.isOpen)).toBe(5);
-    expect(all.filter(({ state }) => state.isOpen)).toHaveLength(65);
-  });
-
-  test("no more than 64 connections are closing, even if sockets take a while to close", () => {
-    const { open } = start({ connections_per_address: 1 }, () => {});
-    const all = Array.from({ length: 300 }, () => open("a", { close: () => {} }));
-    expect(all.findIndex(({ state }) => state.isOpen)).toBe(235);
-    expect(all.filter(({ state }) => state.isOpen)).toHaveLength(65);
-  });
+  test.each<[string, number, (() => void) | undefined]>([
+    ["", 70, undefined],
+    [", even if sockets take a while to close", 300, () => {}],
+  ])(
+    "beyond 64 connections that are closing, the first of them is destroyed%s",
+    (_, count, close) => {
+      const { open } = start({ connections_per_address: 1 }, close);
+      // Their peers do not close them.
+      const all = Array.from({ length: count }, () => open("a", { close: () => {} }));
+      expect(all.findIndex(({ state }) => state.isOpen)).toBe(count - 65);
+      expect(all.filter(({ state }) => state.isOpen)).toHaveLength(65);
+    },
+  );
 
   test("where fifty addresses have a connection with a request each, one of a new address replaces the oldest", () => {
     const { open } = start({ connections: 50 });

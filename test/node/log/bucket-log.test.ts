@@ -28,6 +28,21 @@ const killedAfter = (writes: number, last: Fate): Fate[] => [
 ];
 
 describe("a log in a bucket", () => {
+  test("grows while several processes publish it", async () => {
+    const bucket = new MemoryBucket();
+    const work = Array.from({ length: 4 }, () => start(bucket)).flatMap((each, i) =>
+      Array.from({ length: 20 }, async (_, n) => {
+        await each.append(`${i}/${n}`);
+        if (n % 3 === i % 3) await each.publish();
+      }),
+    );
+    await Promise.all(work);
+    const last = start(bucket);
+    await last.publish();
+    const entries = await published(last.log);
+    expect([entries.length, new Set(entries).size]).toEqual([80, 80]);
+  });
+
   test("begins though its bucket is away, and publishes at its end what is left", async () => {
     const bucket = new MemoryBucket();
     const { log, objects, append } = start(bucket, { pause: untilAborted });

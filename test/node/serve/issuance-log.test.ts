@@ -39,21 +39,18 @@ test("serve logs its authority, its own certificate and those of its callers, an
   const ISSUERS = [{ issuer, jwks: jwksOf(key) }];
   const values = { LOG_ORIGIN, LOG_READERS: readerToken, ISSUERS };
   const ca = await serveCa(values, undefined, "tenant");
-  try {
-    await issueOnce(ca, key);
-    expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0`, logIndex: 2 });
-    const url = `http://127.0.0.1:${ca.monitoringPort}/log/logs.json`;
-    const headers = { authorization: `Bearer ${readerToken}` };
-    const shards = await (await fetch(url, { headers })).json();
-    expect(shards).toMatchObject([{ shard: "0", origin: `${LOG_ORIGIN}/0` }]);
-    await ca.server.close(1000);
-    const folder = join(ca.storeDirectory, "log", encodeURIComponent(LOG_ORIGIN), "0/public");
-    const bundle = await readFile(join(folder, "tile/entries/000.p/3"));
-    const proofs = Tile.parseBundle(bundle, 3).map((entry) => LogEntry.parse(entry).proof);
-    expect(proofs).toEqual(["authority", "own", "token"]);
-  } finally {
-    await ca.end();
-  }
+  onTestFinished(ca.end);
+  await issueOnce(ca, key);
+  expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0`, logIndex: 2 });
+  const url = `http://127.0.0.1:${ca.monitoringPort}/log/logs.json`;
+  const headers = { authorization: `Bearer ${readerToken}` };
+  const shards = await (await fetch(url, { headers })).json();
+  expect(shards).toMatchObject([{ shard: "0", origin: `${LOG_ORIGIN}/0` }]);
+  await ca.server.close(1000);
+  const folder = join(ca.storeDirectory, "log", encodeURIComponent(LOG_ORIGIN), "0/public");
+  const bundle = await readFile(join(folder, "tile/entries/000.p/3"));
+  const proofs = Tile.parseBundle(bundle, 3).map((entry) => LogEntry.parse(entry).proof);
+  expect(proofs).toEqual(["authority", "own", "token"]);
 });
 
 /** A CA whose log is in a bucket. */
@@ -76,38 +73,32 @@ async function serveInBucket(key: TokenKey, values: Readonly<Record<string, unkn
     ISSUERS: [{ issuer, jwks: jwksOf(key) }],
     ...values,
   };
-  return { api, ca: await serveCa(complete, undefined, "tenant"), values: complete };
+  const ca = await serveCa(complete, undefined, "tenant");
+  onTestFinished(ca.end);
+  return { api, ca };
 }
 
 test("serve logs into a bucket, whatever its store, and publishes at its end", async () => {
   const key = await createTokenKey("ES256", "k1");
   const { api, ca } = await serveInBucket(key, { LOG_SHARDS: 2 });
-  try {
-    await issueOnce(ca, key);
-    const { log, logIndex } = ca.log.audits.at(-1) ?? {};
-    expect([log, logIndex]).toEqual([expect.stringMatching(/^log\.example\.com\/2026\/[01]$/), 2]);
-    await ca.server.close(1000);
-    const folder = `mesh-1/${Buffer.from(LOG_ORIGIN).toString("hex")}/${String(log).endsWith("1") ? "1/" : ""}`;
-    expect([...api.objects.keys()]).toContain(`${folder}tile/entries/000.p/3`);
-  } finally {
-    await ca.end();
-  }
+  await issueOnce(ca, key);
+  const { log, logIndex } = ca.log.audits.at(-1) ?? {};
+  expect([log, logIndex]).toEqual([expect.stringMatching(/^log\.example\.com\/2026\/[01]$/), 2]);
+  await ca.server.close(1000);
+  const folder = `mesh-1/${Buffer.from(LOG_ORIGIN).toString("hex")}/${String(log).endsWith("1") ? "1/" : ""}`;
+  expect([...api.objects.keys()]).toContain(`${folder}tile/entries/000.p/3`);
 });
 
 test('with LOG_MODE = "best-effort" a bucket that is away keeps no certificate back, and the audit line has the entry', async () => {
   const key = await createTokenKey("ES256", "k1");
   const { api, ca } = await serveInBucket(key, { LOG_MODE: "best-effort" });
-  try {
-    api.instead = (_, response) => Boolean(response.writeHead(503).end());
-    await issueOnce(ca, key);
-    expect(ca.log.audits.at(-1)).toMatchObject({ log: "unlogged", outcome: "issued" });
-    expect(ca.log.audits.at(-1)).toHaveProperty("logEntry");
-    api.instead = undefined;
-    await issueOnce(ca, key);
-    expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0` });
-  } finally {
-    await ca.end();
-  }
+  api.instead = (_, response) => Boolean(response.writeHead(503).end());
+  await issueOnce(ca, key);
+  expect(ca.log.audits.at(-1)).toMatchObject({ log: "unlogged", outcome: "issued" });
+  expect(ca.log.audits.at(-1)).toHaveProperty("logEntry");
+  api.instead = undefined;
+  await issueOnce(ca, key);
+  expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0` });
 });
 
 test("serve does not start with a log that may not begin", async () => {

@@ -53,10 +53,16 @@ function campaign(first: Answer, stopped: Promise<void> = Promise.resolve()) {
   };
 }
 
+/** {@link campaign} of a process that leads. */
+async function leading(stopped?: Promise<void>) {
+  const led = campaign(true, stopped);
+  await led.time.passUntil(() => expect(led.leadership.isLeading()).toBe(true));
+  return led;
+}
+
 describe("a process", () => {
   test("that holds the lease works, once", async () => {
-    const { time, signals, leadership: own } = campaign(true);
-    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    const { time, signals } = await leading();
     time.pass(60);
     await time.passUntil(() => expect(signals).toHaveLength(1));
     expect(signals[0]?.aborted).toBe(false);
@@ -79,8 +85,7 @@ describe("a process", () => {
   });
 
   test("that has lost the lease stops its work", async () => {
-    const { time, become, signals, leadership: own } = campaign(true);
-    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    const { time, become, signals, leadership: own } = await leading();
     become(false);
     await time.passUntil(() => expect(own.isLeading()).toBe(false));
     expect(signals[0]?.aborted).toBe(true);
@@ -89,8 +94,7 @@ describe("a process", () => {
   });
 
   test("goes on for ten seconds without an answer of the API server, and no longer", async () => {
-    const { time, become, signals, leadership: own } = campaign(true);
-    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    const { time, become, signals, leadership: own } = await leading();
     const begun = time.clock().getTime();
     become("unknown");
     await time.passUntil(() => expect(own.isLeading()).toBe(false));
@@ -101,8 +105,7 @@ describe("a process", () => {
   });
 
   test("stops by a clock that was set back, unless the API server answers", async () => {
-    const { time, become, signals, leadership: own } = campaign(true);
-    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    const { time, become, signals, leadership: own } = await leading();
     time.setBack(3600);
     time.pass(20);
     await time.passUntil(() => expect(own.isLeading()).toBe(true));
@@ -116,8 +119,7 @@ describe("a process", () => {
 
   test("that ends gives the lease up after its work has stopped", async () => {
     const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-    const { time, signals, leadership: own, released } = campaign(true, stopped);
-    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    const { time, signals, leadership: own, released } = await leading(stopped);
     const ended = own.end();
     await time.passUntil(() => expect(signals[0]?.aborted).toBe(true));
     expect(released()).toBe(0);
