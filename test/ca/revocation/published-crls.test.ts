@@ -35,6 +35,7 @@ const crlsOf = (
     lifetimeSeconds: 86_400,
     propagationSeconds: 600,
   });
+
 test("a CRL is signed again when its revocations change and their number does not", async () => {
   // A namesake's revocation comes and goes, and changes their number.
   const ca = await startSigningCa({ CRL: "on" }, { hasNoNamesake: true });

@@ -86,6 +86,26 @@ export function describeDenials(
     );
   });
 
+  test("a denial of what only a token shows refuses certificates whose token is older, and no younger one", async () => {
+    const claims = (uid: string) => ({
+      "kubernetes.io": {
+        namespace: "shop",
+        pod: { name: "cart-0", uid },
+        serviceaccount: { name: "cart", uid: "9a8b7c6d-5e4f-4a3b-8c2d-1e0f9a8b7c6d" },
+      },
+    });
+    const leaf = await ask({ claims: claims("uid-1") });
+    const knownFrom = addSeconds(begin, 120);
+    await deny("pod/uid-1", { knownFrom });
+    const elsewhere = { claims: claims("uid-9") };
+    const during = await ask({ ...elsewhere, now: knownFrom });
+    const after = await ask({ ...elsewhere, now: addSeconds(knownFrom, 1) });
+    const now = addSeconds(knownFrom, 60);
+    expect(await refusal({ leaf, now })).toEqual(denied("pod/uid-1"));
+    expect(await refusal({ leaf: during, now })).toEqual(denied("pod/uid-1"));
+    expect(await refusal({ leaf: after, now })).toBeUndefined();
+  });
+
   describe("a denial", () => {
     test("ends at its end", async () => {
       const until = addSeconds(begin, 60);
