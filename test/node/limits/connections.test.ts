@@ -196,15 +196,6 @@ describe("the connections of a server:", () => {
     },
   );
 
-  test("where fifty addresses have a connection with a request each, one of a new address replaces the oldest", () => {
-    const { open } = start({ connections: 50 });
-    const busy = Array.from({ length: 50 }, (_, i) => open(`${i}`, { requests: 1 }));
-    expect(open("newcomer", { requests: 1 }).isAdmitted).toBe(true);
-    expect(busy.map(({ state }) => state.isOpen).indexOf(false)).toBe(0);
-    expect(busy.filter(({ state }) => !state.isOpen)).toHaveLength(1);
-    expect(open("newcomer").isAdmitted).toBe(false);
-  });
-
   test("at the bound of all, a new connection replaces one without a request, of the address with the most connections", () => {
     const { open } = start({ connections: 3 });
     const [flooding, , honest] = [open("a"), open("a"), open("b")];

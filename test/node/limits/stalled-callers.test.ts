@@ -244,18 +244,6 @@ describe("the octets of requests under way", () => {
     expect(await ended[0]).toBe(constants.NGHTTP2_REFUSED_STREAM);
     expect(await limitsReached(started.served)).toContain("request_memory");
   });
-
-  test("no longer count once their requests have ended", async () => {
-    const started = await start({ ...limits, request_memory: 1 });
-    const session = openSession(started, "TLS", "127.0.0.3");
-    onTestFinished(() => session.destroy());
-    for (let i = 0; i < 20; i++) {
-      const stream = session.request(call);
-      stream.end(Buffer.alloc(60_000));
-      expect(await codeOf(stream)).toBe(constants.NGHTTP2_NO_ERROR);
-    }
-    expect(await limitsReached(started.served)).not.toContain("request_memory");
-  });
 });
 
 describe("the octets of answers that nobody reads", () => {

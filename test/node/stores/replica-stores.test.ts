@@ -1,15 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { CaStores } from "../../../src/config/ca-stores.ts";
-import { Configuration } from "../../../src/config/configuration.ts";
 import { ReplicaStores } from "../../../src/node/stores/stores.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
-import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
-import { startCa } from "../../testkit/ca/running-ca.ts";
-import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { refusalOf } from "../../testkit/refusal.ts";
 import {
   type SecretsApi,
   secretsToken,
@@ -100,40 +93,5 @@ describe("the stores of a replica", () => {
     });
     expect(inTurn).toBe(1);
     expect(await lists()).toBe(0);
-  });
-});
-
-/** Loads the authorities of a store that is behind by so much, then has the store fail. */
-async function outageWith(storeLagSeconds: number) {
-  const values = { KEK: randomKek(), PROPAGATION_INTERVAL: "300s" };
-  const store = createMemoryStore();
-  const ca = await startCa(values, { store });
-  await ca.found();
-  ca.pass(600);
-  const configuration = Configuration.parse({ ISSUERS: [{ issuer: "https://a.test" }], ...values });
-  const log = createEventRecorder();
-  const { own } = await CaStores.open(configuration, {
-    store,
-    log,
-    storeLagSeconds,
-    clock: () => ca.now(),
-    cryptoProvider: webCryptoProvider,
-  });
-  const at = async () => own.authorities.at(ca.now());
-  expect((await at()).issuer).toBeDefined();
-  store.outage = new Error("away");
-  return { ca, at };
-}
-
-describe("without its store a replica signs for one propagation interval after the records were true:", () => {
-  test.each([
-    ["records that may be fifteen seconds old count for fifteen seconds less", 15, 285],
-    ["records that are never old count for all of it", 0, 300],
-  ])("%s", async (_, lagSeconds, seconds) => {
-    const { ca, at } = await outageWith(lagSeconds);
-    ca.pass(seconds);
-    expect((await at()).issuer).toBeDefined();
-    ca.pass(1);
-    expect(await refusalOf(at)).toMatchObject({ reason: "store-unreachable" });
   });
 });

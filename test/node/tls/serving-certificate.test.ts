@@ -5,13 +5,17 @@ import type { Departure } from "../../../src/pki/authority/new-taint.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 
-/** A CA whose signing authority is tainted. @returns The root behind its own certificate, so many seconds later. */
-async function taintedCa(departure: Departure) {
+async function foundedCa(more: object = {}) {
   const ca = await startCa();
   await ca.found();
-  const { issuance } = ca.certificateAuthority;
-  const { authorities, leafLifetimes } = issuance;
-  const certificateAt = ownCertificate({ dnsNames: ["ca.test"], authorities, leafLifetimes });
+  const { authorities, leafLifetimes } = ca.certificateAuthority.issuance;
+  const own = { dnsNames: ["ca.test"], authorities, leafLifetimes, ...more };
+  return { ca, authorities, certificateAt: ownCertificate(own) };
+}
+
+/** A CA whose signing authority is tainted. @returns The root behind its own certificate, so many seconds later. */
+async function taintedCa(departure: Departure) {
+  const { ca, authorities, certificateAt } = await foundedCa();
   const rootAfter = async (seconds: number): Promise<string | undefined> => {
     ca.pass(seconds);
     const leaf = new X509Certificate((await certificateAt(ca.now())).chainPem);
@@ -37,12 +41,9 @@ test("stays below a tainted root of the bundle for five minutes, in which agents
 });
 
 test("is used only once the log has it", async () => {
-  const ca = await startCa();
-  await ca.found();
-  const { authorities, leafLifetimes } = ca.certificateAuthority.issuance;
-  const issuanceLog = { record: () => Promise.reject(new Error("the log is full")) } as never;
-  const own = { dnsNames: ["ca.test"], authorities, leafLifetimes, issuanceLog };
-  await expect(ownCertificate(own)(ca.now())).rejects.toThrow("the log is full");
+  const issuanceLog = { record: () => Promise.reject(new Error("the log is full")) };
+  const { ca, certificateAt } = await foundedCa({ issuanceLog });
+  await expect(certificateAt(ca.now())).rejects.toThrow("the log is full");
 });
 
 test("leaves a root at once that the bundle has lost", async () => {
@@ -51,11 +52,8 @@ test("leaves a root at once that the bundle has lost", async () => {
 });
 
 test("is another one as soon as the clock was set back before its begin", async () => {
-  const ca = await startCa();
-  await ca.found();
+  const { ca, certificateAt } = await foundedCa();
   ca.pass(24 * 3600);
-  const { authorities, leafLifetimes } = ca.certificateAuthority.issuance;
-  const certificateAt = ownCertificate({ dnsNames: ["ca.test"], authorities, leafLifetimes });
   const first = await certificateAt(ca.now());
   expect(await certificateAt(ca.now())).toBe(first);
   // Without the root.
