@@ -4,7 +4,6 @@ import { run } from "../testkit/programs/child-process.ts";
 
 test.each<[number, ...string[]]>([
   [0, "--help"],
-  [2, "1e3"],
   [2, "every", "1e3"],
 ])(
   "ends with %d for the words %s %s, plays nothing, and says what it takes",

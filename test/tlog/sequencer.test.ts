@@ -27,6 +27,12 @@ async function entriesOf(objects: MemoryObjects, vkey: string): Promise<string[]
   return entries;
 }
 
+/** A log in memory that nobody has written to. */
+async function opened() {
+  const parts = memoryParts();
+  return { parts, log: await Sequencer.open(parts) };
+}
+
 const vkeyOf = (log: Sequencer): string => log.verifierKey ?? "";
 
 test("gives every entry the next index, and publishes all of them", async () => {
@@ -42,16 +48,14 @@ test("gives every entry the next index, and publishes all of them", async () => 
 });
 
 test("commits what waits together as one batch", async () => {
-  const parts = memoryParts();
-  const log = await Sequencer.open(parts);
+  const { parts, log } = await opened();
   await appendMany(log, 0, 64);
   await appendMany(log, 64, 1);
   expect(parts.stage.rows.map(({ count }) => count)).toEqual([64, 1]);
 });
 
 test("forgets staged entries whose bundle is full, and keeps those of the partial one", async () => {
-  const parts = memoryParts();
-  const log = await Sequencer.open(parts);
+  const { parts, log } = await opened();
   await appendMany(log, 0, 200);
   await appendMany(log, 200, 100);
   await appendMany(log, 300, 100);
@@ -81,8 +85,7 @@ test("publishes a backlog in parts, six objects at once, and lets other work run
 });
 
 test("publishes nothing while nothing is new", async () => {
-  const parts = memoryParts();
-  const log = await Sequencer.open(parts);
+  const { parts, log } = await opened();
   await log.publish();
   expect(parts.objects.checkpoints).toHaveLength(1);
 });
@@ -133,16 +136,14 @@ test("begins under an origin without a scheme alone, and goes on under any", asy
 });
 
 test("is busy when too many wait", async () => {
-  const parts = memoryParts();
-  const log = await Sequencer.open(parts);
+  const { log } = await opened();
   const results = await appendMany(log, 0, maximumWaiting + 1);
   expect(results.at(-1)).toMatchObject({ refused: "busy" });
   expect(results.at(-2)).toEqual({ index: maximumWaiting - 1 });
 });
 
 test("is busy by what waits, and not by what has had its place", async () => {
-  const parts = memoryParts();
-  const log = await Sequencer.open(parts);
+  const { log } = await opened();
   const long = new Uint8Array(60_000);
   for (let i = 0; i < 20; i++) expect(await log.append(long)).toEqual({ index: i });
 });
@@ -168,8 +169,7 @@ test("adds what witnesses have signed to the published checkpoint", async () => 
 });
 
 test("tells a failed commit, and goes on", async () => {
-  const parts = memoryParts();
-  const log = await Sequencer.open(parts);
+  const { parts, log } = await opened();
   parts.saboteur.arm(1, true);
   expect(await log.append(entryAt(0))).toEqual({ refused: "failed", detail: "killed" });
   parts.saboteur.disarm();
@@ -179,8 +179,7 @@ test("tells a failed commit, and goes on", async () => {
 });
 
 test("knows that the stage takes nothing, until it does again", async () => {
-  const parts = memoryParts();
-  const log = await Sequencer.open(parts);
+  const { parts, log } = await opened();
   parts.saboteur.arm(1, false);
   log.probe();
   expect(log.failure).toBeUndefined();
@@ -204,8 +203,7 @@ describe("a named entry", () => {
   const ca = (name: string) => ({ name, entry: new TextEncoder().encode(name) });
 
   test("comes before the first entry that brings it, and once", async () => {
-    const parts = memoryParts();
-    const log = await Sequencer.open(parts);
+    const { parts, log } = await opened();
     const results = await Promise.all([
       log.append(entryAt(0), [ca("a"), ca("b")]),
       log.append(entryAt(1), [ca("a"), ca("b")]),
@@ -237,8 +235,7 @@ describe("a named entry", () => {
     ["its commit", 1],
     ["the note of it", 2],
   ])("comes again when %s failed", async (_, writes) => {
-    const parts = memoryParts();
-    const log = await Sequencer.open(parts);
+    const { parts, log } = await opened();
     const vkey = vkeyOf(log);
     parts.saboteur.arm(writes, false);
     expect(await log.append(entryAt(0), [ca("a")])).toMatchObject({ refused: "failed" });
@@ -352,8 +349,7 @@ describe("killed at any step", () => {
 
   test("reads its storage anew after a failed publication, without a restart", async () => {
     for (let writes = 1; writes < 9; writes++) {
-      const parts = memoryParts();
-      const log = await Sequencer.open(parts);
+      const { parts, log } = await opened();
       const vkey = vkeyOf(log);
       await appendMany(log, 0, 300);
       parts.saboteur.arm(writes, writes % 2 === 0);
@@ -374,8 +370,7 @@ describe("killed at any step", () => {
 
 describe("refuses to go on", () => {
   const prepared = async () => {
-    const parts = memoryParts();
-    const log = await Sequencer.open(parts);
+    const { parts, log } = await opened();
     await appendMany(log, 0, 300);
     await log.publish();
     const before = {
@@ -389,14 +384,57 @@ describe("refuses to go on", () => {
     return { parts, before };
   };
 
+  type Prepared = Awaited<ReturnType<typeof prepared>>;
+
+  test.each<[string, (prepared: Prepared) => unknown, string?]>([
+    [
+      "the stage is empty and a checkpoint is published",
+      ({ parts }) => Object.assign(parts.stage, { kept: undefined }),
+    ],
+    [
+      "the stage was rolled back",
+      ({ parts: { stage }, before: { rows, kept } }) => Object.assign(stage, { rows, kept }),
+      "one was rolled back",
+    ],
+    [
+      "the publication was rolled back",
+      ({ parts: { objects }, before: { stored } }) =>
+        objects.stored.set("checkpoint", stored.get("checkpoint") ?? Uint8Array.of()),
+      "one was rolled back",
+    ],
+    ["the published checkpoint is gone", ({ parts }) => parts.objects.stored.delete("checkpoint")],
+    ["staged entries are missing", ({ parts }) => parts.stage.rows.shift()],
+    [
+      "an entry has changed that no checkpoint has yet",
+      ({ parts: { stage } }) => {
+        const [last] = stage.rows.splice(-1);
+        if (last)
+          stage.rows.push({ ...last, octets: last.octets.with(-1, (last.octets.at(-1) ?? 0) ^ 1) });
+      },
+    ],
+    [
+      "the checkpoint is another log's",
+      async ({ parts }) => {
+        const stranger =
+          (await prepared()).parts.objects.stored.get("checkpoint") ?? Uint8Array.of();
+        parts.objects.stored.set("checkpoint", stranger);
+      },
+    ],
+  ])("when %s", async (_, change, words = "") => {
+    const state = await prepared();
+    await change(state);
+    const opening = Sequencer.open(state.parts);
+    await expect(opening).rejects.toBeInstanceOf(LogRefusal);
+    await expect(opening).rejects.toThrow(words);
+  });
+
   test("when it may not begin", async () => {
     const parts = memoryParts({ mayBegin: () => false });
     await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
   });
 
   test("to begin anew in storage that was emptied under it", async () => {
-    const parts = memoryParts();
-    const log = await Sequencer.open(parts);
+    const { parts, log } = await opened();
     await appendMany(log, 0, 3);
     parts.saboteur.arm(1, false);
     await expect(log.publish()).rejects.toThrow("killed");
@@ -405,19 +443,6 @@ describe("refuses to go on", () => {
     parts.objects.stored.clear();
     await expect(log.publish()).rejects.toThrow(LogRefusal);
     expect(parts.objects.stored.size).toBe(0);
-  });
-
-  test("when the stage is empty and a checkpoint is published", async () => {
-    const { parts } = await prepared();
-    parts.stage.kept = undefined;
-    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
-  });
-
-  test("when the stage was rolled back", async () => {
-    const { parts, before } = await prepared();
-    parts.stage.rows = before.rows;
-    parts.stage.kept = before.kept;
-    await expect(Sequencer.open(parts)).rejects.toThrow("one was rolled back");
   });
 
   test("when the stage was rolled back and has grown to the size that is published", async () => {
@@ -434,18 +459,6 @@ describe("refuses to go on", () => {
     await other.publish();
     parts.objects.stored.set("checkpoint", published);
     await expect(Sequencer.open(parts)).rejects.toThrow("355 entries is published");
-  });
-
-  test("when the publication was rolled back", async () => {
-    const { parts, before } = await prepared();
-    parts.objects.stored.set("checkpoint", before.stored.get("checkpoint") ?? new Uint8Array());
-    await expect(Sequencer.open(parts)).rejects.toThrow("one was rolled back");
-  });
-
-  test("when the published checkpoint is gone", async () => {
-    const { parts } = await prepared();
-    parts.objects.stored.delete("checkpoint");
-    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
   });
 
   test("to publish over an object with other octets", async () => {
@@ -472,8 +485,7 @@ describe("refuses to go on", () => {
   });
 
   test("when the staged entries are others than those that it has signed", async () => {
-    const parts = memoryParts();
-    const log = await Sequencer.open(parts);
+    const { parts, log } = await opened();
     await appendMany(log, 0, 5);
     parts.saboteur.arm(2, false);
     await log.publish().catch(() => {});
@@ -485,20 +497,13 @@ describe("refuses to go on", () => {
   });
 
   test("when the staged entries of the partial bundle are others than those of its tree", async () => {
-    const parts = memoryParts();
-    const log = await Sequencer.open(parts);
+    const { parts, log } = await opened();
     await appendMany(log, 0, 5);
     await log.publish();
     const other = memoryParts();
     await appendMany(await Sequencer.open(other), 100, 5);
     parts.stage.rows = other.stage.rows;
     await expect(Sequencer.open(parts)).rejects.toThrow("the staged entry 0 is missing");
-  });
-
-  test("when staged entries are missing", async () => {
-    const { parts } = await prepared();
-    parts.stage.rows = parts.stage.rows.slice(1);
-    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
   });
 
   test("when any octet of the stage has changed", async () => {
@@ -513,16 +518,6 @@ describe("refuses to go on", () => {
     }
   });
 
-  test("when an entry has changed that no checkpoint has yet", async () => {
-    const { parts } = await prepared();
-    const last = parts.stage.rows.at(-1);
-    if (!last) throw new Error("no row");
-    const octets = last.octets.slice();
-    octets[octets.length - 1] = (octets.at(-1) ?? 0) ^ 1;
-    parts.stage.rows = [...parts.stage.rows.slice(0, -1), { ...last, octets }];
-    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
-  });
-
   test("when any character of the head has changed", async () => {
     const { parts } = await prepared();
     const { key, head } = parts.stage.kept ?? { key: "", head: "" };
@@ -532,20 +527,11 @@ describe("refuses to go on", () => {
       await expect(Sequencer.open(parts), `character ${i}`).rejects.toThrow(LogRefusal);
     }
   });
-
-  test("when the checkpoint is another log's", async () => {
-    const { parts } = await prepared();
-    const other = await prepared();
-    const stranger = other.parts.objects.stored.get("checkpoint") ?? new Uint8Array();
-    parts.objects.stored.set("checkpoint", stranger);
-    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
-  });
 });
 
 describe("a reader finds", () => {
   const published = async () => {
-    const parts = memoryParts();
-    const log = await Sequencer.open(parts);
+    const { parts, log } = await opened();
     await appendMany(log, 0, 300);
     await log.publish();
     return { parts, vkey: vkeyOf(log) };
@@ -590,8 +576,7 @@ describe("a reader finds", () => {
   });
 
   test("partial tiles in the full ones, when a log has deleted them", async () => {
-    const parts = memoryParts();
-    const log = await Sequencer.open(parts);
+    const { parts, log } = await opened();
     await appendMany(log, 0, 100);
     await log.publish();
     await appendMany(log, 100, 200);

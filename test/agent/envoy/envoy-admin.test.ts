@@ -1,15 +1,14 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { EnvoyAdmin } from "../../../src/agent/envoy/envoy-admin.ts";
 import { drainConnections } from "../../../src/agent/envoy/envoy-process.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 /** An admin interface with these counters and gauges, which it filters as Envoy does. */
 async function startAdmin(...answers: (Readonly<Record<string, number>> | undefined)[]) {
   const requests: string[] = [];
-  const server = createServer((request, response) => {
+  const { origin } = await startLoopbackServer((request, response) => {
     const url = new URL(request.url ?? "/", "http://envoy");
     requests.push(`${request.method} ${url.pathname}${url.search}`);
     if (url.pathname !== "/stats") return response.end();
@@ -19,10 +18,7 @@ async function startAdmin(...answers: (Readonly<Record<string, number>> | undefi
     const lines = Object.entries(stats).filter(([name]) => filter.test(name));
     return response.end(lines.map(([name, value]) => `${name}: ${value}\n`).join(""));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { admin: new EnvoyAdmin(url, hangMilliseconds), requests };
+  return { admin: new EnvoyAdmin(origin, hangMilliseconds), requests };
 }
 
 const live = { "server.state": 0, "listener_manager.workers_started": 1 };

@@ -1,9 +1,8 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { EnvoyAdmin } from "../../../src/agent/envoy/envoy-admin.ts";
 import { EnvoyProcess } from "../../../src/agent/envoy/envoy-process.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 /** Supervises a script of Node in place of Envoy. */
@@ -26,13 +25,11 @@ function supervise(script: string, adminUrl?: string) {
 async function startRecorder() {
   const requests: string[] = [];
   let wake = (): void => undefined;
-  const server = createServer((request, response) => {
+  const { origin: url } = await startLoopbackServer((request, response) => {
     requests.push(`${request.method} ${request.url}`);
     response.end();
     wake();
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
   const received = async (times: number): Promise<readonly string[]> => {
     while (requests.length < times) {
       await new Promise<void>((resolve) => {
@@ -41,7 +38,7 @@ async function startRecorder() {
     }
     return requests;
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received };
+  return { url, received };
 }
 
 const forever = "setInterval(() => {}, 1000)";

@@ -7,7 +7,11 @@ import {
   parseAnswer,
 } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
+import {
+  bundleOf,
+  createTestAuthority,
+  type TestAuthority,
+} from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 
@@ -84,6 +88,14 @@ class Bench {
     this.#signing++;
     return await this.answer().finally(() => this.#signing--);
   }
+}
+
+/** A bench whose identity has its first certificate. */
+async function runningBench(): Promise<Bench> {
+  const bench = new Bench();
+  bench.run();
+  await bench.settle();
+  return bench;
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -202,9 +214,7 @@ test("does not ask in a loop when a policy leaves nothing of a certificate's lif
 });
 
 test("renews when the clock jumps past the end of the certificate, which it does not serve meanwhile", async () => {
-  const bench = new Bench();
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench();
   bench.now = new Date(bench.now.getTime() + 48 * hour);
   expect(bench.identity.svid).toBeUndefined();
   await bench.pass(16_000);
@@ -223,9 +233,7 @@ test("does not wait a day longer because the clock was set back a day", async ()
 });
 
 test("renews at once when the clock was set back before its certificate, and says so until then", async () => {
-  const bench = new Bench();
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench();
   expect(bench.identity.fault).toBeUndefined();
   bench.now = new Date(bench.now.getTime() - 2 * hour);
   expect(bench.identity.fault).toContain("the clock was set back");
@@ -240,17 +248,8 @@ test("renews at once when the clock was set back before its certificate, and say
   expect(bench.calls).toBe(calls);
 });
 
-const bundleOf = (sequence: number, ...authorities: TestAuthority[]) => ({
-  sequence,
-  refreshSeconds: 300,
-  jwtKeys: [],
-  roots: authorities.map(({ certificate }) => certificate),
-});
-
 test("says each reason for which peers refuse its certificate, and none that has passed", async () => {
-  const bench = new Bench();
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench();
   bench.outage = unreachable;
   bench.trust.updateFromBundle(bundleOf(1, successor));
   await bench.settle();
@@ -265,9 +264,7 @@ test("says each reason for which peers refuse its certificate, and none that has
 });
 
 test("renews at once when its authority is withdrawn", async () => {
-  const bench = new Bench();
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench();
   bench.trust.updateFromBundle(bundleOf(1, root, successor));
   await bench.settle();
   expect(bench.calls).toBe(1);
@@ -309,9 +306,7 @@ test("renews once for what is withdrawn while it renews, in its time in an outag
 });
 
 test("refuses what a withdrawn authority still signs, and does not ask in a loop", async () => {
-  const bench = new Bench();
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench();
   bench.trust.updateFromBundle(bundleOf(1, root, successor));
   bench.trust.updateFromBundle(bundleOf(2, successor));
   await bench.pass(10_000);

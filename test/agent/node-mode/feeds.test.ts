@@ -63,7 +63,12 @@ beforeEach(async () => {
   path = `${await temporaryFolder()}/workloads`;
 });
 
-const options = () => ({ path, listener, trustDomain: clusterLocal, log });
+/** Starts a feed, which ends with the test. */
+async function started(start: typeof startFileFeed | typeof startSocketFeed) {
+  const feed = await start({ path, listener, trustDomain: clusterLocal, log });
+  onTestFinished(() => feed.close());
+  return feed;
+}
 
 test("reads a file of workloads", () => {
   const text = "# pods of this node\n\nuid-1  foo   bar\nuid-2 foo baz # a comment\n";
@@ -82,8 +87,7 @@ test.each(["uid foo", "uid foo bar more", "uid FOO bar", "uid foo ../bar", "u/i/
 
 test("follows a file, and keeps the last good list", async () => {
   await writeFile(path, "1 foo bar\n");
-  const feed = await startFileFeed(options());
-  onTestFinished(() => feed.close());
+  const feed = await started(startFileFeed);
   // Synchronous, so that the feed never reads a truncated file.
   writeFileSync(path, "1 foo bar\n2 foo bar\n");
   await listener.until(2);
@@ -97,8 +101,7 @@ test("follows a file, and keeps the last good list", async () => {
 });
 
 test("starts before its file exists, and reads it once it does", async () => {
-  const feed = await startFileFeed(options());
-  onTestFinished(() => feed.close());
+  const feed = await started(startFileFeed);
   expect(listener.received).toEqual([]);
   expect(log.operations).toMatchObject([{ event: "workloads-unread" }]);
   expect(feed.fault).toContain("does not exist");
@@ -110,8 +113,7 @@ test("starts before its file exists, and reads it once it does", async () => {
 test("says that a file with too many workloads is not read", async () => {
   listener.isFull = true;
   await writeFile(path, "1 foo bar\n");
-  const feed = await startFileFeed(options());
-  onTestFinished(() => feed.close());
+  const feed = await started(startFileFeed);
   expect(log.operations).toMatchObject([
     { event: "workloads-unread", detail: "too many workloads" },
   ]);
@@ -134,8 +136,7 @@ async function connectToFeed() {
 const add = { op: "add", uid: "1", namespace: "foo", serviceAccount: "bar" };
 
 test("takes workloads from a socket that only the agent's user may open, and keeps them when the connection ends", async () => {
-  const feed = await startSocketFeed(options());
-  onTestFinished(() => feed.close());
+  await started(startSocketFeed);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
   const first = await connectToFeed();
   expect(await first.send(add)).toEqual({ ok: true });
@@ -148,8 +149,7 @@ test("takes workloads from a socket that only the agent's user may open, and kee
 const listed = { uid: "1", namespace: "foo", serviceAccount: "bar" };
 
 test("is complete with the first list of all workloads, and not before", async () => {
-  const feed = await startSocketFeed(options());
-  onTestFinished(() => feed.close());
+  const feed = await started(startSocketFeed);
   const { send } = await connectToFeed();
   expect(await send(add)).toEqual({ ok: true });
   expect(feed.fault).toContain("no list");
@@ -164,8 +164,7 @@ test("is complete with the first list of all workloads, and not before", async (
 });
 
 test("takes the longest list, and refuses one with a workload that is none, as a whole", async () => {
-  const feed = await startSocketFeed(options());
-  onTestFinished(() => feed.close());
+  await started(startSocketFeed);
   const { send } = await connectToFeed();
   const workloads = Array.from({ length: 10_000 }, (_, i) => ({ ...listed, uid: `uid-${i}` }));
   expect(await send({ op: "sync", workloads })).toEqual({ ok: true });
@@ -178,8 +177,7 @@ test("takes the longest list, and refuses one with a workload that is none, as a
 });
 
 test("lists the workloads that it knows", async () => {
-  const feed = await startSocketFeed(options());
-  onTestFinished(() => feed.close());
+  await started(startSocketFeed);
   const { send, socket } = await connectToFeed();
   socket.write('{"op":');
   await setImmediate();
@@ -190,8 +188,7 @@ test("lists the workloads that it knows", async () => {
 });
 
 test("answers an unknown command with an error, and goes on", async () => {
-  const feed = await startSocketFeed(options());
-  onTestFinished(() => feed.close());
+  await started(startSocketFeed);
   const { send } = await connectToFeed();
   for (const command of [
     "",
@@ -220,8 +217,7 @@ test("reads no more from a client that leaves its answers unread, until it reads
     lists++;
     return known;
   };
-  const feed = await startSocketFeed(options());
-  onTestFinished(() => feed.close());
+  await started(startSocketFeed);
   const socket = connect(path);
   onTestFinished(() => void socket.destroy());
   const count = 1_000;
@@ -238,16 +234,14 @@ test("reads no more from a client that leaves its answers unread, until it reads
 });
 
 test("takes 64 connections, and closes the next", async () => {
-  const feed = await startSocketFeed(options());
-  onTestFinished(() => feed.close());
+  await started(startSocketFeed);
   for (let i = 0; i < 64; i++) await connectToFeed();
   const last = connect(path);
   await once(last.resume(), "close");
 });
 
 test("closes a connection whose line never ends", async () => {
-  const feed = await startSocketFeed(options());
-  onTestFinished(() => feed.close());
+  await started(startSocketFeed);
   const { socket } = await connectToFeed();
   socket.on("error", () => undefined);
   const closed = new Promise((resolve) => socket.on("close", resolve));

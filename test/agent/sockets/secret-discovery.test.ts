@@ -96,6 +96,14 @@ const codeOf = async (work: Promise<unknown>): Promise<string> => {
   return error ? `${Code[error.code]}: ${error.rawMessage}` : "no error";
 };
 
+/** A stream that has got these secrets. */
+async function subscribed(...names: string[]): Promise<SdsStream> {
+  const stream = new SdsStream(path);
+  stream.subscribe(...names);
+  await stream.next();
+  return stream;
+}
+
 test("answers a subscription, and pushes a change, one resource a response", async () => {
   const stream = new SdsStream(path);
   stream.subscribe("default", "ROOTCA");
@@ -119,9 +127,7 @@ test("pushes a change that comes while an answer or a push is made", async () =>
 });
 
 test("pushes each of two secrets that change at once", async () => {
-  const stream = new SdsStream(path);
-  stream.subscribe("default", "ROOTCA");
-  await stream.next();
+  const stream = await subscribed("default", "ROOTCA");
   source.set("default", "two");
   source.set("ROOTCA", "new");
   expect([await nextOf(stream), await nextOf(stream)]).toEqual(["default=two", "ROOTCA=new"]);
@@ -153,18 +159,14 @@ test("pushes a change to the streams that watch it, and to no other", async () =
 });
 
 test("pushes nothing that has not changed", async () => {
-  const stream = new SdsStream(path);
-  stream.subscribe("default");
-  await stream.next();
+  const stream = await subscribed("default");
   source.touch("default");
   source.set("default", "two");
   expect(await nextOf(stream)).toBe("default=two");
 });
 
 test("combines changes in one push for a slow client", async () => {
-  const stream = new SdsStream(path);
-  stream.subscribe("default");
-  await stream.next();
+  const stream = await subscribed("default");
   for (let i = 0; i <= 100; i++) source.set("default", `number ${i}`);
   expect(await nextOf(stream)).toBe("default=number 100");
 });
@@ -182,9 +184,7 @@ test("ends a stream that asks for a missing secret, and serves the secret once i
 });
 
 test("ends a stream whose secret is removed", async () => {
-  const stream = new SdsStream(path);
-  stream.subscribe("default");
-  await stream.next();
+  const stream = await subscribed("default");
   source.set("default", undefined);
   expect(await codeOf(stream.next())).toContain("failed to generate secret for default");
 });
@@ -228,9 +228,7 @@ test("logs a rejection, and goes on", async () => {
 });
 
 test("ends its watches when a client ends its stream", async () => {
-  const stream = new SdsStream(path);
-  stream.subscribe("default", "ROOTCA");
-  await stream.next();
+  const stream = await subscribed("default", "ROOTCA");
   expect(source.watches).toBe(2);
   stream.end();
   await expect(stream.next()).rejects.toThrow("the stream has ended");

@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import { FederatedBundles, JwtBundles } from "../../../src/agent/trust/bundles.ts";
 import type { KeySet } from "../../../src/pki/jose/key-set.ts";
 import { TrustDomain } from "../../../src/pki/spiffe-id.ts";
-import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
-import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
+import { bundleOf, createTestAuthority } from "../../testkit/agent/test-authority.ts";
 
 const domain = (name: string): TrustDomain => TrustDomain.parse(name) as TrustDomain;
 const [own, foreign] = [domain("cluster.local"), domain("foreign.test")];
@@ -52,43 +51,36 @@ const [root, named, other, longer] = await Promise.all([
   createTestAuthority("longer", "spiffe://cluster.local.evil"),
 ]);
 
-const document = (sequence: number, ...roots: readonly (typeof root)[]): SpiffeBundle => ({
-  sequence,
-  refreshSeconds: 1,
-  jwtKeys: [],
-  roots: roots.map(({ certificate }) => certificate),
-});
-
 test("each federated trust domain has a sequence of its own", () => {
   const federation = new FederatedBundles();
   const [one, two] = [domain("one.test"), domain("two.test")];
-  expect(federation.update(one, document(9, root))).toBe("taken");
-  expect(federation.update(two, document(1, root))).toBe("taken");
-  expect(federation.update(one, document(8))).toBe("sequence-backwards");
-  expect(federation.update(two, document(2))).toBe("taken");
+  expect(federation.update(one, bundleOf(9, root))).toBe("taken");
+  expect(federation.update(two, bundleOf(1, root))).toBe("taken");
+  expect(federation.update(one, bundleOf(8))).toBe("sequence-backwards");
+  expect(federation.update(two, bundleOf(2))).toBe("taken");
   expect([...federation.current.keys()]).toEqual([one]);
 });
 
 test("a federated bundle of a lower number with the same content is taken, and no older one after it", () => {
   const bundles = new FederatedBundles();
-  bundles.update(own, document(3, root));
-  expect(bundles.update(own, document(1, root))).toBe("taken");
-  expect(bundles.update(own, document(2))).toBe("sequence-backwards");
+  bundles.update(own, bundleOf(3, root));
+  expect(bundles.update(own, bundleOf(1, root))).toBe("taken");
+  expect(bundles.update(own, bundleOf(2))).toBe("sequence-backwards");
   expect(bundles.current.get(own)).toHaveLength(1);
 });
 
 test("a federated bundle without roots withdraws its trust domain", () => {
   const bundles = new FederatedBundles();
-  bundles.update(own, document(1, root));
-  bundles.update(own, document(2));
+  bundles.update(own, bundleOf(1, root));
+  bundles.update(own, bundleOf(2));
   expect(bundles.current.size).toBe(0);
 });
 
 test("a federated bundle with one root of another trust domain is refused, whatever its other roots are", () => {
   const bundles = new FederatedBundles();
-  expect(bundles.update(own, document(1, named))).toBe("taken");
+  expect(bundles.update(own, bundleOf(1, named))).toBe("taken");
   for (const roots of [[other], [named, other], [other, named], [root, other], [longer]]) {
-    expect(bundles.update(own, document(2, ...roots))).toBe("other-trust-domain");
+    expect(bundles.update(own, bundleOf(2, ...roots))).toBe("other-trust-domain");
   }
   expect(bundles.current.get(own)).toEqual([named.certificate]);
 });

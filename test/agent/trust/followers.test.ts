@@ -10,16 +10,11 @@ import {
 } from "../../../src/agent/trust/followers.ts";
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { createRevocation, isSettled } from "../../testkit/agent/revocation.ts";
+import { bundleOf } from "../../testkit/agent/test-authority.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { trustDomain, workload } from "../../testkit/pki/certificates.ts";
-import {
-  type CrlAuthority,
-  createCrlAuthority,
-  crlTime,
-  parsedCrl,
-} from "../../testkit/pki/crl-authority.ts";
+import { createCrlAuthority, crlTime, parsedCrl } from "../../testkit/pki/crl-authority.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 const [a, b] = await Promise.all([createCrlAuthority(), createCrlAuthority()]);
@@ -55,11 +50,6 @@ function run(part: { run(signal: AbortSignal): Promise<void> } | undefined): voi
   void part?.run(ending.signal);
   onTestFinished(() => ending.abort());
 }
-
-const bundleOf = (sequence: number, ...roots: readonly CrlAuthority[]): SpiffeBundle => ({
-  roots: roots.map(({ certificate }) => certificate),
-  ...{ sequence, refreshSeconds: 300, jwtKeys: [] },
-});
 
 const x5c = [a.certificate.raw.toString("base64")];
 const document = JSON.stringify({ keys: [{ use: "x509-svid", x5c }], spiffe_refresh_hint: 1 });

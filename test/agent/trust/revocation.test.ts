@@ -45,10 +45,16 @@ function follow() {
   };
 }
 
+/** The same once the root of `a` and its CRL are there. */
+function followA() {
+  const followed = follow();
+  followed.roots(a);
+  followed.revocation.take([crlOfA]);
+  return followed;
+}
+
 test("CRLs stay in force while a new root has no CRL yet, and its CRL is fetched at once", () => {
-  const { revocation, trust, roots, asked, log } = follow();
-  roots(a);
-  revocation.take([crlOfA]);
+  const { revocation, trust, roots, asked, log } = followA();
   expect(revocation.crls).toEqual([crlOfA]);
   roots(a, b);
   expect(revocation).toMatchObject({ crls: [crlOfA], isAwaiting: true, fault: undefined });
@@ -62,9 +68,7 @@ test("CRLs stay in force while a new root has no CRL yet, and its CRL is fetched
 });
 
 test("CRLs are updated while a new root has no CRL yet", async () => {
-  const { revocation, roots } = follow();
-  roots(a);
-  revocation.take([crlOfA]);
+  const { revocation, roots } = followA();
   roots(a, b);
   const next = await crlOf(a, { number: 2, revoked: ["07"] });
   revocation.take([next]);
@@ -72,9 +76,7 @@ test("CRLs are updated while a new root has no CRL yet", async () => {
 });
 
 test("CRLs stay in force for ten seconds without the CRL of a new root, and no longer", () => {
-  const { revocation, roots, pass, asked, log } = follow();
-  roots(a);
-  revocation.take([crlOfA]);
+  const { revocation, roots, pass, asked, log } = followA();
   roots(a, b);
   pass(9);
   expect(revocation.crls).toEqual([crlOfA]);
@@ -89,10 +91,8 @@ test("CRLs stay in force for ten seconds without the CRL of a new root, and no l
 });
 
 test("each new root has ten seconds of its own, however long ago another waited", async () => {
-  const { revocation, trust, roots, pass } = follow();
+  const { revocation, trust, roots, pass } = followA();
   const c = await createCrlAuthority();
-  roots(a);
-  revocation.take([crlOfA]);
   roots(a, b);
   pass(5);
   revocation.take([crlOfA, crlOfB]);
@@ -106,10 +106,8 @@ test("each new root has ten seconds of its own, however long ago another waited"
 });
 
 test("two new roots wait for their CRLs together", async () => {
-  const { revocation, trust, roots } = follow();
+  const { revocation, trust, roots } = followA();
   const c = await createCrlAuthority();
-  roots(a);
-  revocation.take([crlOfA]);
   roots(a, b, c);
   expect(revocation).toMatchObject({ crls: [crlOfA], isAwaiting: true });
   revocation.take([crlOfA, crlOfB]);
@@ -119,9 +117,7 @@ test("two new roots wait for their CRLs together", async () => {
 });
 
 test("another CRL of the same number and time says what it says, and an older one nothing", async () => {
-  const { revocation, roots, log, refused } = follow();
-  roots(a);
-  revocation.take([crlOfA]);
+  const { revocation, log, refused } = followA();
   const { pem } = revocation;
   let changes = 0;
   revocation.changes.add(() => void changes++);
@@ -187,9 +183,7 @@ test("CRLs are kept for a root that becomes known later, which is no error", () 
 });
 
 test("a taint with immediate effect is no fault for the moment until the CRL of the only root is there", async () => {
-  const { revocation, roots, asked, log } = follow();
-  roots(a);
-  revocation.take([crlOfA]);
+  const { revocation, roots, asked, log } = followA();
   roots(b);
   expect(revocation).toMatchObject({ crls: [], isAwaiting: true });
   expect(asked()).toBe(1);
@@ -199,9 +193,7 @@ test("a taint with immediate effect is no fault for the moment until the CRL of 
 });
 
 test("CRLs that do not come after a taint with immediate effect are a fault after ten seconds", () => {
-  const { revocation, roots, pass, log } = follow();
-  roots(a);
-  revocation.take([crlOfA]);
+  const { revocation, roots, pass, log } = followA();
   roots(b);
   pass(9);
   expect(log.operations.at(-1)).toMatchObject({ event: "revocation-lists-used" });
@@ -211,9 +203,7 @@ test("CRLs that do not come after a taint with immediate effect are a fault afte
 });
 
 test("CRLs of a former root do not keep the only root from verifiers", () => {
-  const { revocation, trust, roots } = follow();
-  roots(a);
-  revocation.take([crlOfA]);
+  const { revocation, trust, roots } = followA();
   roots(b);
   expect(trust.served).toEqual([b.certificate]);
   expect(revocation.crls).toEqual([]);

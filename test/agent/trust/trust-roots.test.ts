@@ -4,8 +4,11 @@ import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x50
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
 import { MeshRoots } from "../../../src/program/bundle/mesh-roots.ts";
-import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
-import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
+import {
+  bundleOf,
+  createTestAuthority,
+  type TestAuthority,
+} from "../../testkit/agent/test-authority.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 
@@ -22,12 +25,12 @@ async function answer(name: string, issuer: TestAuthority, ...others: TestAuthor
   return parseAnswer([leaf, bundle], { spiffeId, privateKey: key.privateKey }, now);
 }
 
-const bundle = (sequence: number, ...authorities: TestAuthority[]): SpiffeBundle => ({
-  sequence,
-  refreshSeconds: 1,
-  jwtKeys: [],
-  roots: authorities.map(({ certificate }) => certificate),
-});
+/** What an agent trusts that has read bundles with these roots, one after the other. */
+function followed(...bundles: readonly (readonly TestAuthority[])[]): TrustRoots {
+  const trust = new TrustRoots();
+  for (const [i, roots] of bundles.entries()) trust.updateFromBundle(bundleOf(i + 1, ...roots));
+  return trust;
+}
 
 const names = (trust: TrustRoots): string =>
   trust.current
@@ -74,13 +77,12 @@ test("roots of answers for several identities are all trusted", async () => {
 test("roots are those of the bundle once there is one", async () => {
   const trust = new TrustRoots();
   trust.updateFromAnswer(await answer("x", a));
-  expect(trust.updateFromBundle(bundle(1, b))).toBe("changed");
+  expect(trust.updateFromBundle(bundleOf(1, b))).toBe("changed");
   expect(names(trust)).toBe("b");
 });
 
 test("roots of an answer count beside the bundle until the next poll", async () => {
-  const trust = new TrustRoots();
-  trust.updateFromBundle(bundle(1, a));
+  const trust = followed([a]);
   trust.updateFromAnswer(await answer("x", b));
   expect(names(trust)).toBe("ab");
   trust.confirmBundle();
@@ -88,41 +90,37 @@ test("roots of an answer count beside the bundle until the next poll", async () 
 });
 
 test("roots that a bundle has withdrawn are restored by no answer and by no older bundle", async () => {
-  const trust = new TrustRoots();
-  trust.updateFromBundle(bundle(1, a, b));
-  trust.updateFromBundle(bundle(2, b));
+  const trust = followed([a, b], [b]);
   const stale = await answer("x", a, b);
   expect(trust.accepts(stale, now)).toBe(false);
   trust.updateFromAnswer(stale);
   expect(names(trust)).toBe("b");
-  expect(trust.updateFromBundle(bundle(1, a, b))).toBe("sequence-backwards");
+  expect(trust.updateFromBundle(bundleOf(1, a, b))).toBe("sequence-backwards");
   expect(names(trust)).toBe("b");
 });
 
 test("a bundle of a lower number is current while its roots and keys are the same", async () => {
   const trust = new TrustRoots();
-  trust.updateFromBundle(bundle(3, a, b));
-  expect(trust.updateFromBundle(bundle(2, b, a))).toBe("unchanged");
+  trust.updateFromBundle(bundleOf(3, a, b));
+  expect(trust.updateFromBundle(bundleOf(2, b, a))).toBe("unchanged");
   expect(trust.sequence).toBe(3);
   const { publicJwk } = await createTokenKey("ES256", "k");
   const keys = JwtSvidKeys.in([{ ...publicJwk, use: "jwt-svid" }]);
   expect(keys).toHaveLength(1);
-  expect(trust.updateFromBundle({ ...bundle(2, a, b), jwtKeys: keys })).toBe("sequence-backwards");
+  expect(trust.updateFromBundle({ ...bundleOf(2, a, b), jwtKeys: keys })).toBe(
+    "sequence-backwards",
+  );
 });
 
 test("roots that were withdrawn are restored by a newer bundle", async () => {
-  const trust = new TrustRoots();
-  trust.updateFromBundle(bundle(1, a, b));
-  trust.updateFromBundle(bundle(2, b));
-  trust.updateFromBundle(bundle(3, a, b));
+  const trust = followed([a, b], [b], [a, b]);
   expect(trust.accepts(await answer("x", a), now)).toBe(true);
   expect(names(trust)).toBe("ab");
 });
 
 test("roots are kept when a bundle is empty", () => {
-  const trust = new TrustRoots();
-  trust.updateFromBundle(bundle(1, a));
-  expect(trust.updateFromBundle(bundle(2))).toBe("empty");
+  const trust = followed([a]);
+  expect(trust.updateFromBundle(bundleOf(2))).toBe("empty");
   expect(names(trust)).toBe("a");
 });
 
@@ -141,10 +139,10 @@ test("roots notify of changes alone", async () => {
   trust.changes.add(() => changes++);
   trust.updateFromAnswer(await answer("x", a));
   trust.updateFromAnswer(await answer("x", a));
-  trust.updateFromBundle(bundle(1, a));
+  trust.updateFromBundle(bundleOf(1, a));
   trust.confirmBundle();
   expect(changes).toBe(1);
-  trust.updateFromBundle(bundle(2, a, b));
+  trust.updateFromBundle(bundleOf(2, a, b));
   expect(changes).toBe(2);
 });
 
@@ -153,7 +151,7 @@ test("roots do not verify a certificate whose root is gone", async () => {
   const taken = await answer("x", a);
   trust.updateFromAnswer(taken);
   expect(trust.verifies(taken.svid, now)).toBe(true);
-  trust.updateFromBundle(bundle(1, b));
+  trust.updateFromBundle(bundleOf(1, b));
   expect(trust.verifies(taken.svid, now)).toBe(false);
 });
 
@@ -178,8 +176,8 @@ test("the roots of a file count while the mesh has none that are current", async
 
 test("a root that the CA has withdrawn counts in no file in the next run, even at another address", async () => {
   const first = new TrustRoots("https://a.test");
-  first.updateFromBundle(bundle(1, a));
-  first.updateFromBundle(bundle(2, b));
+  first.updateFromBundle(bundleOf(1, a));
+  first.updateFromBundle(bundleOf(2, b));
   for (const address of ["https://a.test", "https://b.test"]) {
     const next = new TrustRoots(address);
     next.recall(first.record);
@@ -192,32 +190,28 @@ test("a certificate is withdrawn once its root was and another is none of the me
   const [own, others] = [await answer("x", a), await answer("x", c)];
   const isWithdrawn = ({ svid: { chain } }: typeof own): boolean =>
     trust.hasWithdrawn(chain[0], [a.certificate, b.certificate], now);
-  trust.updateFromBundle(bundle(1, a, b));
+  trust.updateFromBundle(bundleOf(1, a, b));
   expect([own, others].map(isWithdrawn)).toEqual([false, false]);
-  trust.updateFromBundle(bundle(2, b));
+  trust.updateFromBundle(bundleOf(2, b));
   expect([own, others].map(isWithdrawn)).toEqual([true, false]);
-  trust.updateFromBundle(bundle(3, a, b));
+  trust.updateFromBundle(bundleOf(3, a, b));
   expect(isWithdrawn(own)).toBe(false);
   // The root is withdrawn, but not its key.
-  trust.updateFromBundle(bundle(4, await a.again(), b));
+  trust.updateFromBundle(bundleOf(4, await a.again(), b));
   expect(isWithdrawn(own)).toBe(false);
 });
 
 test("an answer is accepted by the root that it leads to, whichever of its roots was withdrawn", async () => {
-  const trust = new TrustRoots();
-  trust.updateFromBundle(bundle(1, a, b));
-  trust.updateFromBundle(bundle(2, b));
+  const trust = followed([a, b], [b]);
   // Each has both roots, and a leaf of its first.
   expect(trust.accepts(await answer("x", b, a), now)).toBe(true);
   expect(trust.accepts(await answer("x", a, b), now)).toBe(false);
-  trust.updateFromBundle(bundle(3, a, b));
+  trust.updateFromBundle(bundleOf(3, a, b));
   expect(trust.accepts(await answer("x", a, b), now)).toBe(true);
 });
 
 test("a second root of an answer that was withdrawn neither counts nor leads to its certificate", async () => {
-  const trust = new TrustRoots();
-  trust.updateFromBundle(bundle(1, a, b));
-  trust.updateFromBundle(bundle(2, b));
+  const trust = followed([a, b], [b]);
   const { svid } = await answer("x", a);
   const stale = { svid, roots: [b.certificate, a.certificate, c.certificate] };
   expect(trust.accepts(stale, now)).toBe(false);
@@ -232,14 +226,13 @@ test("a bundle of the same number and other content counts: its CA does without 
     [[b], "b"],
     [[a, c], "ac"],
   ] as const) {
-    trust.updateFromBundle(bundle(0, ...each));
+    trust.updateFromBundle(bundleOf(0, ...each));
     expect(names(trust)).toBe(expected);
   }
 });
 
 test("roots are held back as the last call says, and no others", () => {
-  const trust = new TrustRoots();
-  trust.updateFromBundle(bundle(1, a, b, c));
+  const trust = followed([a, b, c]);
   const told: number[] = [];
   trust.changes.add(() => told.push(trust.served.length));
   trust.holdBack([a.certificate]);

@@ -1,4 +1,4 @@
-import { createServer, type RequestListener } from "node:http";
+import type { RequestListener } from "node:http";
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import type { ProbeMethod, ReadinessProbe } from "../../../src/agent/configuration/proxy-config.ts";
@@ -13,7 +13,7 @@ import type { WorkloadHealth } from "../../../src/agent/xds/xds-stream.ts";
 import type { Pause } from "../../../src/foundation/pause.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { listenOnLoopback } from "../../testkit/network/loopback.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
 import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
 
@@ -103,10 +103,8 @@ const addresses: ProbeAddresses = { host: "127.0.0.1", localAddress: undefined }
 const never = new AbortController().signal;
 
 async function listen(listener: RequestListener): Promise<number> {
-  const server = createServer(listener);
-  const { host, close } = await listenOnLoopback(server);
-  onTestFinished(() => close());
-  return Number(host.split(":")[1]);
+  const { origin } = await startLoopbackServer(listener);
+  return Number(new URL(origin).port);
 }
 
 const ask = (method: ProbeMethod, signal = never, from = addresses) =>

@@ -8,6 +8,18 @@ import {
   X509CertificateGenerator,
   X509Certificate as X509Reader,
 } from "@peculiar/x509";
+import type { SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
+
+/** A bundle with the roots of these authorities. */
+export const bundleOf = (
+  sequence: number,
+  ...authorities: readonly { readonly certificate: X509Certificate }[]
+): SpiffeBundle => ({
+  sequence,
+  refreshSeconds: 300,
+  jwtKeys: [],
+  roots: authorities.map(({ certificate }) => certificate),
+});
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
