@@ -125,7 +125,7 @@ export default defineConfig({
           experimental: { viteModuleRunner: false },
           globalSetup: ["./test/testkit/programs/bundled-program.ts"],
           provide: { propertySeed },
-          setupFiles: [propertySetup, "./test/testkit/pki/certificate-equality.ts"],
+          setupFiles: ["./test/testkit/once-a-worker.ts"],
           include: ["test/**/*.test.ts"],
           exclude: ["test/worker/**", "test/interop/**"],
         },
