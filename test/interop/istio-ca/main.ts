@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
 import { startIstiod } from "../agent/xds/istiod.ts";
 import { startMesh } from "../native-grpc/mesh.ts";
+import { notRun, type Outcome, playRows, reportOutcomes } from "../outcome-table.ts";
 import { prebuilt, prebuiltIstiod } from "../prebuilt.ts";
 import { scenes, startPod } from "./scenes.ts";
 
@@ -16,9 +16,9 @@ async function play(program: string, folder: string): Promise<Outcome[]> {
   const { issuer } = mesh.issuerTable("");
   const istiod = await startIstiod({ program, folder, issuer });
   const pod = await startPod({ istiod, mesh }, join(folder, "pod"));
-  const outcomes: Outcome[] = [];
-  for (const [what, act] of scenes)
-    outcomes.push(await shown({ ...names, what }, () => act({ istiod, mesh, folder, pod })));
+  const stage = { istiod, mesh, folder, pod };
+  const rows = scenes.map(([what, act]) => [what, () => act(stage)] as const);
+  const outcomes = await playRows(names, rows);
   await pod.agent.end();
   await istiod.end();
   await mesh.end();

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
 import { startMoto } from "../moto.ts";
+import { notRun, type Outcome, playRows, reportOutcomes } from "../outcome-table.ts";
 import { startVault } from "../own-root/vault.ts";
 import { fromGoModule, python } from "../software.ts";
 import { scenesOf } from "./scenes.ts";
@@ -17,8 +17,8 @@ const row = { client: "keys in a key service" };
 
 async function play(server: string, open: OpenService): Promise<void> {
   const service = await open();
-  for (const [what, scene] of scenesOf(service))
-    outcomes.push(await shown({ ...row, server, what }, () => scene(service)));
+  const rows = scenesOf(service).map(([what, scene]) => [what, () => scene(service)] as const);
+  outcomes.push(...(await playRows({ ...row, server }, rows)));
   await service.end();
 }
 

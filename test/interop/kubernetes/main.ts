@@ -1,5 +1,5 @@
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { type Outcome, report } from "../outcomes.ts";
+import { notRun, type Outcome, reportOutcomes } from "../outcome-table.ts";
 import { namedBy } from "../software.ts";
 import { type ControlPlane, startControlPlane } from "./cluster/control-plane.ts";
 import {
@@ -14,7 +14,7 @@ import { playDeployments } from "./deployments/deployment-rows.ts";
 import { podRows } from "./pod-rows.ts";
 import { replicaRows } from "./replica-rows.ts";
 import { distributeRows, rootRows } from "./root-rows.ts";
-import { namedRows, playRows, type Row } from "./rows.ts";
+import { namedRows, playIn, type Row } from "./rows.ts";
 import { certManagerRows } from "./signers/cert-manager-rows.ts";
 import { certificateRows } from "./signers/certificate-rows.ts";
 import { istioCsrRows } from "./signers/istio-csr-rows.ts";
@@ -78,8 +78,7 @@ async function playOn(version: KubernetesVersion): Promise<Outcome[]> {
   console.log(`on ${participants.server}`);
   const isReduced = isReducedOn(version.isBeta);
   const programs = await controlPlanePrograms(version);
-  if (typeof programs === "string")
-    return [{ ...participants, passed: 0, faults: [], missing: programs }];
+  if (typeof programs === "string") return [notRun({ ...participants, what: "all" }, programs)];
   const { server } = participants;
   const outcomes = await inCluster(programs, async (plane, folder) => {
     const istioCsr = namedBy("RAMPART_ISTIO_CSR");
@@ -89,12 +88,14 @@ async function playOn(version: KubernetesVersion): Promise<Outcome[]> {
       { ...participants, wanted: namedRows(rowsOn(version.isBeta), part) },
     ].filter(({ wanted }) => wanted.length > 0);
     const played: Outcome[] = [];
-    if ("notPlayed" in istioCsr && part === "")
-      played.push({ client: "istio-csr", server, passed: 0, faults: [], ...istioCsr });
+    if ("notPlayed" in istioCsr && part === "") {
+      const detail = istioCsr.notPlayed;
+      played.push({ client: "istio-csr", server, what: "all", result: "not played", detail });
+    }
     const scene = groups.length > 0 ? [await setScene(plane, folder)] : [];
     for (const each of scene)
       for (const { wanted, ...names } of groups)
-        played.push({ ...names, ...(await playRows(wanted, each)) });
+        played.push(...(await playIn(each, names, wanted)));
     return isReduced ? played : [...played, ...(await playDeployments(plane, server, part))];
   });
   if (isReduced || namedRows(tutorialRows, part).length === 0) return outcomes;
@@ -106,13 +107,12 @@ async function runTutorial(
   plane: ControlPlane,
   folder: string,
 ): Promise<Outcome[]> {
-  const outcome = { client: "kubectl and helm", server };
+  const names = { client: "kubectl and helm", server };
   const helm = await findHelm();
-  if ("missing" in helm) return [{ ...outcome, passed: 0, faults: [], missing: helm.missing }];
-  const scene = { plane, folder, helm: helm.program };
-  return [{ ...outcome, ...(await playRows(tutorialRows, scene)) }];
+  if ("missing" in helm) return [notRun({ ...names, what: "all" }, helm.missing)];
+  return playIn({ plane, folder, helm: helm.program }, names, tutorialRows);
 }
 
 const outcomes: Outcome[] = [];
 for (const version of versions) outcomes.push(...(await playOn(version)));
-report(outcomes);
+reportOutcomes(outcomes);

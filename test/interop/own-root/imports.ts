@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { plainBundles } from "../../fuzz/imports/plain-bundles.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { notRun, type Outcome, shown } from "../agent/outcome-table.ts";
+import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import {
   askInLines,
   faultsOf,

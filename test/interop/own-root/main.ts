@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
 import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { prebuilt, prebuiltIstiod } from "../prebuilt.ts";

@@ -1,5 +1,5 @@
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
+import { type Outcome, reportOutcomes } from "../outcome-table.ts";
 import { familyScenes } from "./family-scenes.ts";
 import { makeNetwork, podAt, servers } from "./network.ts";
 import { proxyScenes } from "./proxy-scenes.ts";
@@ -19,19 +19,6 @@ export interface Stage {
   readonly programs: Programs;
 }
 
-/** What a scene shows, and how. @returns What was seen. */
-export type Scene = readonly [what: string, play: () => Promise<string>];
-
-/** Plays scenes one after the other. One that fails does not end the others. */
-export async function playAll(
-  names: Pick<Outcome, "client" | "server">,
-  scenes: readonly Scene[],
-): Promise<Outcome[]> {
-  const outcomes: Outcome[] = [];
-  for (const [what, play] of scenes) outcomes.push(await shown({ ...names, what }, play));
-  return outcomes;
-}
-
 // The exit ends the started processes, which a signal alone would leave running.
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 
@@ -42,7 +29,6 @@ await makeNetwork(folder, {
   "keys.example": [servers.v4],
   "vault.example": [servers.v4],
   "s3.example": [servers.v4],
-  "kube.example": [servers.v4],
   "gateway.example": [podAt(0).v4],
   // c-ares merges the lines of an address, and then misses a name that has another: these have their own.
   "dual.example": [servers.v6, "10.88.0.2"],

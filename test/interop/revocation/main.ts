@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
-import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
 import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { playPilotAgent } from "./pilot-agent-scene.ts";

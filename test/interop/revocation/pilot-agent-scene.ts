@@ -7,7 +7,7 @@ import { freePorts } from "../../testkit/network/free-ports.ts";
 import { type Child, run } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { startWorkload } from "../agent/envoy-pair.ts";
-import { notRun, type Outcome, shown } from "../agent/outcome-table.ts";
+import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import {
   pilotSocketIn,
   prebuiltPilotAgent,

@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "../../testkit/time/until.ts";
-import { notRun, type Outcome, shown } from "../agent/outcome-table.ts";
+import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import { namedBy } from "../software.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { startAgent } from "./workloads.ts";

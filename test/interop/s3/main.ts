@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { notRun, type Outcome, reportOutcomes, shown } from "../agent/outcome-table.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
 import { fromGoProxy, python, type Software } from "../software.ts";
 import { type Gateway, startGateway, startSeaweed } from "./gateway.ts";
 import { playLog } from "./log.ts";

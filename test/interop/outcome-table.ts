@@ -1,5 +1,5 @@
-import { messageOf } from "../../../src/foundation/errors.ts";
-import { report, type Outcome as SharedOutcome } from "../outcomes.ts";
+import { messageOf } from "../../src/foundation/errors.ts";
+import { report, type Outcome as SharedOutcome } from "./outcomes.ts";
 
 /** One claim, and whether the suite has shown it. */
 export interface Outcome {
@@ -15,10 +15,22 @@ export interface Outcome {
 /** Who is played against whom, and what that is to show. */
 export type Claim = Pick<Outcome, "client" | "server" | "what">;
 
-/** The outcome of a play, which resolves with what was seen. What it throws is the fault. */
-export async function shown(claim: Claim, play: () => Promise<string>): Promise<Outcome> {
+/** A play, which may resolve with what was seen. What it throws is the fault. */
+export type Play = () => Promise<unknown>;
+
+/** Plays rows in their order: a later one may need what an earlier one has made. */
+export async function playRows(
+  names: Omit<Claim, "what">,
+  rows: readonly (readonly [what: string, play: Play])[],
+): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for (const [what, play] of rows) outcomes.push(await shown({ ...names, what }, play));
+  return outcomes;
+}
+
+export async function shown(claim: Claim, play: Play): Promise<Outcome> {
   const outcome = await play().then(
-    (detail) => ({ ...claim, result: "ok" as const, detail }),
+    (seen) => ({ ...claim, result: "ok" as const, detail: String(seen ?? "") }),
     (error) => ({ ...claim, result: "FAILED" as const, detail: messageOf(error) }),
   );
   console.error(`${outcome.result}: ${claim.what}: ${outcome.detail}`);
