@@ -8,7 +8,7 @@ import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/x
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { until } from "../../testkit/time/until.ts";
-import { type Outcome, shown } from "./outcome-table.ts";
+import { type Outcome, shown } from "../outcome-table.ts";
 import { statusOf } from "./processes/steady-load.ts";
 import { type SupervisionOptions, startWithBootstrap } from "./supervision.ts";
 

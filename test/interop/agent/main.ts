@@ -1,16 +1,14 @@
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
 import { fromGoModule, type Software } from "../software.ts";
-import { drainScenes } from "./drain.ts";
 import { startEdgeCa } from "./edge-ca.ts";
 import { startEnvoyPair } from "./envoy-pair.ts";
 import { startForeignDomain } from "./foreign-domain.ts";
 import { gateways } from "./gateways.ts";
-import { notRun, type Outcome, reportOutcomes, shown } from "./outcome-table.ts";
 import { AgentProcess } from "./processes/agent-process.ts";
 import { startPausableProxy } from "./processes/pausable-proxy.ts";
 import { SpiffeWatcher } from "./processes/spiffe-watcher.ts";
@@ -24,13 +22,12 @@ import {
   scenes,
   spireNames,
   suddenTaint,
-  threeRenewals,
   wholeRotation,
   wrongIdentities,
 } from "./scenes.ts";
 import { servingForIstiod } from "./serving.ts";
 import { supervision } from "./supervision.ts";
-import { playXds } from "./xds/xds-scenes.ts";
+import { playXds } from "./xds/istiod-mesh.ts";
 
 const pythonClient = "spiffe 0.3.2 (Python)";
 const goSpiffe = "go-spiffe 2.9.0";
@@ -74,14 +71,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   const load = new SteadyLoad([envoys.keptUrl, envoys.freshUrl, envoys.freshUrl]);
   const stage = { ca, network, agents: { a, b }, envoys, load };
   for (const [what, act] of scenes) {
-    const outcome = await playScene(what, act, stage);
-    outcomes.push(outcome);
-    // A new root comes before the rotation, and then an older bundle, which agents must refuse.
-    if (act === threeRenewals) {
-      foreign.publish(2, 2);
-      await sleep(3_000);
-      foreign.publish(1, 3);
-    }
+    outcomes.push(await playScene(what, act, stage));
     if (act === wholeRotation) outcomes.push(...(await watched(watchers)));
   }
   await load.stop();
@@ -119,9 +109,8 @@ async function playAlone(envoy: string, folder: string, stage: Stage): Promise<O
     await suddenTaint(stage),
     await nodeProxy(envoy, folder, stage),
     await supervision({ envoy, folder, baseId, variables, inboundPort }),
-    ...(await drainScenes({ envoy, folder, baseId: baseId + 1, variables, inboundPort })),
     await servingForIstiod({ folder, variables: istiod }),
-    ...(await gateways({ envoy, folder, baseId: baseId + 4, variables, inboundPort })),
+    ...(await gateways({ envoy, folder, baseId: baseId + 1, variables, inboundPort })),
   ];
 }
 

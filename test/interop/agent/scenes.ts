@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { until } from "../../testkit/time/until.ts";
+import { type Outcome, shown } from "../outcome-table.ts";
 import type { EdgeCa } from "./edge-ca.ts";
 import { type EnvoyPair, startEnvoyPair } from "./envoy-pair.ts";
-import { type Outcome, shown } from "./outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import type { PausableProxy } from "./processes/pausable-proxy.ts";
 import { counted, SteadyLoad, statusOf } from "./processes/steady-load.ts";
@@ -65,7 +65,7 @@ export async function playScene(
   return shown({ ...sidecars, what }, async () => `${await act(stage)}; ${counted(stage.load)}`);
 }
 
-export async function threeRenewals({ agents }: Stage): Promise<string> {
+async function threeRenewals({ agents }: Stage): Promise<string> {
   const seen = new Set<string>();
   await until("four certificates", async () => {
     const { identities } = await agents.a.status();

@@ -55,12 +55,6 @@ export class AgentProcess {
     return (await (await fetch(this.#statusUrl)).json()) as AgentStatus;
   }
 
-  /** Sends one of pilot-agent's commands, such as `/drain`. */
-  async command(path: string): Promise<void> {
-    const { status } = await fetch(new URL(path, this.#statusUrl), { method: "POST" });
-    if (status !== 200) throw new Error(`${path} answered with ${status}`);
-  }
-
   async end(signal?: NodeJS.Signals): Promise<number> {
     return (await this.#child?.end(signal)) ?? -1;
   }

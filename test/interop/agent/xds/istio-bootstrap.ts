@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { runWell, startChild } from "../../../testkit/programs/child-process.ts";
 import { program } from "../../../testkit/programs/rampart-process.ts";
+import { notRun, type Outcome, shown } from "../../outcome-table.ts";
 import { prebuilt } from "../../prebuilt.ts";
 import { orMissing } from "../../software.ts";
-import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import { prebuiltPilotAgent } from "./pilot-agent.ts";
 
 /** Where the agent's bootstrap is another than that of Istio's own template, and why. */

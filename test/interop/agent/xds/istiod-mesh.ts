@@ -1,45 +1,67 @@
-import { mkdir } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
-import { until } from "../../../testkit/time/until.ts";
+import { repeatedly, until } from "../../../testkit/time/until.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
+import { type Mesh, startMesh } from "../../native-grpc/mesh.ts";
+import { startServers } from "../../native-grpc/servers/servers.ts";
+import { notRun, type Outcome, shown } from "../../outcome-table.ts";
 import { prebuilt, prebuiltIstiod } from "../../prebuilt.ts";
-import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import type { AgentProcess } from "../processes/agent-process.ts";
 import { counted, SteadyLoad, statusOf } from "../processes/steady-load.ts";
+import { compareBootstraps } from "./istio-bootstrap.ts";
 import { type Istiod, startIstiod } from "./istiod.ts";
 import { addresses, namespace, writeMeshConfiguration } from "./mesh-configuration.ts";
 import { configuredNames, prebuiltPilotAgent, startPilotAgent } from "./pilot-agent.ts";
 import { startSidecar } from "./sidecar.ts";
 import { startWorkload } from "./workload.ts";
-import type { MeshParts } from "./xds-scenes.ts";
 
 const client = "Envoy 1.40.0, twice, under `rampart agent run`";
 
-/** Two sidecars that a real istiod configures and Rampart certifies, by each kind of server. */
-export async function playIstiodMesh(parts: MeshParts): Promise<Outcome[]> {
+/** A life that lasts for a restart of istiod, and ends soon enough to wait for the next authority. */
+const leafSeconds = 20;
+const leaves = {
+  DEFAULT_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
+  MAX_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
+  AUTHORITY_LIFETIME: `${5 * leafSeconds}s`,
+};
+
+/** The XDS proxy between Envoy and a real istiod: the bootstrap, and two sidecars that Rampart certifies. */
+export async function playXds(envoy: string, folder: string): Promise<Outcome[]> {
   const [found, pilot] = [await prebuilt(prebuiltIstiod), await prebuilt(prebuiltPilotAgent)];
   const names = { client, server: "istiod of 2026-08-27, rampart", what: "mutual TLS by istiod" };
-  if ("missing" in found) return [notRun(names, found.missing)];
-  if ("missing" in pilot) return [notRun(names, pilot.missing)];
-  const outcomes: Outcome[] = [];
-  for (const ca of [parts.servers.serve, parts.servers.gateway]) {
-    const folder = join(parts.folder, ca.name.replace(" ", "-"));
-    const programs = { istiodProgram: found.program, pilotAgent: pilot.program };
-    outcomes.push(...(await playWith({ ...parts, ...programs, folder, ca })));
-  }
-  return outcomes;
+  const bootstraps = await compareBootstraps(folder);
+  if ("missing" in found) return [bootstraps, notRun(names, found.missing)];
+  if ("missing" in pilot) return [bootstraps, notRun(names, pilot.missing)];
+  const mesh = await startMesh(folder);
+  const servers = await startServers(join(folder, "ca"), mesh, { serve: leaves, worker: leaves });
+  const { serve: ca } = servers;
+  const refreshing = repeatedly(() => refreshRoots(ca), 1_000);
+  const programs = { istiodProgram: found.program, pilotAgent: pilot.program };
+  const outcomes = await playWith({ envoy, folder, mesh, ca, ...programs });
+  await refreshing.end();
+  await servers.end();
+  await mesh.end();
+  return [bootstraps, ...outcomes];
 }
 
-interface Stage extends MeshParts {
+/** The file that `rampart distribute` keeps in a cluster. */
+async function refreshRoots({ bundle, tls }: Server): Promise<void> {
+  const pem = await bundle().catch(() => undefined);
+  if (pem && tls) await writeFile(tls.rootsFile, pem);
+}
+
+interface Stage {
+  readonly envoy: string;
+  readonly folder: string;
+  readonly mesh: Mesh;
   readonly ca: Server;
   readonly istiodProgram: string;
   readonly pilotAgent: string;
 }
 
 async function playWith(stage: Stage): Promise<Outcome[]> {
-  const { envoy, folder, mesh, ca, istiodProgram, pilotAgent, leafSeconds } = stage;
-  await mkdir(folder);
+  const { envoy, folder, mesh, ca, istiodProgram, pilotAgent } = stage;
   const workload = await startWorkload(`spiffe://cluster.local/ns/${namespace}/sa/web`);
   const [service = 0] = await freePorts(1);
   await writeMeshConfiguration(join(folder, "config"), { service, workload: workload.port });
@@ -60,11 +82,9 @@ async function playWith(stage: Stage): Promise<Outcome[]> {
     return `plaintext: ${plain}`;
   });
   await show("Envoy takes everything that istiod sends", () => takesAll(web.agent, ledger.agent));
-  // What follows a root is the same behind either server.
-  if (ca === stage.servers.serve)
-    await show("istiod restarts, certificates renew and the root rotates at once", () =>
-      outlives({ ca, istiod, url, agent: web.agent }),
-    );
+  await show("istiod restarts, certificates renew and the root rotates at once", () =>
+    outlives({ ca, istiod, url, agent: web.agent }),
+  );
   const names = await configuredNames(web.adminUrl);
   await web.agent.end();
   await show("Envoy has what it has under pilot-agent", async () => {
