@@ -5,12 +5,12 @@ import { type Child, run, startChild } from "../../testkit/programs/child-proces
 import { launchRampart, program, runRampart } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { startWorkload } from "../agent/envoy-pair.ts";
-import type { Outcome } from "../agent/outcome-table.ts";
 import { statusOf } from "../agent/processes/steady-load.ts";
-import { ControlPlane } from "../agent/xds/control-plane.ts";
 import { compareBootstraps } from "../agent/xds/istio-bootstrap.ts";
+import { type Outcome, playRows } from "../outcome-table.ts";
 import { type PlacedCa, startPlacedCa } from "./ca.ts";
-import { playAll, type Stage } from "./inside.ts";
+import { startControlPlane } from "./control-plane.ts";
+import type { Stage } from "./inside.ts";
 import { type Pod, saidBy, servers, startPod } from "./network.ts";
 
 const caPort = 15_012;
@@ -24,7 +24,7 @@ interface FamilyStage extends Stage {
 
 /** Pods with IPv6 alone, with IPv4 alone, and with both of which one swallows packets. */
 export async function familyScenes({ folder, programs }: Stage): Promise<Outcome[]> {
-  const ca = await startPlacedCa(join(folder, "ca-of-families"), "[::]", {
+  const ca = await startPlacedCa(join(folder, "ca-of-families"), {
     LISTEN: `[::]:${caPort}`,
     SERVING_NAMES: ["dual.example", "swallowed.example", istiodName],
   });
@@ -38,7 +38,7 @@ export async function familyScenes({ folder, programs }: Stage): Promise<Outcome
   ];
   const names = { client: "Envoy 1.40.0 in a pod", server: "rampart agent" };
   const outcomes = [
-    ...(await playAll(names, [
+    ...(await playRows(names, [
       [
         "IPv6 alone: outbound by a name with both families",
         () => outbound(stage, six, "dual.example"),
@@ -170,10 +170,9 @@ async function listening(pod: Pod): Promise<readonly string[]> {
 /** Envoy under pilot-agent, and then under the agent, in a pod where a control plane configures it. */
 async function ports(stage: FamilyStage, pod: Pod): Promise<string> {
   const { own, environment } = await variablesOf(stage, "six", "dual.example");
-  const plane = await ControlPlane.start(stage.programs.plane, own, "127.0.0.1:9901");
-  await plane.configure({ version: "1" });
+  const plane = await startControlPlane(stage.programs.plane, own, "127.0.0.1:9901");
   // A way from the servers' IPv6 address to a port of this machine.
-  const relay = await startRelay(Number(plane.address.split(":")[1]), servers.v6);
+  const relay = await startRelay(plane.port, servers.v6);
   const config = {
     discoveryAddress: `dual.example:${relay.port}`,
     statusPort: 15_020,

@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
-import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { istiosTemplate } from "../agent/xds/istio-bootstrap.ts";
 import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
+import { type Outcome, reportOutcomes } from "../outcome-table.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { fromDebian, fromGoModule, orMissing, type Software } from "../software.ts";
 
@@ -19,10 +19,7 @@ const found: Readonly<Record<string, Software>> = {
   envoy: "program" in python ? await orMissing(() => envoyOf(python.program)) : python,
   pilotAgent: await prebuilt(prebuiltPilotAgent),
   template: await orMissing(istiosTemplate),
-  plane: await fromGoModule(
-    join(import.meta.dirname, "../agent/xds/control-plane"),
-    "agent-control-plane",
-  ),
+  plane: await fromGoModule(join(import.meta.dirname, "control-plane"), "control-plane"),
 };
 
 const names = { client: "network namespaces", server: "this machine" };
