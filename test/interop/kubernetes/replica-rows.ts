@@ -9,7 +9,7 @@ import type { Row } from "./rows.ts";
 import { emptied, storeClient } from "./store-rows.ts";
 
 /** Secrets of a real API server, with the rights of the component. */
-export async function secretsService(scene: Scene, folder: string): Promise<SharedService> {
+async function secretsService(scene: Scene, folder: string): Promise<SharedService> {
   const { plane } = scene;
   const client = await storeClient(scene);
   const token = await mint(plane, "istio-system", "rampart", { audiences: [] });
@@ -17,7 +17,6 @@ export async function secretsService(scene: Scene, folder: string): Promise<Shar
   await writeFile(tokenFile, token);
   await writeFile(caFile, plane.ca);
   return {
-    name: "kube-apiserver",
     port: Number(new URL(plane.server).port),
     keysBehind: (port) => ({
       STORE: "kubernetes",

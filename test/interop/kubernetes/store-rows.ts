@@ -47,16 +47,6 @@ const failing = (name: string) => (error: unknown) => {
   throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error });
 };
 
-async function hasNoOtherRights(scene: Scene): Promise<void> {
-  const client = await storeClient(scene);
-  const elsewhere = createSecretSpace(client.send, "istio-system");
-  await assert.rejects(elsewhere.list("now"), /refuses the credential/);
-  await assert.rejects(elsewhere.write("roots/ab", ""), /status 403/);
-  await assert.rejects(client.send({ path: "/api/v1/secrets" }), /refuses the credential/);
-  const maps = `/api/v1/namespaces/${namespace}/configmaps`;
-  await assert.rejects(client.send({ path: maps }), /refuses the credential/);
-}
-
 async function keepsIssuedCertificates(scene: Scene): Promise<void> {
   const { send } = await storeClient(scene);
   const space = createSecretSpace(send, namespace);
@@ -95,5 +85,4 @@ export const storeRows: readonly Row<Scene>[] = [
     keepsPromises,
   ],
   ["records in Secrets: issued certificates beside them", keepsIssuedCertificates],
-  ["records in Secrets: the rights of the component reach nothing else", hasNoOtherRights],
 ];

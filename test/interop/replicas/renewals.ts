@@ -33,11 +33,8 @@ export interface RenewalFigures {
   readonly expired: number;
   /** Certificates that the bundle of a replica does not verify. */
   readonly unverified: readonly string[];
-  /** How many bundles have verified a certificate. */
-  readonly verifications: number;
   /** Answers by the authority that signed. */
   readonly byAuthority: ReadonlyMap<string, number>;
-  readonly slowestMilliseconds: number;
 }
 
 /** Waits before the second to the fifth attempt, as pilot-agent has them (`pkg/security/retry.go`). */
@@ -67,8 +64,6 @@ export class Renewals {
   #renewals = 0;
   #failed = 0;
   #expired = 0;
-  #verifications = 0;
-  #slowestMilliseconds = 0;
 
   constructor(options: RenewalOptions) {
     this.#options = options;
@@ -86,9 +81,7 @@ export class Renewals {
       failed: this.#failed,
       expired: this.#expired,
       unverified: [...this.#unverified],
-      verifications: this.#verifications,
       byAuthority: new Map(this.#byAuthority),
-      slowestMilliseconds: this.#slowestMilliseconds,
     };
   }
 
@@ -143,14 +136,11 @@ export class Renewals {
     const account = `shop:web-${number}`;
     const { csrPem: csr } = await createWorkloadKey("spiffe://cluster.local/ns/any/sa/any");
     const headers = { authorization: `Bearer ${await this.#options.token(account)}` };
-    const begun = performance.now();
     for (const wait of [0, ...retryMilliseconds]) {
       await sleep(wait * (0.9 + 0.2 * Math.random()));
       const outcome = await client.createCertificate({ csr }, headers);
       if ("certChain" in outcome) {
         this.#renewals++;
-        const took = performance.now() - begun;
-        this.#slowestMilliseconds = Math.max(this.#slowestMilliseconds, took);
         return outcome.certChain;
       }
       const { code, message } = outcome;
@@ -171,8 +161,7 @@ export class Renewals {
     for (const { name, bundle } of this.#options.replicas) {
       const published = await bundle();
       if (published === undefined) continue;
-      if (signed(published)) this.#verifications++;
-      else this.#unverified.push(`${authority} is not in the bundle of ${name}`);
+      if (!signed(published)) this.#unverified.push(`${authority} is not in the bundle of ${name}`);
     }
   }
 }

@@ -2,7 +2,6 @@ import type { ObjectSpace } from "../../../src/node/stores/object-space.ts";
 
 /** A service that keeps the records of several replicas, as a story uses it. */
 export interface SharedService {
-  readonly name: string;
   /** Its port on this machine. */
   readonly port: number;
   /** The keys of `rampart.toml` for a process that reaches it by another port. */

@@ -9,12 +9,13 @@ export interface Pod {
 }
 
 /** From Kubernetes 1.37 on, a node may request only what a volume of the pod asks for. */
-const podCertificates = ["mesh.example.com/workload", "other.example.com/workload"].flatMap(
-  (signerName, i) =>
-    ["ECDSAP256", "RSA3072", "ED25519"].map((keyType) => ({
-      podCertificate: { signerName, keyType, credentialBundlePath: `${keyType}-${i}.pem` },
-    })),
-);
+const podCertificates = ["ECDSAP256", "RSA3072", "ED25519"].map((keyType) => ({
+  podCertificate: {
+    signerName: "mesh.example.com/workload",
+    keyType,
+    credentialBundlePath: `${keyType}.pem`,
+  },
+}));
 
 export async function createPod(
   { call }: ControlPlane,

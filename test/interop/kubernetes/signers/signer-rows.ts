@@ -3,16 +3,10 @@ import { generateKeyPairSync, sign, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runWell } from "../../../testkit/programs/child-process.ts";
-import { until } from "../../../testkit/time/until.ts";
-import { mint } from "../cluster/accounts.ts";
-import type { Json } from "../cluster/control-plane.ts";
-import { applyManifest } from "../cluster/manifests.ts";
 import type { Scene } from "../cluster/scene.ts";
-import { distributing } from "../distributing.ts";
 import type { Row } from "../rows.ts";
 import {
   answered,
-  base64Of,
   conditionOf,
   type PodCertificateStatusJson,
   requestAs,
@@ -20,7 +14,6 @@ import {
   type SignerScene,
   setSignerScene,
   signerName,
-  statusOf,
   stubRequest,
 } from "./signer-scene.ts";
 
@@ -66,35 +59,10 @@ async function requireWorkload(
   return leaf;
 }
 
-/** What `rampart distribute` keeps, with the rights of its manifests. */
-async function clusterTrustBundle(scene: Scene, { ca }: SignerScene): Promise<string> {
-  const { plane } = scene;
-  await applyManifest(plane, "base/distribute/distribute.yaml");
-  await applyManifest(plane, "components/cluster-trust-bundles/cluster-trust-bundles.yaml");
-  const token = await mint(plane, "istio-system", "rampart-distribute", { audiences: [] });
-  const values = {
-    UPSTREAM: `http://127.0.0.1:${ca.monitoringPort}`,
-    CONFIG_MAPS: false,
-    CLUSTER_TRUST_BUNDLE: [signerName],
-  };
-  const name = encodeURIComponent(`${signerName.replace("/", ":")}:root-cert`);
-  const path = `${plane.certificates}/clustertrustbundles/${name}`;
-  return distributing(scene, token, values, async () => {
-    let pem = "";
-    await until("there is no ClusterTrustBundle of the signer", async () => {
-      const { spec } = await plane.call("GET", path).catch(() => ({}) as Json);
-      pem = (spec as { trustBundle?: string } | undefined)?.trustBundle ?? "";
-      return pem !== "";
-    });
-    return pem;
-  });
-}
-
 async function issuesToPods(scene: Scene): Promise<void> {
   const { plane, folder } = scene;
   const pod = podOf(scene);
-  await withSigner(scene, ofPods, async (signers) => {
-    const roots = await clusterTrustBundle(scene, signers);
+  await withSigner(scene, ofPods, async ({ ca }) => {
     const serials = new Set<string>();
     for (const [kind, maxExpirationSeconds] of [
       ["ECDSAP256", 86_400],
@@ -104,7 +72,7 @@ async function issuesToPods(scene: Scene): Promise<void> {
       const spec = { ...(await stubSpec(kind)), maxExpirationSeconds };
       const name = await requestAs(plane, "node-1", pod, spec);
       const status = await answered(plane, pod, name);
-      const leaf = await requireWorkload(folder, status, roots);
+      const leaf = await requireWorkload(folder, status, await ca.bundle());
       serials.add(leaf.serialNumber);
       const [notBefore, notAfter, refresh] = [
         status.notBefore,
@@ -125,22 +93,13 @@ async function issuesForProofs(scene: Scene): Promise<void> {
   const { plane, folder } = scene;
   const pod = podOf(scene);
   await withSigner(scene, ofPods, async ({ ca }) => {
-    const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-384" });
-    const rsa = generateKeyPairSync("rsa", { modulusLength: 3072 });
-    const proofs = [
-      [publicKey, sign("sha256", Buffer.from(pod.uid), privateKey)],
-      [
-        rsa.publicKey,
-        sign("sha256", Buffer.from(pod.uid), { key: rsa.privateKey, padding: 6, saltLength: -2 }),
-      ],
-    ] as const;
-    for (const [key, proof] of proofs) {
-      const name = await requestAs(plane, "node-1", pod, {
-        pkixPublicKey: base64Of(key.export({ type: "spki", format: "der" })),
-        proofOfPossession: base64Of(proof),
-      });
-      await requireWorkload(folder, await answered(plane, pod, name), await ca.bundle());
-    }
+    const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 3072 });
+    const key = { key: privateKey, padding: 6, saltLength: -2 };
+    const name = await requestAs(plane, "node-1", pod, {
+      pkixPublicKey: publicKey.export({ type: "spki", format: "der" }).toString("base64"),
+      proofOfPossession: sign("sha256", Buffer.from(pod.uid), key).toString("base64"),
+    });
+    await requireWorkload(folder, await answered(plane, pod, name), await ca.bundle());
   });
 }
 
@@ -156,31 +115,10 @@ async function deniesByPolicy(scene: Scene): Promise<void> {
   });
 }
 
-/** NodeRestriction refuses the first before the signer sees it; the second is not the signer's. */
-async function leavesStrangersAlone(scene: Scene): Promise<void> {
-  const { plane } = scene;
-  const pod = podOf(scene);
-  await withSigner(scene, ofPods, async () => {
-    const spec = await stubSpec("ECDSAP256");
-    await assert.rejects(requestAs(plane, "node-2", pod, spec), /403 .*node-2|403/);
-    const strange = await requestAs(plane, "node-1", pod, {
-      ...(await stubSpec("ECDSAP256")),
-      signerName: "other.example.com/workload",
-    });
-    const own = await requestAs(plane, "node-1", pod, spec);
-    assert.equal(conditionOf(await answered(plane, pod, own)), "Issued Issued");
-    assert.equal((await statusOf(plane, pod, strange)).conditions, undefined);
-  });
-}
-
 /** The rows on signer names, each with the rights of deploy/kustomize/base/signer/signer.yaml. */
 export const signerRows: readonly Row<Scene>[] = [
-  [
-    "pod certificates: requested as a kubelet does, verified with the ClusterTrustBundle, refreshed",
-    issuesToPods,
-  ],
+  ["pod certificates: requested as a kubelet does, and refreshed", issuesToPods],
   ["pod certificates denied: a key type", deniesByPolicy],
-  ["pod certificates of a strange signer, and for another node's pod", leavesStrangersAlone],
 ];
 
 /** `v1` has no such form of a key. */

@@ -136,9 +136,6 @@ export async function stubRequest(kind: keyof typeof keyKinds): Promise<string> 
   return base64;
 }
 
-export const base64Of = (bytes: ArrayBuffer | Uint8Array): string =>
-  Buffer.from(bytes as ArrayBuffer).toString("base64");
-
 const uidOf = ({ metadata }: Json): string => (metadata as { uid: string }).uid;
 
 /** Requests a certificate for a pod with the credentials of a node, as its kubelet does. */
@@ -195,7 +192,7 @@ export interface PodCertificateStatusJson {
   readonly beginRefreshAt?: string;
 }
 
-export async function statusOf(
+async function statusOf(
   { callAs, certificates }: ControlPlane,
   { namespace, node }: ScenePod,
   name: string,
