@@ -2,8 +2,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
 import { askInLines, gnutlsJudge, goJudge, opensslJudge } from "../judges.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
 import type { Software } from "../software.ts";
 import { type JudgedList, judgedLists } from "./lists.ts";
 

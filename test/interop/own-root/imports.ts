@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { plainBundles } from "../../fuzz/imports/plain-bundles.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import {
   askInLines,
   faultsOf,
@@ -13,6 +12,7 @@ import {
   webpkiJudge,
 } from "../judges.ts";
 import { ask } from "../native-grpc/clients/clients.ts";
+import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import { fromGoModule, type Software } from "../software.ts";
 import {
   type Accepted,

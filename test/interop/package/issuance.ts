@@ -20,29 +20,14 @@ export interface Start {
 
 const spiffeId = "spiffe://cluster.local/ns/shop/sa/cart";
 
-/** A served CA, and a token of a workload. */
-export interface Serving {
-  readonly url: string;
-  readonly token: string;
-}
-
-/**
- * Starts `rampart serve` with files in a folder, gets a certificate from it, and ends it.
- *
- * @param meanwhile Work while it serves.
- */
-export async function serveAndIssue(
-  folder: string,
-  start: Start,
-  options: readonly string[] = [],
-  meanwhile: (serving: Serving) => Promise<void> = async () => {},
-): Promise<void> {
+/** Starts `rampart serve` with files in a folder, gets a certificate from it, and ends it. */
+export async function serveAndIssue(folder: string, start: Start): Promise<void> {
   await mkdir(folder, { recursive: true });
   if (start.user !== undefined) await chown(folder, start.user, start.user);
   const cluster = await startDevelopmentCluster({ port: 0, folder: join(folder, "cluster") });
   const config = join(folder, "rampart.toml");
   await writeFile(config, configurationFor(cluster.issuer, join(folder, "store")));
-  const child = startServing(start, ["--config", config, ...options], folder);
+  const child = startServing(start, ["--config", config], folder);
   const ended = once(child, "exit");
   try {
     const port = await plaintextPort(child, ended);
@@ -61,7 +46,6 @@ export async function serveAndIssue(
     const report = new Map(certificateReport([certChain, trustBundle.pem], key));
     assert.equal(report.get("SPIFFE ID"), spiffeId);
     await assert.rejects(clientWith(`${token}x`).issue(), /authentication failed/);
-    await meanwhile({ url, token });
     child.kill("SIGTERM");
     assert.deepEqual(await ended, [0, null]);
   } finally {

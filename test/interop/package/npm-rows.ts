@@ -28,7 +28,9 @@ export function npmRows(installation: Installation, folder: string): readonly Ro
         assert.match(printed, /^\d+\.\d+\.\d+ \([0-9a-f]{12}\+?\)\n$/);
         assert(printed.startsWith(`${version} `), printed);
         assert.match(await runWell(program, ["--help"], { environment }), /^ {2}serve /m);
-        assert.equal((await run(program, ["sevre"], { environment })).exitCode, 2);
+        const slip = await run(program, ["sevre"], { environment });
+        assert.deepEqual([slip.exitCode, slip.stdout], [2, ""]);
+        assert.match(slip.stderr, /'sevre'\n\(Did you mean serve\?\)\n\(--help shows/);
       },
     ],
     [

@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
-import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
 import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
+import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
 import { playPilotAgent } from "./pilot-agent-scene.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import {

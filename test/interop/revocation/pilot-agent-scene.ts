@@ -7,12 +7,12 @@ import { freePorts } from "../../testkit/network/free-ports.ts";
 import { type Child, run } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { startWorkload } from "../agent/envoy-pair.ts";
-import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import {
   pilotSocketIn,
   prebuiltPilotAgent,
   startPodsPilotAgent,
 } from "../agent/xds/pilot-agent.ts";
+import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { callWith, startAgent, stealFrom } from "./workloads.ts";
