@@ -31,11 +31,6 @@ const mistakes: Readonly<Record<string, readonly [string, string | undefined, Re
     'KEK="k1:c2VjcmV0"',
     [/configuration is invalid:$/, /^KEK: must be <id>:<base64 of 32 random bytes>/],
   ],
-  "issuers that are no JSON": [
-    withConfiguration("", ""),
-    `KEK="k1:${Buffer.alloc(32, 7).toString("base64")}"\nISSUERS='[{"issuer": secret'`,
-    [/configuration is invalid:$/, /^ISSUERS: must be JSON, with no name twice in one object$/],
-  ],
   "two faults": [
     withConfiguration('"cluster.local"', '"Cluster Local"').replace("https://issuer", "http://i"),
     undefined,
@@ -44,11 +39,6 @@ const mistakes: Readonly<Record<string, readonly [string, string | undefined, Re
       /^TRUST_DOMAIN: must be a SPIFFE trust domain/,
       /^ISSUERS\[0\].issuer:/,
     ],
-  ],
-  "lengths that contradict each other": [
-    withConfiguration('"0s"', '"1m"'),
-    undefined,
-    [/configuration is invalid:$/, /^PROPAGATION_INTERVAL: must be at least 240s/],
   ],
   "no namespace": [
     withConfiguration(/\[\[kv_namespaces]][^[]*/, ""),

@@ -30,7 +30,10 @@ const startServer = (): Promise<TlsServer> =>
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 
-async function write(server: object, user: object, more: object = {}): Promise<void> {
+/** Writes a kubeconfig that leads to a server, or has this cluster. */
+async function write(to: TlsServer | object, user: object, more: object = {}): Promise<void> {
+  const server =
+    "origin" in to ? { server: to.origin, "certificate-authority-data": base64(to.ca) } : to;
   const config = {
     "current-context": "here",
     clusters: [
@@ -50,6 +53,22 @@ async function write(server: object, user: object, more: object = {}): Promise<v
   await writeFile(path, stringify(config));
 }
 
+const plugin = (script: string) => ({
+  exec: {
+    apiVersion: "client.authentication.k8s.io/v1",
+    command: process.execPath,
+    args: ["-e", script],
+  },
+});
+
+/** A plugin that gives the value of this expression as its token. */
+const credentialOf = (expression: string) =>
+  plugin(
+    `console.log(JSON.stringify({ kind: "ExecCredential", status: { token: ${expression} } }))`,
+  );
+
+const login = (context?: string, environment = {}) => readKubeconfig(path, context, environment);
+
 describe("a credential plugin", () => {
   test("gets the environment without the secrets of the CA", () => {
     const own = {
@@ -67,42 +86,25 @@ describe("a credential plugin", () => {
   });
 
   test("that a kubeconfig names sees no KEK", async () => {
-    const script = `console.log(JSON.stringify({ kind: "ExecCredential", status: { token: String(process.env.KEK) } }))`;
-    const { origin, ca } = await startServer();
-    const user = {
-      exec: {
-        apiVersion: "client.authentication.k8s.io/v1",
-        command: process.execPath,
-        args: ["-e", script],
-      },
-    };
-    await write({ server: origin, "certificate-authority-data": base64(ca) }, user);
-    await (await readKubeconfig(path, undefined, { KEK: "k1:secret" })).read("/version");
+    const user = credentialOf("String(process.env.KEK)");
+    await write(await startServer(), user);
+    await (await login(undefined, { KEK: "k1:secret" })).read("/version");
     expect(asked).toEqual(["/version", "Bearer undefined"]);
   });
 });
 
 describe("a kubeconfig", () => {
-  const plugin = (script: string) => ({
-    exec: {
-      apiVersion: "client.authentication.k8s.io/v1",
-      command: process.execPath,
-      args: ["-e", script],
-    },
-  });
-  const credential = { kind: "ExecCredential", status: { token: "secret" } };
-
   test.each<[string, object]>([
     ["a token", { token: "secret" }],
     ["a token in a file, before one in the text", { tokenFile: "token", token: "other" }],
-    ["a credential plugin", plugin(`console.log('${JSON.stringify(credential)}')`)],
+    ["a credential plugin", credentialOf('"secret"')],
   ])("leads to the cluster with %s", async (_, user) => {
     const { origin, ca } = await startServer();
     await writeFile(join(folder, "token"), "secret\n");
     await write({ server: `${origin}/`, "certificate-authority-data": base64(ca) }, user);
-    const login = await readKubeconfig(path, undefined, {});
-    expect(login).toMatchObject({ name: "here", server: origin, ca });
-    expect(await login.read("/.well-known/openid-configuration")).toBe('{"issuer":"x"}');
+    const found = await login();
+    expect(found).toMatchObject({ name: "here", server: origin, ca });
+    expect(await found.read("/.well-known/openid-configuration")).toBe('{"issuer":"x"}');
     expect(asked).toEqual(["/.well-known/openid-configuration", "Bearer secret"]);
   });
 
@@ -110,16 +112,16 @@ describe("a kubeconfig", () => {
     const { origin, ca } = await startServer();
     await writeFile(join(folder, "ca.crt"), ca);
     await write({ server: origin, "certificate-authority": "ca.crt" }, { token: "secret" });
-    expect(await (await readKubeconfig(path, "here", {})).read("/")).toBe('{"issuer":"x"}');
+    expect(await (await login("here")).read("/")).toBe('{"issuer":"x"}');
   });
 
   test("leads to an answer that breaks off: an OperatorError", async () => {
-    const { origin, ca } = await startTlsServer((request, response) => {
+    const server = await startTlsServer((request, response) => {
       response.writeHead(200, { "content-length": "1000" });
       response.write("{", () => request.socket.destroy());
     });
-    await write({ server: origin, "certificate-authority-data": base64(ca) }, { token: "secret" });
-    const reading = (await readKubeconfig(path, undefined, {})).read("/");
+    await write(server, { token: "secret" });
+    const reading = (await login()).read("/");
     await expect(reading).rejects.toMatchObject({ name: "OperatorError" });
   });
 
@@ -129,46 +131,42 @@ describe("a kubeconfig", () => {
     ["a key that is none", {}, { "client-key-data": "YQ==", "client-certificate-data": "YQ==" }],
   ])("leads nowhere with %s: an OperatorError", async (_, server, user) => {
     await write({ server: "https://127.0.0.1:9", ...server }, user);
-    const reading = (await readKubeconfig(path, undefined, {})).read("/");
+    const reading = (await login()).read("/");
     await expect(reading).rejects.toMatchObject({ name: "OperatorError" });
   });
 
   test("does not lead to a server with another certificate", async () => {
     const { origin } = await startServer();
     await write({ server: origin }, { token: "secret" });
-    const login = await readKubeconfig(path, undefined, {});
-    await expect(login.read("/")).rejects.toThrow(/certificate/);
+    await expect((await login()).read("/")).rejects.toThrow(/certificate/);
     expect(asked).toEqual([]);
   });
+
+  const cluster = { server: "https://a" };
 
   test.each<[string, () => Promise<void>, string | undefined]>([
     ["that is not there", async () => {}, undefined],
     ["that is no YAML", () => writeFile(path, "a: [secret"), undefined],
     ["that is a list", () => writeFile(path, "- secret"), undefined],
-    ["without the context", () => write({ server: "https://a" }, {}), "nowhere"],
+    ["without the context", () => write(cluster, {}), "nowhere"],
     ["with a cluster over http", () => write({ server: "http://a" }, {}), undefined],
-    ["with a cluster that skips verification", () => write({ server: "https://a" }, {}), "there"],
+    ["with a cluster that skips verification", () => write(cluster, {}), "there"],
+    ["with a plugin that fails", () => write(cluster, plugin("process.exit(1)")), undefined],
     [
-      "with a plugin that fails",
-      () => write({ server: "https://a" }, plugin("process.exit(1)")),
-      undefined,
-    ],
-    [
-      "with a plugin that says something else",
-      () => write({ server: "https://a" }, plugin("console.log('secret')")),
+      "with other words of a plugin",
+      () => write(cluster, plugin("console.log('secret')")),
       undefined,
     ],
   ])("is refused %s, without a secret in the words", async (_, prepare, context) => {
     await prepare();
-    const reading = readKubeconfig(path, context, {});
+    const reading = login(context);
     await expect(reading).rejects.toMatchObject({ name: "OperatorError" });
     await expect(reading).rejects.not.toThrow(/secret/);
   });
 
   test("is refused with every fault and its place", async () => {
     await write({ server: "http://a" }, {});
-    const reading = readKubeconfig(path, undefined, {});
-    await expect(reading).rejects.toThrow(`${path}: server: Invalid URL`);
+    await expect(login()).rejects.toThrow(`${path}: server: Invalid URL`);
   });
 });
 
@@ -195,31 +193,20 @@ describe("a kubeconfig as client-go reads it", () => {
 
   test("is the files of KUBECONFIG together, of which the first that has something decides", async () => {
     const { at, origin } = await placed();
-    const parts = [
-      at("clusters.yaml"),
-      "",
-      at("users.yaml"),
-      at("contexts.yaml"),
-      at("other.yaml"),
-    ];
-    const KUBECONFIG = [at("missing.yaml"), ...parts].join(":");
-    const login = await readKubeconfig(undefined, undefined, { KUBECONFIG });
-    expect(login).toMatchObject({ name: "prod", server: origin });
-    await login.read("/version");
+    const parts = ["clusters.yaml", "users.yaml", "contexts.yaml", "other.yaml"].map(at);
+    const of = (...paths: readonly string[]) =>
+      readKubeconfig(undefined, undefined, { KUBECONFIG: paths.join(":") });
+    const found = await of(at("missing.yaml"), "", ...parts);
+    expect(found).toMatchObject({ name: "prod", server: origin });
+    await found.read("/version");
     expect(asked).toEqual(["/version", "Bearer secret"]);
-    const first = [at("other.yaml"), ...parts].join(":");
-    expect(await readKubeconfig(undefined, undefined, { KUBECONFIG: first })).toMatchObject({
-      name: "other",
-      server: "https://127.0.0.1:1",
-    });
+    const other = { name: "other", server: "https://127.0.0.1:1" };
+    expect(await of(at("other.yaml"), ...parts)).toMatchObject(other);
     const contexts = [{ name: "prod", context: { cluster: "c", user: "u" } }];
-    await write({ server: "https://127.0.0.1:2" }, {}, { "current-context": "prod", contexts });
-    const twice = [path, ...parts].join(":");
-    expect(await readKubeconfig(undefined, undefined, { KUBECONFIG: twice })).toMatchObject({
-      name: "prod",
-      server: "https://127.0.0.1:2",
-    });
-    const none = readKubeconfig(undefined, undefined, { KUBECONFIG: `${at("x")}:${at("y")}` });
+    const server = "https://127.0.0.1:2";
+    await write({ server }, {}, { "current-context": "prod", contexts });
+    expect(await of(path, ...parts)).toMatchObject({ name: "prod", server });
+    const none = of(at("x"), at("y"));
     await expect(none).rejects.toThrow(`none of ${at("x")}, ${at("y")} exists`);
   });
 
@@ -229,23 +216,21 @@ describe("a kubeconfig as client-go reads it", () => {
     expect(await (await readKubeconfig(path, undefined, {})).read("/")).toBe('{"issuer":"x"}');
     const text = await readFile(path, "utf8");
     for (const other of ["10.9.8.7", "kube.internal.example"]) {
-      await writeFile(
-        path,
-        text.replace("tls-server-name: 127.0.0.1", `tls-server-name: ${other}`),
-      );
-      const login = await readKubeconfig(path, undefined, {});
-      await expect(login.read("/")).rejects.toThrow(/certificate/);
+      const named = text.replace("tls-server-name: 127.0.0.1", `tls-server-name: ${other}`);
+      await writeFile(path, named);
+      const reading = (await readKubeconfig(path, undefined, {})).read("/");
+      await expect(reading).rejects.toThrow(/certificate/);
     }
   });
 
   test("leads through its proxy-url, also to this machine, and to no SOCKS", async () => {
     const { at, origin, proxy } = await placed();
-    const login = await readKubeconfig(at("proxy.yaml"), undefined, {});
-    expect(await login.read("/")).toBe('{"issuer":"x"}');
+    const through = await readKubeconfig(at("proxy.yaml"), undefined, {});
+    expect(await through.read("/")).toBe('{"issuer":"x"}');
     expect(proxy.asked).toEqual([new URL(origin).host]);
     const text = await readFile(at("proxy.yaml"), "utf8");
     await writeFile(path, text.replace(proxy.url, "socks5://127.0.0.1:1"));
-    await expect(readKubeconfig(path, undefined, {})).rejects.toThrow("SOCKS is not spoken");
+    await expect(login()).rejects.toThrow("SOCKS is not spoken");
   });
 
   test("has a plugin beside it run, which gets the cluster if it wants it", async () => {
@@ -260,7 +245,7 @@ console.log(JSON.stringify({ kind: "ExecCredential", status: { token: String(clu
     for (const provideClusterInfo of [true, false]) {
       const exec = { apiVersion: "v1", command: "./plugin.cjs", provideClusterInfo };
       await write(cluster, { exec });
-      await (await readKubeconfig(path, undefined, {})).read("/");
+      await (await login()).read("/");
     }
     expect(asked.filter((each) => each?.startsWith("Bearer"))).toEqual([
       `Bearer prod@${origin}`,
@@ -287,8 +272,7 @@ console.log(JSON.stringify({ kind: "ExecCredential", status: { token: String(clu
     "refuses %s by its name",
     async (key) => {
       await write({ server: "https://a" }, { token: "t", [key]: "x" });
-      const reading = readKubeconfig(path, undefined, {});
-      await expect(reading).rejects.toThrow(`${path}: ${key}: is not followed`);
+      await expect(login()).rejects.toThrow(`${path}: ${key}: is not followed`);
     },
   );
 });
@@ -298,12 +282,8 @@ test.skipIf(process.getuid?.() !== 0)(
   async () => {
     const user = ["--reuid=54321", "--regid=54321", "--clear-groups", "env", "-u", "HOME"];
     const words = ["cluster", "enrol", "--name", "a"];
-    const { exitCode, stderr } = await run("setpriv", [
-      ...user,
-      process.execPath,
-      program,
-      ...words,
-    ]);
+    const command = [process.execPath, program, ...words];
+    const { exitCode, stderr } = await run("setpriv", [...user, ...command]);
     expect([exitCode, stderr.trim().split("\n").at(-1)]).toEqual([
       1,
       "rampart: there is no HOME with a kubeconfig: name the file in KUBECONFIG",
