@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { LogEntry } from "../../../../src/ca/issuance/log-entry.ts";
 import type { Bytes } from "../../../../src/pki/encoding/bytes.ts";
 import { VerifierKey } from "../../../../src/tlog/note/verifier-key.ts";
@@ -42,6 +42,20 @@ async function follow(words: string, staleAfter = "876000h") {
   return { code, findings: lines.map((line) => JSON.parse(line)) };
 }
 
+/** The CA of one test, whose published log has its authority and these certificates. */
+async function otherCa(count = 2, options: Parameters<typeof startLoggedCa>[0] = {}) {
+  const other = await startLoggedCa(options);
+  onTestFinished(other.end);
+  const issued: string[] = [];
+  for (let i = 0; i < count; i++) issued.push(await other.issue());
+  await other.log.publish();
+  const bundle = () => other.objects.stored.get(`tile/entries/000.p/${count + 1}`);
+  const entries = () => Tile.parseBundle(bundle() ?? new Uint8Array(), count + 1);
+  return { ...other, issued, entries, copy: `--url ${other.url} --dir ./copy-of-${copies++}` };
+}
+
+let copies = 0;
+
 const entriesOf = (...entries: readonly (Bytes | undefined)[]): readonly Bytes[] =>
   entries.filter((each) => each !== undefined);
 
@@ -54,22 +68,10 @@ describe("rampart log", () => {
     expect(stderr).toContain(`rampart: trusting ${ca.verifierKey}, as the server says\n`);
     expect((await log(`tail --url ${ca.url} -n 4`)).stderr).toContain("the newest 4; see -n");
     const [headings = "", ...rows] = stdout.trimEnd().split("\n");
-    expect(headings.split(/ +/)).toEqual([
-      "INDEX",
-      "TIME",
-      "SERIAL",
-      "NAME",
-      "CLUSTER",
-      "NODE",
-      "POD",
-      "PROOF",
-    ]);
-    expect(rows.map((row) => [row.match(/spiffe:\S+/)?.[0], row.split(/ +/).at(-1)])).toEqual([
-      ["spiffe://cluster.local", "authority"],
-      ...["bar", "bar", "other"].map((name) => [
-        `spiffe://cluster.local/ns/foo/sa/${name}`,
-        "token",
-      ]),
+    expect(headings).toMatch(/^INDEX +TIME +SERIAL +NAME +CLUSTER +NODE +POD +PROOF$/);
+    expect(rows.map((row) => row.replace(/.*spiffe:\/\/(\S+) .* (\S+)$/, "$1 $2"))).toEqual([
+      "cluster.local authority",
+      ...["bar", "bar", "other"].map((name) => `cluster.local/ns/foo/sa/${name} token`),
     ]);
   });
 
@@ -86,24 +88,19 @@ describe("rampart log", () => {
   });
 
   test("reads a log that also has tokens, and proves their entries", async () => {
-    await using mixed = await startLoggedCa().then((logged) => ({
-      ...logged,
-      [Symbol.asyncDispose]: async () => logged.end(),
-    }));
-    await mixed.issue("foo:bar");
+    const mixed = await otherCa(1);
     const entry = tokenEntry();
     await mixed.log.append(LogEntry.format(entry));
     await mixed.log.publish();
     const { jti, expiresAt } = entry.token;
-    const read = (words: string): Promise<Answer> =>
-      rampartHere(folder, `log ${words} --url ${mixed.url}`, { RAMPART_LOG_TOKEN: mixed.token });
+    const read = (words: string) => log(`${words} --url ${mixed.url}`);
     expect((await read("check")).stdout).toContain("3 entries, all of them verified");
     const { stdout } = await read(`search --serial ${jti} --json`);
     expect(JSON.parse(stdout)).toMatchObject({ kind: "token", serial: jti, notAfter: expiresAt });
     expect(JSON.parse(stdout)).not.toHaveProperty("certificatePem");
     expect((await read("tail")).stdout).toMatch(/TOKEN FOR[\s\S]* sts\.amazonaws\.com/);
     expect((await read(`prove ${jti}`)).stdout).toContain("c2sp.org/tlog-proof");
-    const followed = await read(`follow --stale-after 876000h --dir ./mixed`);
+    const followed = await read("follow --stale-after 876000h --dir ./mixed");
     expect(followed.stdout).not.toContain("unknown-authority");
   });
 
@@ -189,6 +186,7 @@ describe("rampart log", () => {
     expect(bad).toMatchObject({ code: 1, stdout: "", stderr: another });
     const untrusted = await log("verify ./leaf.pem ./leaf.tlog-proof");
     expect(untrusted).toMatchObject({ code: 2, stderr: expect.stringContaining("--policy") });
+    expect(await log(`prove 0123456789abcdef --url ${ca.url}`)).toMatchObject({ code: 3 });
   });
 
   test("verify tells a certificate that is in the log from a thief's and from a stranger's", async () => {
@@ -196,10 +194,9 @@ describe("rampart log", () => {
     expect(known).toMatchObject({ code: 0, stdout: expect.stringContaining("foo/sa/bar") });
     const json = JSON.parse((await log(`verify ./leaf.pem --url ${ca.url} --json`)).stdout);
     expect(json).toMatchObject({ index: 1, spiffeId: expect.stringContaining("foo/sa/bar") });
-    const foreign = await startLoggedCa();
-    await writeFile(join(folder.path, "foreign-leaf.pem"), await foreign.issue());
+    const foreign = await otherCa(1);
+    await writeFile(join(folder.path, "foreign-leaf.pem"), foreign.issued[0] ?? "");
     await writeFile(join(folder.path, "foreign-roots.pem"), await foreign.bundle());
-    foreign.end();
     // The number of a certificate is not the certificate.
     const { pem } = await createCa("O=thief", { serialNumber: serialOf(leaves[0] ?? "") });
     await writeFile(join(folder.path, "same-number.pem"), pem);
@@ -213,25 +210,17 @@ describe("rampart log", () => {
   });
 
   test("verify says that another shard may have the certificate", async () => {
-    const sharded = await startLoggedCa({ otherShards: ["1", "2"] });
-    await sharded.issue();
-    await sharded.log.publish();
+    const sharded = await otherCa(1, { otherShards: ["1", "2"] });
     const { code, stderr } = await log(`verify ./leaf.pem --url ${sharded.url}`);
-    sharded.end();
     expect(code).toBe(3);
     const parent = sharded.url.slice(0, -1);
     expect(stderr).toContain(`Ask the other shards first: ${parent}1, ${parent}2`);
   });
 
-  test("prove knows no certificate that is not there", async () => {
-    expect(await log(`prove 0123456789abcdef --url ${ca.url}`)).toMatchObject({ code: 3 });
-  });
-
   test("check verifies the whole log, under a key that the operator gives", async () => {
     const good = await log(`check --url ${ca.url} --key ${ca.verifierKey}`);
     expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("4 entries, all") });
-    const other = await startLoggedCa();
-    other.end();
+    const other = await otherCa(0);
     const bad = await log(`check --url ${ca.url} --key ${other.verifierKey}`);
     expect(bad).toMatchObject({ code: 4, stdout: "" });
     // So does a copy that nobody updates.
@@ -291,9 +280,7 @@ describe("rampart log", () => {
   });
 
   test("follow finds a certificate of an unknown authority, one line each", async () => {
-    const foreign = await startLoggedCa();
-    await writeFile(join(folder.path, "foreign.pem"), await foreign.bundle());
-    foreign.end();
+    await writeFile(join(folder.path, "foreign.pem"), await (await otherCa(0)).bundle());
     const { code, findings } = await follow("--dir ./c2 --authorities ./foreign.pem");
     expect(code).toBe(3);
     expect(findings.map(({ finding, index }) => [finding, index])).toEqual([
@@ -302,118 +289,72 @@ describe("rampart log", () => {
     ]);
   });
 
-  test.each<[string, (entries: readonly Bytes[]) => readonly Bytes[]]>([
-    ["of the same size", ([first, second, third]) => entriesOf(first, third, second)],
-    ["that has grown", ([first, second, third]) => entriesOf(first, third, second, third)],
-    ["that has shrunk", ([first, second]) => entriesOf(first, second)],
-  ])("every verb that has a copy refuses a fork %s, as evidence", async (title, change) => {
-    const other = await startLoggedCa();
-    try {
-      for (let i = 0; i < 2; i++) await other.issue();
-      await other.log.publish();
-      const copy = `fork-${title.split(" ").at(-1)}`;
-      expect(await log(`check --url ${other.url} --dir ./${copy}`)).toMatchObject({ code: 0 });
-      expect(await log(`check --url ${other.url} --dir ./${copy}`)).toMatchObject({ code: 0 });
-      const bundle = other.objects.stored.get("tile/entries/000.p/3") ?? new Uint8Array();
-      await other.fork(change(Tile.parseBundle(bundle, 3)));
-      for (const verb of ["check", "follow", "search", "tail"]) {
-        const { code, stdout, stderr } = await log(`${verb} --url ${other.url} --dir ./${copy}`);
-        expect({ verb, code, stdout }).toEqual({ verb, code: 4, stdout: "" });
-        expect(stderr).toContain("the log does not extend the copy");
-      }
-      // A stranger to the first history sees nothing wrong with the second.
-      expect(await log(`check --url ${other.url}`)).toMatchObject({ code: 0 });
-    } finally {
-      other.end();
-    }
-  });
+  const forks = "the log does not extend the copy";
 
-  test("every verb that has a copy refuses the same history under another key", async () => {
-    const other = await startLoggedCa();
-    try {
-      await other.issue();
-      await other.log.publish();
-      expect(await log(`check --url ${other.url} --dir ./rekeyed`)).toMatchObject({ code: 0 });
-      const bundle = other.objects.stored.get("tile/entries/000.p/2") ?? new Uint8Array();
-      await other.fork(entriesOf(...Tile.parseBundle(bundle, 2)), "new");
-      for (const verb of ["check", "follow", "search", "tail"]) {
-        const { code, stdout } = await log(`${verb} --url ${other.url} --dir ./rekeyed`);
-        expect({ verb, code, stdout }).toEqual({ verb, code: 4, stdout: "" });
-      }
-      expect(await log(`check --url ${other.url}`)).toMatchObject({ code: 0 });
-    } finally {
-      other.end();
+  test.each<[string, (entries: readonly Bytes[]) => readonly Bytes[], "same" | "new", string]>([
+    ["a fork of the same size", ([a, b, c]) => entriesOf(a, c, b), "same", forks],
+    ["a fork that has grown", ([a, b, c]) => entriesOf(a, c, b, c), "same", forks],
+    ["a fork that has shrunk", ([a, b]) => entriesOf(a, b), "same", forks],
+    ["the same history under another key", (entries) => entries, "new", ""],
+  ])("every verb that has a copy refuses %s, as evidence", async (_, change, key, sentence) => {
+    const other = await otherCa();
+    for (let i = 0; i < 2; i++) expect(await log(`check ${other.copy}`)).toMatchObject({ code: 0 });
+    await other.fork(change(other.entries()), key);
+    for (const verb of ["check", "follow", "search", "tail"]) {
+      const { code, stdout, stderr } = await log(`${verb} ${other.copy}`);
+      expect({ verb, code, stdout }).toEqual({ verb, code: 4, stdout: "" });
+      expect(stderr).toContain(sentence);
     }
+    // A stranger to the first history sees nothing wrong with the second.
+    expect(await log(`check --url ${other.url}`)).toMatchObject({ code: 0 });
   });
 
   test("a certificate and a proof of a fork are no better than the fork", async () => {
-    const other = await startLoggedCa();
-    try {
-      await writeFile(join(folder.path, "old.pem"), await other.issue());
-      await other.issue();
-      await other.log.publish();
-      const log0 = `--url ${other.url}`;
-      const proving = async (file: string) => {
-        const { stdout } = await log(`prove ./old.pem ${log0}`);
-        await writeFile(join(folder.path, file), stdout);
-      };
-      expect(await log(`check ${log0} --dir ./known`)).toMatchObject({ code: 0 });
-      await proving("honest.tlog-proof");
-      const bundle = other.objects.stored.get("tile/entries/000.p/3") ?? new Uint8Array();
-      const [first, second, third] = Tile.parseBundle(bundle, 3);
-      await other.fork(entriesOf(first, third, second));
-      await proving("forked.tlog-proof");
-      const verify = (file: string) => log(`verify ./old.pem ./${file} --key ${other.verifierKey}`);
-      for (const [words, code] of [
-        ["honest.tlog-proof --dir ./known", 0],
-        ["forked.tlog-proof", 0],
-        ["forked.tlog-proof --dir ./known", 4],
-      ] as const) {
-        expect([words, (await verify(words)).code]).toEqual([words, code]);
-      }
-      for (const words of ["verify ./old.pem", "prove ./old.pem"]) {
-        const { code, stderr } = await log(`${words} ${log0} --dir ./known`);
-        expect([words, code]).toEqual([words, 4]);
-        expect(stderr).toContain("the log does not extend the copy");
-      }
-    } finally {
-      other.end();
+    const other = await otherCa();
+    const [, dir] = other.copy.split(/(?=--dir)/);
+    await writeFile(join(folder.path, "old.pem"), other.issued[0] ?? "");
+    const proving = async (file: string) => {
+      const { stdout } = await log(`prove ./old.pem --url ${other.url}`);
+      await writeFile(join(folder.path, file), stdout);
+    };
+    expect(await log(`check ${other.copy}`)).toMatchObject({ code: 0 });
+    await proving("honest.tlog-proof");
+    const [first, second, third] = other.entries();
+    await other.fork(entriesOf(first, third, second));
+    await proving("forked.tlog-proof");
+    for (const [words, code] of [
+      [`./honest.tlog-proof ${dir}`, 0],
+      ["./forked.tlog-proof", 0],
+      [`./forked.tlog-proof ${dir}`, 4],
+    ] as const) {
+      const verified = await log(`verify ./old.pem ${words} --key ${other.verifierKey}`);
+      expect([words, verified.code]).toEqual([words, code]);
+    }
+    for (const words of ["verify ./old.pem", "prove ./old.pem"]) {
+      const { code, stderr } = await log(`${words} ${other.copy}`);
+      expect([words, code, stderr]).toEqual([words, 4, expect.stringContaining(forks)]);
     }
   });
 
   test("check reads a log anew although its copy has verified it before", async () => {
-    const other = await startLoggedCa();
-    try {
-      for (let i = 0; i < 2; i++) await other.issue();
-      await other.log.publish();
-      expect(await log(`check --url ${other.url} --dir ./anew`)).toMatchObject({ code: 0 });
-      other.objects.stored.set("tile/0/000.p/3", new Uint8Array(96));
-      expect(await log(`check --url ${other.url} --dir ./anew`)).toMatchObject({ code: 4 });
-      expect(await log("check --dir ./anew")).toMatchObject({ code: 2 });
-    } finally {
-      other.end();
-    }
+    const other = await otherCa();
+    expect(await log(`check ${other.copy}`)).toMatchObject({ code: 0 });
+    other.objects.stored.set("tile/0/000.p/3", new Uint8Array(96));
+    expect(await log(`check ${other.copy}`)).toMatchObject({ code: 4 });
+    expect(await log(`check ${other.copy.replace(/.*(?=--dir)/, "")}`)).toMatchObject({ code: 2 });
   });
 
   test("follow refuses a log that has been rewritten, and keeps its copy", async () => {
-    const other = await startLoggedCa();
-    try {
-      for (let i = 0; i < 2; i++) await other.issue();
-      await other.log.publish();
-      expect(await log(`follow --url ${other.url} --dir ./c3`)).toMatchObject({ code: 3 });
-      const { stored } = other.objects;
-      const honest = new Map(stored);
-      await other.issue();
-      await other.log.publish();
-      stored.set("tile/entries/000.p/4", honest.get("tile/entries/000.p/3") ?? new Uint8Array());
-      const rewritten = await log(`follow --url ${other.url} --dir ./c3`);
-      expect(rewritten.code).toBe(4);
-      const { stdout } = await log("search --dir ./c3 --json");
-      expect(stdout.trimEnd().split("\n")).toHaveLength(3);
-      const impostor = await log(`follow --url ${ca.url} --dir ./c3`);
-      expect(impostor.code).toBe(4);
-    } finally {
-      other.end();
-    }
+    const other = await otherCa();
+    expect(await log(`follow --url ${other.url} --dir ./c3`)).toMatchObject({ code: 3 });
+    const { stored } = other.objects;
+    const honest = stored.get("tile/entries/000.p/3") ?? new Uint8Array();
+    await other.issue();
+    await other.log.publish();
+    stored.set("tile/entries/000.p/4", honest);
+    expect(await log(`follow --url ${other.url} --dir ./c3`)).toMatchObject({ code: 4 });
+    const { stdout } = await log("search --dir ./c3 --json");
+    expect(stdout.trimEnd().split("\n")).toHaveLength(3);
+    expect(await log(`follow --url ${ca.url} --dir ./c3`)).toMatchObject({ code: 4 });
   });
 });

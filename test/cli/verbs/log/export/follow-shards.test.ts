@@ -209,7 +209,7 @@ describe("log follow --audit", () => {
 async function collector(
   ...answers: readonly (readonly [number, Readonly<Record<string, string>>?, string?])[]
 ) {
-  const accepted: unknown[] = [];
+  const accepted: SentRecord[] = [];
   const times: string[] = [];
   let turn = 0;
   const server = await startLoopbackServer(async (request, response) => {
@@ -224,16 +224,21 @@ async function collector(
   return { ...server, accepted, times };
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: the form of OTLP
-const recordsIn = (request: any): readonly any[] =>
-  // biome-ignore lint/suspicious/noExplicitAny: the form of OTLP
-  request.resourceLogs.flatMap((each: any) =>
-    // biome-ignore lint/suspicious/noExplicitAny: the form of OTLP
-    each.scopeLogs.flatMap(({ logRecords }: any) => logRecords),
-  );
+interface SentRecord {
+  readonly attributes: readonly { readonly value: { readonly stringValue: string } }[];
+}
 
-// biome-ignore lint/suspicious/noExplicitAny: the form of OTLP
-const uidOf = (record: any): string => record.attributes[0].value.stringValue;
+interface SentLogs {
+  readonly resourceLogs: readonly {
+    readonly scopeLogs: readonly { readonly logRecords: readonly SentRecord[] }[];
+  }[];
+}
+
+const recordsIn = ({ resourceLogs }: SentLogs): readonly SentRecord[] =>
+  resourceLogs.flatMap(({ scopeLogs }) => scopeLogs.flatMap(({ logRecords }) => logRecords));
+
+/** Shard and index of a record. */
+const uidOf = ({ attributes: [uid] }: SentRecord): string => uid?.value.stringValue.slice(-3) ?? "";
 
 describe("log follow --to a collector", () => {
   test("sends each entry once as a record of OTLP", async () => {
@@ -241,11 +246,7 @@ describe("log follow --to a collector", () => {
     const environment = { OTEL_EXPORTER_OTLP_HEADERS: "Authorization=Basic%20YTpi" };
     await follow(`--to ${origin}`, environment);
     await follow(`--to ${origin}`, environment);
-    expect(accepted.map(uidOf)).toEqual(
-      [0, 1, 2]
-        .map((i) => `${originOf("0")}#${i}`)
-        .concat([0, 1].map((i) => `${originOf("1")}#${i}`)),
-    );
+    expect(accepted.map(uidOf)).toEqual(["0#0", "0#1", "0#2", "1#0", "1#1"]);
     expect(accepted[0]).toMatchObject({
       timeUnixNano: "1795262400250000000",
       severityNumber: 9,
@@ -269,13 +270,8 @@ describe("log follow --to a collector", () => {
     let now = new Date();
     const terminal = new MemoryTerminal({ clock: () => now });
     using exporting = await Export.open(terminal, { to, dir: folder.path });
-    const event: ExportedEvent = {
-      uid: "r1",
-      subject: "certificate",
-      outcome: "refused",
-      time: "2026-11-21T12:00:00Z",
-      fields: {},
-    };
+    const said = { subject: "certificate", outcome: "refused", time: "2026-11-21T12:00:00Z" };
+    const event = { ...said, uid: "r1", fields: {} } as ExportedEvent;
     const batch = { events: [event], position: { at: 1, mark: "" } };
     let left = [batch];
     const run = () => exporting.run([{ name: "one", after: async () => left.pop() }]);
@@ -288,17 +284,15 @@ describe("log follow --to a collector", () => {
   });
 
   test.each([
-    [
-      [400, {}, '{"code":3,"message":"no such\\u001b[1m field"}'],
-      1,
-      "answered 400: no such?[1m field",
-    ],
-    [[500], 1, "answered 500"],
-    [[301, { location: "http://127.0.0.1:1/" }], 1, "answered 301"],
-  ] as const)("stops at %j, and sends the same again the next time", async (answer, code, said) => {
+    [[400, {}, '{"message":"no such\\u001b[1m field"}'], "answered 400: no such?[1m field"],
+    [[500], "answered 500"],
+    [[301, { location: "http://127.0.0.1:1/" }], "answered 301"],
+    [[503, { "retry-after": "61" }], "or give --every"],
+  ] as const)("stops at %j, and sends the same again the next time", async (answer, said) => {
     const { origin, accepted } = await collector(answer);
-    const stopped = await follow(`--to ${origin}`);
-    expect([stopped.code, stopped.stderr]).toEqual([code, expect.stringContaining(said)]);
+    const { code, stderr } = await follow(`--to ${origin}`);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(said)]);
+    expect(stderr).toContain(`${originOf("0")}: 3 entries, 0 exported\n`);
     accepted.length = 0;
     expect((await follow(`--to ${origin}`)).code).toBe(0);
     expect(accepted).toHaveLength(5);
@@ -330,19 +324,10 @@ describe("log follow --to a collector", () => {
       const { code: later, stderr: then } = await follow(`--to ${origin}`);
       const all = 1 + Number(said.at(0));
       expect([later, then]).toEqual([3, expect.stringContaining(`4 exported (${all} rejected`)]);
-      expect(accepted.map(uidOf).filter((uid) => uid === `${originOf("0")}#0`)).toHaveLength(1);
+      expect(accepted.map(uidOf).filter((uid) => uid === "0#0")).toHaveLength(1);
       expect(accepted).toHaveLength(6);
     },
   );
-
-  test("a run that is not repeated ends where a collector asks for a longer wait than a minute", async () => {
-    const { origin, accepted } = await collector([503, { "retry-after": "61" }]);
-    const { code, stderr } = await follow(`--to ${origin}`);
-    expect([code, stderr]).toEqual([1, expect.stringContaining("or give --every")]);
-    expect(stderr).toContain(`${originOf("0")}: 3 entries, 0 exported\n`);
-    expect((await follow(`--to ${origin}`)).code).toBe(0);
-    expect(accepted).toHaveLength(5);
-  });
 
   test.each(["http://collector.example.com", "https://", "https://me:word@collector.example.com"])(
     "sends nothing to %s",
@@ -353,13 +338,8 @@ describe("log follow --to a collector", () => {
   );
 
   test("findings go on while a collector is away", async () => {
-    const child = launchRampart(
-      [
-        ...["log", "follow", "--url", log.url, "--dir", inFolder("copy"), "--stale-after", "1s"],
-        ...["--every", "1s", "--to", "http://127.0.0.1:1"],
-      ],
-      {},
-    );
+    const words = `log follow --url ${log.url} --dir ${inFolder("copy")} --stale-after 1s --every 1s`;
+    const child = launchRampart([...words.split(" "), "--to", "http://127.0.0.1:1"], {});
     onTestFinished(async () => void (await child.end("SIGKILL")));
     const looks = Promise.withResolvers<void>();
     let found = 0;
