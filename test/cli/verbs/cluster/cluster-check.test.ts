@@ -1,20 +1,15 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { clusterCommand } from "../../../../src/cli/verbs/cluster/cluster.ts";
 import { formatIssuers, inspectIssuers } from "../../../../src/cli/verbs/cluster/cluster-check.ts";
-import { createTokenKey, jwksOf, type TokenKey } from "../../../testkit/callers/tokens.ts";
+import { createTokenKey, jwksOf } from "../../../testkit/callers/tokens.ts";
 import { configurationOf, randomKek } from "../../../testkit/configuration.ts";
 import { startLoopbackServer } from "../../../testkit/network/loopback-server.ts";
 import { MemoryTerminal, plainScreen } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
-let key: TokenKey;
-
-beforeAll(async () => {
-  key = await createTokenKey("RS256", "k1");
-});
-
+const key = await createTokenKey("RS256", "k1");
 const clock = () => new Date("2026-11-21T12:00:00Z");
 
 describe("an issuer is reported", () => {
@@ -23,21 +18,15 @@ describe("an issuer is reported", () => {
       response.setHeader("date", "Sat, 21 Nov 2026 12:02:00 GMT");
       response.end(JSON.stringify(jwksOf(key)));
     });
-    const [report] = await inspectIssuers(
-      configurationOf({
-        ISSUERS: [
-          {
-            issuer: "https://a.test",
-            cluster: "a",
-            jwks_uri: `${server.origin}/jwks`,
-            namespaces: ["shop-*"],
-            trusted_node_accounts: ["mesh/ztunnel"],
-            node_reach: "anywhere",
-          },
-        ],
-      }),
-      clock,
-    );
+    const table = {
+      issuer: "https://a.test",
+      cluster: "a",
+      jwks_uri: `${server.origin}/jwks`,
+      namespaces: ["shop-*"],
+      trusted_node_accounts: ["mesh/ztunnel"],
+      node_reach: "anywhere",
+    };
+    const [report] = await inspectIssuers(configurationOf({ ISSUERS: [table] }), clock);
     expect(report).toEqual({
       cluster: "a",
       issuer: "https://a.test",
@@ -56,10 +45,8 @@ describe("an issuer is reported", () => {
 
   test("with the reason why its keys cannot be fetched", async () => {
     const server = await startLoopbackServer((_, response) => response.writeHead(500).end());
-    const reports = await inspectIssuers(
-      configurationOf({ ISSUERS: [{ issuer: server.origin }] }),
-      clock,
-    );
+    const ISSUERS = [{ issuer: server.origin }];
+    const reports = await inspectIssuers(configurationOf({ ISSUERS }), clock);
     expect(reports).toMatchObject([{ source: "discovery", fault: "answered with status 500" }]);
     expect(formatIssuers(plainScreen(), reports)).toContain("answered with status 500");
   });

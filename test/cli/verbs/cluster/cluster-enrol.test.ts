@@ -1,6 +1,6 @@
 import type { JWK } from "jose";
 import { parse } from "smol-toml";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { parse as parseYaml } from "yaml";
 import {
   enrol,
@@ -21,12 +21,8 @@ const issuer = "https://oidc.example.com/id/1";
 const inside = "https://kubernetes.default.svc.cluster.local";
 const settings = { platform: "worker" as const, cluster: "prod-1", audiences: ["istio-ca"] };
 
-let key: TokenKey;
-let other: TokenKey;
-
-beforeAll(async () => {
-  [key, other] = await Promise.all([createTokenKey("RS256", "k1"), createTokenKey("RS256", "k2")]);
-});
+const key = await createTokenKey("RS256", "k1");
+const other = await createTokenKey("RS256", "k2");
 
 /** Fetches these documents, by URL. */
 function internet(documents: Readonly<Record<string, unknown>>): DocumentFetch {
@@ -36,6 +32,8 @@ function internet(documents: Readonly<Record<string, unknown>>): DocumentFetch {
   };
   return { anywhere: fetchJson, public: fetchJson };
 }
+
+const nothing = () => internet({});
 
 const publishing = (...keys: readonly TokenKey[]): DocumentFetch =>
   internet({
@@ -59,20 +57,10 @@ describe("a cluster joins by its issuer alone", () => {
 
 describe("a cluster joins with its keys in the table", () => {
   test.each<[string, string, () => DocumentFetch, RegExp]>([
-    [
-      "when its issuer is a name of the inside",
-      inside,
-      () => internet({}),
-      /the edge cannot reach/,
-    ],
-    [
-      "when it is a private address",
-      "https://10.0.0.1:6443",
-      () => internet({}),
-      /the edge cannot/,
-    ],
-    ["when it is no URL", "kubernetes/serviceaccount", () => internet({}), /not an https URL/],
-    ["when nobody answers there", issuer, () => internet({}), /did not answer/],
+    ["when its issuer is a name of the inside", inside, nothing, /the edge cannot reach/],
+    ["when it is a private address", "https://10.0.0.1:6443", nothing, /the edge cannot/],
+    ["when it is no URL", "kubernetes/serviceaccount", nothing, /not an https URL/],
+    ["when nobody answers there", issuer, nothing, /did not answer/],
     ["when other keys are published there", issuer, () => publishing(other), /find out why/],
   ])("%s", async (_, name, fetchJson, reason) => {
     const shown = { issuer: name, jwks: jwksOf(key) };
@@ -84,7 +72,7 @@ describe("a cluster joins with its keys in the table", () => {
   test("without the private members of its keys", async () => {
     const secret: JWK = { ...key.publicJwk, d: "AAAA" };
     const jwks = { keys: [secret, { kty: "oct", k: "AAAA" }, { kty: "EC", crv: "secp256k1" }] };
-    const { table } = await enrol({ issuer: inside, jwks }, settings, internet({}));
+    const { table } = await enrol({ issuer: inside, jwks }, settings, nothing());
     expect(table).toMatchObject({ jwks: jwksOf(key) });
     expect(JSON.stringify(table)).not.toContain("AAAA");
   });
@@ -110,7 +98,7 @@ test("keys that the cluster has and the issuer does not publish are never left o
 describe("the printed table", () => {
   test.each(["serve", "helm"] as const)("says nothing of the edge to %s", async (platform) => {
     const shown = { issuer: inside, jwks: jwksOf(key) };
-    const { reasons, table } = await enrol(shown, { ...settings, platform }, internet({}));
+    const { reasons, table } = await enrol(shown, { ...settings, platform }, nothing());
     expect(reasons.join("\n")).toMatch(/private name.*no public CA/);
     expect(reasons.join("\n")).not.toMatch(/edge/);
     expect(table).toMatchObject({ jwks: jwksOf(key) });
@@ -124,7 +112,7 @@ describe("the printed table", () => {
     };
     const all = { platform, cluster: "prod-1.eu", audiences: ["a", "b"], kubernetes };
     const shown = { issuer: inside, jwks: jwksOf(key) };
-    const text = formatEnrolment(await enrol(shown, all, internet({})), platform);
+    const text = formatEnrolment(await enrol(shown, all, nothing()), platform);
     const { issuers } = configurationOf({ ISSUERS: tablesIn[platform](text) });
     expect(issuers).toMatchObject([
       {
@@ -140,23 +128,14 @@ describe("the printed table", () => {
 });
 
 describe("a cluster cannot join", () => {
+  const join = (jwks: { keys: JWK[] } | undefined, changes = {}, name = issuer) =>
+    enrol({ issuer: name, jwks }, { ...settings, ...changes }, nothing());
+
   test.each<[string, () => Promise<unknown> | unknown]>([
-    [
-      "by an issuer that does not answer",
-      () => enrol({ issuer, jwks: undefined }, settings, internet({})),
-    ],
-    [
-      "by an issuer on a private address",
-      () => enrol({ issuer: inside, jwks: undefined }, settings, internet({})),
-    ],
-    [
-      "without a key that Rampart can use",
-      () => enrol({ issuer: inside, jwks: { keys: [] } }, settings, internet({})),
-    ],
-    [
-      "under a name that is none",
-      () => enrol({ issuer, jwks: undefined }, { ...settings, cluster: "a b" }, publishing(key)),
-    ],
+    ["by an issuer that does not answer", () => join(undefined)],
+    ["by an issuer on a private address", () => join(undefined, {}, inside)],
+    ["without a key that Rampart can use", () => join({ keys: [] }, {}, inside)],
+    ["under a name that is none", () => join(jwksOf(key), { cluster: "a b" })],
     ["by a document that is no JSON", () => parseIssuerDocuments("<html>", "{}")],
     ["by keys that are no JSON", () => parseIssuerDocuments(JSON.stringify({ issuer }), "<html>")],
     ["by a document without an issuer", () => parseIssuerDocuments("{}", "{}")],

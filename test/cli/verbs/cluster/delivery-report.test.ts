@@ -35,7 +35,7 @@ import {
 } from "../../../testkit/kubernetes/watched-api.ts";
 import { startTlsServer } from "../../../testkit/network/loopback-tls.ts";
 import { createRoot } from "../../../testkit/pki/foreign-root.ts";
-import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
+import { createOperatorFolder, rampartHere } from "../../../testkit/programs/command-line.ts";
 import { plainScreen } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { hangMilliseconds } from "../../../testkit/time/hang-limit.ts";
@@ -72,18 +72,23 @@ async function push(): Promise<void> {
     fetchTrusting: NodeFetch.trusting,
     fetchTimeoutMilliseconds: hangMilliseconds,
   });
-  await new ClusterPush({
-    targets,
-    content: PushContent.trustBundle(authorities),
-    limits,
-    log: ca.log,
-  }).deliver(ca.now());
+  const content = PushContent.trustBundle(authorities);
+  await new ClusterPush({ targets, content, limits, log: ca.log }).deliver(ca.now());
 }
 
 async function current(): Promise<NumberedBundle> {
   const { authorities } = ca.certificateAuthority.issuance;
   const { trustBundle, sequence } = await authorities.at(ca.now());
   return { pem: trustBundle.pem, sequence };
+}
+
+type ConfigMap = NonNullable<ReturnType<WatchedApi["configMapIn"]>>;
+
+/** Changes the bundle of the namespace `shop`. */
+function change(changes: (held: ConfigMap) => object): void {
+  const held = api.configMapIn("shop");
+  if (!held) throw new Error("shop has no bundle");
+  api.put({ ...held, ...changes(held) } as ConfigMap);
 }
 
 /** Passes time until a successor is published and does not sign yet. */
@@ -137,8 +142,7 @@ describe("the bundle of a cluster", () => {
 
   test("is none in a ConfigMap without Istio's label, and the row says so", async () => {
     await push();
-    const held = api.configMapIn("shop");
-    if (held) api.put({ ...held, metadata: { ...held.metadata, labels: {} } });
+    change(({ metadata }) => ({ metadata: { ...metadata, labels: {} } }));
     api.remove("ConfigMap", "istio-ca-root-cert", "web");
     const shown = formatDeliveries(plainScreen(), await reports(await look()));
     expect(shown).toMatch(
@@ -148,14 +152,13 @@ describe("the bundle of a cluster", () => {
 
   test("is recognised by its content, whatever the annotations say", async () => {
     await push();
-    const held = api.configMapIn("shop");
     const annotations = {
       "rampart.dev/spiffe-sequence": "7",
       "rampart.dev/delivered-at": "yesterday\u001b[31m",
     };
-    if (held) api.put({ ...held, metadata: { ...held.metadata, annotations } });
-    const forged = { ...held, data: { "root-cert.pem": "mine" } } as NonNullable<typeof held>;
-    if (held) api.put({ ...forged, metadata: { ...held.metadata, namespace: "web" } });
+    const data = { "root-cert.pem": "mine" };
+    change(({ metadata }) => ({ metadata: { ...metadata, annotations, namespace: "web" }, data }));
+    change(({ metadata }) => ({ metadata: { ...metadata, annotations } }));
     const { sequence } = await current();
     const [report] = await reports(await look());
     expect(report?.bundles).toMatchObject([
@@ -180,10 +183,6 @@ describe("the report says why a cluster cannot be inspected, and what to do", ()
     const [report] = (await look(table)).map((sight) => reportDelivery(sight, undefined));
     return report?.fault;
   };
-  const answering = (status: number, text: string) => {
-    api.instead = (_, response) => Boolean(response.writeHead(status).end(text));
-    return unasked(withAccess());
-  };
 
   test("when its table gives no access", async () => {
     expect(await unasked(withoutAccess)).toMatch(
@@ -193,11 +192,10 @@ describe("the report says why a cluster cannot be inspected, and what to do", ()
   });
 
   test("when its credential is not set", async () => {
-    const table = {
-      ...withAccess(),
-      kubernetes: { ...kubernetes(), credential: `${credential}_B` },
-    };
-    expect(await unasked(table)).toMatch(/^its credential is not set: set CLUSTER_CREDENTIAL_A_B/);
+    const other = { ...kubernetes(), credential: `${credential}_B` };
+    expect(await unasked({ ...withAccess(), kubernetes: other })).toMatch(
+      /^its credential is not set: set CLUSTER_CREDENTIAL_A_B/,
+    );
     expect(api.asked).toEqual([]);
   });
 
@@ -208,7 +206,8 @@ describe("the report says why a cluster cannot be inspected, and what to do", ()
     ["when it answers no list", 200, "{}", /something else than a list/],
     ["when it answers too much", 200, " ".repeat(11_000_000), /answered too much/],
   ])("%s", async (_, status, text, why) => {
-    expect(await answering(status, text)).toMatch(why);
+    api.instead = (_, response) => Boolean(response.writeHead(status).end(text));
+    expect(await unasked(withAccess())).toMatch(why);
   });
 
   test("when it is away", async () => {
@@ -218,32 +217,23 @@ describe("the report says why a cluster cannot be inspected, and what to do", ()
 });
 
 describe("a login by kubeconfig", () => {
-  const base64 = (text: string): string => Buffer.from(text).toString("base64");
-
-  /** A kubeconfig with these contexts, each of which shows an issuer. */
-  async function kubeconfig(issuers: Readonly<Record<string, string>>): Promise<string> {
-    const names = Object.keys(issuers);
-    const servers = await Promise.all(
-      names.map((name) =>
-        startTlsServer(async (request, response) => {
-          if (request.url === "/.well-known/openid-configuration") {
-            return void response.end(JSON.stringify({ issuer: issuers[name] }));
-          }
-          const authorization = request.headers.authorization ?? "";
-          const answer = await fetch(`${api.origin}${request.url}`, { headers: { authorization } });
-          response.writeHead(answer.status).end(await answer.text());
-        }),
-      ),
-    );
+  /** A kubeconfig with one context, which shows this issuer. */
+  async function kubeconfig(issuer: string): Promise<string> {
+    const { origin, ca } = await startTlsServer(async (request, response) => {
+      if (request.url === "/.well-known/openid-configuration") {
+        return void response.end(JSON.stringify({ issuer }));
+      }
+      const authorization = request.headers.authorization ?? "";
+      const answer = await fetch(`${api.origin}${request.url}`, { headers: { authorization } });
+      response.writeHead(answer.status).end(await answer.text());
+    });
     const path = join(await temporaryFolder(), "kubeconfig");
+    const cluster = { server: origin, "certificate-authority-data": btoa(ca) };
     const config = {
-      "current-context": names[0],
-      clusters: servers.map(({ origin, ca }, i) => ({
-        name: names[i],
-        cluster: { server: origin, "certificate-authority-data": base64(ca) },
-      })),
+      "current-context": "one",
+      clusters: [{ name: "one", cluster }],
       users: [{ name: "u", user: { token: watchedToken } }],
-      contexts: names.map((name) => ({ name, context: { cluster: name, user: "u" } })),
+      contexts: [{ name: "one", context: { cluster: "one", user: "u" } }],
     };
     await writeFile(path, stringify(config));
     return path;
@@ -251,7 +241,7 @@ describe("a login by kubeconfig", () => {
 
   test("inspects a cluster whose table gives no access, found by its issuer", async () => {
     await push();
-    const file = await kubeconfig({ one: "https://b.test" });
+    const file = await kubeconfig("https://b.test");
     const inspections = await inspectClusters(configured(withoutAccess), { kubeconfig: file }, {});
     expect(await reports(inspections)).toMatchObject([
       { cluster: "b", namespaces: 3, bundles: [{ isCurrent: true, namespaces: 3 }] },
@@ -259,7 +249,7 @@ describe("a login by kubeconfig", () => {
   });
 
   test("to a cluster that is not configured is reported, and its server gets no further request", async () => {
-    const file = await kubeconfig({ one: "https://evil.test/\u001b[31m" });
+    const file = await kubeconfig("https://evil.test/\u001b[31m");
     const inspections = await look(withoutAccess, { kubeconfig: file });
     expect(inspections).toMatchObject([
       { cluster: "b", roots: expect.stringMatching(/^its table gives no kubernetes access/) },
@@ -315,32 +305,30 @@ describe("the root of the authority that signs next", () => {
 
   test("counts beside other certificates, with line breaks of any kind", async () => {
     await push();
-    const held = api.configMapIn("shop");
     const { pem } = await current();
     const text = `# mine\r\n${pem.replaceAll("\n", "\r\n")}`;
-    if (held) api.put({ ...held, data: { "root-cert.pem": text } });
+    change(() => ({ data: { "root-cert.pem": text } }));
     expect(await reach(await look())).toMatchObject({ isEverywhere: true });
   });
 
-  const pem = (change: (pem: string) => string) => (bundle: string) => ({
-    data: { "root-cert.pem": change(bundle) },
-  });
-
-  test.each<[string, (bundle: string) => object]>([
-    ["a root in one line, as YAML folds a text", pem((text) => text.replaceAll("\n", " "))],
-    ["a root behind other text in its first line", pem((text) => `# ${text}`)],
+  test.each<[string, (pem: string) => string]>([
+    ["a root in one line, as YAML folds a text", (pem) => pem.replaceAll("\n", " ")],
+    ["a root behind other text in its first line", (pem) => `# ${pem}`],
     [
-      "a root whose last line is joined to the one before",
-      pem((text) => text.replace("\n-----END", "-----END")),
+      "a last line that is joined to the one before",
+      (pem) => pem.replace("\n-----END", "-----END"),
     ],
-    ["a root that is cut short", pem(() => "-----BEGIN CERTIFICATE-----\nMIIB")],
-    ["a root in a ConfigMap that Istio does not read", () => ({ metadata: { labels: {} } })],
-  ])("does not count %s, which no proxy reads", async (_, change) => {
+    ["a root that is cut short", () => "-----BEGIN CERTIFICATE-----\nMIIB"],
+    ["a root in a ConfigMap that Istio does not read", (pem) => pem],
+  ])("does not count %s, which no proxy reads", async (_, spoil) => {
     await push();
-    const held = api.configMapIn("shop");
-    const changes: { metadata?: object } = change((await current()).pem);
-    const metadata = { ...held?.metadata, ...changes.metadata };
-    if (held) api.put({ ...held, ...changes, metadata } as typeof held);
+    const { pem } = await current();
+    const text = spoil(pem);
+    const labels = text === pem ? { labels: {} } : {};
+    change(({ metadata }) => ({
+      metadata: { ...metadata, ...labels },
+      data: { "root-cert.pem": text },
+    }));
     expect(await reach(await look())).toMatchObject({
       isEverywhere: false,
       clusters: [{ having: 2, lacking: ["shop"] }],
@@ -395,9 +383,8 @@ describe("an old root", () => {
 
   test("that the CA never had is listed, unless its own bundle cannot be read", async () => {
     await push();
-    const held = api.configMapIn("shop");
     const data = { "root-cert.pem": Pem.format("CERTIFICATE", await foreignRoot()) };
-    if (held) api.put({ ...held, data } as typeof held);
+    change(() => ({ data }));
     expect(await old()).toMatchObject([{ leavesAt: undefined, clusters: { a: 1 } }]);
     const blind = await oldRoots(await opened(), await look(), async () => undefined, ca.now());
     expect(blind).toMatchObject([{ leavesAt: expect.any(Date), clusters: { a: 2 } }]);
@@ -409,7 +396,7 @@ test("`cluster check` and `authority plan` print the delivery", async () => {
   onTestFinished(() => rm(folder.path, { recursive: true, force: true }));
   folder.secrets.push(watchedToken);
   const lines = [
-    'STORE_DIRECTORY = "store"',
+    `STORE_DIRECTORY = "${join(folder.path, "store")}"`,
     "[[ISSUERS]]",
     'issuer = "https://127.0.0.1:9"',
     'cluster = "a"',
@@ -421,7 +408,7 @@ test("`cluster check` and `authority plan` print the delivery", async () => {
   await writeFile(join(folder.path, "rampart.toml"), lines.join("\n"));
   const KEK = `k1:${Buffer.alloc(32, 7).toString("base64")}`;
   const run = (words: string, environment: Record<string, string> = {}) =>
-    rampart(folder, `${words} -c rampart.toml`, { KEK, ...environment });
+    rampartHere(folder, `${words} -c ./rampart.toml`, { KEK, ...environment });
   expect(await run("authority init --yes")).toMatchObject({ code: 0 });
   const access = { [credential]: watchedToken };
   const [plan, blind, check] = await Promise.all([

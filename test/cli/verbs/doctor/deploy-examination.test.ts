@@ -10,16 +10,23 @@ const now = new Date("2026-11-21T12:00:00Z");
 /** The exit code of the last checkup. */
 let code: MemoryTerminal["exitCode"];
 
+async function examined(config: string, flag: string) {
+  const terminal = new MemoryTerminal({ clock: () => now });
+  const told = await terminal.run(doctorCommand, [flag, "--json", "-c", config]);
+  code = terminal.exitCode;
+  const { findings } = JSON.parse(told) as {
+    findings: { name: string; what: string; source: string }[];
+  };
+  return findings;
+}
+
 async function foundIn(toml: string): Promise<string[]> {
   const folder = await temporaryFolder();
   const config = join(folder, "wrangler.toml");
   await writeFile(config, toml);
   // What would be deployed has nothing of it.
   await writeFile(join(folder, ".dev.vars"), 'ISSUERS="nonsense"\n');
-  const terminal = new MemoryTerminal({ clock: () => now });
-  const told = await terminal.run(doctorCommand, ["--deploy", "--json", "-c", config]);
-  code = terminal.exitCode;
-  const { findings } = JSON.parse(told) as { findings: { what: string; source: string }[] };
+  const findings = await examined(config, "--deploy");
   for (const { source } of findings) expect(source).toBe("wrangler.toml");
   return findings.map(({ what }) => what);
 }
@@ -92,12 +99,7 @@ test("a checkup of this machine names the values that .dev.vars has in place of 
   const folder = await temporaryFolder();
   const config = join(folder, "wrangler.toml");
   await writeFile(config, `name = "ca"\n[vars]\nTRUST_DOMAIN = "Mesh"\n`);
-  const foundBy = async () => {
-    const terminal = new MemoryTerminal({ clock: () => now });
-    const told = await terminal.run(doctorCommand, ["--offline", "--json", "-c", config]);
-    const { findings } = JSON.parse(told) as { findings: { name: string; source: string }[] };
-    return findings;
-  };
+  const foundBy = () => examined(config, "--offline");
   const sourceOf = async () =>
     (await foundBy()).find(({ name }) => name === "configuration-invalid")?.source;
   expect((await foundBy()).map(({ name }) => name)).toContain("platform-limits");
@@ -111,9 +113,7 @@ test("a configuration beside the code of a function on Lambda gets the limits of
   const config = join(folder, "rampart.toml");
   await writeFile(config, 'STORE = "s3"\n');
   const saidOfLambda = async () => {
-    const terminal = new MemoryTerminal({ clock: () => now });
-    const told = await terminal.run(doctorCommand, ["--offline", "--json", "-c", config]);
-    const { findings } = JSON.parse(told) as { findings: { what: string; source: string }[] };
+    const findings = await examined(config, "--offline");
     return findings.filter(({ source }) => source === "AWS Lambda").map(({ what }) => what);
   };
   expect(await saidOfLambda()).toEqual([]);

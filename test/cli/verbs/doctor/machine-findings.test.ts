@@ -53,17 +53,11 @@ test.each([
   expect(found).toMatchObject([{ name: "workerd-version", what: expect.stringContaining(what) }]);
 });
 
+const longest = AuthorityStore.maximumRecordOctets;
+
 test.each([
-  [
-    "full where the longest record has no room",
-    AuthorityStore.maximumRecordOctets - 1,
-    ["store-full", "error"],
-  ],
-  [
-    "nearly full where it has",
-    AuthorityStore.maximumRecordOctets,
-    ["store-nearly-full", "warning"],
-  ],
+  ["full where the longest record has no room", longest - 1, ["store-full", "error"]],
+  ["nearly full where it has", longest, ["store-nearly-full", "warning"]],
   ["nearly full below 16 MiB", 16 * mebibyte - 1, ["store-nearly-full", "warning"]],
   ["not found from there on", 16 * mebibyte, []],
 ])("a disk is %s", (_, left, expected) => {

@@ -4,48 +4,36 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
 import { type FindingName, findingNames } from "../../../../src/status/finding.ts";
-import { randomKek } from "../../../testkit/configuration.ts";
 import { stretchLightly } from "../../../testkit/light-scrypt.ts";
 import { rows as outages } from "../../../testkit/outages/rows.ts";
-import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
-import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+import { Operator } from "../../operator.ts";
 
 stretchLightly();
 
 const founded = new Date("2026-11-21T12:00:00Z");
 const later = (hours: number): Date => new Date(founded.getTime() + hours * 3_600_000);
 
-let folder: string;
-let environment: Record<string, string>;
+let operator: Operator;
 
-const config = () => join(folder, "rampart.toml");
-const store = () => join(folder, "store");
-const backup = () => join(folder, "rampart-backup.age");
-const configure = (...lines: readonly string[]) =>
-  writeFile(
-    config(),
-    [
-      `STORE_DIRECTORY = "${store()}"`,
-      'MONITORING_LISTEN = "127.0.0.1:0"\nPROPAGATION_INTERVAL = "30s"\nMAX_WORKLOAD_CERT_TTL = "24h"',
-      'TRUST_DOMAIN = "mesh.test"',
-      ...lines,
-      '[[ISSUERS]]\nissuer = "https://a.test"',
-    ].join("\n"),
-  );
+const store = () => operator.file("store");
+const recordsIn = (folder: string) => readdir(operator.file(`store/${folder}`));
 
 /** Types a verb in the folder of the configuration, and says yes to what it asks. */
 async function verb(now: Date, line: string): Promise<string> {
   const [noun = "", ...words] = line
-    .replace("rampart-backup.age", backup())
+    .replace("rampart-backup.age", operator.file("rampart-backup.age"))
     .split(" ")
     .map((word) => word.replace(/^'(.*)'$/, "$1"));
   const asks = /^(?:authority (?:init|rotate|restore|taint)|deny remove) /.test(`${line} `);
-  const terminal = new MemoryTerminal({ environment, clock: () => now });
+  operator.now = now;
+  const terminal = operator.terminalWith({});
   const program = await rampart(noun, terminal);
-  const before = terminal.printed.length;
   await program.parseAsync([noun, ...words, ...(asks ? ["--yes"] : [])], { from: "user" });
-  return terminal.printed.slice(before);
+  return terminal.printed;
 }
+
+/** Types a verb on the CA of this test. */
+const onCa = (now: Date, line: string) => verb(now, `${line} -c ${operator.config}`);
 
 interface Found {
   readonly name: FindingName;
@@ -53,17 +41,17 @@ interface Found {
 }
 
 async function examined(now: Date): Promise<readonly Found[]> {
-  const { findings } = JSON.parse(await verb(now, `doctor --offline --json -c ${config()}`));
+  const { findings } = JSON.parse(await onCa(now, "doctor --offline --json"));
   return findings.filter(({ name }: Found) => name !== "node-version");
 }
 
 /** Types a command of a remedy: of a shell, or of this program. */
 async function type(command: string, now: Date): Promise<void> {
   if (command.startsWith("rampart ")) await verb(now, command.slice("rampart ".length));
-  else execFileSync("/bin/sh", ["-c", command], { cwd: folder });
+  else execFileSync("/bin/sh", ["-c", command], { cwd: operator.file(".") });
 }
 
-const save = () => verb(later(0.5), `authority export -o rampart-backup.age -c ${config()}`);
+const save = () => onCa(later(0.5), "authority export -o rampart-backup.age");
 const lose = () => rm(store(), { recursive: true });
 
 async function giveRecords(uid: number): Promise<void> {
@@ -92,7 +80,7 @@ const cases: readonly Case[] = [
     bring: async () => {
       await save();
       await lose();
-      await configure('INCEPTION_DATE = "2026-01-01"');
+      await operator.configure('INCEPTION_DATE = "2026-01-01"');
     },
     command: "restore",
   },
@@ -101,8 +89,8 @@ const cases: readonly Case[] = [
     state: "damaged",
     bring: async () => {
       await save();
-      const [file = ""] = await readdir(join(store(), "authorities"));
-      await writeFile(join(store(), "authorities", file), "{}");
+      const [file = ""] = await recordsIn("authorities");
+      await writeFile(operator.file(`store/authorities/${file}`), "{}");
     },
     command: "restore",
   },
@@ -111,11 +99,11 @@ const cases: readonly Case[] = [
     name: "record-owner",
     state: "a record of root's, for a service",
     bring: async () => {
-      await verb(later(0.1), `deny add node/a --until 48h --yes -c ${config()}`);
+      await onCa(later(0.1), "deny add node/a --until 48h --yes");
       await giveRecords(12_345);
       await chown(store(), 12_345, 12_345);
-      const [file = ""] = await readdir(join(store(), "authorities"));
-      await chown(join(store(), "authorities", file), 0, 0);
+      const [file = ""] = await recordsIn("authorities");
+      await chown(operator.file(`store/authorities/${file}`), 0, 0);
     },
     isForRoot: true,
     owner: 12_345,
@@ -134,10 +122,10 @@ const cases: readonly Case[] = [
     name: "record-owner",
     state: "a record of another user's, for root",
     bring: async () => {
-      await verb(later(0.1), `deny add node/a --until 48h --yes -c ${config()}`);
-      await verb(later(0.1), `deny add node/b --until 48h --yes -c ${config()}`);
-      const [file = ""] = await readdir(join(store(), "authorities"));
-      await chown(join(store(), "authorities", file), 12_345, 12_345);
+      await onCa(later(0.1), "deny add node/a --until 48h --yes");
+      await onCa(later(0.1), "deny add node/b --until 48h --yes");
+      const [file = ""] = await recordsIn("authorities");
+      await chown(operator.file(`store/authorities/${file}`), 12_345, 12_345);
     },
     isForRoot: true,
     owner: 0,
@@ -149,14 +137,14 @@ const cases: readonly Case[] = [
     name: "taint-still-trusted",
     state: "tainted",
     bring: async () => {
-      const [{ id }] = JSON.parse(await verb(founded, `authority list --json -c ${config()}`));
-      await verb(later(0.5), `authority taint ${id} --root with-last-leaf -c ${config()}`);
+      const [{ id }] = JSON.parse(await onCa(founded, "authority list --json"));
+      await onCa(later(0.5), `authority taint ${id} --root with-last-leaf`);
     },
   },
   {
     name: "denial-ended",
     state: "over",
-    bring: () => verb(founded, `deny add ns/a*/sa/* --until 10m --yes -c ${config()}`),
+    bring: () => onCa(founded, "deny add ns/a*/sa/* --until 10m --yes"),
   },
 ];
 
@@ -175,10 +163,13 @@ const forPeople: readonly FindingName[] = [
 ];
 
 beforeEach(async () => {
-  folder = await temporaryFolder();
-  environment = { KEK: randomKek(), RAMPART_PASSPHRASE: "correct horse battery staple" };
-  await configure();
-  await verb(founded, `authority init -c ${config()}`);
+  operator = await Operator.create(
+    founded,
+    'MONITORING_LISTEN = "127.0.0.1:0"\nPROPAGATION_INTERVAL = "30s"\nMAX_WORKLOAD_CERT_TTL = "24h"',
+    'TRUST_DOMAIN = "mesh.test"',
+  );
+  operator.terminal.setVariable("RAMPART_PASSPHRASE", "correct horse battery staple");
+  await onCa(founded, "authority init");
 });
 
 const isRoot = process.geteuid?.() === 0;

@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { writeDocuments } from "../../../../src/cli/verbs/authority/documents.ts";
@@ -10,6 +9,7 @@ import { createMemoryMint } from "../../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
 import { startCa } from "../../../testkit/ca/running-ca.ts";
 import type { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const issuer = "https://ca.test/mesh";
 const tokens = { issuer, algorithm: "ES256", defaultSeconds: 300, maximumSeconds: 3600 } as const;
@@ -38,13 +38,7 @@ test.each([
   ["another issuer", doctored({ issuer: "https://ca.test" }), "names another issuer"],
   ["no key of the store", doctored({ keys: [] }), "without the key"],
   ["something else", async () => "hello", "is no discovery document"],
-  [
-    "nothing",
-    async () => {
-      throw new FetchError("answered 404");
-    },
-    "cannot be read: answered 404",
-  ],
+  ["nothing", () => Promise.reject(new FetchError("answered 404")), "be read: answered 404"],
 ])("finds an issuer where relying parties read %s", async (_, fetchJson, fault) => {
   const findings = await tokenFindings(tokens, view, fetchJson);
   expect(findings).toMatchObject([
@@ -53,7 +47,7 @@ test.each([
 });
 
 test("the documents of a folder are those of the CA, and are replaced when they change", async () => {
-  const dir = await mkdtemp(join(tmpdir(), "rampart-documents-"));
+  const dir = await temporaryFolder();
   const session = createMemorySession(
     createMemoryMint([await Kek.import("k1", new Uint8Array(32))]),
     ca.now(),
@@ -76,12 +70,10 @@ test("the documents of a folder are those of the CA, and are replaced when they 
   const store = { ...view.store, tokenKeys: [] };
   const empty = { ...own, currentView: async () => ({ ...view, tokenKeys: [], store }) };
   const elsewhere = join(dir, "new");
-  await expect(writeDocuments(empty, { dir: elsewhere })).rejects.toThrow(
-    "no key for JWT-SVIDs is published",
-  );
+  const writing = writeDocuments(empty, { dir: elsewhere });
+  await expect(writing).rejects.toThrow("no key for JWT-SVIDs is published");
   // A taint may have taken the only key.
   const tainted = { ...own, currentView: async () => ({ ...view, tokenKeys: [] }) };
   await writeDocuments(tainted, { dir });
   expect(await readFile(join(dir, ".well-known/jwks.json"), "utf8")).toBe('{"keys":[]}\n');
-  await rm(dir, { recursive: true });
 });
