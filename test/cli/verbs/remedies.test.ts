@@ -13,15 +13,13 @@ import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { randomKek } from "../../testkit/configuration.ts";
 import { stretchLightly } from "../../testkit/light-scrypt.ts";
 import { proved, workload } from "../../testkit/pki/certificates.ts";
 import { signIntermediate } from "../../testkit/pki/company-ca.ts";
 import { generateSigner } from "../../testkit/pki/csr.ts";
-import { createCa, type TestCa, writeFolder } from "../../testkit/pki/plugged-in.ts";
-import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
+import { createCa, writeFolder } from "../../testkit/pki/plugged-in.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
-import { storeToml } from "../operator.ts";
+import { Operator } from "../operator.ts";
 import { remedyLines, untyped } from "./untyped-remedies.ts";
 
 const day = 86_400;
@@ -29,25 +27,13 @@ const start = new Date("2026-06-01T00:00:00.000Z");
 const root = await createCa("O=company,CN=root");
 const nextRoot = await createCa("O=company,CN=next root");
 
-let folder: string;
-let now: Date;
-let environment: Record<string, string>;
+let operator: Operator;
 
-const file = (name: string) => join(folder, name);
+const file = (name: string) => operator.file(name);
 const pass = (seconds: number) => {
-  now = addSeconds(now, seconds);
+  operator.now = addSeconds(operator.now, seconds);
 };
-const configure = (store: string, ...lines: readonly string[]) =>
-  writeFile(
-    file("rampart.toml"),
-    storeToml(
-      file(store),
-      `MAX_WORKLOAD_CERT_TTL = "${10 * day}s"`,
-      'PROPAGATION_INTERVAL = "600s"',
-      ...lines,
-    ),
-  );
-const offline = () => configure("store", 'AUTHORITY_ROOT = "offline"');
+const offline = () => operator.configure('AUTHORITY_ROOT = "offline"');
 
 interface Run {
   readonly printed: string;
@@ -58,7 +44,7 @@ interface Run {
 
 /** Types words as they stand. Nothing but an OperatorError may end a verb. */
 async function typed(words: readonly string[]): Promise<Run> {
-  const terminal = new MemoryTerminal({ environment, clock: () => now });
+  const terminal = operator.terminalWith({});
   const [noun = ""] = words;
   let isDone = true;
   try {
@@ -73,7 +59,7 @@ async function typed(words: readonly string[]): Promise<Run> {
 
 /** Types a verb on the CA of this test. It says yes. */
 const verb = (line: string, ...words: readonly string[]) =>
-  typed([...line.split(" "), ...words, "-c", file("rampart.toml")]);
+  typed([...line.split(" "), ...words, "-c", operator.config]);
 
 /** A slow machine says what a verb is still at. */
 const complaintsIn = ({ said }: Run) => said.match(/^rampart: (?!still ).*/gm) ?? [];
@@ -92,19 +78,44 @@ async function done(line: string, ...words: readonly string[]): Promise<string> 
 
 const listed = async (): Promise<readonly { readonly id: string }[]> =>
   JSON.parse(await done("authority list", "--json"));
+const requests = async (): Promise<readonly unknown[]> =>
+  JSON.parse(await done("authority requests", "--json"));
+
+const chain = () => file("chain.pem");
+const installAnswer = () => done("authority install", chain());
 
 /** Signs a request for an intermediate, and writes the answer under the name that the advice has. */
-async function certified(csr: string, issuer: TestCa): Promise<void> {
-  const pem = await signIntermediate(issuer, csr, { notAfter: addSeconds(now, 365 * day) });
-  await writeFile(file("chain.pem"), pem + issuer.pem);
+async function certified(csr: string): Promise<void> {
+  const pem = await signIntermediate(root, csr, { notAfter: addSeconds(operator.now, 365 * day) });
+  await writeFile(chain(), pem + root.pem);
+}
+
+/** Makes a request that has its answer. */
+async function requestAnswered(): Promise<Run> {
+  const run = await verb("authority request");
+  await certified(run.printed);
+  return run;
+}
+
+/** Makes a CA below another root. */
+async function intermediate(): Promise<void> {
+  await offline();
+  await requestAnswered();
+  await installAnswer();
+}
+
+/** Makes a CA, and writes its certificate under this name. @returns The id of its authority. */
+async function initShown(name: string): Promise<string> {
+  await init();
+  const [{ id } = { id: "" }] = await listed();
+  const shown = await done("authority show", id);
+  await writeFile(file(name), shown.slice(shown.indexOf("-----BEGIN")));
+  return id;
 }
 
 async function pluggedIn(): Promise<string> {
-  const issuer = root;
-  const ca = await createCa("O=mesh,CN=plugged in", {
-    issuer,
-    notAfter: addSeconds(now, 700 * day),
-  });
+  const notAfter = addSeconds(operator.now, 700 * day);
+  const ca = await createCa("O=mesh,CN=plugged in", { issuer: root, notAfter });
   return writeFolder(await temporaryFolder(), {
     "ca-cert.pem": ca.pem,
     "ca-key.pem": ca.keyPem,
@@ -161,13 +172,14 @@ const restore = () =>
 
 /** Writes a leaf of the first authority. */
 async function leaf(): Promise<void> {
-  const deployment = await openDeployment({ config: file("rampart.toml") }, environment, now);
+  const { config, terminal, now } = operator;
+  const deployment = await openDeployment({ config }, terminal.environment, now);
   const [issuer] = (await currentView(deployment, now))?.crlIssuers ?? [];
   if (!issuer) throw new Error("no authority");
   const { der } = await Leaf.issue(issuer, {
     spiffeId: workload("shop", "cart"),
     publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
-    validity: { notBefore: addSeconds(now, -60), notAfter: addSeconds(now, day) },
+    validity: { notBefore: addSeconds(operator.now, -60), notAfter: addSeconds(operator.now, day) },
     proof: proved,
   });
   await writeFile(file("leaf.pem"), Pem.format("CERTIFICATE", der));
@@ -183,8 +195,7 @@ const cases: readonly Case[] = [
   {
     text: "rampart doctor",
     bring: async () => {
-      await init();
-      const [{ id } = { id: "" }] = await listed();
+      const id = await initShown("root.pem");
       return verb("authority taint", id, "--root", "with-last-leaf", "--yes");
     },
   },
@@ -199,8 +210,7 @@ const cases: readonly Case[] = [
       await offline();
       return verb("authority plan");
     },
-    cured: async () =>
-      expect(JSON.parse(await done("authority requests", "--json"))).toHaveLength(1),
+    cured: async () => expect(await requests()).toHaveLength(1),
   },
   {
     text: "make a request with `rampart authority request`, and install its answer",
@@ -209,27 +219,27 @@ const cases: readonly Case[] = [
       return init();
     },
     cured: async ({ printed }) => {
-      await certified(printed, root);
-      await done("authority install", file("chain.pem"));
+      await certified(printed);
+      await installAnswer();
     },
   },
   {
     text: "the store holds no open request: make one with `rampart authority request`",
     bring: async () => {
       await offline();
-      await writeFile(file("chain.pem"), root.pem);
-      return verb("authority install", file("chain.pem"));
+      await writeFile(chain(), root.pem);
+      return verb("authority install", chain());
     },
     cured: async ({ printed }) => {
-      await certified(printed, root);
-      await done("authority install", file("chain.pem"));
+      await certified(printed);
+      await installAnswer();
     },
   },
   {
     text: "install the answer to the open request with `rampart authority install chain.pem`",
     bring: async () => {
       await offline();
-      await certified(await done("authority request"), root);
+      await requestAnswered();
       return verb("authority plan");
     },
     cured: () => done("authority plan"),
@@ -239,9 +249,7 @@ const cases: readonly Case[] = [
     state: "after a request",
     bring: async () => {
       await offline();
-      const run = await verb("authority request");
-      await certified(run.printed, root);
-      return run;
+      return requestAnswered();
     },
     cured: async () => expect(await listed()).toHaveLength(1),
   },
@@ -249,11 +257,9 @@ const cases: readonly Case[] = [
     text: 'command: "rampart authority install chain.pem"',
     state: "in the plan, with an open request",
     bring: async () => {
-      await offline();
-      await certified(await done("authority request"), root);
-      await done("authority install", file("chain.pem"));
+      await intermediate();
       pass(200 * day);
-      await certified(await done("authority request"), root);
+      await requestAnswered();
       return verb("authority plan");
     },
     cured: async () => expect(await listed()).toHaveLength(2),
@@ -262,14 +268,11 @@ const cases: readonly Case[] = [
     text: 'command: "rampart authority request"',
     state: "in the plan, when the next intermediate is due",
     bring: async () => {
-      await offline();
-      await certified(await done("authority request"), root);
-      await done("authority install", file("chain.pem"));
+      await intermediate();
       pass(340 * day);
       return verb("authority plan");
     },
-    cured: async () =>
-      expect(JSON.parse(await done("authority requests", "--json"))).toHaveLength(1),
+    cured: async () => expect(await requests()).toHaveLength(1),
   },
   {
     text: "for the key of an open request (\\`rampart authority requests\\`)",
@@ -286,22 +289,19 @@ const cases: readonly Case[] = [
     state: "as a signal interrupts a verb",
     bring: async () => {
       const { printed } = await init();
-      const said = `a part may be done: \`rampart authority list --config ${file("rampart.toml")}\``;
+      const said = `a part may be done: \`rampart authority list --config ${operator.config}\``;
       return { printed, said, isDone: false };
     },
   },
   {
     text: "publish the root of the backup first: \\`rampart root add ROOTS.pem\\`",
     bring: async () => {
-      await init();
+      await initShown("ROOTS.pem");
       const identity = await generateX25519Identity();
       await writeFile(file("identity"), identity);
       const recipient = await identityToRecipient(identity);
       await done("authority export", "-o", file("rampart-backup.age"), "-r", recipient);
-      const [{ id } = { id: "" }] = await listed();
-      const shown = await done("authority show", id);
-      await writeFile(file("ROOTS.pem"), shown.slice(shown.indexOf("-----BEGIN")));
-      await configure("other");
+      await operator.moveTo("other");
       await init();
       return restore();
     },
@@ -330,21 +330,18 @@ const cases: readonly Case[] = [
     text: "rampart cluster check",
     state: "after an import",
     bring: async () => {
-      const toml = await readFile(file("rampart.toml"), "utf8");
+      const toml = await readFile(operator.config, "utf8");
       const { publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
       const { x, y } = publicKey.export({ format: "jwk" });
       const key = `{ kty = "EC", crv = "P-256", alg = "ES256", kid = "a", x = "${x}", y = "${y}" }`;
-      await writeFile(file("rampart.toml"), `${toml}\njwks = { keys = [${key}] }\n`);
+      await writeFile(operator.config, `${toml}\njwks = { keys = [${key}] }\n`);
       return verb("authority import", await pluggedIn());
     },
   },
   {
     text: "is an authority: \\`rampart authority taint",
     bring: async () => {
-      await init();
-      const [{ id } = { id: "" }] = await listed();
-      const shown = await done("authority show", id);
-      await writeFile(file("authority.pem"), shown.slice(shown.indexOf("-----BEGIN")));
+      await initShown("authority.pem");
       return verb("certificate revoke", file("authority.pem"), "--yes");
     },
     cured: async () =>
@@ -367,10 +364,7 @@ const cases: readonly Case[] = [
     },
     cured: async ({ printed }) => expect(printed).toContain("Nobody is denied"),
   },
-  {
-    text: '["rampart kek new --help"',
-    bring: () => typed(["kek", "new", "k2"]),
-  },
+  { text: '["rampart kek new --help"', bring: () => typed(["kek", "new", "k2"]) },
   {
     text: "`openssl pkey -in ",
     bring: async () => {
@@ -401,10 +395,9 @@ const cases: readonly Case[] = [
 stretchLightly();
 
 beforeEach(async () => {
-  folder = await temporaryFolder();
-  now = start;
-  environment = { KEK: randomKek(), RAMPART_PASSPHRASE: "correct horse battery staple" };
-  await configure("store");
+  const lengths = `MAX_WORKLOAD_CERT_TTL = "${10 * day}s"\nPROPAGATION_INTERVAL = "600s"`;
+  operator = await Operator.create(start, lengths);
+  operator.terminal.setVariable("RAMPART_PASSPHRASE", "correct horse battery staple");
 });
 
 describe("an advised command, typed as it stands, is done on the CA that the advice is about", () => {

@@ -5,7 +5,7 @@ import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { parseVerbLog } from "../../../testkit/log/log-lines.ts";
 import { createCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
-import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
+import { createOperatorFolder, rampartHere } from "../../../testkit/programs/command-line.ts";
 import { serveToml } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
@@ -37,7 +37,7 @@ async function importSoonExpiring(flags: string) {
   const operator = await createOperatorFolder(toml);
   onTestFinished(() => rm(operator.path, { recursive: true, force: true }));
   const words = `authority import ${source} -c ${operator.config}${flags}`;
-  const { code, stderr } = await rampart(operator, words, { KEK: randomKek() });
+  const { code, stderr } = await rampartHere(operator, words, { KEK: randomKek() });
   return { code, lines: parseVerbLog(stderr) };
 }
 

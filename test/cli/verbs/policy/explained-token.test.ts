@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { runCommand } from "../../../../src/cli/rampart.ts";
 import { claimsOf } from "../../../testkit/callers/foreign-tokens.ts";
 import {
@@ -18,14 +18,10 @@ import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 const now = new Date("2026-11-22T12:00:00Z");
 const github = claimsOf("github", now);
 
-let key: TokenKey;
-let other: TokenKey;
+const key = await createTokenKey("ES256", "k1");
+const other = await createTokenKey("ES256", "k1");
 
-beforeAll(async () => {
-  [key, other] = await Promise.all([createTokenKey("ES256", "k1"), createTokenKey("ES256", "k1")]);
-});
-
-const table = (): Claims => ({
+const table: Claims = {
   issuer: github["iss"],
   audiences: ["https://ca.test"],
   cluster: "github",
@@ -46,7 +42,7 @@ const table = (): Claims => ({
       account: "deploy",
     },
   ],
-});
+};
 
 interface Asked {
   readonly claims?: Claims;
@@ -65,7 +61,7 @@ async function explain({ claims = {}, changes = {}, denied = [], ...asked }: Ask
     { name: "closed", when: { claims: { repository_id: "75" } }, then: { deny: "closed" } },
   ];
   const configuration = {
-    ISSUERS: [{ ...table(), ...changes }],
+    ISSUERS: [{ ...table, ...changes }],
     POLICY: { rules },
     DENIED: denied,
   };
@@ -114,6 +110,9 @@ test("says what the nearest entry misses", async () => {
   );
 });
 
+const claims = { ref_type: "branch" };
+const ofEnvironment = { name: "x", claims, namespace: "{environment}", account: "a" };
+
 test.each<[string, Asked, string]>([
   ["a token for others as well", { claims: { aud: ["https://ca.test", "b"] } }, "this CA alone"],
   ["a token from the future", { claims: { iat: 2e9, exp: 2e9 + 9 } }, "from the future"],
@@ -121,14 +120,7 @@ test.each<[string, Asked, string]>([
   ["no token", { token: "octo-org" }, "Refused: not a compact JWS"],
   [
     "one of a namespace that is none of its issuer",
-    {
-      changes: {
-        namespaces: ["c*"],
-        subjects: [
-          { name: "x", claims: { ref_type: "branch" }, namespace: "{environment}", account: "a" },
-        ],
-      },
-    },
+    { changes: { namespaces: ["c*"], subjects: [ofEnvironment] } },
     "may not vouch",
   ],
 ])("refuses %s", async (_, asked, sentence) => {

@@ -57,32 +57,26 @@ test.each(["run", "bootstrap", "status"])(
   },
 );
 
+const statusWith = (xds: XdsReport | undefined): AgentStatus => ({
+  isReady: true,
+  reasons: [],
+  proxies: [],
+  identities: [],
+  roots: [],
+  bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined, isFollowed: true },
+  revocation: { isUsed: false, lists: [], confirmedAt: undefined, lastError: undefined },
+  xds,
+});
+
 test("`rampart agent status` says why an agent is not ready, and ends with 3", async () => {
   const reasons = ["Envoy has no listeners yet"];
-  const bundle = {
-    sequence: undefined,
-    confirmedAt: undefined,
-    lastError: undefined,
-    isFollowed: true,
-  };
-  const revocation = { isUsed: false, lists: [], confirmedAt: undefined, lastError: undefined };
-  const documents = { bundle, revocation };
-  const own = {
-    isReady: true,
-    reasons: [],
-    proxies: [],
-    identities: [],
-    roots: [],
-    ...documents,
-    xds: undefined,
-  };
   const proxy = {
     faults: async () => reasons,
     metrics: async () => "",
     drain: async () => undefined,
     quit: () => undefined,
   };
-  const view = { status: () => own, metrics: async () => "", proxy };
+  const view = { status: () => statusWith(undefined), metrics: async () => "", proxy };
   const server = await serveStatus({ host: "127.0.0.1", port: 0 }, view);
   onTestFinished(() => server.close());
   const { code, stdout } = await run("agent status", {
@@ -112,17 +106,6 @@ const connected: XdsReport = {
   ],
   lastNack: { at: "2026-01-01T00:00:02.000Z", typeUrl: cluster, detail: "no \u001b[31m filter" },
 };
-
-const statusWith = (xds: XdsReport | undefined): AgentStatus => ({
-  isReady: true,
-  reasons: [],
-  proxies: [],
-  identities: [],
-  roots: [],
-  bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined, isFollowed: true },
-  revocation: { isUsed: false, lists: [], confirmedAt: undefined, lastError: undefined },
-  xds,
-});
 
 const linesOf = (xds: XdsReport | undefined): readonly string[] => describe(statusWith(xds));
 

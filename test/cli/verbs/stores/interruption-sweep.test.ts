@@ -1,14 +1,34 @@
+import type { Command } from "commander";
 import { beforeAll, describe, expect, test } from "vitest";
 import { AuthorityView } from "../../../../src/ca/authority-view.ts";
 import { OpenedStore } from "../../../../src/ca/opened-store.ts";
+import { rampart } from "../../../../src/cli/rampart.ts";
 import type { AuthorityStore } from "../../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../../src/custody/kek.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import { createMemoryMint, type MemoryMint } from "../../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../../testkit/ca/memory-session.ts";
 import { createKekRing } from "../../../testkit/ca/sealed-authorities.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { now, type StoreChange, storeChanges } from "./store-changes.ts";
+
+/** The verbs below a command that have a dry run, because they change a store. */
+function changingVerbs(command: Command, words: readonly string[] = []): string[] {
+  return command.commands.flatMap((child) => {
+    const name = [...words, child.name()];
+    const isOne = child.options.some(({ long }) => long === "--dry-run");
+    return [...(isOne ? [name.join(" ")] : []), ...changingVerbs(child, name)];
+  });
+}
+
+test("every verb that changes a store is interrupted here", async () => {
+  const verbs = changingVerbs(await rampart("", new MemoryTerminal()));
+  const swept = new Set(storeChanges.map(({ verb }) => verb));
+  // It writes when the last backup was made, and has no dry run.
+  swept.delete("authority export");
+  expect(verbs.toSorted()).toEqual([...swept].toSorted());
+});
 
 /** What becomes of one call of a store, and of the verb that makes it. */
 const interruptions = [

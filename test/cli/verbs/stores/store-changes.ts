@@ -98,39 +98,32 @@ async function prepareBackup(session: Session, folder: string): Promise<void> {
   for (const record of await session.mint.store.load()) await session.mint.store.delete(record);
 }
 
+const tainting = (root: "immediately" | "with-last-leaf"): StoreChange => ({
+  verb: "authority taint",
+  when: root,
+  prepare: found,
+  run: async (session) => taint(session, await firstId(session), { root }),
+});
+
+const importing = (when: string, prepare: StoreChange["prepare"]): StoreChange => ({
+  verb: "authority import",
+  when,
+  prepare,
+  run: async (session, folder) =>
+    importAuthority(session, folder, { roots: await writeRoots(folder) }),
+});
+
 /** Every way in which a verb changes a store. */
 const changes: readonly StoreChange[] = [
   { verb: "authority init", prepare: nothing, run: (session) => init(session) },
   { verb: "authority rotate", prepare: found, run: (session) => rotateNow(session) },
-  {
-    verb: "authority taint",
-    when: "immediately",
-    prepare: found,
-    run: async (session) => taint(session, await firstId(session), { root: "immediately" }),
-  },
-  {
-    verb: "authority taint",
-    when: "with the last leaf",
-    prepare: found,
-    run: async (session) => taint(session, await firstId(session), { root: "with-last-leaf" }),
-  },
-  {
-    verb: "authority import",
-    when: "into an empty store",
-    prepare: (_, folder) => prepareImport(folder),
-    run: async (session, folder) =>
-      importAuthority(session, folder, { roots: await writeRoots(folder) }),
-  },
-  {
-    verb: "authority import",
-    when: "beside another authority",
-    prepare: async (session, folder) => {
-      await found(session);
-      await prepareImport(folder);
-    },
-    run: async (session, folder) =>
-      importAuthority(session, folder, { roots: await writeRoots(folder) }),
-  },
+  tainting("immediately"),
+  tainting("with-last-leaf"),
+  importing("into an empty store", (_, folder) => prepareImport(folder)),
+  importing("beside another authority", async (session, folder) => {
+    await found(session);
+    await prepareImport(folder);
+  }),
   { verb: "authority request", mint: offline, prepare: nothing, run: request },
   {
     verb: "authority withdraw",
