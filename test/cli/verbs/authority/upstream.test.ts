@@ -40,7 +40,6 @@ beforeEach(async () => {
 
 test.for<[string, UpstreamServer["behaviour"], string]>([
   ["refuses", text(403, "{}"), "the CA upstream answered with status 403"],
-  ["is out of order", text(503, "oops"), "the CA upstream answered with status 503"],
   ["hangs up", (_, response) => void response.destroy(), "the CA upstream did not answer"],
   ["answers no JSON", text(200, "<html>"), "the CA upstream did not answer JSON"],
   [

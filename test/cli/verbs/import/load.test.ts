@@ -15,11 +15,16 @@ const cacerts = {
 };
 const kubernetesTls = { "tls.crt": "certificate", "tls.key": "key", "ca.crt": "root" };
 
+const folderOf = async (files: Readonly<Record<string, string>>): Promise<string> =>
+  writeFolder(await temporaryFolder(), files);
+const refusalIn = (folder: string, roots?: string) =>
+  operatorErrorOf(() => loadPluggedIn(folder, roots));
+
 const without = (files: Readonly<Record<string, string>>, name: string) =>
   Object.fromEntries(Object.entries(files).filter(([key]) => key !== name));
 
 test("reads a cacerts directory, each text with the name of its file", async () => {
-  const folder = await writeFolder(await temporaryFolder(), cacerts);
+  const folder = await folderOf(cacerts);
   const source = (name: string, text: string) => {
     const path = join(folder, name);
     return { name: path, path, text };
@@ -33,7 +38,7 @@ test("reads a cacerts directory, each text with the name of its file", async () 
 });
 
 test("reads a mounted kubernetes.io/tls Secret", async () => {
-  const folder = await writeFolder(await temporaryFolder(), kubernetesTls);
+  const folder = await folderOf(kubernetesTls);
   expect(await loadPluggedIn(folder)).toMatchObject({
     certificate: { text: "certificate" },
     privateKey: { text: "key" },
@@ -50,28 +55,26 @@ test("follows links as Kubernetes mounts a Secret", async () => {
   for (const name of Object.keys(cacerts)) await symlink(`..data/${name}`, join(folder, name));
   expect((await loadPluggedIn(folder)).privateKey.text).toBe("key");
   await rename(join(folder, "..2026"), join(folder, "gone"));
-  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
-    expect.stringContaining("holds no CA"),
-  ]);
+  expect(await refusalIn(folder)).toEqual([expect.stringContaining("holds no CA")]);
 });
 
 test("takes an empty chain as absent, and keeps a CRL for a warning", async () => {
   const files = { ...cacerts, "cert-chain.pem": "\n", "ca-crl.pem": "list" };
-  const material = await loadPluggedIn(await writeFolder(await temporaryFolder(), files));
+  const material = await loadPluggedIn(await folderOf(files));
   expect(material.chain).toEqual([]);
   expect(material.crl?.text).toBe("list");
 });
 
 test("adds the roots of another file", async () => {
   const files = { ...cacerts, "root-cert-combined.pem": "more roots" };
-  const folder = await writeFolder(await temporaryFolder(), files);
+  const folder = await folderOf(files);
   const { roots } = await loadPluggedIn(folder, join(folder, "root-cert-combined.pem"));
   expect(roots.map(({ text }) => text)).toEqual(["root", "more roots"]);
 });
 
 test("names every missing file at once", async () => {
-  const folder = await writeFolder(await temporaryFolder(), { "ca-key.pem": "key" });
-  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
+  const folder = await folderOf({ "ca-key.pem": "key" });
+  expect(await refusalIn(folder)).toEqual([
     "incomplete CA bundle",
     `${folder}: ca-cert.pem is missing`,
     `${folder}: root-cert.pem is missing`,
@@ -83,56 +86,46 @@ test.for([
   ...Object.keys(cacerts).map((name) => [name, without(cacerts, name)] as const),
   ...Object.keys(kubernetesTls).map((name) => [name, without(kubernetesTls, name)] as const),
 ])("refuses a directory without %s", async ([name, files]) => {
-  const folder = await writeFolder(await temporaryFolder(), files);
-  const lines = await operatorErrorOf(() => loadPluggedIn(folder));
+  const folder = await folderOf(files);
+  const lines = await refusalIn(folder);
   expect(lines[1]).toContain(`${name} is missing`);
 });
 
 test.for(["ca-cert.pem", "ca-key.pem", "root-cert.pem"])("refuses an empty %s", async (name) => {
-  const folder = await writeFolder(await temporaryFolder(), { ...cacerts, [name]: " \n" });
-  const [, line] = await operatorErrorOf(() => loadPluggedIn(folder));
+  const folder = await folderOf({ ...cacerts, [name]: " \n" });
+  const [, line] = await refusalIn(folder);
   expect(line).toBe(`${join(folder, name)}: is empty`);
 });
 
 test("refuses two CAs in one directory", async () => {
-  const folder = await writeFolder(await temporaryFolder(), { ...cacerts, ...kubernetesTls });
-  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
-    expect.stringContaining("holds two CAs"),
-  ]);
+  const folder = await folderOf({ ...cacerts, ...kubernetesTls });
+  expect(await refusalIn(folder)).toEqual([expect.stringContaining("holds two CAs")]);
 });
 
 test("refuses a file that is too large, not text, a directory or not readable", async () => {
-  const folder = await writeFolder(await temporaryFolder(), without(cacerts, "ca-key.pem"));
+  const folder = await folderOf(without(cacerts, "ca-key.pem"));
   const key = join(folder, "ca-key.pem");
+  const noFile = [`${key} is not a file of at most 262144 octets`];
   await writeFile(key, "k".repeat(256 * 1024 + 1));
-  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
-    `${key} is not a file of at most 262144 octets`,
-  ]);
+  expect(await refusalIn(folder)).toEqual(noFile);
   await writeFile(key, Buffer.from("3082ff", "hex"));
-  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
-    `${key}: is not text; PEM is needed, not DER`,
-  ]);
+  expect(await refusalIn(folder)).toEqual([`${key}: is not text; PEM is needed, not DER`]);
   await chmod(key, 0);
-  if (process.getuid?.() !== 0) {
-    expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
-      `${key} cannot be read: EACCES`,
-    ]);
-  }
+  if (process.getuid?.() !== 0)
+    expect(await refusalIn(folder)).toEqual([`${key} cannot be read: EACCES`]);
   await rename(key, join(folder, "away"));
   await mkdir(key);
-  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
-    `${key} is not a file of at most 262144 octets`,
-  ]);
+  expect(await refusalIn(folder)).toEqual(noFile);
 });
 
 test("refuses a path that leads nowhere, an empty file and missing combined roots", async () => {
-  const folder = await writeFolder(await temporaryFolder(), { ...cacerts, "empty.yaml": "" });
+  const folder = await folderOf({ ...cacerts, "empty.yaml": "" });
   const nowhere = join(folder, "nowhere");
   const missing = [`${nowhere} does not exist`];
-  expect(await operatorErrorOf(() => loadPluggedIn(nowhere))).toEqual(missing);
-  expect(await operatorErrorOf(() => loadPluggedIn(folder, nowhere))).toEqual(missing);
+  expect(await refusalIn(nowhere)).toEqual(missing);
+  expect(await refusalIn(folder, nowhere)).toEqual(missing);
   const empty = join(folder, "empty.yaml");
-  expect(await operatorErrorOf(() => loadPluggedIn(empty))).toEqual([`${empty}: is empty`]);
+  expect(await refusalIn(empty)).toEqual([`${empty}: is empty`]);
 });
 
 const istioCaSecret = readFileSync("test/vectors/istio-ca-secret.yaml", "utf8");
