@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { environmentIn } from "../../testkit/agent/running-agent.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { proxyPassword, startConnectProxy } from "../../testkit/network/connect-proxy.ts";
@@ -20,18 +21,14 @@ test("an agent gets its certificate, the bundle and CRLs through the proxy, and 
   onTestFinished(ca.end);
   const proxy = await startConnectProxy({ "ca.example": ca.port });
   const folder = await temporaryFolder();
-  const [roots, token] = [join(folder, "roots.pem"), join(folder, "token")];
-  await writeFile(roots, await ca.bundle());
-  await writeFile(token, await mintAccountToken(key, issuer, "foo:bar", new Date()));
+  await writeFile(join(folder, "root-cert.pem"), await ca.bundle());
+  await writeFile(
+    join(folder, "token"),
+    await mintAccountToken(key, issuer, "foo:bar", new Date()),
+  );
   const agent = startRampart(["agent", "run"], {
+    ...environmentIn(folder, "ca.example:15012"),
     HTTPS_PROXY: proxy.url,
-    CA_ADDR: "ca.example:15012",
-    CA_ROOT_CA: roots,
-    POD_NAMESPACE: "foo",
-    SERVICE_ACCOUNT: "bar",
-    RAMPART_TOKEN_FILE: token,
-    RAMPART_SDS_SOCKET: join(folder, "sds"),
-    RAMPART_STATUS_ADDR: "127.0.0.1:0",
   });
   const output = () => agent.lines.join("\n");
   await eventually(() => expect(output()).toMatch(/certificate-obtained/));

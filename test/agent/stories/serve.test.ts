@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
-import { startTestAgent } from "../../testkit/agent/running-agent.ts";
+import { environmentIn, startTestAgent } from "../../testkit/agent/running-agent.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -30,16 +30,8 @@ afterAll(() => served.end());
 /** The environment of a pod or a machine that calls the CA. */
 async function environment(folder: string, port = served.port): Promise<Environment> {
   await writeFile(`${folder}/root-cert.pem`, await served.bundle());
-  return {
-    // Like a forwarded port of istiod, whose certificate names its Service.
-    CA_ADDR: `localhost:${port}`,
-    CA_ROOT_CA: `${folder}/root-cert.pem`,
-    POD_NAMESPACE: "foo",
-    SERVICE_ACCOUNT: "bar",
-    RAMPART_TOKEN_FILE: `${folder}/token`,
-    RAMPART_SDS_SOCKET: `${folder}/sds`,
-    RAMPART_STATUS_ADDR: "127.0.0.1:0",
-  };
+  // Like a forwarded port of istiod, whose certificate names its Service.
+  return environmentIn(folder, `localhost:${port}`);
 }
 
 async function writeToken(folder: string, account = "foo:bar"): Promise<void> {

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { startTestAgent } from "../../testkit/agent/running-agent.ts";
+import { environmentIn, startTestAgent } from "../../testkit/agent/running-agent.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -23,20 +23,16 @@ test("a machine with a certificate and a token outlives the sudden taint of the 
   onTestFinished(server.end);
   const operator = await createOperatorFolder(serveToml(server.storeDirectory, values));
   const folder = await temporaryFolder();
-  const [rootFile, tokenFile] = [join(folder, "root-cert.pem"), join(folder, "token")];
-  await writeFile(rootFile, await server.bundle());
-  await writeFile(tokenFile, await mintAccountToken(tokenKey, issuer, "foo:bar", new Date()));
+  await writeFile(join(folder, "root-cert.pem"), await server.bundle());
+  await writeFile(
+    join(folder, "token"),
+    await mintAccountToken(tokenKey, issuer, "foo:bar", new Date()),
+  );
   const certificates = join(folder, "certs");
   const { agent, event } = await startTestAgent({
-    CA_ADDR: `grpc+https://localhost:${server.port}`,
-    CA_ROOT_CA: rootFile,
+    ...environmentIn(folder, `grpc+https://localhost:${server.port}`),
     PROV_CERT: certificates,
     OUTPUT_CERTS: certificates,
-    POD_NAMESPACE: "foo",
-    SERVICE_ACCOUNT: "bar",
-    RAMPART_TOKEN_FILE: tokenFile,
-    RAMPART_SDS_SOCKET: join(folder, "sds"),
-    RAMPART_STATUS_ADDR: "127.0.0.1:0",
   });
   await Promise.all([event("bundle-read"), event("files-written")]);
   for (let turn = 1; turn <= 2; turn++) {

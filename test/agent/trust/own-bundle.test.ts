@@ -7,7 +7,7 @@ import { createServer as createTlsServer } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
 import { CertificateCache } from "../../../src/agent/identity/certificate-cache.ts";
-import { startTestAgent } from "../../testkit/agent/running-agent.ts";
+import { environmentIn, startTestAgent } from "../../testkit/agent/running-agent.ts";
 import { security, workloadApiClient } from "../../testkit/agent/sds-client.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -18,19 +18,16 @@ import { eventually } from "../../testkit/time/eventually.ts";
 
 const identity = await createTlsIdentity(true);
 
+/** The root of the CA, in a bundle of SPIFFE. */
+const root = { use: "x509-svid", x5c: [new X509Certificate(identity.ca).raw.toString("base64")] };
+
 /** An agent whose CA over native gRPC is at this port. */
 async function runAt(port: number, variables: Environment = {}) {
   const folder = await temporaryFolder();
-  await writeFile(`${folder}/root-cert.pem`, identity.ca);
   const roots = `${folder}/root-cert.pem`;
+  await writeFile(roots, identity.ca);
   const { agent, event, events } = await startTestAgent({
-    CA_ADDR: `127.0.0.1:${port}`,
-    CA_ROOT_CA: `${folder}/root-cert.pem`,
-    POD_NAMESPACE: "foo",
-    SERVICE_ACCOUNT: "bar",
-    RAMPART_TOKEN_FILE: `${folder}/token`,
-    RAMPART_SDS_SOCKET: `${folder}/sds`,
-    RAMPART_STATUS_ADDR: "127.0.0.1:0",
+    ...environmentIn(folder, `127.0.0.1:${port}`),
     ...variables,
   });
   const read = async (path: string) => await (await fetch(`${agent.statusUrl}${path}`)).text();
@@ -113,7 +110,6 @@ test("takes a CA for an istiod by closed connections in a row alone", async () =
 });
 
 test("goes on to follow a CA that had a bundle, and answers 404 for a while", async () => {
-  const root = { use: "x509-svid", x5c: [new X509Certificate(identity.ca).raw.toString("base64")] };
   let sequence: number | undefined = 1;
   const port = await answering((_request, response) => {
     if (sequence === undefined) return void response.writeHead(404).end();
@@ -214,7 +210,6 @@ test("says what to do when roots have changed faster than it could follow, and g
 
 test("a bundle that goes backwards brings back neither its roots nor its keys for tokens", async () => {
   const { publicJwk } = await createTokenKey("ES256", "k");
-  const root = { use: "x509-svid", x5c: [new X509Certificate(identity.ca).raw.toString("base64")] };
   let sequence = 2;
   const port = await answering((_request, response) => {
     const signing = { ...publicJwk, use: "jwt-svid", kid: `of ${sequence}` };

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type ClientHttp2Stream, connect } from "node:http2";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { longestMessageOctets, toFrame } from "../../../src/agent/xds/grpc.ts";
@@ -116,48 +116,42 @@ test("ends a half-open connection to istiod after 40 seconds", async () => {
   expect(await running.metrics()).toContain('istiod_connection_terminations{type="error"} 1');
 });
 
-test("gives up a connection that does not open within five seconds", async () => {
-  const silent = createServer().listen(0, "127.0.0.1");
-  const handshake = once(silent, "connection").then(([socket]) =>
-    once(
-      socket.on("error", () => undefined),
-      "data",
-    ),
-  );
+/** Envoy's stream to an istiod that takes connections and never answers. */
+async function askSilentIstiod() {
+  const connections = new Set<Socket>();
+  const hello = Promise.withResolvers<unknown>();
+  const silent = createServer((socket) => {
+    connections.add(socket);
+    socket.on("close", () => connections.delete(socket));
+    socket.on("error", () => undefined).on("data", hello.resolve);
+  }).listen(0, "127.0.0.1");
   await once(silent, "listening");
   onTestFinished(() => void silent.close());
   const { root } = await startFakeIstiod();
-  const { port } = silent.address() as AddressInfo;
-  const running = await runXdsProxy({ address: `127.0.0.1:${port}`, root });
+  const address = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const running = await runXdsProxy({ address, root });
   const envoy = openEnvoyStream(running.socket, "incremental");
   envoy.send(request(types.cluster));
-  await handshake;
+  await hello.promise;
+  return { address, running, envoy, connections };
+}
+
+test("gives up a connection that does not open within five seconds", async () => {
+  const { address, running, envoy } = await askSilentIstiod();
   await passPause(running, 5);
   expect(await envoy.status).toMatchObject({
     code: 14,
     details: expect.stringContaining(
-      `istiod at 127.0.0.1:${port} cannot be reached: it did not finish the TLS handshake in time`,
+      `istiod at ${address} cannot be reached: it did not finish the TLS handshake in time`,
     ),
   });
 });
 
 test("leaves no connection behind when Envoy goes while it opens", async () => {
-  const connections: object[] = [];
-  const silent = createServer((socket) => {
-    connections.push(socket);
-    socket.on("close", () => connections.pop());
-    socket.on("error", () => undefined).resume();
-  }).listen(0, "127.0.0.1");
-  await once(silent, "listening");
-  onTestFinished(() => void silent.close());
-  const { root } = await startFakeIstiod();
-  const { port } = silent.address() as AddressInfo;
-  const running = await runXdsProxy({ address: `127.0.0.1:${port}`, root });
-  const envoy = openEnvoyStream(running.socket, "incremental");
-  envoy.send(request(types.cluster));
-  await eventually(() => expect(connections).toHaveLength(1));
+  const { running, envoy, connections } = await askSilentIstiod();
+  expect(connections.size).toBe(1);
   envoy.call.cancel();
-  await eventually(() => expect(connections).toHaveLength(0));
+  await eventually(() => expect(connections.size).toBe(0));
   expect(await running.log.until("xds-ended")).toMatchObject({ by: "envoy" });
 });
 

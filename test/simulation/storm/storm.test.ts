@@ -98,8 +98,9 @@ test("the same seed gives the same storm, and another seed another one", () => {
   expect(run(1).calls).not.toBe(run(2).calls);
 });
 
-describe.each(names)("a calm mesh of %s", (client) => {
-  test("loses nothing, and renews as often as its rule says", () => {
+test.each(names)(
+  "a calm mesh of %s loses nothing, and renews as often as its rule says",
+  (client) => {
     const workloads = 400;
     const outcome = simulateStorm(settingOf(client, calm, workloads), serve(0.001));
     expect(outcome).toMatchObject({ refused: 0, unanswered: 0, inVain: 0, expired: 0 });
@@ -108,8 +109,8 @@ describe.each(names)("a calm mesh of %s", (client) => {
     const expected = (workloads * 48) / wait;
     expect(outcome.served).toBeGreaterThan(0.97 * expected);
     expect(outcome.served).toBeLessThan(1.03 * expected);
-  });
-});
+  },
+);
 
 describe("by hand", () => {
   /** Renews each hour, and tries again after ten seconds. */

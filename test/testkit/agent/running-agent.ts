@@ -19,6 +19,17 @@ export interface RunningAgent {
   readonly event: (name: string, n?: number) => Promise<OperationalEvent>;
 }
 
+/** The environment of the workload `foo/bar`, whose files are in this folder: `root-cert.pem`, `token` and `sds`. */
+export const environmentIn = (folder: string, CA_ADDR: string): Environment => ({
+  CA_ADDR,
+  CA_ROOT_CA: join(folder, "root-cert.pem"),
+  POD_NAMESPACE: "foo",
+  SERVICE_ACCOUNT: "bar",
+  RAMPART_TOKEN_FILE: join(folder, "token"),
+  RAMPART_SDS_SOCKET: join(folder, "sds"),
+  RAMPART_STATUS_ADDR: "127.0.0.1:0",
+});
+
 /** @param variables Changes to an environment that works. */
 export async function runAgent(ca: HttpCa, variables: Environment = {}): Promise<RunningAgent> {
   const folder = await temporaryFolder();
