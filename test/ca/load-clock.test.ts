@@ -90,18 +90,6 @@ describe("a store is due for a load", () => {
     },
   );
 
-  test("after the longest time of its replacement, if a lost load ends after all", () => {
-    const clock = new LoadClock(times);
-    clock.follow(start);
-    const lost = clock.begin();
-    clock.follow(at(10));
-    clock.begin();
-    expect(isDueAt(clock, 11)).toBe(true);
-    clock.use(lost);
-    expect(isDueAt(clock, 69.999)).toBe(false);
-    expect(isDueAt(clock, 70)).toBe(true);
-  });
-
   test("by the present clock, if a lost load ends after the clock was set back", () => {
     const clock = loadedClock({ refreshSeconds: 2 });
     clock.follow(at(500));

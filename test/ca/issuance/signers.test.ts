@@ -325,9 +325,4 @@ describe("signers with one trust bundle", () => {
       [own, third].map(({ issuer }) => issuer?.authority.id).toSorted(),
     );
   });
-
-  test("share nothing where there is one", () => {
-    const { authorities } = loadAuthorities(keks);
-    expect(uniteBundles(authorities, [])).toBe(authorities);
-  });
 });

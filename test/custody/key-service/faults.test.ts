@@ -91,13 +91,10 @@ const columns: Readonly<Record<string, Column>> = {
       "credential expired": [awsFault("ExpiredTokenException"), "which has expired"],
     },
     signing: {
-      disabled: [awsFault("DisabledException"), "has disabled the key"],
-      "pending deletion": [awsFault("KMSInvalidStateException"), "awaits its deletion"],
       "wrong type": [awsFault("UnsupportedOperationException"), "of another use or type"],
       "wrong curve": [(answer) => ({ ...answer, PublicKey: otherCurve }), root],
       "a curve of no certificate": [(answer) => ({ ...answer, PublicKey: noCurve }), root],
       permission: [awsFault("AccessDeniedException"), "grant kms:GetPublicKey"],
-      throttled: [awsFault("ThrottlingException"), "throttles its calls"],
       "wrong signature": [
         (answer) =>
           "Signature" in answer ? { ...answer, Signature: bit(`${answer["Signature"]}`) } : answer,
@@ -141,8 +138,6 @@ const columns: Readonly<Record<string, Column>> = {
       ],
     },
     signing: {
-      disabled: [google(400, "is not enabled, current state is: DISABLED."), "has disabled"],
-      "wrong type": [google(400, "is not usable for this"), "of another use or type"],
       "wrong curve": [(answer) => ({ ...answer, pem: otherCurvePem }), root],
       permission: [google(403), "grant cloudkms.cryptoKeyVersions.viewPublicKey"],
       "wrong signature": [
@@ -183,7 +178,6 @@ const columns: Readonly<Record<string, Column>> = {
       "credential expired": [azureError(401, "Unauthorized"), "refuses the credential"],
     },
     signing: {
-      disabled: [azure(403, "KeyDisabled"), "has disabled the key"],
       "wrong type": [
         (answer) => ({ key: { ...Object(answer["key"]), kty: "oct" } }),
         "a root takes EC P-256",

@@ -244,15 +244,12 @@ describe("the long polls under way", () => {
 
 test.each<[string | undefined | null, number | undefined]>([
   ["wait=10", 10],
-  ["WAIT = 10", 10],
   ["respond-async, wait=10;foo", 10],
   ["wait=10, wait=20", 10],
   ["wait, wait=20", undefined],
   ["wait=-1", undefined],
-  ["wait=10s", undefined],
   ['wait="10"', undefined],
   ["", undefined],
-  [undefined, undefined],
   [null, undefined],
 ])("the preference %j waits for %j seconds", (header, seconds) => {
   expect(parseWaitSeconds(header)).toBe(seconds);

@@ -128,15 +128,6 @@ describe("a fault", () => {
     await call();
     expect(JSON.stringify(service.takeAudits()).length).toBeLessThan(1000);
   });
-
-  test("in authentication is an internal error, too", async () => {
-    const { certificateAuthority } = running;
-    Object.assign(certificateAuthority, { authenticate: () => Promise.reject(new Error(secret)) });
-    for (const protocol of protocols) {
-      expect(await call(protocol)).toEqual({ code: "Internal", message: "internal error" });
-    }
-    expect(service.takeAudits()).toHaveLength(protocols.length);
-  });
 });
 
 describe("a call ends", () => {
@@ -178,16 +169,6 @@ describe("a call ends", () => {
     expect(service.takeAudits()).toEqual([
       expect.objectContaining({ outcome: "refused", reason: "request-abandoned" }),
     ]);
-  });
-
-  test("without a signature when its caller hung up before it began", async () => {
-    const request = new Request(
-      requestOf(connectJson, { csr: workload.csrPem }, await bearer(service)),
-      { signal: AbortSignal.abort() },
-    );
-    const response = await service.send(request).catch(() => undefined);
-    expect(response?.status).not.toBe(200);
-    expect(service.takeAudits()).not.toContainEqual(expect.objectContaining({ outcome: "issued" }));
   });
 });
 
