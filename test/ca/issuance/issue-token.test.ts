@@ -163,6 +163,13 @@ test("backdates a token as a leaf, by two minutes or a tenth of a shorter life",
   }
 });
 
+test("a rule shortens the life of a token", async () => {
+  const rules = [{ name: "short", when: { product: "token" }, then: { maximum_life: "60s" } }];
+  const { ca, ask } = await startIssuing({ POLICY: { rules } });
+  const { expiresAt } = await ask();
+  expect(expiresAt.getTime() - ca.now().getTime()).toBeLessThanOrEqual(60_000);
+});
+
 test.each<[string, (value: string) => string]>([
   ["a taint", (value) => value],
   ["a taint that does not open", () => "junk"],

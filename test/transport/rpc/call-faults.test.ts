@@ -58,6 +58,23 @@ test("a message that does not parse is not quoted to anybody", async () => {
   });
 });
 
+test("a message without a declared length is read up to its bound", async () => {
+  const headers = new Headers({ ...(await bearer(service)), "content-type": "application/json" });
+  let sent = 0;
+  const body = new ReadableStream({
+    pull: (stream) => {
+      sent += 1024;
+      stream.enqueue(new Uint8Array(1024).fill(0x20));
+      if (sent > 10_000_000) stream.close();
+    },
+  });
+  const url = "https://ca.test/istio.v1.auth.IstioCertificateService/CreateCertificate";
+  const init = { method: "POST", headers, body, duplex: "half" } as RequestInit;
+  const response = await service.send(new Request(url, init));
+  expect(await response.json()).toMatchObject({ code: "resource_exhausted" });
+  expect(sent).toBeLessThan(200_000);
+});
+
 describe("a CA that cannot sign", () => {
   test.each<[string, string, () => unknown]>([
     ["its store is empty", "no-signing-authority", () => {}],
