@@ -112,7 +112,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
     const passWhile = async (isSo: () => boolean) => {
       for (let i = 0; isSo() && i < 500; i++) {
         const asked = mesh.bundles();
-        await mesh.pass(6 * hour);
+        await mesh.pass(11 * hour);
         // A client that was still at work at the pass sleeps until the next bundle is due.
         await until(async () => mesh.bundles() > asked || mesh.pass(301).then(() => false));
       }
