@@ -46,7 +46,7 @@ export async function startMesh(folder: string): Promise<Mesh> {
     },
     issuerTable: (servedName) => ({
       issuer: ours.issuer,
-      namespaces: ["foo", "istio-system"],
+      namespaces: ["foo", "mesh", "istio-system"],
       trusted_node_accounts: [nodeAccount],
       node_reach: "anywhere",
       gateways: [{ account: gatewayAccount, dns_names: [servedName] }],

@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { vectorFolders } from "../../testkit/pki/plugged-in.ts";
@@ -5,7 +6,8 @@ import { until } from "../../testkit/time/until.ts";
 import { startEnvoyPair } from "../agent/envoy-pair.ts";
 import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import { mountSecret, type SecretFiles } from "../mounted-secret.ts";
-import { certificateIn, intermediateOf, leafSeconds, MeshCa, type Workload } from "./mesh.ts";
+import { startServingCa } from "../revocation/serving-ca.ts";
+import { intermediateOf, leafSeconds, shortLives, startAgent, type Workload } from "./mesh.ts";
 
 /** A step, and what it shows. */
 export type Told = (what: string, act: () => Promise<string>) => Promise<void>;
@@ -15,9 +17,14 @@ export async function playEnvoys(envoy: string, folder: string, tell: Told): Pro
   const cacerts = join(folder, "cacerts");
   await mkdir(cacerts);
   await mountSecret(cacerts, await istiosFiles());
-  const ca = await MeshCa.start(folder, { AUTHORITY_ROOT: "offline", IMPORT_DIRECTORY: cacerts });
-  const workloads = await Promise.all([ca.startAgent("a"), ca.startAgent("b")]);
-  const [a, b] = workloads;
+  const imported = { AUTHORITY_ROOT: "offline", IMPORT_DIRECTORY: cacerts };
+  const ca = await startServingCa(folder, {
+    values: { ...shortLives, INCEPTION_DATE: undefined, ...imported },
+  });
+  const workloads = await Promise.all(
+    (["a", "b"] as const).map((name) => startAgent(ca, folder, name)),
+  );
+  const [a, b] = workloads as [Workload, Workload];
   const envoys = await startEnvoyPair({
     envoy,
     folder,
@@ -28,7 +35,7 @@ export async function playEnvoys(envoy: string, folder: string, tell: Told): Pro
   const isAnswered = async (): Promise<boolean> => (await statusOf(envoys.freshUrl)) === "200";
   await until("a first answer through both Envoys", isAnswered);
   const load = new SteadyLoad([envoys.keptUrl, envoys.freshUrl, envoys.freshUrl]);
-  const istios = await certificateIn(join(cacerts, "ca-cert.pem"));
+  const istios = new X509Certificate(await readFile(join(cacerts, "ca-cert.pem")));
   await tell("Istio's EC intermediate signs, and both Envoys renew under it", async () => {
     await until("leaves of the intermediate in both Envoys", async () => {
       const now = await Promise.all(workloads.map(intermediateOf));

@@ -38,7 +38,7 @@ async function playReplacements(folder: string): Promise<void> {
 
 /** Clusters whose istiods have roots of their own. */
 async function playClusters(folder: string): Promise<void> {
-  const client = "ztunnel's rules in Node; Envoy 1.40.0 twice, under pilot-agent of 2026-08-27";
+  const client = "Envoy 1.40.0 twice, under pilot-agent of 2026-08-27";
   const server = "istiod of 2026-08-27, twice, and rampart serve";
   const programs = await Promise.all([
     pythonWithEnvoy(),

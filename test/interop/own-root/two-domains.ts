@@ -4,25 +4,22 @@ import { parseCertificates } from "../../../src/program/files/pem-file.ts";
 import { repeatedly, until } from "../../testkit/time/until.ts";
 import { startEnvoyPair } from "../agent/envoy-pair.ts";
 import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
+import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
 import type { Told } from "./envoy-story.ts";
-import { chainOf, leafSeconds, MeshCa } from "./mesh.ts";
+import { chainOf, leafSeconds, shortLives, startAgent } from "./mesh.ts";
 
 const domains = { a: "one.test", b: "two.test" } as const;
 
 /** Which CA speaks for each trust domain, in the file that Envoys read. */
-type Speakers = Readonly<Record<string, MeshCa>>;
+type Speakers = Readonly<Record<string, ServingCa>>;
 
 /**
  * Two trust domains, each with a CA of its own, in one mesh: docs/explanation/data-planes.md. Envoy holds a
  * certificate against the bundle of the trust domain that it names, and no other.
  */
 export async function playTwoDomains(envoy: string, folder: string, tell: Told): Promise<void> {
-  const start = async (name: string, trustDomain: string): Promise<MeshCa> => {
-    const own = join(folder, name);
-    await mkdir(own, { recursive: true });
-    const INCEPTION_DATE = new Date().toISOString().slice(0, 10);
-    return MeshCa.start(own, { TRUST_DOMAIN: trustDomain, INCEPTION_DATE });
-  };
+  const start = (name: string, TRUST_DOMAIN: string): Promise<ServingCa> =>
+    startServingCa(join(folder, name), { values: { ...shortLives, TRUST_DOMAIN } });
   const [one, two] = await Promise.all([start("one", domains.a), start("two", domains.b)]);
   const bundles = join(folder, "bundles");
   await mkdir(bundles);
@@ -30,8 +27,8 @@ export async function playTwoDomains(envoy: string, folder: string, tell: Told):
   await publish(bundles, speakers);
   const publishing = repeatedly(() => publish(bundles, speakers), 500);
   const [a, b] = await Promise.all([
-    one.startAgent("a", domains.a),
-    two.startAgent("b", domains.b),
+    startAgent(one, folder, "a", domains.a),
+    startAgent(two, folder, "b", domains.b),
   ]);
   const envoys = await startEnvoyPair({
     envoy,
@@ -54,7 +51,7 @@ export async function playTwoDomains(envoy: string, folder: string, tell: Told):
       return roots.find(({ publicKey }) => leaf?.verify(publicKey))?.fingerprint256;
     };
     const before = await root();
-    await two.authority("rotate", "--yes");
+    await two.type("authority", "rotate", "--yes");
     const isNew = async () => ![before, undefined].includes(await root());
     await until("a leaf of the new authority", isNew, 6 * leafSeconds);
     await until("an answer under it", async () => (await status()) === "200");

@@ -3,8 +3,16 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
+import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
 import type { Told } from "./envoy-story.ts";
-import { chainOf, intermediateOf, leafSeconds, MeshCa, type Workload } from "./mesh.ts";
+import {
+  chainOf,
+  intermediateOf,
+  leafSeconds,
+  shortLives,
+  startAgent,
+  type Workload,
+} from "./mesh.ts";
 import { startVault, type Vault, writeToken } from "./vault.ts";
 
 /** A mesh whose intermediates come from Vault's PKI engine. */
@@ -12,7 +20,7 @@ interface Stage {
   readonly folder: string;
   readonly vault: Vault;
   readonly tokenFile: string;
-  readonly ca: MeshCa;
+  readonly ca: ServingCa;
   readonly workload: Workload;
 }
 
@@ -25,14 +33,16 @@ export async function playVault(program: string, folder: string, tell: Told): Pr
   const key = { key_type: "ec", key_bits: 256 };
   await vault.write("root/generate/internal", { common_name: "Company Root", ttl: "720h", ...key });
   const tokenFile = await writeToken(join(folder, "token"), vault.token);
-  const ca = await MeshCa.start(folder, {
-    AUTHORITY_ROOT: "upstream",
-    UPSTREAM_AUTHORITY: { kind: "vault", url: vault.url, ca: vault.ca },
-    UPSTREAM_CREDENTIAL_FILE: tokenFile,
-    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-    AUTHORITY_LIFETIME: lifetime,
+  const ca = await startServingCa(folder, {
+    values: {
+      ...shortLives,
+      AUTHORITY_ROOT: "upstream",
+      UPSTREAM_AUTHORITY: { kind: "vault", url: vault.url, ca: vault.ca },
+      UPSTREAM_CREDENTIAL_FILE: tokenFile,
+      AUTHORITY_LIFETIME: lifetime,
+    },
   });
-  const stage = { folder, vault, tokenFile, ca, workload: await ca.startAgent("a") };
+  const stage = { folder, vault, tokenFile, ca, workload: await startAgent(ca, folder, "a") };
   await tell("sign-intermediate founds the CA", () => founded(stage));
   await tell("a new root of the engine is published before it counts", () => newRoot(stage, key));
   await tell("a token that is refused changes nothing, and is told", () => refusedToken(stage));

@@ -15,10 +15,8 @@ const COMPLIANCE_POLICY = "pqc";
 /** The refused client is counted too. */
 const groupsOnly = 'group="X25519MLKEM768" group="none"';
 
-const rootsOf = async ({ published }: ServingCa): Promise<string[]> => {
-  const pem = await (await fetch(`${published}/bundle.pem`)).text();
-  return pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? [];
-};
+const rootsOf = async ({ bundle }: ServingCa): Promise<string[]> =>
+  (await bundle()).match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? [];
 
 /** A mesh in which every program follows Istio's policy `pqc`, through a rotation. @param python With an Envoy in it. */
 export async function playPolicy(python: Software, parent: string, go: Software): Promise<Outcome> {
@@ -32,7 +30,7 @@ export async function playPolicy(python: Software, parent: string, go: Software)
   await mkdir(folder);
   const envoy = await envoyOf(python.program);
   const children: Child[] = [];
-  const ca = await startServingCa(join(folder, "ca"), "127.0.0.1", { COMPLIANCE_POLICY });
+  const ca = await startServingCa(join(folder, "ca"), { variables: { COMPLIANCE_POLICY } });
   const client = await startAgent({ envoy, folder, ca }, "client", { COMPLIANCE_POLICY });
   const clients = [client];
   try {
@@ -50,7 +48,6 @@ export async function playPolicy(python: Software, parent: string, go: Software)
     const first = await rootsOf(ca);
     await ca.taint("with-last-leaf");
     await until("a second root", async () => (await rootsOf(ca)).length > first.length, 30);
-    await ca.writeRoots();
     const [next] = (await rootsOf(ca)).filter((root) => !first.includes(root));
     const joined = await startAgent({ envoy, folder, ca }, "joined", { COMPLIANCE_POLICY });
     clients.push(joined);

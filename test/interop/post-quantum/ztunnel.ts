@@ -51,7 +51,11 @@ async function play(
   try {
     await mkdir(parts.folder);
     const { folder, variables } = parts;
-    const ca = await startServingCa(join(folder, "ca"), "0.0.0.0", variables, [signer]);
+    const ca = await startServingCa(join(folder, "ca"), {
+      host: "0.0.0.0",
+      variables,
+      signers: [signer],
+    });
     try {
       await callAcross({ ...parts, ca, network });
     } finally {
@@ -66,8 +70,7 @@ async function play(
 }
 
 async function callAcross({ ca, ...parts }: Scene): Promise<void> {
-  const bundle = await (await fetch(`${ca.published}/bundle.pem`)).text();
-  const roots = bundle.match(/-----BEGIN/g) ?? [];
+  const roots = (await ca.bundle()).match(/-----BEGIN/g) ?? [];
   if (roots.length !== 2) throw new Error(`a bundle of ${roots.length} roots`);
   const pods = await Promise.all(["a", "b"].map((name) => startZtunnel({ ...parts, ca }, name)));
   const [a, b] = pods;

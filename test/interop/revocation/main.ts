@@ -109,7 +109,6 @@ async function play(envoy: string, folder: string): Promise<Outcome[]> {
   });
   const others: Certified[] = [];
   const certified = async (name: string): Promise<Certified> => {
-    await ca.writeRoots();
     const other = await startAgent(mesh, name);
     others.push(other);
     return other;

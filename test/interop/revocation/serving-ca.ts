@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { Composition } from "../../../src/config/composition.ts";
@@ -12,6 +12,7 @@ import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { noFetching } from "../../testkit/network/no-fetching.ts";
 import { launchServer, runRampart } from "../../testkit/programs/rampart-process.ts";
+import { repeatedly } from "../../testkit/time/until.ts";
 import { type Mesh, startMesh } from "../native-grpc/mesh.ts";
 
 /** `rampart serve` with CRLs, and an operator beside it. */
@@ -21,10 +22,14 @@ export interface ServingCa {
   readonly published: string;
   /** `localhost:port` of its RPCs. */
   readonly address: string;
-  /** A file with its roots. */
+  readonly port: number;
+  /** What it has logged so far. */
+  readonly lines: readonly string[];
+  /** A file with its roots, as `rampart distribute` keeps it in a cluster. */
   readonly rootFile: string;
-  /** Writes its present roots into that file. */
-  readonly writeRoots: () => Promise<void>;
+  readonly bundle: (form?: "pem" | "json") => Promise<string>;
+  /** What an operator types: `rampart …`. */
+  readonly type: (...words: readonly string[]) => Promise<string>;
   /** `rampart certificate revoke`, with the certificate as PEM. */
   readonly revoke: (certificate: Buffer) => Promise<void>;
   /** Revokes certificates of the signing authority by their serial numbers in hexadecimal. */
@@ -33,73 +38,93 @@ export interface ServingCa {
   readonly taint: (departure: Departure) => Promise<string>;
   /** The octets of `/crl.pem`. */
   readonly crlOctets: () => Promise<number>;
-  readonly end: () => Promise<void>;
+  /** @returns The exit code. */
+  readonly end: () => Promise<number>;
 }
 
 export const istiodName = "istiod.istio-system.svc";
 
-/**
- * @param host The address that it listens on.
- * @param variables More of its environment.
- * @param signers The named signers of its configuration, whose callers are all of the mesh.
- */
+/** What differs from a CA of its own root, on this machine alone. */
+interface ServingOptions {
+  /** The address that it listens on. */
+  readonly host?: string;
+  /** More of its environment. */
+  readonly variables?: Readonly<Record<string, string>>;
+  /** More of its configuration. */
+  readonly values?: Readonly<Record<string, unknown>>;
+  /** Its named signers, whose callers are all of the mesh. */
+  readonly signers?: readonly Readonly<Record<string, unknown>>[];
+}
+
 export async function startServingCa(
   folder: string,
-  host = "127.0.0.1",
-  variables: Readonly<Record<string, string>> = {},
-  signers: readonly Readonly<Record<string, unknown>>[] = [],
+  { host = "127.0.0.1", variables = {}, values = {}, signers = [] }: ServingOptions = {},
 ): Promise<ServingCa> {
   await mkdir(folder, { recursive: true });
   const mesh = await startMesh(join(folder, "mesh"));
+  const storeDirectory = join(folder, "store");
+  const inception_date = new Date().toISOString().slice(0, 10);
   const shared = {
     ISSUERS: [mesh.issuerTable(istiodName)],
-    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    INCEPTION_DATE: inception_date,
     PROPAGATION_INTERVAL: "0s",
     CRL: "on",
+    ...values,
   };
-  const storeDirectory = join(folder, "store");
-  const places = { LISTEN: `${host}:0`, MONITORING_LISTEN: "127.0.0.1:0" };
+  const callers = [{ issuer: mesh.issuerTable("").issuer }];
+  const own = {
+    STORE_DIRECTORY: storeDirectory,
+    LISTEN: `${host}:0`,
+    MONITORING_LISTEN: "127.0.0.1:0",
+    SIGNERS: signers.map((signer) => ({ ...signer, inception_date, callers })),
+  };
   const file = join(folder, "rampart.toml");
-  const { ISSUERS, INCEPTION_DATE: inception_date } = shared;
-  const callers = ISSUERS.map(({ issuer }) => ({ issuer }));
-  const SIGNERS = signers.map((signer) => ({ ...signer, inception_date, callers }));
-  const own = { ...places, SIGNERS, STORE_DIRECTORY: storeDirectory };
   await writeFile(file, stringify({ ...shared, ...own }));
   const environment = { ...variables, KEK: randomKek() };
   const serve = await launchServer("serve", file, environment);
   const published = `http://${serve.monitoringAddress}`;
+  const bundle = async (form = "pem"): Promise<string> =>
+    (await fetch(`${published}/bundle.${form}`)).text();
   const rootFile = join(folder, "roots.pem");
-  const writeRoots = async (): Promise<void> =>
-    writeFile(rootFile, await (await fetch(`${published}/bundle.pem`)).text());
+  const writeRoots = async (): Promise<void> => {
+    await writeFile(`${rootFile}.new`, await bundle());
+    await rename(`${rootFile}.new`, rootFile);
+  };
   await writeRoots();
-  const operator = await Composition.compose(
-    Configuration.parse({ ...shared, KEK: environment.KEK }),
-    {
+  const distributing = repeatedly(writeRoots, 1_000);
+  const type = (...words: readonly string[]): Promise<string> =>
+    runRampart([...words, "--config", file], { environment });
+  const operator = async (): Promise<Composition> =>
+    Composition.compose(Configuration.parse({ ...shared, KEK: environment.KEK }), {
       store: await FileStore.open(storeDirectory),
       fetching: noFetching,
       cryptoProvider: webCryptoProvider,
       log: createEventRecorder(),
       clock: () => new Date(),
-    },
-  );
+    });
   return {
     mesh,
     published,
-    address: `localhost:${serve.address.split(":").at(-1)}`,
+    address: `localhost:${serve.port}`,
+    port: serve.port,
+    lines: serve.lines,
     rootFile,
-    writeRoots,
+    bundle,
+    type,
     revoke: async (certificate) => {
       const loot = join(folder, "revoked.pem");
       await writeFile(loot, certificate);
-      const words = ["certificate", "revoke", loot, "--config", file, "--yes"];
-      await runRampart(words, { environment });
+      await type("certificate", "revoke", loot, "--yes");
     },
-    revokeSerials: (serialNumbers) => revokeCertificates(operator, serialNumbers, new Date()),
-    taint: (departure) => taintSigner(operator, departure, new Date()),
+    revokeSerials: async (serialNumbers) =>
+      revokeCertificates(await operator(), serialNumbers, new Date()),
+    taint: async (departure) => taintSigner(await operator(), departure, new Date()),
     crlOctets: async () => (await (await fetch(`${published}/crl.pem`)).text()).length,
     end: async () => {
-      await serve.end();
+      await distributing.end();
+      const code = await serve.end();
       await mesh.end();
+      return code;
     },
   };
 }

@@ -111,7 +111,7 @@ export async function startSidecar(
 }
 
 /** Copies of a workload's key and certificate, as a thief has them. */
-interface Loot {
+export interface Loot {
   readonly key: Buffer;
   readonly cert: Buffer;
   readonly ca: Buffer;

@@ -41,7 +41,7 @@ async function playThree(variable: string, client: string, folder: string): Prom
   const network = await makeNetwork(["a", "b", "c"]).catch(String);
   if (typeof network === "string") return notRun(names, network);
   const outcome = await shown(names, async () => {
-    const ca = await startServingCa(join(folder, "ztunnel-ca"), "0.0.0.0");
+    const ca = await startServingCa(join(folder, "ztunnel-ca"), { host: "0.0.0.0" });
     const detail = await playIn({ program: ztunnel.program, folder, ca, network });
     await ca.end();
     return detail;
