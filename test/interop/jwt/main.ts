@@ -9,7 +9,7 @@ import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { controlPlanePrograms, versions } from "../kubernetes/cluster/programs.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromGoModule, python, type Software } from "../software.ts";
-import { compareWithGoSpiffe, compareWithPyJwt } from "./comparison.ts";
+import { compareWithGoSpiffe } from "./comparison.ts";
 import { cachedMilliseconds, type IssuingCa, startIssuingCa } from "./issuer.ts";
 import {
   type Answerer,
@@ -31,8 +31,6 @@ interface Answer {
   readonly spiffeId?: string;
   readonly error?: string;
 }
-
-const pythonWithJwt = (): Promise<Software> => python("jwt", ["PyJWT[crypto]==2.10.1"]);
 
 const here = import.meta.dirname;
 const folder = await lastingFolder();
@@ -74,7 +72,7 @@ function goSpiffe(answerer: Answerer, op: "validate" | "source"): RelyingParty {
 
 async function startAll(issuer: IssuingCa, answerer: Answerer): Promise<RelyingParty[]> {
   const parties = [goSpiffe(answerer, "validate"), goSpiffe(answerer, "source")];
-  const pyJwt = programOf("PyJWT", await pythonWithJwt());
+  const pyJwt = programOf("PyJWT", await python("jwt", ["PyJWT[crypto]==2.10.1"]));
   if (pyJwt !== undefined) parties.push(startPyJwt(pyJwt, issuer));
   const vault = programOf(
     "Vault's JWT auth method",
@@ -171,8 +169,6 @@ if (go !== undefined) {
   try {
     await play(issuer, answerer);
     outcomes.push(await compareWithGoSpiffe(answerer));
-    const pyJwt = programOf("PyJWT", await pythonWithJwt());
-    if (pyJwt !== undefined) outcomes.push(await compareWithPyJwt(pyJwt));
     outcomes.push(await typeTutorial(issuer));
   } finally {
     await answerer.end();

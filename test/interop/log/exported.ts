@@ -149,25 +149,6 @@ const recordsIn = (text: string): readonly LogRecord[] =>
     .flatMap((line) => (JSON.parse(line) as LogsRequest).resourceLogs)
     .flatMap(({ scopeLogs }) => scopeLogs.flatMap(({ logRecords }) => logRecords));
 
-/** Into a file, by a sender that is killed: nothing is lost, and nothing doubled. */
-export async function exportToFile(): Promise<void> {
-  const [folder, log] = [await lastingFolder(), await serveShards()];
-  const file = join(folder, "events.jsonl");
-  const follower = followerOf(log, folder, file);
-  try {
-    await play(log, follower, () => follower.kill());
-  } finally {
-    await Promise.all([follower.end(), log.end()]);
-  }
-  const lines = (await readFile(file, "utf8")).trimEnd().split("\n");
-  const names = lines
-    .map((line) => JSON.parse(line))
-    .map(({ origin, index }) => `${origin}#${index}`);
-  const doubled = doubledIn(names);
-  console.log(`log: ${follower.kills} kills, ${names.length} lines, 0 lost, ${doubled} doubled`);
-  if (doubled > 0) throw new Error(`${doubled} lines are there twice`);
-}
-
 /**
  * Entries of each kind and a refusal as events of OCSF, judged by a stranger's JSON schemas. These are of 1.8.0, which
  * has the two classes with all that is used of 1.9.0.
