@@ -69,9 +69,7 @@ beforeAll(async () => {
 describe.skipIf(!hasPython)("on a terminal", () => {
   test.each([
     ["n\r", 1, /rampart: nothing was changed/],
-    ["\r", 1, /rampart: nothing was changed/],
     ["\x03", 1, /rampart: nothing was changed/],
-    ["\x04", 1, /rampart: nothing was changed/],
     ["y\r", 0, /Now in the files in store:/],
   ])(
     "rotate shows who signs, and takes %j",

@@ -63,8 +63,6 @@ const faults: Readonly<Record<string, Fault>> = {
       result: null,
     }),
   },
-  "a fault of Cloudflare's": { status: 500, body: "oops" },
-  "an answer of somebody else's": { status: 200, body: "<html>welcome</html>" },
   "an answer of another form": {
     status: 200,
     body: JSON.stringify({ success: true, errors: [], messages: [], result: [{ key: "a" }] }),
