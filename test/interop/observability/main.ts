@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { collectorProgram } from "../log/collector.ts";
-import { type Outcome, report } from "../outcomes.ts";
+import { notRun, type Outcome, playRows, reportOutcomes } from "../outcome-table.ts";
 import { fromDebian } from "../software.ts";
 import { metricsExported, spansExported } from "./exported.ts";
 import { metricFaults, prometheusFaults } from "./real-metrics.ts";
@@ -72,30 +72,32 @@ const ofCollector = (collector: string): readonly Scene[] => [
   ["serve sends the spans of calls, also those of an outage", () => spansExported(collector)],
 ];
 
-async function play(scenes: readonly Scene[]): Promise<Pick<Outcome, "passed" | "faults">> {
-  const faults: string[] = [];
-  for (const [name, find] of scenes) {
-    const found = await find();
-    console.log(`${found.length === 0 ? "ok     " : "FAILED "} ${name}`);
-    if (found.length > 0) faults.push(`${name}: ${found.join("; ")}`);
-  }
-  return { passed: scenes.length - faults.length, faults };
-}
-
-const outcome = { client: "promtool", server: "deploy/observability", passed: 0, faults: [] };
+/** @throws Error with the faults that were found. */
+const playScenes = (client: string, server: string, scenes: readonly Scene[]): Promise<Outcome[]> =>
+  playRows(
+    { client, server },
+    scenes.map(([name, find]) => [
+      name,
+      async () => {
+        const found = await find();
+        if (found.length > 0) throw new Error(found.join("; "));
+      },
+    ]),
+  );
 
 async function outcomes(): Promise<Outcome[]> {
-  if ("missing" in promtool) return [{ ...outcome, missing: promtool.missing }];
-  if ("missing" in prometheus) return [{ ...outcome, missing: prometheus.missing }];
   const collector = await collectorProgram();
-  if ("missing" in collector) return [{ ...outcome, missing: collector.missing }];
-  const exported = await play(ofCollector(collector.program));
-  const real = await play(ofPrograms(promtool.program, prometheus.program));
+  const claim = { client: "promtool", server: "deploy/observability", what: "all" };
+  if ("missing" in promtool) return [notRun(claim, promtool.missing)];
+  if ("missing" in prometheus) return [notRun(claim, prometheus.missing)];
+  if ("missing" in collector) return [notRun(claim, collector.missing)];
+  const ofAll = ofPrograms(promtool.program, prometheus.program);
+  const sent = ofCollector(collector.program);
   return [
-    { ...outcome, ...(await play(ofRules(promtool.program))) },
-    { client: "Prometheus", server: "every program", ...real },
-    { client: "a collector of OpenTelemetry", server: "every program", ...exported },
+    ...(await playScenes("promtool", "deploy/observability", ofRules(promtool.program))),
+    ...(await playScenes("Prometheus", "every program", ofAll)),
+    ...(await playScenes("a collector of OpenTelemetry", "every program", sent)),
   ];
 }
 
-report(await outcomes());
+reportOutcomes(await outcomes());
