@@ -5,7 +5,8 @@ import { createTtlCache } from "../../foundation/caches.ts";
 import type { OpenAuthority } from "../../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { Bytes, fingerprintOf, Hex } from "../../pki/encoding/bytes.ts";
-import { DerError } from "../../pki/encoding/der-reader.ts";
+import { DerError, Tag } from "../../pki/encoding/der-reader.ts";
+import { SpiffeId } from "../../pki/spiffe-id.ts";
 import { Certificate } from "../../pki/x509/certificate.ts";
 import { isSignedWith } from "../../pki/x509/certificate-signature.ts";
 import type { Leaf } from "../../pki/x509/leaf/certificate-signer.ts";
@@ -107,15 +108,17 @@ export const idempotentOver =
   };
 
 /**
- * The leaf in a stored certificate; `undefined` if it is malformed, too old or revoked, has another key, or was signed by
- * another authority.
+ * The leaf in a stored certificate; `undefined` if it is malformed, too old or revoked, has another key or other names,
+ * or was signed by another authority.
  */
 async function repeatable(
   der: Bytes | undefined,
-  { issuer: { authority }, publicKey, now }: Issuing,
+  issuing: Issuing,
   { isRevoked, cryptoProvider }: Verification,
 ): Promise<IssuedLeaf | undefined> {
   if (!der) return undefined;
+  const { publicKey, now } = issuing;
+  const { authority } = issuing.issuer;
   try {
     const certificate = Certificate.parse(der);
     const { spki, validity, serialNumber: octets } = certificate.toBeSigned;
@@ -125,6 +128,7 @@ async function repeatable(
     const isGood =
       now < earlier(middle, addSeconds(notBefore, repeatedSeconds)) &&
       Bytes.equal(spki, publicKey.spki) &&
+      namesIn(certificate) === grantedNames(issuing) &&
       (await isSignedWith(certificate, authority.publicKey, cryptoProvider)) &&
       !(await isRevoked({ authority: authority.id, serialNumber }, now));
     return isGood ? { der, serialNumber, notAfter } : undefined;
@@ -132,4 +136,18 @@ async function repeatable(
     if (error instanceof DerError) return undefined;
     throw error;
   }
+}
+
+function namesIn({ toBeSigned }: Certificate): string {
+  const names = toBeSigned.extensions.subjectAltName?.value.fork().enter(Tag.sequence);
+  const found: string[] = [];
+  while (names && !names.isDone) found.push(new TextDecoder().decode(names.any()[1].rest()));
+  return found.join();
+}
+
+/** The names of a certificate for this request, in the order of its profile. */
+function grantedNames({ product, spiffeId }: Issuing): string {
+  if (product.kind === "intermediate") return SpiffeId.ofTrustDomain(product.rights.trustDomain);
+  const { kind, dnsNames = [] } = product;
+  return [...(kind === "workload" ? [spiffeId] : []), ...dnsNames].join();
 }

@@ -94,6 +94,12 @@ describe("a request that a signer repeats", () => {
     expect([logged, charges, ca.now()]).toEqual([[serialOf(first)], 1, at]);
   });
 
+  test("gets the same intermediate", async () => {
+    const intermediate = { metadata: { CertSigner: "intermediate" } } as const;
+    expect(await ask(intermediate)).toEqual(await ask(intermediate));
+    expect(logged).toHaveLength(1);
+  });
+
   test.each<[string, Partial<CertificateAsk>, string?, string?]>([
     ["another key", { csrPem: other.csrPem }],
     ["another UID", { request: "uid-2" }],
@@ -118,6 +124,18 @@ describe("a request that a signer repeats", () => {
   test("is another request with other names", async () => {
     const [one, two] = [await ask(serving("a.foo.svc")), await ask(serving("b.foo.svc"))];
     expect(serialOf(two)).not.toBe(serialOf(one));
+  });
+
+  test.each<[string, Partial<CertificateAsk>]>([
+    ["identity", { metadata: { ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" } }],
+    ["product", serving("a.foo.svc")],
+  ])("gets no stored certificate of another %s", async (_, changes) => {
+    const [first, second] = [await ask(), await ask(changes)];
+    const [[one, ofFirst] = [], [two, ofSecond] = []] = [...issued.stored];
+    if (!(one && two && ofFirst && ofSecond)) throw new Error("two are not stored");
+    issued.stored.set(one, ofSecond).set(two, ofFirst);
+    const again = [await ask(), await ask(changes)].map(serialOf);
+    expect(new Set([first, second].map(serialOf).concat(again)).size).toBe(4);
   });
 
   test("gets another certificate an hour later, or once that is revoked", async () => {

@@ -18,7 +18,10 @@ export async function issueFor(
   const account = ServiceAccount.parse("istio-system", signer);
   if (!trustDomain || !account) throw new Error("a name is malformed");
   const mayDoAll = { maySignFor: () => true, mayName: () => true };
-  const issuer = tokenIssuerWithoutKeys(issuerName, { clusterSigner: () => mayDoAll });
+  const issuer = tokenIssuerWithoutKeys(issuerName, {
+    clusterSigner: () => mayDoAll,
+    intermediateRights: () => ({ trustDomain, pathLength: 0, isConstrained: false }),
+  });
   const proof = {
     provedAt: wholeSeconds(now()),
     issuer: IdentityProof.issuerDigest(issuer.name),
