@@ -3,17 +3,7 @@ import { Base64 } from "../../pki/encoding/base64.ts";
 import { fingerprintOf } from "../../pki/encoding/bytes.ts";
 import { AwsKeys } from "./aws-signature.ts";
 import { type Credential, KeyServiceError, type OpenKey } from "./key-service.ts";
-import {
-  type Access,
-  type Answer,
-  type Asked,
-  callsTo,
-  digestOf,
-  octetsIn,
-  requireSameKey,
-  ServiceCall,
-  textsIn,
-} from "./service-call.ts";
+import { type Access, type Answer, type Asked, ServiceCall } from "./service-call.ts";
 
 const arnPattern =
   /^\/?(arn:aws[a-z-]*:kms:([a-z0-9-]{1,64}):\d{12}:)((?:key|alias)\/[A-Za-z0-9/_-]{1,256})$/;
@@ -39,7 +29,7 @@ export const awsKey: OpenKey = ({ origin, path, uri }, means) => {
   const arn = owner + name;
   const url = `${origin ?? `https://kms.${region}.${AwsKeys.domain(region)}`}/`;
 
-  const ask = callsTo(means, {
+  const ask = ServiceCall.callsTo(means, {
     obtain: async () => awsKeysIn(await means.credential("awskms"), means.clock()),
     url: () => url,
     request: (keys: AwsKeys, action, body) =>
@@ -52,7 +42,7 @@ export const awsKey: OpenKey = ({ origin, path, uri }, means) => {
     const answered = `${members["KeyId"]}`;
     // An alias may lead to any key of the account; what it opens must still be the KEK that was wrapped.
     const isAlias = name.startsWith("alias/") && answered.startsWith(`${owner}key/`);
-    requireSameKey(isAlias || (arn.endsWith(answered) && answered.length >= 36));
+    ServiceCall.requireSameKey(isAlias || (arn.endsWith(answered) && answered.length >= 36));
     return members;
   };
 
@@ -61,15 +51,15 @@ export const awsKey: OpenKey = ({ origin, path, uri }, means) => {
     call,
     unwrap: async (ciphertext, EncryptionContext) => {
       const body = { CiphertextBlob: Base64.format(ciphertext), EncryptionContext };
-      return octetsIn(await call("Decrypt", body), "Plaintext");
+      return ServiceCall.octetsIn(await call("Decrypt", body), "Plaintext");
     },
     sign: async (bytes, { hash = "SHA-256", scalarOctets }) => {
       const kind = scalarOctets ? "ECDSA" : "RSASSA_PKCS1_V1_5";
       const SigningAlgorithm = `${kind}_SHA_${hash.slice(4)}`;
       const isShort = bytes.length <= longestMessage;
-      const octets = isShort ? bytes : await digestOf(bytes, hash);
+      const octets = isShort ? bytes : await ServiceCall.digestOf(bytes, hash);
       const body = { Message: Base64.format(octets), MessageType: isShort ? "RAW" : "DIGEST" };
-      return octetsIn(await call("Sign", { ...body, SigningAlgorithm }), "Signature");
+      return ServiceCall.octetsIn(await call("Sign", { ...body, SigningAlgorithm }), "Signature");
     },
   };
 };
@@ -85,7 +75,7 @@ const longestMessage = 4096;
 export function awsKeysIn(credential: Credential, now: Date): Access<AwsKeys> {
   const [, AccessKeyId, SecretAccessKey] = /^(\w+):(.+)$/.exec(`${credential}`) ?? [];
   const keys = { AccessKeyId, SecretAccessKey, ...Members.of(credential) };
-  const [accessKeyId = "", secretAccessKey = ""] = textsIn(keys, [
+  const [accessKeyId = "", secretAccessKey = ""] = ServiceCall.textsIn(keys, [
     "AccessKeyId",
     "SecretAccessKey",
   ]);

@@ -3,17 +3,7 @@ import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { toX509Signature } from "../../pki/signature-writer.ts";
 import { type Call, type KeyServiceContext, KeyServiceError, type OpenKey } from "./key-service.ts";
-import {
-  type Access,
-  callsTo,
-  digestOf,
-  octetsIn,
-  readyToken,
-  requireSameKey,
-  ServiceCall,
-  textsIn,
-  withBearer,
-} from "./service-call.ts";
+import { type Access, ServiceCall } from "./service-call.ts";
 
 const pathPattern = /^\/keys\/[A-Za-z0-9-]{1,127}\/[0-9a-f]{32}$/;
 const version = "?api-version=2025-07-01";
@@ -38,10 +28,10 @@ export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
   if (origin === undefined || !pathPattern.test(path)) return undefined;
   const [, service = "vault.azure.net"] = /\.((?:vault|managedhsm)\..+)/.exec(origin) ?? [];
 
-  const asked = callsTo(means, {
+  const asked = ServiceCall.callsTo(means, {
     obtain: () => tokenFor(means, `https://${service}`),
     url: (act) => `${origin}${path}${act}${version}`,
-    request: withBearer,
+    request: ServiceCall.withBearer,
     fault: (answer, act) => {
       const error = Members.of(answer.members["error"]);
       const said = `${Members.of(error["innererror"])["code"] ?? error["code"]}`;
@@ -52,7 +42,7 @@ export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
   const call: Call = async (act, body) => {
     const members = await asked(act, body);
     const { kid } = { ...Members.of(members["key"]), ...members };
-    requireSameKey(kid === `${origin}${path}`);
+    ServiceCall.requireSameKey(kid === `${origin}${path}`);
     return members;
   };
 
@@ -62,7 +52,12 @@ export const azureKey: OpenKey = ({ origin, path, uri }, means) => {
     unwrap: (ciphertext) => transform(call, "/unwrapkey", "RSA-OAEP-256", ciphertext),
     sign: async (bytes, { hash = "SHA-256", scalarOctets }) => {
       const alg = `${scalarOctets ? "ES" : "RS"}${hash.slice(4)}`;
-      const signature = await transform(call, "/sign", alg, await digestOf(bytes, hash));
+      const signature = await transform(
+        call,
+        "/sign",
+        alg,
+        await ServiceCall.digestOf(bytes, hash),
+      );
       if (scalarOctets === undefined) return signature;
       if (signature.length === 2 * scalarOctets) return toX509Signature(signature, scalarOctets);
       throw new KeyServiceError("answered a signature of another curve");
@@ -77,7 +72,11 @@ export const transform = async (
   alg: string,
   octets: Bytes,
 ): Promise<Bytes> =>
-  octetsIn(await call(act, { alg, value: Base64.formatUrl(octets) }), "value", Base64.parseUrl);
+  ServiceCall.octetsIn(
+    await call(act, { alg, value: Base64.formatUrl(octets) }),
+    "value",
+    Base64.parseUrl,
+  );
 
 /** Obtains a token by a client secret, by a federated token, or from the machine. */
 async function tokenFor(
@@ -85,7 +84,7 @@ async function tokenFor(
   resource: string,
 ): Promise<Access<string>> {
   const given = await credential("azurekms", resource);
-  const ready = readyToken(given);
+  const ready = ServiceCall.readyToken(given);
   if (ready) return ready;
   const {
     password,
@@ -93,7 +92,11 @@ async function tokenFor(
     authority = "https://login.microsoftonline.com",
   } = Members.of(given);
   const login = { ...Members.of(given), password: password ?? assertion };
-  const [tenant = "", client_id = "", proof = ""] = textsIn(login, ["tenant", "appId", "password"]);
+  const [tenant = "", client_id = "", proof = ""] = ServiceCall.textsIn(login, [
+    "tenant",
+    "appId",
+    "password",
+  ]);
   return ServiceCall.grant(fetch, `${authority}/${encodeURIComponent(tenant)}/oauth2/v2.0/token`, {
     grant_type: "client_credentials",
     client_id,

@@ -7,18 +7,7 @@ import {
   type OpenKey,
   type WrappingContext,
 } from "./key-service.ts";
-import {
-  type Access,
-  callsTo,
-  digestOf,
-  octetsIn,
-  octetsOfPem,
-  readyToken,
-  requireSameKey,
-  ServiceCall,
-  textsIn,
-  withBearer,
-} from "./service-call.ts";
+import { type Access, ServiceCall } from "./service-call.ts";
 
 const pattern =
   /^gcpkms:\/\/(?:[^/]+\/)?(projects\/[\w.:-]+\/locations\/[\w-]+\/keyRings\/[\w-]+\/cryptoKeys\/[\w-]+(?:\/cryptoKeyVersions\/\d+)?)$/;
@@ -49,10 +38,10 @@ export const googleKey: OpenKey = ({ uri, origin }, means) => {
   const usual = uri.startsWith("gcpkms://projects/");
   const url = `${usual ? "https://cloudkms.googleapis.com" : origin}/v1/${name}`;
 
-  const call = callsTo(means, {
+  const call = ServiceCall.callsTo(means, {
     obtain: () => tokenFor(means),
     url: (act) => `${url}${act}`,
-    request: withBearer,
+    request: ServiceCall.withBearer,
     fault: (answer, act) => {
       const said = `${Members.of(answer.members["error"])["message"]}`;
       const right = `cloudkms.cryptoKeyVersions.${rights[act]}`;
@@ -68,10 +57,10 @@ export const googleKey: OpenKey = ({ uri, origin }, means) => {
       return checkedIn(await call(":decrypt", body), "plaintext");
     },
     sign: async (bytes, { hash = "SHA-256" }) => {
-      const octets = await digestOf(bytes, hash);
+      const octets = await ServiceCall.digestOf(bytes, hash);
       const digest = { [hash.toLowerCase().replace("-", "")]: Base64.format(octets) };
       const answer = await call(":asymmetricSign", { digest, digestCrc32c: crc32c(octets) });
-      requireSameKey(answer["name"] === name);
+      ServiceCall.requireSameKey(answer["name"] === name);
       // An absent member is as bad as `false`.
       if (answer["verifiedDigestCrc32c"] !== true)
         throw new KeyServiceError("received a digest whose CRC does not verify");
@@ -100,7 +89,7 @@ export const checked = (name: string, octets: Bytes) => ({
  * @throws KeyServiceError if they are absent or do not match it.
  */
 export function checkedIn(answer: Members, name: string): Bytes {
-  const octets = octetsIn(answer, name);
+  const octets = ServiceCall.octetsIn(answer, name);
   if (`${answer[`${name}Crc32c`]}` === crc32c(octets)) return octets;
   throw new KeyServiceError(`answered a ${name} whose CRC does not verify`);
 }
@@ -120,12 +109,12 @@ const scope = "https://www.googleapis.com/auth/cloudkms";
 /** Obtains a token by the key of a service account (RFC 7523), or from the machine. */
 async function tokenFor({ fetch, clock, credential }: KeyServiceContext): Promise<Access<string>> {
   const given = await credential("gcpkms");
-  const ready = readyToken(given);
+  const ready = ServiceCall.readyToken(given);
   if (ready) return ready;
   const account = { token_uri: "https://oauth2.googleapis.com/token", ...Members.of(given) };
   const names = ["client_email", "private_key", "private_key_id", "token_uri"];
-  const [iss, pem = "", kid, aud = ""] = textsIn(account, names);
-  const pkcs8 = octetsOfPem(pem) ?? new Uint8Array();
+  const [iss, pem = "", kid, aud = ""] = ServiceCall.textsIn(account, names);
+  const pkcs8 = ServiceCall.octetsOfPem(pem) ?? new Uint8Array();
   const iat = Math.floor(clock().getTime() / 1000);
   const claims = [
     { alg: "RS256", typ: "JWT", kid },

@@ -16,7 +16,7 @@ import {
   type ServiceKey,
   type ServiceName,
 } from "./key-service.ts";
-import { octetsIn, octetsOfPem, ServiceCall } from "./service-call.ts";
+import { ServiceCall } from "./service-call.ts";
 import { rootFor, wrongKind } from "./service-root.ts";
 import * as transit from "./vault-transit.ts";
 
@@ -35,9 +35,9 @@ const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
     types: "a KEK takes ENCRYPT_DECRYPT, a root SIGN_VERIFY",
     wrap: async ({ call }, octets, EncryptionContext) => {
       const body = { Plaintext: Base64.format(octets), EncryptionContext };
-      return octetsIn(await call("Encrypt", body), "CiphertextBlob");
+      return ServiceCall.octetsIn(await call("Encrypt", body), "CiphertextBlob");
     },
-    publicKey: async ({ call }) => octetsIn(await call("GetPublicKey"), "PublicKey"),
+    publicKey: async ({ call }) => ServiceCall.octetsIn(await call("GetPublicKey"), "PublicKey"),
   },
   gcpkms: {
     types: "a KEK takes ENCRYPT_DECRYPT, a root ASYMMETRIC_SIGN",
@@ -47,7 +47,8 @@ const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
       const body = { ...google.checked("plaintext", octets), ...google.boundTo(context) };
       return google.checkedIn(await call(":encrypt", body), "ciphertext");
     },
-    publicKey: async ({ call }) => octetsIn(await call("/publicKey"), "pem", octetsOfPem),
+    publicKey: async ({ call }) =>
+      ServiceCall.octetsIn(await call("/publicKey"), "pem", ServiceCall.octetsOfPem),
   },
   azurekms: {
     types: "a KEK takes RSA, a root EC P-256, P-384 or RSA",
@@ -71,7 +72,7 @@ const actsOf: Readonly<Record<ServiceName, OperatorsActs>> = {
       if (key === undefined) throw new KeyServiceError(`has no version ${version} of the key`);
       // The version of a key that wraps is a number instead of an object.
       if (typeof key === "number") throw new KeyServiceError(wrongKind);
-      return octetsIn(Members.of(key), "public_key", octetsOfPem);
+      return ServiceCall.octetsIn(Members.of(key), "public_key", ServiceCall.octetsOfPem);
     },
   },
 };

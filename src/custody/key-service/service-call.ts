@@ -91,7 +91,7 @@ export const ServiceCall = {
     if (!isSafeToFetch(url))
       throw new KeyServiceError("cannot be asked: its credential must name an https URL");
     const answer = await ServiceCall.ask(fetch, url, ServiceCall.inForm(fields));
-    if (answer.status === 200) return tokenIn(answer.members);
+    if (answer.status === 200) return ServiceCall.tokenIn(answer.members);
     throw ServiceCall.faultIn(answer, refusal, `${answer.members["error_description"]}`);
   },
 
@@ -111,6 +111,70 @@ export const ServiceCall = {
     const filled = sentence.replace(/\{(\w+)\}/g, (_, name) => `${words[name as keyof Words]}`);
     return new KeyServiceError(`${filled} (status ${status}${code && `, ${code}`})`);
   },
+
+  /** Decodes a member, by default from base64. @throws KeyServiceError if it is no such text. */
+  octetsIn(members: Members, name: string, parse = Base64.parse): Bytes {
+    const octets = parse(ServiceCall.textOf(members, name));
+    if (octets) return octets;
+    throw new KeyServiceError(`answered a ${name} that cannot be decoded`);
+  },
+
+  /** The octets of one PEM block of any label, or of base64 without boundaries; `undefined` for any other text. */
+  octetsOfPem: (pem: string): Bytes | undefined =>
+    Base64.parse(pem.replace(/-----[A-Z ]+-----|\s/g, "")),
+
+  /** The digest that an algorithm signs. */
+  async digestOf(bytes: Bytes, hash = "SHA-256"): Promise<Bytes> {
+    return new Uint8Array(await crypto.subtle.digest(hash, bytes));
+  },
+
+  /** Requires that the service has used the key that it was asked to use. @throws KeyServiceError otherwise. */
+  requireSameKey(isSame: boolean): void {
+    if (!isSame) throw new KeyServiceError("answered for another key");
+  },
+
+  /** Reads the token of an OAuth answer. A token without `expires_in` may not be reused. @throws KeyServiceError without a token. */
+  tokenIn: (members: Members): Access<string> => ({
+    pass: ServiceCall.textOf(members, "access_token"),
+    seconds: Number(members["expires_in"]) || 0,
+  }),
+
+  /** Reads texts of a credential by their names. @throws KeyServiceError that names those that are absent or empty. */
+  textsIn(credential: Credential, names: readonly string[]): string[] {
+    const members = Members.of(credential);
+    const missing = names.filter((name) => typeof members[name] !== "string" || !members[name]);
+    if (missing.length === 0) return names.map((name) => `${members[name]}`);
+    throw new KeyServiceError(
+      `cannot be asked: its credential has no ${missing.join(", no ")}: \`rampart docs key-services\``,
+    );
+  },
+
+  /** The access token in a credential, if the machine has obtained one already; `undefined` for another form. */
+  readyToken: (credential: Credential): Access<string> | undefined =>
+    Members.of(credential)["access_token"]
+      ? ServiceCall.tokenIn(Members.of(credential))
+      : undefined,
+
+  /** A request with a JSON body, authorized by a bearer token. */
+  withBearer: (token: string, _: string, body?: object): Asked =>
+    ServiceCall.inJson(body, { authorization: `Bearer ${token}` }),
+
+  /** Makes the function that calls a service about a key. It throws a KeyServiceError unless the status is 200. */
+  callsTo<T>(
+    { fetch, clock }: KeyServiceContext,
+    { obtain, url, request, isRefused = ({ status }) => status === 401, fault }: Wire<T>,
+  ): Call {
+    const access = ServiceCall.remembered(obtain);
+    return async (act, body) => {
+      const send = async (again = false): Promise<Answer> =>
+        ServiceCall.ask(fetch, url(act), await request(await access(clock(), again), act, body));
+      let answer = await send();
+      // The token may have been revoked before it expired, so a new one is obtained once.
+      if (isRefused(answer)) answer = await send(true);
+      if (answer.status === 200) return answer.members;
+      throw fault(answer, act);
+    };
+  },
 };
 
 /** A request with its headers as a record. */
@@ -118,52 +182,11 @@ export interface Asked extends RequestInit {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Decodes a member, by default from base64. @throws KeyServiceError if it is no such text. */
-export function octetsIn(members: Members, name: string, parse = Base64.parse): Bytes {
-  const octets = parse(ServiceCall.textOf(members, name));
-  if (octets) return octets;
-  throw new KeyServiceError(`answered a ${name} that cannot be decoded`);
-}
-
-/** The octets of one PEM block of any label, or of base64 without boundaries; `undefined` for any other text. */
-export const octetsOfPem = (pem: string): Bytes | undefined =>
-  Base64.parse(pem.replace(/-----[A-Z ]+-----|\s/g, ""));
-
-/** The digest that an algorithm signs. */
-export async function digestOf(bytes: Bytes, hash = "SHA-256"): Promise<Bytes> {
-  return new Uint8Array(await crypto.subtle.digest(hash, bytes));
-}
-
-/** Requires that the service has used the key that it was asked to use. @throws KeyServiceError otherwise. */
-export function requireSameKey(isSame: boolean): void {
-  if (!isSame) throw new KeyServiceError("answered for another key");
-}
-
 /** A token or ticket for calls, and for how many seconds it may be reused: 0 if it is obtained for each call. */
 export interface Access<T> {
   readonly pass: T;
   readonly seconds: number;
 }
-
-/** Reads the token of an OAuth answer. A token without `expires_in` may not be reused. @throws KeyServiceError without a token. */
-export const tokenIn = (members: Members): Access<string> => ({
-  pass: ServiceCall.textOf(members, "access_token"),
-  seconds: Number(members["expires_in"]) || 0,
-});
-
-/** Reads texts of a credential by their names. @throws KeyServiceError that names those that are absent or empty. */
-export function textsIn(credential: Credential, names: readonly string[]): string[] {
-  const members = Members.of(credential);
-  const missing = names.filter((name) => typeof members[name] !== "string" || !members[name]);
-  if (missing.length === 0) return names.map((name) => `${members[name]}`);
-  throw new KeyServiceError(
-    `cannot be asked: its credential has no ${missing.join(", no ")}: \`rampart docs key-services\``,
-  );
-}
-
-/** The access token in a credential, if the machine has obtained one already; `undefined` for another form. */
-export const readyToken = (credential: Credential): Access<string> | undefined =>
-  Members.of(credential)["access_token"] ? tokenIn(Members.of(credential)) : undefined;
 
 /** The causes of an error, with the sentence for each, which follows the name of the key. */
 const sentences = {
@@ -210,25 +233,4 @@ interface Wire<T> {
   /** Whether a response means that the token or ticket is not or no longer valid. By default, status 401 does. */
   readonly isRefused?: (answer: Answer) => boolean;
   readonly fault: (answer: Answer, act: string) => KeyServiceError;
-}
-
-/** A request with a JSON body, authorized by a bearer token. */
-export const withBearer = (token: string, _: string, body?: object): Asked =>
-  ServiceCall.inJson(body, { authorization: `Bearer ${token}` });
-
-/** Makes the function that calls a service about a key. It throws a KeyServiceError unless the status is 200. */
-export function callsTo<T>(
-  { fetch, clock }: KeyServiceContext,
-  { obtain, url, request, isRefused = ({ status }) => status === 401, fault }: Wire<T>,
-): Call {
-  const access = ServiceCall.remembered(obtain);
-  return async (act, body) => {
-    const send = async (again = false): Promise<Answer> =>
-      ServiceCall.ask(fetch, url(act), await request(await access(clock(), again), act, body));
-    let answer = await send();
-    // The token may have been revoked before it expired, so a new one is obtained once.
-    if (isRefused(answer)) answer = await send(true);
-    if (answer.status === 200) return answer.members;
-    throw fault(answer, act);
-  };
 }

@@ -8,7 +8,7 @@ import {
   type OpenKey,
   type WrappingContext,
 } from "./key-service.ts";
-import { callsTo, octetsIn, refusal, ServiceCall, textsIn } from "./service-call.ts";
+import { refusal, ServiceCall } from "./service-call.ts";
 
 const pathPattern = /^\/([A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*)\/keys\/([A-Za-z0-9_.-]{1,128})$/;
 
@@ -37,7 +37,7 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
     ...(namespace !== null && { "x-vault-namespace": namespace }),
   };
 
-  const asked = callsTo(means, {
+  const asked = ServiceCall.callsTo(means, {
     obtain: () => tokenFor({ base, headers }, means),
     url: (act) => `${base}${mount}/${act}`,
     request: (token, _, body) => ServiceCall.inJson(body, { ...headers, "x-vault-token": token }),
@@ -62,7 +62,7 @@ export const vaultKey: OpenKey = ({ origin, path, options, uri }, means) => {
     unwrap: async (octets, context) => {
       const ciphertext = new TextDecoder().decode(octets);
       const body = { ciphertext, associated_data: boundTo(context) };
-      return octetsIn(await call("decrypt/*", body), "plaintext");
+      return ServiceCall.octetsIn(await call("decrypt/*", body), "plaintext");
     },
     sign: async (bytes, { hash = "SHA-256" }) => {
       const body = {
@@ -87,7 +87,7 @@ async function tokenFor({ base, headers }: Vault, means: KeyServiceContext) {
   const credential = await means.credential("hashivault");
   if (typeof credential === "string") return { pass: credential, seconds: 0 };
   const login = { auth: "auth/kubernetes/login", ...credential };
-  const [jwt, auth = ""] = textsIn(login, ["jwt", "auth"]);
+  const [jwt, auth = ""] = ServiceCall.textsIn(login, ["jwt", "auth"]);
   const body = { role: Members.of(credential)["role"], jwt };
   const answer = await ServiceCall.ask(means.fetch, base + auth, ServiceCall.inJson(body, headers));
   const said = `${answer.members["errors"]}`;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ServiceCall, tokenIn } from "../../../src/custody/key-service/service-call.ts";
+import { ServiceCall } from "../../../src/custody/key-service/service-call.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 
 const start = new Date("2026-11-22T12:00:00Z");
@@ -24,5 +24,5 @@ test("a pass without an end is obtained for each call", async () => {
   let made = 0;
   const obtain = ServiceCall.remembered(async () => ({ pass: ++made, seconds: 0 }));
   expect([await obtain(start), await obtain(start)]).toEqual([1, 2]);
-  expect(tokenIn({ access_token: "a" })).toEqual({ pass: "a", seconds: 0 });
+  expect(ServiceCall.tokenIn({ access_token: "a" })).toEqual({ pass: "a", seconds: 0 });
 });
